@@ -1,0 +1,215 @@
+"""What a feed carries: records that describe sources, classes, objects and events after resolution.
+
+Every time is in nanoseconds since 1970-01-01 UTC, 0 for unknown. Positions count the elements of a class
+as ``ClassSchema.elements`` orders them. A value that is not there is absent, never zero. References are
+already resolved (`ObjectLink`): a north needs no second look-up.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from gateway.model.events import Severity
+from gateway.model.observations import SourceState
+from gateway.model.schema import ClassSchema, EventSchema
+from gateway.model.values import Value
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectLink:
+    """Where a reference leads: the target's class (``package:name``), row number and stable name."""
+
+    class_name: str
+    row: int
+    stable_name: str
+
+
+FeedValue: TypeAlias = "Value | ObjectLink"
+
+
+class Lifetime(enum.Enum):
+    """Durable objects keep row and name over every restart; a transient one is new each time."""
+
+    DURABLE = "durable"
+    TRANSIENT = "transient"
+
+
+@dataclass(frozen=True, slots=True)
+class SourceRecord:
+    """A source as it stands now; replaces the former record of the same number.
+
+    ``counters`` are cumulative since the core's start: ``messages``, ``octets``, ``protocol_errors``,
+    ``refused`` (sender not believed), ``resyncs``, ``gaps``, ``objects_created``, ``objects_deleted``,
+    ``events``.
+    """
+
+    number: int
+    name: str
+    kind: str
+    state: SourceState
+    detail: str
+    since: int
+    last_heard: int
+    counters: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ClassRecord:
+    """One version of a class, with the mapping applied; rows name it by ``number`` (valid this epoch)."""
+
+    number: int
+    schema: ClassSchema
+    name_element: str
+    parent_element: str
+
+
+@dataclass(frozen=True, slots=True)
+class EventClassRecord:
+    """One version of an event; `EventRecord` names it by ``number`` (valid this epoch)."""
+
+    number: int
+    schema: EventSchema
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectRecord:
+    """An object, whole: new, or told again. ``row`` is unique within (source, class) for ever.
+
+    ``statistics_sampled`` is the one sample time shown north; ``reset`` is the last time at which its
+    counters may have started again (discontinuity); ``changed`` when any property last changed, in the
+    gateway's clock.
+    """
+
+    source: int
+    class_number: int
+    row: int
+    stable_name: str
+    leaf_name: str
+    parent: ObjectLink | None
+    native_id: str
+    agent: str
+    lifetime: Lifetime
+    created: int
+    properties_sampled: int
+    statistics_sampled: int
+    reset: int
+    changed: int
+    values: Mapping[int, FeedValue]
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateRecord:
+    """Some values of an object changed: ``values`` are new, positions in ``absent`` have none any more."""
+
+    source: int
+    class_number: int
+    row: int
+    properties_sampled: int
+    statistics_sampled: int
+    reset: int
+    changed: int
+    values: Mapping[int, FeedValue]
+    absent: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteRecord:
+    """An object is gone. ``inferred``: nobody said so, it was missing from a complete resync."""
+
+    source: int
+    class_number: int
+    row: int
+    stable_name: str
+    deleted: int
+    inferred: bool
+
+
+@dataclass(frozen=True, slots=True)
+class AgentRecord:
+    """Whether the values of an agent's objects are current; all its rows follow. ``since`` dates a change.
+
+    ``confirmed`` is the last time at which the agent (by update or heartbeat) vouched for its objects.
+    """
+
+    source: int
+    agent: str
+    fresh: bool
+    since: int
+    confirmed: int
+
+
+@dataclass(frozen=True, slots=True)
+class EventRecord:
+    """An event; ``event_id`` is the same in every north."""
+
+    event_id: str
+    source: int
+    class_number: int
+    agent: str
+    time: int
+    severity: Severity
+    values: Mapping[int, FeedValue]
+
+
+@dataclass(frozen=True, slots=True)
+class GapRecord:
+    """From ``start`` to ``end`` something of this source was not heard."""
+
+    source: int
+    start: int
+    end: int
+    reason: str
+
+
+Record: TypeAlias = (
+    SourceRecord
+    | ClassRecord
+    | EventClassRecord
+    | ObjectRecord
+    | UpdateRecord
+    | DeleteRecord
+    | AgentRecord
+    | EventRecord
+    | GapRecord
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Hello:
+    """First message of a feed. A new ``epoch`` is a new core: what was known is stale until told again."""
+
+    version: int
+    epoch: int
+    gateway: str
+    started: int
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotBegan:
+    """The following batches tell the whole state anew, up to `SnapshotEnded`."""
+
+    epoch: int
+    sequence: int
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotEnded:
+    """What was not told since `SnapshotBegan` no longer exists."""
+
+    epoch: int
+    sequence: int
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Records that belong together: apply all before the next read is answered."""
+
+    epoch: int
+    sequence: int
+    records: tuple[Record, ...]
+
+
+FeedMessage: TypeAlias = Hello | SnapshotBegan | SnapshotEnded | Batch

@@ -1,0 +1,132 @@
+"""What a console session tells of the agents it listens to.
+
+A session yields observations in tuples, one tuple per message body: the inventory applies each tuple
+whole or not at all. Times are nanoseconds since 1970-01-01 UTC in the *agent's* clock unless said
+otherwise; 0 means unknown. ``agent`` names the agent within its source (``1.0`` for a broker's own QMF
+agent), so that a heartbeat confirms only what that agent owns.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from gateway.model.events import Severity
+from gateway.model.schema import ClassKey, ClassSchema, EventSchema
+from gateway.model.values import Values
+
+
+@dataclass(frozen=True, slots=True)
+class ClassLearned:
+    """A class schema, seen for the first time in this session."""
+
+    schema: ClassSchema
+
+
+@dataclass(frozen=True, slots=True)
+class EventLearned:
+    """An event schema, seen for the first time in this session."""
+
+    schema: EventSchema
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectSeen:
+    """An object exists, or (``deleted`` not 0) existed; with whatever part of its values was told.
+
+    ``properties`` and ``statistics`` are in schema order, or ``None`` where this message did not carry
+    that group. ``sampled`` is when the agent read the values.
+    """
+
+    key: ClassKey
+    agent: str
+    native_id: str
+    sampled: int
+    created: int
+    deleted: int
+    properties: Values | None = None
+    statistics: Values | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EventSeen:
+    """An event happened; ``arguments`` in schema order."""
+
+    key: ClassKey
+    agent: str
+    time: int
+    severity: Severity
+    arguments: Values
+
+
+@dataclass(frozen=True, slots=True)
+class HeartbeatSeen:
+    """An agent is alive: all its objects that it did not mention are unchanged as of ``time``."""
+
+    agent: str
+    time: int
+
+
+@dataclass(frozen=True, slots=True)
+class ResyncBegan:
+    """From here on every object of the source will be told anew."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResyncEnded:
+    """The end of a resync: if ``complete``, an object not told since its beginning no longer exists."""
+
+    complete: bool
+
+
+class SourceState(enum.Enum):
+    """How far a source can be believed."""
+
+    CONNECTING = "connecting"
+    SYNCHRONISING = "synchronising"
+    SYNCHRONISED = "synchronised"
+    DEGRADED = "degraded"
+    DOWN = "down"
+
+
+@dataclass(frozen=True, slots=True)
+class SourceStateSeen:
+    """The source changed its state; ``detail`` is one line for people that says why and what to do."""
+
+    state: SourceState
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AgentLost:
+    """An agent is gone or silent: what is known of its objects is stale from now on."""
+
+    agent: str
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Nothing could be heard from ``start`` to ``end`` (the gateway's clock).
+
+    Short-lived objects and events of that time are lost.
+    """
+
+    start: int
+    end: int
+    reason: str
+
+
+Observation: TypeAlias = (
+    ClassLearned
+    | EventLearned
+    | ObjectSeen
+    | EventSeen
+    | HeartbeatSeen
+    | ResyncBegan
+    | ResyncEnded
+    | SourceStateSeen
+    | AgentLost
+    | Gap
+)

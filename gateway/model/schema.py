@@ -1,0 +1,146 @@
+"""Schemas: classes with their elements and methods, and events, as an agent describes them."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from functools import cached_property
+
+from gateway.model.values import Value, ValueType
+
+
+class Access(enum.Enum):
+    """Who may change a property: nobody, its creator at creation only, or a console at any time."""
+
+    READ_ONLY = "read-only"
+    READ_CREATE = "read-create"
+    READ_WRITE = "read-write"
+
+
+class Kind(enum.Enum):
+    """How a number behaves over time. No wire carries it: a mapping tells, and the default is a gauge."""
+
+    COUNTER = "counter"
+    GAUGE = "gauge"
+    HIGH = "high"
+    LOW = "low"
+    AVERAGE = "average"
+
+
+class Direction(enum.Enum):
+    """Which way a method's argument travels."""
+
+    IN = "in"
+    OUT = "out"
+    INOUT = "inout"
+
+
+@dataclass(frozen=True, slots=True)
+class ClassKey:
+    """The name of one version of a class or event.
+
+    ``hash`` is what the agent tells (16 octets in QMF); empty where the dialect has none.
+    """
+
+    package: str
+    name: str
+    hash: bytes = b""
+
+    def __str__(self) -> str:
+        """``package:name``, the form used in messages and logs."""
+        return f"{self.package}:{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class NamedValue:
+    """One value of an enumeration: the label shown and the number or string that travels."""
+
+    label: str
+    value: int | str
+
+
+@dataclass(frozen=True, slots=True)
+class Element:
+    """A property or statistic of a class.
+
+    ``minimum``, ``maximum`` and ``default`` are in the element's own type and ``unit``; ``max_length`` is
+    in octets. ``references`` names the class pointed to (``name``, or ``package:name``) where ``type`` is
+    REFERENCE and the agent tells it. ``group`` is the path of CML groups the field was found in.
+    """
+
+    name: str
+    type: ValueType
+    access: Access = Access.READ_ONLY
+    index: bool = False
+    optional: bool = False
+    unit: str = ""
+    minimum: int | float | None = None
+    maximum: int | float | None = None
+    max_length: int | None = None
+    default: Value | None = None
+    references: str = ""
+    label: str = ""
+    description: str = ""
+    values: tuple[NamedValue, ...] = ()
+    readable: bool = True
+    group: tuple[str, ...] = ()
+    kind: Kind = Kind.GAUGE
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """An argument of a method or event; ``direction`` means nothing for events."""
+
+    name: str
+    type: ValueType
+    direction: Direction = Direction.IN
+    unit: str = ""
+    minimum: int | float | None = None
+    maximum: int | float | None = None
+    max_length: int | None = None
+    default: Value | None = None
+    label: str = ""
+    description: str = ""
+    values: tuple[NamedValue, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """A procedure that can be called on an object."""
+
+    name: str
+    arguments: tuple[Argument, ...] = ()
+    label: str = ""
+    description: str = ""
+
+
+@dataclass(frozen=True)
+class ClassSchema:
+    """One version of a class: its properties and statistics in wire order, and its methods."""
+
+    key: ClassKey
+    properties: tuple[Element, ...] = ()
+    statistics: tuple[Element, ...] = ()
+    methods: tuple[Method, ...] = ()
+    label: str = ""
+    description: str = ""
+
+    @property
+    def elements(self) -> tuple[Element, ...]:
+        """Properties first, then statistics: the order of values in every snapshot and feed row."""
+        return self.properties + self.statistics
+
+    @cached_property
+    def positions(self) -> dict[str, int]:
+        """Where each element stands in ``elements``, by its name."""
+        return {element.name: position for position, element in enumerate(self.elements)}
+
+
+@dataclass(frozen=True, slots=True)
+class EventSchema:
+    """One version of an event and its arguments."""
+
+    key: ClassKey
+    arguments: tuple[Argument, ...] = ()
+    label: str = ""
+    description: str = ""
