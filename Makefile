@@ -1,0 +1,91 @@
+# The project's commands. Everything they need is put under $(VENV); nothing happens twice.
+# PYTHON chooses the interpreter of a new virtual environment, WORKERS how many tests run at a time.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DELETE_ON_ERROR:
+.NOTPARALLEL:
+
+VENV ?= .venv
+PYTHON ?= python3
+UV ?= uv
+WORKERS ?= 2
+SEED ?= 20080206
+
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+BIN := $(VENV)/bin
+PIP_INSTALL := $(BIN)/python -m pip install --quiet
+SPHINX := $(BIN)/sphinx-build --fail-on-warning --keep-going --quiet --builder html
+
+.PHONY: help venv demo demo-check test prove lint format types docs lock debian-packages clean
+
+help:  ## what each command does
+	@sed -n 's/^\([a-z-]*\):.*## */\1\t/p' $(MAKEFILE_LIST) | expand -t 18
+
+demo: $(VENV)/.runtime  ## a RabbitMQ of its own, read through SNMP, until Ctrl-C
+	@$(BIN)/amqp-gateway demo
+
+demo-check: $(VENV)/.runtime  ## the demo by itself: walks compared with the broker, exit 0 or what differs
+	@$(BIN)/amqp-gateway demo --check
+
+test: lint docs debian-packages  ## everything: lint, types, contracts, documentation, all tests
+	@$(BIN)/pytest -n $(WORKERS) -p randomly --randomly-seed=$(SEED)
+
+# The same tests with large counts, new random seeds, on each newer interpreter found; then the results page.
+prove: lint docs debian-packages  ## the tests with large counts; writes docs/results/
+	@export PROVE=1; results=$$(mktemp -d); trap 'rm -rf "$$results"' EXIT; failed=0; \
+	$(BIN)/pytest -n $(WORKERS) --junitxml="$$results/$$($(BIN)/python -c 'import platform; print(platform.python_version())').xml" || failed=1; \
+	for newer in python3.12 python3.13 python3.14; do \
+	  command -v $$newer >/dev/null || continue; \
+	  $(MAKE) --no-print-directory VENV=.venv/$$newer PYTHON=$$newer venv; \
+	  .venv/$$newer/bin/pytest -n $(WORKERS) --junitxml="$$results/$$($$newer -c 'import platform; print(platform.python_version())').xml" || failed=1; \
+	done; \
+	$(BIN)/python -m tests.results_page docs/results "$$results"/*.xml; exit $$failed
+
+lint: $(VENV)/.development types  ## format, rules, types, import contracts, dependencies
+	@$(BIN)/ruff format --check --quiet .
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/lint-imports --no-logo >$(VENV)/lint-imports.txt || { cat $(VENV)/lint-imports.txt; exit 1; }
+	@$(BIN)/deptry . 
+
+types: $(VENV)/.development
+	@$(BIN)/mypy
+
+format: $(VENV)/.development  ## rewrite the code in the project's form
+	@$(BIN)/ruff format --quiet .
+	@$(BIN)/ruff check --quiet --fix .
+
+docs: $(VENV)/.development  ## the documentation as HTML in docs/_build/html; warnings are errors
+	@$(SPHINX) docs docs/_build/html
+
+debian-packages: $(VENV)/.development
+	@$(BIN)/python -m gateway.demo.install --tests
+
+lock:  ## resolve the requirements anew, with hashes
+	@compile() { $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+	    --no-header --no-annotate "$$@"; }; \
+	compile --upgrade --group dev pyproject.toml -o requirements-dev.txt; \
+	compile --upgrade -c requirements-dev.txt pyproject.toml -o requirements.txt; \
+	compile --upgrade -c requirements-dev.txt --group build -o requirements-build.txt
+
+venv: $(VENV)/.development  ## the virtual environment for development
+
+clean:  ## remove what the commands above made
+	rm -rf $(VENV) docs/_build .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+
+$(VENV)/.made:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=...")'
+	@$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+$(VENV)/.runtime: $(VENV)/.made requirements.txt requirements-build.txt pyproject.toml
+	@echo "installing the gateway into $(VENV)"
+	@$(PIP_INSTALL) --require-hashes -r requirements.txt -r requirements-build.txt
+	@$(PIP_INSTALL) --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(VENV)/.development: $(VENV)/.made requirements-dev.txt pyproject.toml
+	@echo "installing the gateway and its development tools into $(VENV)"
+	@$(PIP_INSTALL) --require-hashes -r requirements-dev.txt
+	@$(PIP_INSTALL) --no-deps --no-build-isolation --editable .
+	@touch $@ $(VENV)/.runtime
