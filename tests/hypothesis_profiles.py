@@ -1,0 +1,42 @@
+"""How many examples Hypothesis makes: few and always the same ones, or many new ones.
+
+``quick`` is for every run: the same examples each time, so that a failure is the change's own.
+``prove`` (environment variable ``PROVE=1``) searches: many examples, another seed each time, and a failure
+prints the line that repeats it. A property that is slow by nature halves or doubles what its profile says
+(``settings(max_examples=examples() // 2)``) instead of naming a number of its own.
+"""
+
+from __future__ import annotations
+
+import os
+
+from hypothesis import HealthCheck, settings
+
+PROVING = os.environ.get("PROVE") == "1"
+"""Whether this run makes large counts: tests that measure or repeat look here too."""
+
+_QUICK_EXAMPLES = 50
+_PROVE_EXAMPLES = 5_000
+
+
+def examples() -> int:
+    """How many examples a property gets in this run unless it asks for something else."""
+    return _PROVE_EXAMPLES if PROVING else _QUICK_EXAMPLES
+
+
+def load() -> None:
+    """Register both profiles and choose; called once, by the top ``conftest.py``.
+
+    There is no deadline for one example: what shares the machine decides how long one takes.
+    """
+    settings.register_profile(
+        "quick", max_examples=_QUICK_EXAMPLES, deadline=None, derandomize=True, database=None
+    )
+    settings.register_profile(
+        "prove",
+        max_examples=_PROVE_EXAMPLES,
+        deadline=None,
+        print_blob=True,
+        suppress_health_check=[HealthCheck.too_slow],
+    )
+    settings.load_profile("prove" if PROVING else "quick")
