@@ -1,0 +1,209 @@
+"""A small process that keeps a private broker, and ends it when nobody uses it any more.
+
+An owner killed by SIGKILL cannot clean up. So the broker's processes are never the owner's children, but
+those of this keeper, and each user of the broker holds a shared lock on a lease file: the kernel drops it
+with the user, however that ends. As soon as the keeper gets the lock for itself, nobody is left; it ends the node,
+then the port mapper, then whatever they left running (it is their sub-reaper, ``prctl(2)``), and removes
+the folder. Should the keeper itself be killed, the kernel kills node and port mapper (``PR_SET_PDEATHSIG``);
+only the folder's files remain then.
+
+It runs as a script, with the standard library alone: ``python -I keeper.py FOLDER``. Commands arrive as
+lines on standard input (``start``, ``stop``, ``kill``, ``quit``); after each it writes `STATE_FILE`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import json
+import os
+import selectors
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+from typing import Any, Final
+
+PLAN_FILE: Final = "keeper.plan.json"
+"""What to run: ``port_mapper`` and ``node`` (argument lists), ``environment``, ``grace`` in seconds given
+to a node to stop by itself (0: it is killed at once), ``remove`` (the folder, at the end)."""
+
+STATE_FILE: Final = "keeper.state.json"
+"""What runs: ``handled`` (number of commands carried out), ``node`` and ``port_mapper`` (process ids or
+null), ``node_status`` (how the node's last process ended: exit status, or minus the signal, or null)."""
+
+LEASE_FILE: Final = "lease"
+"""Each user of the broker holds a shared lock on this file (``flock(2)``)."""
+
+_POLL_SECONDS: Final = 0.1
+_REAP_SECONDS: Final = 5.0
+_MAX_COMMAND_OCTETS: Final = 4096
+_PR_SET_PDEATHSIG: Final = 1
+_PR_SET_CHILD_SUBREAPER: Final = 36
+_CONSOLE_FILE: Final = "console.log"
+
+
+def _die_with_parent() -> None:
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+
+
+class Keeper:
+    """Runs one node and its port mapper from the plan in ``folder``, until the lease ends."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        plan: dict[str, Any] = json.loads((folder / PLAN_FILE).read_text())
+        self._node_command: list[str] = plan["node"]
+        self._environment: dict[str, str] = plan["environment"]
+        self._grace: float = plan["grace"]
+        self._remove: bool = plan["remove"]
+        # A lock belongs to the open file: this descriptor has to stay open as long as the keeper lives.
+        self._lease = os.open(folder / LEASE_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self._handled = 0
+        self._node_status: int | None = None
+        self._node: subprocess.Popen[bytes] | None = None
+        self._ending = False
+        self._port_mapper = self._spawn(plan["port_mapper"])
+
+    def run(self) -> None:
+        """Serve commands until told to quit, asked by a signal, or left by all users."""
+        commands: dict[str, Callable[[], None]] = {
+            "start": self._start_node,
+            "stop": self._stop_node,
+            "kill": self._kill_node,
+            "quit": self._quit,
+        }
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, self._asked_to_end)
+        self._write_state()
+        pending = b""
+        with selectors.DefaultSelector() as selector:
+            selector.register(sys.stdin, selectors.EVENT_READ)
+            while not self._ending and not self._abandoned():
+                if selector.get_map() and selector.select(_POLL_SECONDS):
+                    received = os.read(sys.stdin.fileno(), _MAX_COMMAND_OCTETS)
+                    if not received:  # who started us is gone, but others may still hold the lease
+                        selector.unregister(sys.stdin)
+                    *lines, pending = (pending + received).split(b"\n")
+                    for line in lines:
+                        commands[line.decode()]()
+                        self._handled += 1
+                        self._write_state()
+                elif not selector.get_map():
+                    time.sleep(_POLL_SECONDS)
+                self._note_exit()
+
+    def end(self) -> None:
+        """End every process below this one, and remove the folder where the plan says so."""
+        self._stop_node()
+        self._port_mapper.terminate()
+        self._port_mapper.wait()
+        self._reap_what_is_left()
+        if self._remove:
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _abandoned(self) -> bool:
+        try:
+            fcntl.flock(self._lease, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return False
+        return True
+
+    def _asked_to_end(self, _number: int, _frame: FrameType | None) -> None:
+        self._ending = True
+
+    def _quit(self) -> None:
+        self._ending = True
+
+    def _spawn(self, command: list[str]) -> subprocess.Popen[bytes]:
+        with (self._folder / _CONSOLE_FILE).open("ab") as console:
+            return subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=console,
+                stderr=console,
+                cwd=self._folder,
+                env=self._environment,
+                preexec_fn=_die_with_parent,
+            )
+
+    def _start_node(self) -> None:
+        self._note_exit()
+        if self._node is None:
+            self._node_status = None
+            self._node = self._spawn(self._node_command)
+
+    def _stop_node(self) -> None:
+        if self._node is not None and self._grace > 0:
+            self._node.terminate()
+            try:
+                self._node.wait(self._grace)
+            except subprocess.TimeoutExpired:
+                pass
+        self._kill_node()
+
+    def _kill_node(self) -> None:
+        if self._node is not None:
+            self._node.kill()
+            self._node.wait()
+        self._note_exit()
+
+    def _note_exit(self) -> None:
+        if self._node is not None and self._node.poll() is not None:
+            self._node_status = self._node.returncode
+            self._node = None
+            self._write_state()
+
+    def _write_state(self) -> None:
+        state = {
+            "handled": self._handled,
+            "node": None if self._node is None else self._node.pid,
+            "port_mapper": self._port_mapper.pid,
+            "node_status": self._node_status,
+        }
+        beside = self._folder / f"{STATE_FILE}.new"
+        beside.write_text(json.dumps(state))
+        beside.replace(self._folder / STATE_FILE)
+
+    def _reap_what_is_left(self) -> None:
+        """Erlang's port programs outlive a killed node for a moment: kill and reap until none is left."""
+        deadline = time.monotonic() + _REAP_SECONDS
+        while time.monotonic() < deadline:
+            for process in _children(os.getpid()):
+                os.kill(process, signal.SIGKILL)
+            try:
+                os.waitpid(-1, 0)
+            except ChildProcessError:
+                return
+
+
+def _children(parent: int) -> list[int]:
+    """Process ids of the living children of ``parent`` (``proc(5)``, fields 3 and 4 of ``stat``)."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal():
+            try:
+                fields = (entry / "stat").read_text().rpartition(")")[2].split()
+            except OSError:
+                continue
+            if int(fields[1]) == parent and fields[0] != "Z":
+                found.append(int(entry.name))
+    return found
+
+
+def main() -> None:
+    """Keep the broker of the folder named by the first argument."""
+    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    keeper = Keeper(Path(sys.argv[1]))
+    try:
+        keeper.run()
+    finally:
+        keeper.end()
+
+
+if __name__ == "__main__":
+    main()
