@@ -12,6 +12,7 @@ from typing import Annotated
 
 from pydantic import Field, field_validator, model_validator
 
+from gateway.mapping.paths import compile_path
 from gateway.model.schema import Access, Kind
 from gateway.model.values import ValueType
 from gateway.yaml_documents import StrictModel
@@ -25,13 +26,16 @@ class ElementRule(StrictModel):
 
     Attributes:
         type: the model type; required where our own agent serves the class, else what the wire says.
-        read: dotted path of the value in the JSON object that the agent reads, e.g. ``message_stats.ack``.
+        read: where the agent finds the value in the JSON object it reads; see `gateway.mapping.paths`,
+            e.g. ``message_stats.ack``.
         event: name of the header that carries it in the creation event, where it differs from ``read``'s
             last word; empty string where the event does not carry it.
         scale: the value read is multiplied by this (milliseconds to nanoseconds: 1000000).
-        values: the enumeration's labels, in the order of their numbers in the lock.
+        values: the enumeration's labels, in the order of their numbers in the lock. Of an integer they stand
+            for 0, 1, 2 ... on the wire, of a string for themselves.
         snmp_unit: for durations and times shown as Unsigned32 instead of nanoseconds.
         secret: dropped in the session: no store, log or north ever sees it.
+        absent: texts by which the source says that there is no value.
     """
 
     type: ValueType | None = None
@@ -52,6 +56,14 @@ class ElementRule(StrictModel):
     scale: int = 1
     snmp_unit: str = ""
     secret: bool = False
+    absent: tuple[str, ...] = ()
+
+    @field_validator("read")
+    @classmethod
+    def _is_a_path(cls, read: str) -> str:
+        if read:
+            compile_path(read)
+        return read
 
 
 class Condition(StrictModel):
@@ -94,6 +106,9 @@ class ClassRule(StrictModel):
     Attributes:
         name: the element whose text is the object's leaf name; default: the last index property.
         parent: the reference element whose target is the object's parent in names and trees.
+        listing: collection of the management API that lists the class, e.g. ``queues``.
+        created_event: name of the event that tells of a new object, e.g. ``queue.created``.
+        deleted_event: name of the event that tells of its end.
     """
 
     label: str = ""
@@ -101,6 +116,9 @@ class ClassRule(StrictModel):
     name: Name | None = None
     parent: Name | None = None
     lifetime: Lifetime = Lifetime()
+    listing: str = ""
+    created_event: str = ""
+    deleted_event: str = ""
     properties: dict[Name, ElementRule] = Field(default_factory=dict)
     statistics: dict[Name, ElementRule] = Field(default_factory=dict)
 
