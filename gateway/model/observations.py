@@ -19,14 +19,18 @@ from gateway.model.values import Values
 
 @dataclass(frozen=True, slots=True)
 class ClassLearned:
-    """A class schema, seen for the first time in this session."""
+    """A class schema, seen for the first time in this session, or again with other contents.
+
+    The later one holds for what is told after it. Where the dialect has no schema hash, the session puts
+    one over the contents into the key, so that each version of a class has a key of its own.
+    """
 
     schema: ClassSchema
 
 
 @dataclass(frozen=True, slots=True)
 class EventLearned:
-    """An event schema, seen for the first time in this session."""
+    """An event schema, seen for the first time in this session, or again with other contents."""
 
     schema: EventSchema
 
@@ -36,7 +40,10 @@ class ObjectSeen:
     """An object exists, or (``deleted`` not 0) existed; with whatever part of its values was told.
 
     ``properties`` and ``statistics`` are in schema order, or ``None`` where this message did not carry
-    that group. ``sampled`` is when the agent read the values.
+    that group; a group is always told whole. ``native_id`` is unique within the source: where a dialect's
+    own is unique within an agent only, the session puts the agent in front. ``sampled`` is when the agent
+    read the values; 0 where the dialect does not tell, and then receipt stands for it. Where the dialect
+    tells that an object is gone but not when, ``deleted`` is the gateway's time of receipt.
     """
 
     key: ClassKey
@@ -70,14 +77,28 @@ class HeartbeatSeen:
 
 @dataclass(frozen=True, slots=True)
 class ResyncBegan:
-    """From here on every object of the source will be told anew."""
+    """From here on every object within the scope will be told anew.
+
+    The scope is the source, or one ``agent`` of it, or one class (``package:name``) of either; empty does
+    not narrow. ``restarted``: who answers started anew, so native ids told before mean nothing any more
+    and every counter within the scope began again.
+    """
+
+    agent: str = ""
+    class_name: str = ""
+    restarted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class ResyncEnded:
-    """The end of a resync: if ``complete``, an object not told since its beginning no longer exists."""
+    """The end of a resync: if ``complete``, an object not told since its beginning no longer exists.
+
+    It ends the resync of the same scope, and deletes within that scope only.
+    """
 
     complete: bool
+    agent: str = ""
+    class_name: str = ""
 
 
 class SourceState(enum.Enum):
