@@ -1,0 +1,345 @@
+"""Basic Encoding Rules as SNMP uses them (RFC 3417 section 8, types of RFC 2578 and RFC 3416).
+
+Only bytes here: no PDU, no table. What is written is canonical: definite lengths and integers in the fewest
+octets. What is read may be longer than needed, as real managers send it. Readers take a buffer and offsets
+and raise nothing but `BerError`; writers take Python values and raise ``ValueError`` for what the type
+cannot hold. "TLV" is a whole encoding (tag, length, content), "content" is what stands after the length,
+and "name" is the content of an OBJECT IDENTIFIER.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from typing import Final, TypeAlias
+
+Oid: TypeAlias = tuple[int, ...]
+"""An OBJECT IDENTIFIER as its sub-identifiers; also a part of one, such as the index of a row."""
+
+INTEGER: Final = 0x02
+OCTET_STRING: Final = 0x04
+NULL_TAG: Final = 0x05
+OBJECT_IDENTIFIER: Final = 0x06
+SEQUENCE: Final = 0x30
+IP_ADDRESS: Final = 0x40
+COUNTER32: Final = 0x41
+GAUGE32: Final = 0x42
+TIME_TICKS: Final = 0x43
+OPAQUE: Final = 0x44
+COUNTER64: Final = 0x46
+
+NULL: Final = b"\x05\x00"
+NO_SUCH_OBJECT: Final = b"\x80\x00"
+NO_SUCH_INSTANCE: Final = b"\x81\x00"
+END_OF_MIB_VIEW: Final = b"\x82\x00"
+
+MAX_SUB_IDENTIFIERS: Final = 128  # RFC 2578 section 3.5
+MAX_SUB_IDENTIFIER: Final = 0xFFFF_FFFF
+_MAX_LENGTH_OCTETS: Final = 8
+_MORE: Final = 0x80  # the first bit: a long length, or more octets of a sub-identifier
+_MIN_INTEGER32: Final = -(2**31)
+_MAX_INTEGER32: Final = 2**31 - 1
+_MAX_OCTETS: Final = 0xFFFF
+_UNSIGNED_BITS: Final = {COUNTER32: 32, GAUGE32: 32, TIME_TICKS: 32, COUNTER64: 64}
+_EMPTY_TAGS: Final = frozenset({NULL_TAG, 0x80, 0x81, 0x82})
+
+
+class BerError(Exception):
+    """The bytes are not what SNMP's encoding allows.
+
+    Args:
+        expected: what should have stood there, in words.
+        found: what did, shortened for people.
+        offset: octets from the start of the buffer that was read.
+    """
+
+    def __init__(self, expected: str, found: str = "", offset: int = 0) -> None:
+        self.expected = expected
+        self.found = found
+        self.offset = offset
+        found_text = f", found {found}" if found else ""
+        super().__init__(f"at offset {offset}: expected {expected}{found_text}")
+
+
+# ---- writing ------------------------------------------------------------------------------------------
+
+
+def encode_length(length: int) -> bytes:
+    """The length octets of a content of ``length`` octets, in the shortest definite form."""
+    if length < _MORE:
+        return bytes((length,))
+    octets = length.to_bytes((length.bit_length() + 7) >> 3, "big")
+    return bytes((_MORE | len(octets),)) + octets
+
+
+def encode_tlv(tag: int, content: bytes) -> bytes:
+    """``content`` with its tag and length in front."""
+    length = len(content)
+    if length < _MORE:
+        return bytes((tag, length)) + content
+    return bytes((tag,)) + encode_length(length) + content
+
+
+def encode_integer(value: int) -> bytes:
+    """The TLV of an Integer32 or an enumeration. Raises ``ValueError`` outside -2^31 to 2^31-1."""
+    if 0 <= value < len(_SMALL_INTEGERS):
+        return _SMALL_INTEGERS[value]
+    if not _MIN_INTEGER32 <= value <= _MAX_INTEGER32:
+        raise ValueError(f"{value} does not fit Integer32")
+    return _signed_tlv(value)
+
+
+def encode_counter32(value: int) -> bytes:
+    """The TLV of a Counter32. Raises ``ValueError`` outside 0 to 2^32-1."""
+    return _unsigned_tlv(COUNTER32, value)
+
+
+def encode_gauge32(value: int) -> bytes:
+    """The TLV of a Gauge32 or Unsigned32. Raises ``ValueError`` outside 0 to 2^32-1."""
+    return _unsigned_tlv(GAUGE32, value)
+
+
+def encode_time_ticks(value: int) -> bytes:
+    """The TLV of TimeTicks, hundredths of a second. Raises ``ValueError`` outside 0 to 2^32-1."""
+    return _unsigned_tlv(TIME_TICKS, value)
+
+
+def encode_counter64(value: int) -> bytes:
+    """The TLV of a Counter64. Raises ``ValueError`` outside 0 to 2^64-1."""
+    return _unsigned_tlv(COUNTER64, value)
+
+
+def encode_octets(value: bytes) -> bytes:
+    """The TLV of an OCTET STRING. Raises ``ValueError`` over 65,535 octets (RFC 2578 section 7.1.2)."""
+    if len(value) > _MAX_OCTETS:
+        raise ValueError(f"{len(value)} octets do not fit an OCTET STRING")
+    return encode_tlv(OCTET_STRING, value)
+
+
+def encode_ip_address(value: bytes) -> bytes:
+    """The TLV of an IpAddress of 4 octets. Raises ``ValueError`` for any other size."""
+    if len(value) != 4:  # noqa: PLR2004  an IPv4 address
+        raise ValueError(f"an IpAddress has 4 octets, not {len(value)}")
+    return encode_tlv(IP_ADDRESS, value)
+
+
+def encode_opaque(value: bytes) -> bytes:
+    """The TLV of an Opaque: ``value`` is the BER that it wraps."""
+    return encode_tlv(OPAQUE, value)
+
+
+def encode_oid(oid: Oid) -> bytes:
+    """The TLV of an OBJECT IDENTIFIER. Raises ``ValueError`` as `encode_name`."""
+    return encode_tlv(OBJECT_IDENTIFIER, encode_name(oid))
+
+
+def encode_name(oid: Oid) -> bytes:
+    """The content of an OBJECT IDENTIFIER.
+
+    Raises ``ValueError`` for fewer than 2 or more than 128 sub-identifiers, and where one is out of range.
+    """
+    if not 2 <= len(oid) <= MAX_SUB_IDENTIFIERS:  # noqa: PLR2004  the first two share one octet
+        raise ValueError(f"an OBJECT IDENTIFIER has 2 to 128 sub-identifiers, not {len(oid)}")
+    top, second = oid[0], oid[1]
+    if not 0 <= top <= 2 or (top < 2 and second >= 40) or not 0 <= second <= MAX_SUB_IDENTIFIER:  # noqa: PLR2004
+        raise ValueError(f"no OBJECT IDENTIFIER starts with {top}.{second}")
+    return _base128(top * 40 + second) + encode_sub_identifiers(oid[2:])
+
+
+def encode_sub_identifiers(part: Oid) -> bytes:
+    """The octets that ``part`` adds to a name. Raises ``ValueError`` where one is not 0 to 2^32-1."""
+    return b"".join([_sub_identifier(number) for number in part])
+
+
+def encode_varbind(name: bytes, value: bytes) -> bytes:
+    """A VarBind of a name (content octets) and a value TLV (RFC 3416 section 3)."""
+    return encode_tlv(SEQUENCE, encode_tlv(OBJECT_IDENTIFIER, name) + value)
+
+
+_PACKERS: Final = tuple(struct.Struct(f">{count}I").pack for count in range(MAX_SUB_IDENTIFIERS + 1))
+
+
+def sort_key(part: Oid) -> bytes:
+    """Octets that compare as the sub-identifiers do (big-endian u32 each); their BER does not.
+
+    Raises ``ValueError`` for over 128 sub-identifiers or one that is not 0 to 2^32-1.
+    """
+    try:
+        return _PACKERS[len(part)](*part)
+    except (struct.error, IndexError):
+        raise ValueError(f"not sub-identifiers: {part}") from None
+
+
+def from_sort_key(key: bytes) -> Oid:
+    """The sub-identifiers of which ``key`` is the `sort_key`."""
+    return struct.unpack(f">{len(key) >> 2}I", key)
+
+
+def _signed_tlv(value: int) -> bytes:
+    bits = value if value >= 0 else ~value
+    return encode_tlv(INTEGER, value.to_bytes((bits.bit_length() >> 3) + 1, "big", signed=True))
+
+
+def _unsigned_tlv(tag: int, value: int) -> bytes:
+    if not 0 <= value < 1 << _UNSIGNED_BITS[tag]:
+        raise ValueError(f"{value} is not an unsigned number of {_UNSIGNED_BITS[tag]} bits")
+    if value < _SMALL:
+        return _SMALL_UNSIGNED[tag][value]
+    return encode_tlv(tag, value.to_bytes((value.bit_length() >> 3) + 1, "big"))
+
+
+def _sub_identifier(number: int) -> bytes:
+    if 0 <= number < len(_SMALL_SUB_IDENTIFIERS):
+        return _SMALL_SUB_IDENTIFIERS[number]
+    if not 0 <= number <= MAX_SUB_IDENTIFIER:
+        raise ValueError(f"{number} is not a sub-identifier")
+    return _base128(number)
+
+
+def _base128(number: int) -> bytes:
+    octets = [number & 0x7F]
+    while number := number >> 7:
+        octets.append(_MORE | number & 0x7F)
+    return bytes(reversed(octets))
+
+
+# Most numbers are small, and a shared bytes object costs a cell 8 octets instead of 48.
+_SMALL: Final = 1024
+_SMALL_INTEGERS: Final = tuple(_signed_tlv(value) for value in range(_SMALL))
+_SMALL_UNSIGNED: Final = {
+    tag: tuple(bytes((tag,)) + tlv[1:] for tlv in _SMALL_INTEGERS) for tag in _UNSIGNED_BITS
+}
+_SMALL_SUB_IDENTIFIERS: Final = tuple(_base128(number) for number in range(1 << 14))
+
+
+# ---- reading ------------------------------------------------------------------------------------------
+
+
+def read_header(data: bytes, offset: int, end: int) -> tuple[int, int, int]:
+    """The tag at ``offset`` and where its content starts and stops, all before ``end``.
+
+    Accepts lengths in more octets than needed, refuses the indefinite form (RFC 3417 section 8).
+    """
+    start = offset + 2
+    if start > end:
+        raise BerError("a tag and a length", "the end", offset)
+    length = data[offset + 1]
+    if length >= _MORE:
+        size = length & 0x7F
+        if not 0 < size <= _MAX_LENGTH_OCTETS or start + size > end:
+            raise BerError("a definite length", f"0x{length:02x}", offset + 1)
+        length = int.from_bytes(data[start : start + size], "big")
+        start += size
+    stop = start + length
+    if stop > end:
+        raise BerError(f"{length} octets of content", f"{end - start}", start)
+    return data[offset], start, stop
+
+
+def read_tagged(data: bytes, offset: int, end: int, tag: int) -> tuple[int, int]:
+    """Where the content of the TLV at ``offset`` starts and stops; its tag must be ``tag``."""
+    found, start, stop = read_header(data, offset, end)
+    if found != tag:
+        raise BerError(f"tag 0x{tag:02x}", f"0x{found:02x}", offset)
+    return start, stop
+
+
+def read_integer(data: bytes, offset: int, end: int) -> tuple[int, int]:
+    """The Integer32 at ``offset`` and the offset after it. Octets in front that say nothing are accepted."""
+    start, stop = read_tagged(data, offset, end, INTEGER)
+    if start == stop:
+        raise BerError("an integer of one octet or more", "none", offset)
+    value = int.from_bytes(data[start:stop], "big", signed=True)
+    if not _MIN_INTEGER32 <= value <= _MAX_INTEGER32:
+        raise BerError("an integer of 32 bits", f"{value.bit_length()} bits", offset)
+    return value, stop
+
+
+def read_octets(data: bytes, offset: int, end: int) -> tuple[bytes, int]:
+    """The content of the OCTET STRING at ``offset`` and the offset after it."""
+    start, stop = read_tagged(data, offset, end, OCTET_STRING)
+    return data[start:stop], stop
+
+
+def read_name(data: bytes, offset: int, end: int) -> tuple[bytes, int]:
+    """The content of the OBJECT IDENTIFIER at ``offset``, made canonical, and the offset after it.
+
+    Peers send ``06 00`` for 0.0 (net-snmp and others accept it), and sub-identifiers with zeros in front.
+    """
+    start, stop = read_tagged(data, offset, end, OBJECT_IDENTIFIER)
+    name = data[start:stop]
+    if _CANONICAL_NAME(name):
+        return name, stop
+    try:
+        return encode_name(decode_name(name)), stop
+    except BerError as error:
+        raise BerError(error.expected, error.found, start + error.offset) from None
+
+
+def read_value(data: bytes, offset: int, end: int) -> tuple[bytes, int]:
+    """The TLV of any SNMP value at ``offset``, made canonical, and the offset after it."""
+    tag, start, stop = read_header(data, offset, end)
+    if tag in _EMPTY_TAGS:
+        if start != stop:
+            raise BerError("no content", f"{stop - start} octets", start)
+        return bytes((tag, 0)), stop
+    if tag == INTEGER:
+        value, stop = read_integer(data, offset, end)
+        return encode_integer(value), stop
+    if tag == OBJECT_IDENTIFIER:
+        name, stop = read_name(data, offset, end)
+        return encode_tlv(OBJECT_IDENTIFIER, name), stop
+    if tag in _UNSIGNED_BITS:
+        return _unsigned_tlv(tag, _read_unsigned(data, start, stop, _UNSIGNED_BITS[tag])), stop
+    if tag in (OCTET_STRING, OPAQUE) or (tag == IP_ADDRESS and stop - start == 4):  # noqa: PLR2004  IPv4
+        return encode_tlv(tag, data[start:stop]), stop
+    raise BerError("a value that SNMP knows", f"tag 0x{tag:02x}, {stop - start} octets", offset)
+
+
+def decode_name(name: bytes) -> Oid:
+    """The sub-identifiers of an OBJECT IDENTIFIER's content; none at all stands for 0.0."""
+    if not name:
+        return (0, 0)
+    first, *rest = _decode_base128(name, MAX_SUB_IDENTIFIER + 80)
+    if len(rest) > MAX_SUB_IDENTIFIERS - 2:
+        raise BerError("at most 128 sub-identifiers", f"{len(rest) + 2}")
+    if rest and max(rest) > MAX_SUB_IDENTIFIER:
+        raise BerError("sub-identifiers up to 2^32-1", f"{max(rest)}")
+    top = min(first // 40, 2)
+    return (top, first - top * 40, *rest)
+
+
+def decode_sub_identifiers(part: bytes) -> Oid:
+    """The sub-identifiers of a part of a name; the reverse of `encode_sub_identifiers`."""
+    return tuple(_decode_base128(part, MAX_SUB_IDENTIFIER))
+
+
+def _decode_base128(octets: bytes, maximum: int) -> list[int]:
+    numbers = []
+    number = 0
+    for offset, octet in enumerate(octets):
+        number = number << 7 | octet & 0x7F
+        if number > maximum:  # at each octet, so that a hostile name never makes a huge number
+            raise BerError("sub-identifiers up to 2^32-1", f"{number} or more", offset)
+        if octet < _MORE:
+            numbers.append(number)
+            number = 0
+    if octets and octets[-1] >= _MORE:
+        raise BerError("the last octet of a sub-identifier", "the end", len(octets))
+    return numbers
+
+
+def _read_unsigned(data: bytes, start: int, stop: int, bits: int) -> int:
+    if start == stop:
+        raise BerError("an integer of one octet or more", "none", start)
+    # Old agents leave out the zero in front, so a set first bit is no sign here; net-snmp reads it so too.
+    value = int.from_bytes(data[start:stop], "big")
+    if value >> bits:
+        raise BerError(f"an unsigned integer of {bits} bits", f"{value.bit_length()} bits", start)
+    return value
+
+
+# The first number of a name carries two sub-identifiers, so 127 encoded ones make 128.
+_CANONICAL_NAME: Final = re.compile(
+    rb"(?:[\x00-\x7f]|[\x81-\xff][\x80-\xff]{0,2}[\x00-\x7f]|[\x81-\x8f][\x80-\xff]{3}[\x00-\x7f]){1,127}"
+).fullmatch

@@ -1,0 +1,213 @@
+"""All instances that the agent serves, as encoded values in lexicographic order.
+
+One thread, one event loop: a request is answered between two changes and so sees one version of everything.
+The request path (`read`, `walk`) speaks names as they travel, the content octets of an OBJECT IDENTIFIER in
+canonical form; `get` and `next` speak sub-identifiers.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import Protocol, TypeAlias
+
+from gateway.snmp import ber
+from gateway.snmp.ber import Oid
+from gateway.snmp.table import Region, Table
+
+ScalarValue: TypeAlias = "bytes | Callable[[], bytes]"
+"""A value TLV, or what gives the current one."""
+
+
+class MibView(Protocol):
+    """What one principal can read: the whole `Store`, or a part of it.
+
+    The request path knows nothing else, so a view that hides subtrees or rows takes the store's place.
+    """
+
+    def read(self, name: bytes) -> bytes:
+        """The value TLV at ``name``, or noSuchObject or noSuchInstance (RFC 3416 section 4.2.1)."""
+
+    def walk(self, name: bytes, limit: int, *, counter64: bool = True) -> tuple[list[bytes], bytes]:
+        """Up to ``limit`` (1 or more) encoded varbinds after ``name``, and the name of the last of them.
+
+        Fewer than ``limit`` means that the end of the view was reached; with none the name is ``name``.
+        Without ``counter64`` objects of that type are passed over (RFC 3584 section 4.2.2.1).
+        """
+
+
+class Store:
+    """Tables and scalars by OID."""
+
+    def __init__(self) -> None:
+        self._claims: list[Oid] = []  # entries of tables and object types of scalars, sorted
+        self._tables: dict[Oid, Table] = {}
+        self._regions: dict[bytes, Region] = {}
+        self._prefix_lengths: tuple[int, ...] = ()
+        self._active_keys: list[bytes] = []  # regions that have instances, in order
+        self._active: list[Region] = []
+
+    def table(self, entry: Oid, columns: Sequence[int]) -> Table:
+        """A new, empty table.
+
+        Args:
+            entry: OID of the conceptual row; a column's OID is that and the column's number.
+            columns: numbers of the columns that can be read, ascending.
+
+        Raises:
+            ValueError: the entry overlaps with what is there, or columns are none, unsorted or not numbers
+                from 1 to 2^32-1.
+        """
+        if not columns or columns[0] < 1 or any(left >= right for left, right in pairwise(columns)):
+            raise ValueError(f"columns are ascending numbers from 1: {list(columns)}")
+        table = Table(entry, columns, self)
+        self._claim(entry)
+        self._tables[entry] = table
+        self._regions.update((column.prefix, column) for column in table.columns.values())
+        self._count_prefix_lengths()
+        return table
+
+    def remove_table(self, entry: Oid) -> None:
+        """Forget a table and its rows; the `Table` is of no use any more. ``KeyError`` if there is none."""
+        table = self._tables.pop(entry)
+        table.close()
+        for column in table.columns.values():
+            del self._regions[column.prefix]
+        self._claims.remove(entry)
+        self._count_prefix_lengths()
+
+    def scalar(self, oid: Oid, value: ScalarValue) -> None:
+        """Add a scalar, or give one that is there another value.
+
+        Args:
+            oid: the instance, so the last sub-identifier is 0.
+            value: a value TLV, or a callable that gives the current one at each read.
+
+        Raises:
+            ValueError: the last sub-identifier is not 0, or the OID overlaps with what is there.
+        """
+        if not oid or oid[-1] != 0:
+            raise ValueError(f"a scalar's instance ends in .0: {oid}")
+        object_type = oid[:-1]
+        prefix = ber.encode_name(object_type)
+        region = self._regions.get(prefix)
+        if isinstance(region, _Scalar):
+            region.value = value
+            return
+        self._claim(object_type)
+        region = _Scalar(object_type, value)
+        self._regions[prefix] = region
+        self._count_prefix_lengths()
+        self.activate(region)
+
+    def remove_scalar(self, oid: Oid) -> None:
+        """Forget a scalar, named by its instance. ``KeyError`` if there is none."""
+        prefix = ber.encode_name(oid[:-1])
+        region = self._regions[prefix]
+        if oid[-1] != 0 or not isinstance(region, _Scalar):
+            raise KeyError(oid)
+        del self._regions[prefix]
+        self.deactivate(region)
+        self._claims.remove(oid[:-1])
+        self._count_prefix_lengths()
+
+    def get(self, oid: Oid) -> bytes:
+        """The value TLV at ``oid``, or noSuchObject or noSuchInstance. ``ValueError`` if it is no OID."""
+        return self.read(ber.encode_name(oid))
+
+    def next(self, oid: Oid) -> tuple[Oid, bytes] | None:
+        """The first instance after ``oid`` and its value TLV; ``None`` at the end of all."""
+        varbinds, last = self.walk(ber.encode_name(oid), 1)
+        if not varbinds:
+            return None
+        varbind = varbinds[0]
+        _, start, stop = ber.read_header(varbind, 0, len(varbind))
+        _, _, name_stop = ber.read_header(varbind, start, stop)
+        return ber.decode_name(last), varbind[name_stop:]
+
+    def read(self, name: bytes) -> bytes:
+        """As `MibView.read`."""
+        region = self._region_of(name)
+        if region is None:
+            return ber.NO_SUCH_OBJECT
+        return region.read(name[len(region.prefix) :]) or ber.NO_SUCH_INSTANCE
+
+    def walk(self, name: bytes, limit: int, *, counter64: bool = True) -> tuple[list[bytes], bytes]:
+        """As `MibView.walk`. Each region crossed costs a bisection; those without instances cost nothing."""
+        varbinds: list[bytes] = []
+        region = self._region_of(name)
+        if region is None:
+            position = bisect_right(self._active_keys, ber.sort_key(ber.decode_name(name)))
+        else:
+            name = region.walk(name[len(region.prefix) :], limit, varbinds, counter64=counter64) or name
+            if len(varbinds) == limit:
+                return varbinds, name
+            position = bisect_right(self._active_keys, region.key)
+        active = self._active
+        while len(varbinds) < limit and position < len(active):
+            wanted = limit - len(varbinds)
+            name = active[position].walk(b"", wanted, varbinds, counter64=counter64) or name
+            position += 1
+        return varbinds, name
+
+    def activate(self, region: Region) -> None:
+        """Take a region with instances into the order that `walk` follows."""
+        position = bisect_left(self._active_keys, region.key)
+        self._active_keys.insert(position, region.key)
+        self._active.insert(position, region)
+
+    def deactivate(self, region: Region) -> None:
+        """Take a region that has no instances out of that order."""
+        position = bisect_left(self._active_keys, region.key)
+        del self._active_keys[position], self._active[position]
+
+    def _region_of(self, name: bytes) -> Region | None:
+        # Sub-identifiers end at octets below 0x80, so a prefix that matches as octets matches as an OID; and
+        # no two regions overlap. A store has few lengths of prefixes, the most frequent is tried first.
+        regions = self._regions
+        for length in self._prefix_lengths:
+            region = regions.get(name[:length])
+            if region is not None:
+                return region
+        return None
+
+    def _claim(self, oid: Oid) -> None:
+        position = bisect_left(self._claims, oid)
+        for other in self._claims[max(position - 1, 0) : position + 1]:
+            shorter = min(len(other), len(oid))
+            if other[:shorter] == oid[:shorter]:
+                raise ValueError(f"{oid} overlaps with {other}, which is served already")
+        insort(self._claims, oid)
+
+    def _count_prefix_lengths(self) -> None:
+        counts: dict[int, int] = {}
+        for prefix in self._regions:
+            counts[len(prefix)] = counts.get(len(prefix), 0) + 1
+        self._prefix_lengths = tuple(sorted(counts, key=lambda length: (-counts[length], length)))
+
+
+class _Scalar:
+    """The one instance (``.0``) of an object type."""
+
+    __slots__ = ("key", "prefix", "value")
+
+    def __init__(self, object_type: Oid, value: ScalarValue) -> None:
+        self.prefix = ber.encode_name(object_type)
+        self.key = ber.sort_key(object_type)
+        self.value = value
+
+    def read(self, suffix: bytes) -> bytes | None:
+        if suffix != b"\x00":
+            return None
+        return self.value if isinstance(self.value, bytes) else self.value()
+
+    def walk(self, suffix: bytes, limit: int, varbinds: list[bytes], *, counter64: bool) -> bytes | None:
+        if suffix or limit < 1:
+            return None
+        value = self.value if isinstance(self.value, bytes) else self.value()
+        if value[0] == ber.COUNTER64 and not counter64:
+            return None
+        name = self.prefix + b"\x00"
+        varbinds.append(ber.encode_varbind(name, value))
+        return name
