@@ -1,0 +1,142 @@
+"""What waits for one subscriber: bounded, in order, merged when it is slow, never silently lossy."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import deque
+from collections.abc import Iterable
+
+from gateway.feed.records import (
+    Batch,
+    DeleteRecord,
+    FeedMessage,
+    ObjectRecord,
+    Record,
+    SnapshotBegan,
+    SnapshotEnded,
+    SourceRecord,
+    UpdateRecord,
+)
+
+SNAPSHOT_BATCH_RECORDS = 256
+"""Records in one batch of a snapshot: small enough that encoding one holds the loop well under 5 ms."""
+
+
+class Subscription:
+    """The messages that one subscriber has not taken yet.
+
+    Args:
+        epoch: the core's.
+        limit: records that may wait. Beyond it, updates of one object are merged to the latest; if creates,
+            deletes and events alone exceed it, everything waiting is dropped, ``overflows`` counts it, and
+            `needs_snapshot` asks for a new snapshot: the subscriber then knows that it missed something,
+            because a snapshot begins in the middle of its stream.
+    """
+
+    def __init__(self, epoch: int, limit: int = 100_000) -> None:
+        self._epoch = epoch
+        self._limit = limit
+        self._waiting: deque[Batch] = deque()
+        self._records = 0
+        self._snapshot: deque[Record] | None = None
+        self._sequence = 0
+        self._began = False
+        self.needs_snapshot = True
+        self.merges = 0
+        self.overflows = 0
+
+    def start_snapshot(self, records: Iterable[Record], sequence: int) -> None:
+        """Send ``records`` (immutable, in dependency order) before anything that waits after ``sequence``."""
+        self._snapshot = deque(records)
+        self._waiting.clear()
+        self._records = 0
+        self._sequence = sequence
+        self._began = False
+        self.needs_snapshot = False
+
+    def offer(self, batch: Batch) -> None:
+        """A batch that every subscriber is to see."""
+        if self.needs_snapshot:
+            return
+        self._waiting.append(batch)
+        self._records += len(batch.records)
+        if self._records > self._limit:
+            self._merge()
+        if self._records > self._limit:
+            self._waiting.clear()
+            self._records = 0
+            self._snapshot = None
+            self.overflows += 1
+            self.needs_snapshot = True
+
+    def take(self) -> FeedMessage | None:
+        """The next message to send, or ``None`` when nothing waits."""
+        if self._snapshot is not None:
+            return self._next_of_snapshot(self._snapshot)
+        if not self._waiting:
+            return None
+        batch = self._waiting.popleft()
+        self._records -= len(batch.records)
+        return batch
+
+    def _next_of_snapshot(self, snapshot: deque[Record]) -> FeedMessage:
+        if not self._began:
+            self._began = True
+            return SnapshotBegan(self._epoch, self._sequence)
+        if not snapshot:
+            self._snapshot = None
+            return SnapshotEnded(self._epoch, self._sequence)
+        records = [snapshot.popleft() for _ in range(min(SNAPSHOT_BATCH_RECORDS, len(snapshot)))]
+        return Batch(self._epoch, self._sequence, tuple(records))
+
+    def _merge(self) -> None:
+        """Fold everything that waits into one batch, updates of an object into its latest state."""
+        self.merges += 1
+        merged: list[Record | None] = []
+        last: dict[tuple[object, ...], int] = {}
+        for batch in self._waiting:
+            for record in batch.records:
+                key = _mergeable_key(record)
+                position = last.get(key) if key else None
+                earlier = merged[position] if position is not None else None
+                if isinstance(record, UpdateRecord) and isinstance(earlier, ObjectRecord | UpdateRecord):
+                    assert position is not None
+                    merged[position] = _folded(earlier, record)
+                    continue
+                if isinstance(record, SourceRecord) and position is not None:
+                    merged[position] = None
+                if key:
+                    last[key] = len(merged)
+                if isinstance(record, DeleteRecord):
+                    last.pop((record.source, record.class_number, record.row), None)
+                merged.append(record)
+        records = tuple(record for record in merged if record is not None)
+        sequence = self._waiting[-1].sequence
+        self._waiting.clear()
+        self._waiting.append(Batch(self._epoch, sequence, records))
+        self._records = len(records)
+
+
+def _mergeable_key(record: Record) -> tuple[object, ...] | None:
+    if isinstance(record, ObjectRecord | UpdateRecord):
+        return (record.source, record.class_number, record.row)
+    if isinstance(record, SourceRecord):
+        return ("source", record.number)
+    return None
+
+
+def _folded(earlier: ObjectRecord | UpdateRecord, later: UpdateRecord) -> ObjectRecord | UpdateRecord:
+    """``earlier`` with what ``later`` changed: the same state by one record less."""
+    gone = set(later.absent)
+    values = {p: v for p, v in earlier.values.items() if p not in gone} | dict(later.values)
+    if isinstance(earlier, UpdateRecord):
+        absent = tuple(sorted((set(earlier.absent) | gone) - values.keys()))
+        return dataclasses.replace(later, values=values, absent=absent)
+    return dataclasses.replace(
+        earlier,
+        properties_sampled=later.properties_sampled,
+        statistics_sampled=later.statistics_sampled,
+        reset=later.reset,
+        changed=later.changed,
+        values=values,
+    )

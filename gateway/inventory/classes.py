@@ -1,0 +1,96 @@
+"""Classes as the inventory knows them: numbered for the feed, with their mapping laid over."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping as MappingOf
+
+from gateway.feed.records import ClassRecord, EventClassRecord
+from gateway.inventory.identity import part_text
+from gateway.mapping.files import applied
+from gateway.mapping.rules import ClassRule, Condition, Mapping
+from gateway.model.schema import ClassKey, ClassSchema, EventSchema
+from gateway.model.values import Values
+
+ALWAYS_TRANSIENT = frozenset({"connection", "channel", "session", "consumer", "subscription"})
+"""Classes whose objects never come back, where no mapping says anything of them."""
+
+
+class ClassRegistry:
+    """Every version of every class and event met in this epoch, over all sources.
+
+    Two sources may tell different schemas under one key (a Java broker's hashes are all zero), so a number
+    belongs to a schema, not to a key.
+
+    Args:
+        mappings: by package.
+    """
+
+    def __init__(self, mappings: MappingOf[str, Mapping]) -> None:
+        self._mappings = mappings
+        self._classes: dict[ClassKey, list[ClassRecord]] = {}
+        self._events: dict[ClassKey, list[EventClassRecord]] = {}
+        self._next_number = 1
+
+    def class_record(self, schema: ClassSchema) -> ClassRecord:
+        """The record of a class as learnt from the wire; the same for an equal schema."""
+        mapping = self._mappings.get(schema.key.package)
+        mapped = applied(mapping, schema) if mapping else schema
+        versions = self._classes.setdefault(schema.key, [])
+        for record in versions:
+            if record.schema == mapped:
+                return record
+        rule = self._rule(schema.key)
+        names = {element.name for element in mapped.properties}
+        record = ClassRecord(
+            self._number(),
+            mapped,
+            rule.name if rule and rule.name in names else "",
+            rule.parent if rule and rule.parent in names else "",
+        )
+        versions.append(record)
+        return record
+
+    def event_record(self, schema: EventSchema) -> EventClassRecord:
+        """The record of an event as learnt from the wire; the same for an equal schema."""
+        versions = self._events.setdefault(schema.key, [])
+        for record in versions:
+            if record.schema == schema:
+                return record
+        versions.append(record := EventClassRecord(self._number(), schema))
+        return record
+
+    def records(self) -> list[ClassRecord | EventClassRecord]:
+        """All of them in the order of their numbers."""
+        known: list[ClassRecord | EventClassRecord] = [r for v in self._classes.values() for r in v]
+        known += [r for v in self._events.values() for r in v]
+        return sorted(known, key=lambda record: record.number)
+
+    def is_transient(self, schema: ClassSchema, properties: Values) -> bool:
+        """Whether an object with these properties at its creation never comes back as the same one."""
+        rule = self._rule(schema.key)
+        if rule is None:
+            return schema.key.name in ALWAYS_TRANSIENT
+        lifetime = rule.lifetime
+        return lifetime.default == "transient" or any(
+            _holds(condition, schema, properties) for condition in lifetime.transient_when
+        )
+
+    def _rule(self, key: ClassKey) -> ClassRule | None:
+        mapping = self._mappings.get(key.package)
+        return mapping.classes.get(key.name) if mapping else None
+
+    def _number(self) -> int:
+        number = self._next_number
+        self._next_number += 1
+        return number
+
+
+def _holds(condition: Condition, schema: ClassSchema, properties: Values) -> bool:
+    position = schema.positions.get(condition.property, len(properties))
+    value = properties[position] if position < len(properties) else None
+    if value is None:
+        return False
+    if condition.matches is not None:
+        return re.search(condition.matches, part_text(value)) is not None
+    return value == condition.equals

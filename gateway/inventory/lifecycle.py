@@ -1,0 +1,308 @@
+"""Objects of one source from their first sight to their end: named, numbered, updated, swept."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Iterator, Mapping
+
+from gateway.feed.records import (
+    ClassRecord,
+    DeleteRecord,
+    Lifetime,
+    ObjectLink,
+    ObjectRecord,
+    Record,
+    UpdateRecord,
+)
+from gateway.inventory.classes import ClassRegistry
+from gateway.inventory.identity import (
+    duplicate_name,
+    incarnation_name,
+    leaf_name,
+    stable_name,
+)
+from gateway.inventory.instances import InstanceIndex
+from gateway.inventory.objects import Entry, ObjectTable
+from gateway.inventory.references import References, WaitingRoom
+from gateway.inventory.values import changes, resolved
+from gateway.model.observations import ObjectSeen
+from gateway.model.schema import ClassKey
+
+
+class ObjectLifecycle:
+    """Keeps the objects of one source and appends to ``out`` a record for all that happens to them.
+
+    Args:
+        source: its number.
+        classes: for lifetimes.
+        known: the classes that the source has told, by key; filled by the owner.
+        index: row numbers.
+        out: where records go, in order.
+        counters: ``objects_created``, ``objects_deleted``, ``objects_refused``, ``unidentified`` are counted.
+        max_objects: more than these are refused.
+    """
+
+    def __init__(
+        self,
+        source: int,
+        classes: ClassRegistry,
+        known: Mapping[ClassKey, ClassRecord],
+        index: InstanceIndex,
+        out: list[Record],
+        counters: Counter[str],
+        max_objects: int,
+    ) -> None:
+        self._source = source
+        self._classes = classes
+        self._known = known
+        self._index = index
+        self._out = out
+        self._counters = counters
+        self._max_objects = max_objects
+        self._objects = ObjectTable()
+        self._references = References()
+        self._waiting = WaitingRoom()
+        self._generation = 0
+
+    def __len__(self) -> int:
+        return len(self._objects)
+
+    def records(self) -> Iterator[ObjectRecord]:
+        """The current record of every object."""
+        return (entry.record for entry in self._objects)
+
+    def begin_resync(self) -> None:
+        """From here on, an object that is not told again is missing."""
+        self._generation += 1
+
+    def end_resync(self, *, complete: bool, now: int) -> None:
+        """Settle who still waits; after a complete resync, objects not told in it are gone (inferred)."""
+        if not complete:
+            return
+        for seen in self._waiting.everyone():
+            self._appear(seen, self._known[seen.key], now, provisionally=True)
+        for entry in self._objects:
+            if entry.generation != self._generation:
+                self._remove(entry, 0, inferred=True, now=now)
+
+    def settle_overdue(self, now: int) -> None:
+        """Give a provisional identity to objects that waited too long for a reference's target."""
+        for seen in self._waiting.overdue(now):
+            self._appear(seen, self._known[seen.key], now, provisionally=True)
+
+    def seen(self, seen: ObjectSeen, class_record: ClassRecord, now: int) -> None:
+        """An agent told of an object: new, changed, unchanged or deleted."""
+        waiting = self._waiting.leave(seen.native_id)
+        if waiting is not None:
+            seen = _merged(waiting, seen)
+        entry = self._objects.by_native_id(seen.native_id)
+        if entry is not None and (
+            entry.class_record is not class_record or self._can_be_named_now(entry, seen)
+        ):
+            # Told whole below, under the new version of its class or the name it should have.
+            self._remove(entry, 0, inferred=True, now=now)
+            entry = None
+        if seen.deleted:
+            self._delete(entry, seen, class_record, now)
+        elif entry is not None:
+            entry.generation = self._generation
+            self._update(entry, seen, now)
+        elif seen.properties is None:
+            # Statistics of an object that was never told: it cannot be named. The next resync brings it.
+            self._counters["unidentified"] += 1
+        else:
+            self._appear(seen, class_record, now)
+
+    def _appear(
+        self, seen: ObjectSeen, class_record: ClassRecord, now: int, *, provisionally: bool = False
+    ) -> Entry | None:
+        """A native id that is new: a new object, or one that came back under another id."""
+        text, durable, unresolved = self._name(seen, class_record)
+        if unresolved and not provisionally:
+            left = self._waiting.enter(seen, unresolved, now)
+            if left is not None:
+                self._appear(left, self._known[left.key], now, provisionally=True)
+            return None
+        class_name = str(seen.key)
+        provisional = bool(unresolved)
+        holder = self._objects.by_name(class_name, text)
+        if holder is not None:
+            if holder.generation != self._generation:
+                return self._come_back(holder, seen, class_record, now)
+            durable, provisional = False, True
+            text = duplicate_name(text, seen.native_id)
+        if len(self._objects) >= self._max_objects:
+            self._counters["objects_refused"] += 1
+            return None
+        row = self._row(class_name, text, durable=durable)
+        record = self._record(seen, class_record, row, text, durable=durable, now=now)
+        entry = Entry(record, class_record, self._generation, provisional)
+        self._objects.add(entry)
+        self._counters["objects_created"] += 1
+        self._told_whole(entry, seen, now)
+        return entry
+
+    def _come_back(self, holder: Entry, seen: ObjectSeen, class_record: ClassRecord, now: int) -> Entry:
+        """A name told under a new native id, whose holder was not told since the resync began.
+
+        It is the same object: row and name stay, no value of its former incarnation does.
+        """
+        former = holder.record
+        if holder.class_record is not class_record:
+            self._out.append(_deletion(former, 0, inferred=True))
+        self._references.forget(former.native_id)
+        durable = former.lifetime is Lifetime.DURABLE
+        record = self._record(seen, class_record, former.row, former.stable_name, durable=durable, now=now)
+        self._objects.rebind(holder, record, class_record)
+        holder.generation = self._generation
+        self._told_whole(holder, seen, now)
+        return holder
+
+    def _told_whole(self, entry: Entry, seen: ObjectSeen, now: int) -> None:
+        """Tell a new record, and let follow whoever refers to the object or waited for it."""
+        self._references.note(entry.class_record.schema, seen)
+        self._out.append(entry.record)
+        for native_id, position in self._references.referring_to(seen.native_id):
+            referrer = self._objects.by_native_id(native_id)
+            if referrer is not None and referrer.record.values.get(position) != entry.link():
+                self._relink(referrer, position, entry.link(), now)
+        for waiter in self._waiting.waiting_for(seen.native_id):
+            self._appear(waiter, self._known[waiter.key], now)
+
+    def _update(self, entry: Entry, seen: ObjectSeen, now: int) -> None:
+        record, schema = entry.record, entry.class_record.schema
+        change = changes(schema, record.values, resolved(schema, seen, self._link), entry.lost_counters)
+        self._references.note(schema, seen)
+        update = UpdateRecord(
+            source=record.source,
+            class_number=record.class_number,
+            row=record.row,
+            properties_sampled=seen.sampled if seen.properties is not None else record.properties_sampled,
+            statistics_sampled=seen.sampled if seen.statistics is not None else record.statistics_sampled,
+            reset=seen.sampled if change.restarted else record.reset,
+            changed=now if change.property_changed else record.changed,
+            values=change.values,
+            absent=change.absent,
+        )
+        entry.apply(update)
+        self._out.append(update)
+
+    def _delete(self, entry: Entry | None, seen: ObjectSeen, class_record: ClassRecord, now: int) -> None:
+        if entry is None:
+            if seen.properties is None:
+                self._counters["unidentified"] += 1
+                return
+            # It came and went between two looks: told as created, with its values, then as deleted.
+            alive = dataclasses.replace(seen, deleted=0)
+            entry = self._appear(alive, class_record, now, provisionally=True)
+            if entry is None:
+                return
+        elif seen.properties is not None or seen.statistics is not None:
+            self._update(entry, seen, now)
+        self._remove(entry, seen.deleted, inferred=False, now=now)
+
+    def _remove(self, entry: Entry, deleted: int, *, inferred: bool, now: int) -> None:
+        record = entry.record
+        self._objects.remove(entry)
+        self._references.forget(record.native_id)
+        if record.lifetime is Lifetime.DURABLE:
+            self._index.retire(record.source, str(entry.key), record.stable_name, now)
+        self._counters["objects_deleted"] += 1
+        self._out.append(_deletion(record, deleted, inferred=inferred))
+        for native_id, position in self._references.referring_to(record.native_id):
+            referrer = self._objects.by_native_id(native_id)
+            if referrer is not None and position in referrer.record.values:
+                self._relink(referrer, position, None, now)
+
+    def _relink(self, referrer: Entry, position: int, link: ObjectLink | None, now: int) -> None:
+        record = referrer.record
+        update = UpdateRecord(
+            source=record.source,
+            class_number=record.class_number,
+            row=record.row,
+            properties_sampled=record.properties_sampled,
+            statistics_sampled=record.statistics_sampled,
+            reset=record.reset,
+            changed=now,
+            values={} if link is None else {position: link},
+            absent=(position,) if link is None else (),
+        )
+        referrer.apply(update)
+        self._out.append(update)
+
+    def _record(
+        self,
+        seen: ObjectSeen,
+        class_record: ClassRecord,
+        row: int,
+        name: str,
+        *,
+        durable: bool,
+        now: int,
+    ) -> ObjectRecord:
+        schema = class_record.schema
+        values = {p: v for p, v in resolved(schema, seen, self._link).items() if v is not None}
+        parent = values.get(schema.positions.get(class_record.parent_element, -1))
+        return ObjectRecord(
+            source=self._source,
+            class_number=class_record.number,
+            row=row,
+            stable_name=name,
+            leaf_name=leaf_name(schema, seen.properties or (), class_record.name_element, seen.native_id),
+            parent=parent if isinstance(parent, ObjectLink) else None,
+            native_id=seen.native_id,
+            agent=seen.agent,
+            lifetime=Lifetime.DURABLE if durable else Lifetime.TRANSIENT,
+            created=seen.created,
+            properties_sampled=seen.sampled,
+            statistics_sampled=seen.sampled if seen.statistics is not None else 0,
+            reset=now,
+            changed=now,
+            values=values,
+        )
+
+    def _name(self, seen: ObjectSeen, class_record: ClassRecord) -> tuple[str, bool, tuple[str, ...]]:
+        """The name that an object should have, whether it is durable, and what its name still lacks."""
+        schema, properties = class_record.schema, seen.properties or ()
+        name = stable_name(schema, properties, seen.native_id, self._target_name, class_record.name_element)
+        if name.unresolved or self._classes.is_transient(schema, properties):
+            return incarnation_name(name.text, seen.created, seen.native_id), False, name.unresolved
+        return name.text, True, ()
+
+    def _can_be_named_now(self, entry: Entry, seen: ObjectSeen) -> bool:
+        """Whether a provisional object, told again, could have the name it should have."""
+        if not entry.provisional or seen.properties is None or seen.deleted:
+            return False
+        text, _, unresolved = self._name(seen, entry.class_record)
+        return not unresolved and self._objects.by_name(str(entry.key), text) is None
+
+    def _row(self, class_name: str, name: str, *, durable: bool) -> int:
+        if durable:
+            return self._index.durable_row(self._source, class_name, name)
+        return self._index.transient_row(
+            self._source, class_name, lambda row: self._objects.row_in_use(class_name, row)
+        )
+
+    def _target_name(self, native_id: str) -> str | None:
+        entry = self._objects.by_native_id(native_id)
+        return entry.record.stable_name if entry is not None else None
+
+    def _link(self, native_id: str) -> ObjectLink | None:
+        entry = self._objects.by_native_id(native_id)
+        return entry.link() if entry is not None else None
+
+
+def _deletion(record: ObjectRecord, deleted: int, *, inferred: bool) -> DeleteRecord:
+    return DeleteRecord(
+        record.source, record.class_number, record.row, record.stable_name, deleted, inferred=inferred
+    )
+
+
+def _merged(earlier: ObjectSeen, later: ObjectSeen) -> ObjectSeen:
+    """Two messages about one object as one: the later one's groups where it has them."""
+    return dataclasses.replace(
+        later,
+        properties=later.properties if later.properties is not None else earlier.properties,
+        statistics=later.statistics if later.statistics is not None else earlier.statistics,
+    )

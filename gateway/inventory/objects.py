@@ -1,0 +1,105 @@
+"""The objects of one source: the current record of each, and the indexes that find them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gateway.feed.records import ClassRecord, ObjectLink, ObjectRecord, UpdateRecord
+from gateway.model.schema import ClassKey, Kind
+
+
+@dataclass(slots=True)
+class Entry:
+    """An object as the inventory keeps it.
+
+    Attributes:
+        record: immutable and replaced with each change, so that a snapshot is a list of references.
+        generation: of the resync in which the object was last told.
+        provisional: its name is not the one it should have (a target is not known, or the name is taken):
+            it is named anew when it is told again and that has changed.
+        lost_counters: positions of counters that had a value once and have none now.
+    """
+
+    record: ObjectRecord
+    class_record: ClassRecord
+    generation: int
+    provisional: bool = False
+    lost_counters: frozenset[int] = frozenset()
+
+    @property
+    def key(self) -> ClassKey:
+        """Of its class."""
+        return self.class_record.schema.key
+
+    def link(self) -> ObjectLink:
+        """What a reference to this object resolves to."""
+        return ObjectLink(str(self.key), self.record.row, self.record.stable_name)
+
+    def apply(self, update: UpdateRecord) -> None:
+        """Replace ``record`` by what it is after ``update``."""
+        values = self.record.values
+        if update.values or update.absent:
+            values = {p: v for p, v in values.items() if p not in update.absent} | dict(update.values)
+            elements = self.class_record.schema.elements
+            lost = {p for p in update.absent if elements[p].kind is Kind.COUNTER}
+            if lost or self.lost_counters:
+                self.lost_counters = (self.lost_counters | lost) - update.values.keys()
+        self.record = dataclasses.replace(
+            self.record,
+            properties_sampled=update.properties_sampled,
+            statistics_sampled=update.statistics_sampled,
+            reset=update.reset,
+            changed=update.changed,
+            values=values,
+        )
+
+
+class ObjectTable:
+    """Entries by native id, by (class, stable name) and by (class, row)."""
+
+    def __init__(self) -> None:
+        self._by_native_id: dict[str, Entry] = {}
+        self._by_name: dict[tuple[str, str], Entry] = {}
+        self._rows: set[tuple[str, int]] = set()
+
+    def __len__(self) -> int:
+        return len(self._by_native_id)
+
+    def __iter__(self) -> Iterator[Entry]:
+        return iter(list(self._by_native_id.values()))
+
+    def by_native_id(self, native_id: str) -> Entry | None:
+        """The object that has this native id now."""
+        return self._by_native_id.get(native_id)
+
+    def by_name(self, class_name: str, name: str) -> Entry | None:
+        """The object that holds this stable name in its class (``package:name``)."""
+        return self._by_name.get((class_name, name))
+
+    def row_in_use(self, class_name: str, row: int) -> bool:
+        """Whether a live object of the class has this row number."""
+        return (class_name, row) in self._rows
+
+    def add(self, entry: Entry) -> None:
+        """Add a new object; its native id and name are free."""
+        class_name = str(entry.key)
+        self._by_native_id[entry.record.native_id] = entry
+        self._by_name[class_name, entry.record.stable_name] = entry
+        self._rows.add((class_name, entry.record.row))
+
+    def remove(self, entry: Entry) -> None:
+        """Take an object out."""
+        class_name = str(entry.key)
+        self._by_native_id.pop(entry.record.native_id, None)
+        self._by_name.pop((class_name, entry.record.stable_name), None)
+        self._rows.discard((class_name, entry.record.row))
+
+    def rebind(self, entry: Entry, record: ObjectRecord, class_record: ClassRecord) -> None:
+        """The same object came back as ``record``, under another native id."""
+        self._by_native_id.pop(entry.record.native_id, None)
+        entry.record = record
+        entry.class_record = class_record
+        entry.lost_counters = frozenset()
+        self._by_native_id[record.native_id] = entry

@@ -1,0 +1,105 @@
+"""Who refers to whom inside one source, by native ids, so that links follow their targets."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator
+
+from gateway.inventory.values import told
+from gateway.model.observations import ObjectSeen
+from gateway.model.schema import ClassSchema
+from gateway.model.values import Reference
+
+
+class References:
+    """References of live objects in both directions."""
+
+    def __init__(self) -> None:
+        self._targets: dict[str, dict[int, str]] = {}
+        self._referrers: dict[str, set[tuple[str, int]]] = {}
+
+    def note(self, schema: ClassSchema, seen: ObjectSeen) -> None:
+        """Remember the references that a message tells of its object, and forget those it replaces."""
+        targets = self._targets.get(seen.native_id, {})
+        for position, value in told(schema, seen):
+            former = targets.get(position)
+            target = value.native_id if isinstance(value, Reference) else None
+            if target == former:
+                continue
+            if former is not None:
+                self._unlink(former, (seen.native_id, position))
+                del targets[position]
+            if target is not None:
+                targets[position] = target
+                self._referrers.setdefault(target, set()).add((seen.native_id, position))
+        if targets:
+            self._targets[seen.native_id] = targets
+
+    def forget(self, native_id: str) -> None:
+        """An object is gone, or has another native id now: it refers to nothing any more."""
+        for position, target in self._targets.pop(native_id, {}).items():
+            self._unlink(target, (native_id, position))
+
+    def referring_to(self, native_id: str) -> Iterator[tuple[str, int]]:
+        """Native id and position of every reference to an object."""
+        yield from sorted(self._referrers.get(native_id, ()))
+
+    def _unlink(self, target: str, referrer: tuple[str, int]) -> None:
+        referrers = self._referrers.get(target)
+        if referrers is not None:
+            referrers.discard(referrer)
+            if not referrers:
+                del self._referrers[target]
+
+
+class WaitingRoom:
+    """Objects whose names need a target that was not told yet; bounded in number and time.
+
+    Args:
+        limit: objects that may wait; the oldest must leave when another comes.
+        patience: nanoseconds that one may wait.
+    """
+
+    def __init__(self, limit: int = 10_000, patience: int = 10 * 10**9) -> None:
+        self._limit = limit
+        self._patience = patience
+        self._waiting: OrderedDict[str, tuple[int, tuple[str, ...], ObjectSeen]] = OrderedDict()
+        self._waiters: dict[str, set[str]] = {}
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def enter(self, seen: ObjectSeen, targets: tuple[str, ...], now: int) -> ObjectSeen | None:
+        """Let an object wait for ``targets``; returns one that must leave instead, where it is full."""
+        self._waiting[seen.native_id] = (now, targets, seen)
+        for target in targets:
+            self._waiters.setdefault(target, set()).add(seen.native_id)
+        if len(self._waiting) > self._limit:
+            return self.leave(next(iter(self._waiting)))
+        return None
+
+    def leave(self, native_id: str) -> ObjectSeen | None:
+        """Take an object out; ``None`` if it does not wait here."""
+        entry = self._waiting.pop(native_id, None)
+        if entry is None:
+            return None
+        _, targets, seen = entry
+        for target in targets:
+            waiters = self._waiters.get(target, set())
+            waiters.discard(native_id)
+            if not waiters:
+                self._waiters.pop(target, None)
+        return seen
+
+    def waiting_for(self, target: str) -> list[ObjectSeen]:
+        """Take out all that wait for ``target``."""
+        return [s for n in sorted(self._waiters.get(target, ())) if (s := self.leave(n)) is not None]
+
+    def overdue(self, now: int) -> list[ObjectSeen]:
+        """Take out all that have waited long enough, the oldest first."""
+        late = [n for n, (since, _, _) in self._waiting.items() if now - since >= self._patience]
+        return [seen for native_id in late if (seen := self.leave(native_id)) is not None]
+
+    def everyone(self) -> list[ObjectSeen]:
+        """Take out all, the oldest first."""
+        return [seen for native_id in list(self._waiting) if (seen := self.leave(native_id)) is not None]
