@@ -1,0 +1,166 @@
+"""Classes and events as the wire defines them: the model's schema and the type code of each element.
+
+The model knows one string type where AM2 has two; a definition keeps what is needed to read and write.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from functools import cached_property
+
+from gateway.dialects.qmf import fields
+from gateway.dialects.qmf.layout import Layout, OptionalLayout, TypeCode, type_code
+from gateway.model.schema import Argument, ClassKey, ClassSchema, Direction, Element, EventSchema
+
+_INPUT = (Direction.IN, Direction.INOUT)
+_OUTPUT = (Direction.OUT, Direction.INOUT)
+
+
+def _codes(elements: tuple[Element, ...] | tuple[Argument, ...]) -> tuple[TypeCode, ...]:
+    return tuple(type_code(element.type, element.max_length) for element in elements)
+
+
+@dataclass(frozen=True)
+class ClassDefinition:
+    """A class; the tuples of codes run parallel to the schema's properties, statistics and methods."""
+
+    schema: ClassSchema
+    property_codes: tuple[TypeCode, ...]
+    statistic_codes: tuple[TypeCode, ...]
+    method_codes: tuple[tuple[TypeCode, ...], ...] = ()
+
+    @classmethod
+    def of(cls, schema: ClassSchema) -> ClassDefinition:
+        """Choose the type codes for a class of our own.
+
+        Raises:
+            LocalProtocolError: AM2 has no type for one of its elements.
+        """
+        return cls(
+            schema,
+            _codes(schema.properties),
+            _codes(schema.statistics),
+            tuple(_codes(method.arguments) for method in schema.methods),
+        )
+
+    @property
+    def key(self) -> ClassKey:
+        """The class key."""
+        return self.schema.key
+
+    @cached_property
+    def properties(self) -> OptionalLayout:
+        """Reads and writes the properties of c and g records."""
+        return OptionalLayout(self.property_codes, [p.optional for p in self.schema.properties])
+
+    @cached_property
+    def statistics(self) -> Layout:
+        """Reads and writes the statistics of i and g records."""
+        return Layout(self.statistic_codes)
+
+    @cached_property
+    def inputs(self) -> dict[str, Layout]:
+        """By method name, reads and writes the arguments of M."""
+        return self._arguments(_INPUT)
+
+    @cached_property
+    def outputs(self) -> dict[str, Layout]:
+        """By method name, reads and writes the arguments of m."""
+        return self._arguments(_OUTPUT)
+
+    def _arguments(self, directions: tuple[Direction, ...]) -> dict[str, Layout]:
+        return {
+            method.name: Layout(
+                [
+                    code
+                    for argument, code in zip(method.arguments, codes, strict=True)
+                    if argument.direction in directions
+                ]
+            )
+            for method, codes in zip(self.schema.methods, self.method_codes, strict=True)
+        }
+
+
+@dataclass(frozen=True)
+class EventDefinition:
+    """An event; ``codes`` runs parallel to the schema's arguments."""
+
+    schema: EventSchema
+    codes: tuple[TypeCode, ...]
+
+    @classmethod
+    def of(cls, schema: EventSchema) -> EventDefinition:
+        """Choose the type codes for an event of our own; raises as `ClassDefinition.of`."""
+        return cls(schema, _codes(schema.arguments))
+
+    @property
+    def key(self) -> ClassKey:
+        """The event's key."""
+        return self.schema.key
+
+    @cached_property
+    def arguments(self) -> Layout:
+        """Reads and writes the arguments of e records."""
+        return Layout(self.codes)
+
+
+class Definitions:
+    """The classes and events known so far; content records are read by them.
+
+    Args:
+        limit: classes and events kept at most.
+    """
+
+    def __init__(self, limit: int = 4096) -> None:
+        self.limit = limit
+        self._classes: dict[ClassKey, ClassDefinition] = {}
+        self._events: dict[ClassKey, EventDefinition] = {}
+        # A content record names its class by these octets: one look-up, no strings made.
+        self._classes_by_octets: dict[bytes, ClassDefinition] = {}
+        self._events_by_octets: dict[bytes, EventDefinition] = {}
+
+    def __len__(self) -> int:
+        return len(self._classes) + len(self._events)
+
+    def __contains__(self, key: ClassKey) -> bool:
+        return key in self._classes or key in self._events
+
+    def add(self, definition: ClassDefinition | EventDefinition) -> bool:
+        """Keep a definition, or replace the one of the same key; False if there is no room."""
+        if definition.key not in self and len(self) >= self.limit:
+            return False
+        octets = fields.class_key(definition.key)
+        if isinstance(definition, ClassDefinition):
+            self._classes[definition.key] = definition
+            self._classes_by_octets[octets] = definition
+        else:
+            self._events[definition.key] = definition
+            self._events_by_octets[octets] = definition
+        return True
+
+    def find_class(self, key: ClassKey) -> ClassDefinition | None:
+        """Return the class of this key."""
+        return self._classes.get(key)
+
+    def find_event(self, key: ClassKey) -> EventDefinition | None:
+        """Return the event of this key."""
+        return self._events.get(key)
+
+    def class_by_octets(self, octets: bytes) -> ClassDefinition | None:
+        """Return the class whose key travels as ``octets``."""
+        return self._classes_by_octets.get(octets)
+
+    def event_by_octets(self, octets: bytes) -> EventDefinition | None:
+        """Return the event whose key travels as ``octets``."""
+        return self._events_by_octets.get(octets)
+
+
+def schema_hash(key: ClassKey, body: bytes) -> bytes:
+    """Return the 16 octets that name one version of a class or event: MD5 over package, name and body.
+
+    ``body`` is the encoded schema after the hash (`schema_records`). Peers never compute it: it only has
+    to differ whenever the schema does, and to be the same in each run.
+    """
+    digest = hashlib.md5(fields.str8(key.package) + fields.str8(key.name) + body, usedforsecurity=False)
+    return digest.digest()
