@@ -1,88 +1,149 @@
-"""The sorted order of a table's rows, in blocks, so that an insert moves hundreds of entries and not all.
+"""The sorted order of a table's rows and which of them have a cell in a column, both in blocks of rows.
 
-Keys are `ber.sort_key` octets of row indexes; beside each stands the slot where the row's cells are.
+Blocks keep every change small: an insert moves hundreds of entries and not all, and a set of rows is one
+short integer a block, in which the next row is found, and a row slipped in, by a few shifts.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from typing import Final
 
-_BLOCK = 512
-_FULL_BLOCK = 2 * _BLOCK
+HALF_BLOCK: Final = 256
+_FULL_BLOCK: Final = 2 * HALF_BLOCK
 
 
 class RowOrder:
-    """Sorted keys with a slot each: a list of blocks of at most 1,024 rows."""
+    """Row keys (`ber.sort_key` of the index), sorted, each with the slot where the row's cells are.
 
-    __slots__ = ("_keys", "_last", "_slots")
+    A place is a block's number and a position in it; any insert or removal may move what stands behind.
+    """
+
+    __slots__ = ("_keys", "_last", "slots")
 
     def __init__(self) -> None:
-        self._last: list[bytes] = []  # the last key of each block
+        self.slots: list[list[int]] = []
         self._keys: list[list[bytes]] = []
-        self._slots: list[list[int]] = []
+        self._last: list[bytes] = []  # the last key of each block
 
-    def insert(self, key: bytes, slot: int) -> None:
-        """Take in a key that is not there yet."""
+    def place_of(self, key: bytes) -> tuple[int, int]:
+        """Where a key is, or would be inserted (the last block if it is beyond all)."""
         block = bisect_left(self._last, key)
-        if block == len(self._last):
-            if not block:
-                self._append_block([key], [slot])
-                return
+        if block == len(self._last) and block:
             block -= 1
-            self._last[block] = key
-        keys, slots = self._keys[block], self._slots[block]
-        position = bisect_left(keys, key)
+        return block, bisect_left(self._keys[block], key) if self._keys else 0
+
+    def place_after(self, key: bytes) -> tuple[int, int]:
+        """The place of the first row whose key is greater; the block after the last one if there is none."""
+        block = bisect_right(self._last, key)
+        return block, bisect_right(self._keys[block], key) if block < len(self._keys) else 0
+
+    def insert(self, block: int, position: int, key: bytes, slot: int) -> None:
+        """Put a row at the place where `place_of` wants it; the first row of all opens the first block."""
+        if not self._keys:
+            self._keys.append([])
+            self.slots.append([])
+            self._last.append(key)
+        keys = self._keys[block]
         keys.insert(position, key)
-        slots.insert(position, slot)
-        if len(keys) > _FULL_BLOCK:
-            self._split(block)
+        self.slots[block].insert(position, slot)
+        self._last[block] = keys[-1]
 
-    def remove(self, key: bytes) -> None:
-        """Forget a key that is there."""
-        block = bisect_left(self._last, key)
-        keys, slots = self._keys[block], self._slots[block]
-        position = bisect_left(keys, key)
-        del keys[position], slots[position]
-        if not keys:
-            del self._last[block], self._keys[block], self._slots[block]
-        else:
+    def remove(self, block: int, position: int) -> bool:
+        """Take a row away; its block goes with the last row in it, and then the answer is true."""
+        keys = self._keys[block]
+        del keys[position], self.slots[block][position]
+        if keys:
             self._last[block] = keys[-1]
+            return False
+        del self._keys[block], self.slots[block], self._last[block]
+        return True
 
-    def after(self, key: bytes | None, count: int) -> list[int]:
-        """Slots of up to ``count`` rows whose keys are greater than ``key``; ``None``: the first ones."""
-        if key is None:
-            block = position = 0
-        else:
-            block = bisect_right(self._last, key)
-            position = bisect_right(self._keys[block], key) if block < len(self._keys) else 0
-        if block == len(self._slots):
-            return []
-        slots = self._slots[block][position : position + count]
-        while len(slots) < count and (block := block + 1) < len(self._slots):
-            slots += self._slots[block][: count - len(slots)]
-        return slots
+    def is_overfull(self, block: int) -> bool:
+        """Whether the block must be split now."""
+        return len(self.slots[block]) > _FULL_BLOCK
 
-    def where_filled(self, cells: list[bytes | None]) -> RowOrder:
-        """A new order of those rows whose slot in ``cells`` holds something."""
-        order = RowOrder()
-        for keys, slots in zip(self._keys, self._slots, strict=True):
-            filled = [(key, slot) for key, slot in zip(keys, slots, strict=True) if cells[slot] is not None]
-            if filled:
-                order._append_block([key for key, _ in filled], [slot for _, slot in filled])
-        return order
-
-    def slots(self) -> list[int]:
-        """All slots in the order of their keys."""
-        return [slot for slots in self._slots for slot in slots]
-
-    def _append_block(self, keys: list[bytes], slots: list[int]) -> None:
-        self._last.append(keys[-1])
-        self._keys.append(keys)
-        self._slots.append(slots)
-
-    def _split(self, block: int) -> None:
-        keys, slots = self._keys[block], self._slots[block]
-        self._keys.insert(block + 1, keys[_BLOCK:])
-        self._slots.insert(block + 1, slots[_BLOCK:])
-        del keys[_BLOCK:], slots[_BLOCK:]
+    def split(self, block: int) -> None:
+        """Move what stands behind the first `HALF_BLOCK` rows of a block to a new one after it."""
+        keys, slots = self._keys[block], self.slots[block]
+        self._keys.insert(block + 1, keys[HALF_BLOCK:])
+        self.slots.insert(block + 1, slots[HALF_BLOCK:])
+        del keys[HALF_BLOCK:], slots[HALF_BLOCK:]
         self._last.insert(block, keys[-1])
+
+
+class RowSet:
+    """A set of places of a `RowOrder`: one bit a row, in one integer a block, and one bit a block."""
+
+    __slots__ = ("_blocks", "_rows")
+
+    def __init__(self) -> None:
+        self._rows: list[int] = []
+        self._blocks = 0  # the blocks that have members
+
+    def __bool__(self) -> bool:
+        return self._blocks != 0
+
+    def add(self, block: int, position: int) -> None:
+        """Make the row at this place a member."""
+        self._rows[block] |= 1 << position
+        self._blocks |= 1 << block
+
+    def discard(self, block: int, position: int) -> None:
+        """Make the row at this place no member."""
+        self._rows[block] &= ~(1 << position)
+        if not self._rows[block]:
+            self._blocks &= ~(1 << block)
+
+    def first_from(self, block: int, position: int) -> tuple[int, int] | None:
+        """The first member at or after a place."""
+        rest = self._rows[block] >> position if block < len(self._rows) else 0
+        if rest:
+            return block, position + (rest & -rest).bit_length() - 1
+        rest = self._blocks >> (block + 1)
+        if not rest:
+            return None
+        block += (rest & -rest).bit_length()
+        rest = self._rows[block]
+        return block, (rest & -rest).bit_length() - 1
+
+    def row_inserted(self, block: int, position: int) -> None:
+        """A row that is no member was inserted at this place."""
+        if not self._rows:
+            self._rows.append(0)
+        rows = self._rows[block]
+        if rows >> position:
+            self._rows[block] = _with_gap(rows, position)
+
+    def row_removed(self, block: int, position: int) -> None:
+        """The row at this place was removed; `block_removed` follows if it was the last of its block."""
+        rows = _without(self._rows[block], position)
+        self._rows[block] = rows
+        if not rows:
+            self._blocks &= ~(1 << block)
+
+    def block_removed(self, block: int) -> None:
+        """A block was removed with the last row in it."""
+        del self._rows[block]
+        self._blocks = _without(self._blocks, block)
+
+    def block_split(self, block: int) -> None:
+        """`RowOrder.split` was done."""
+        rows = self._rows[block]
+        head, tail = rows & _HALF, rows >> HALF_BLOCK
+        self._rows[block : block + 1] = [head, tail]
+        blocks = _with_gap(_without(self._blocks, block), block)
+        blocks = blocks | (head != 0) << block
+        self._blocks = _with_gap(blocks, block + 1) | (tail != 0) << (block + 1)
+
+
+_HALF: Final = (1 << HALF_BLOCK) - 1
+
+
+def _with_gap(bits: int, position: int) -> int:
+    low = bits & ((1 << position) - 1)
+    return low | (bits ^ low) << 1
+
+
+def _without(bits: int, position: int) -> int:
+    return bits & ((1 << position) - 1) | (bits >> (position + 1)) << position

@@ -1,4 +1,4 @@
-"""Tables of the store: rows of encoded values by column, in lexicographic order, holes skipped."""
+"""Tables of the store: rows of encoded values by column, walked in lexicographic order, holes skipped."""
 
 from __future__ import annotations
 
@@ -7,13 +7,8 @@ from typing import Protocol
 
 from gateway.snmp import ber
 from gateway.snmp.ber import Oid
-from gateway.snmp.row_order import RowOrder
+from gateway.snmp.row_order import RowOrder, RowSet
 
-# A column with few holes walks its table's order and steps over them, at most this many in one request; with
-# more it keeps an order of its own. The gap between the two numbers pays for making that order.
-_MOST_HOLES_STEPPED_OVER = 128
-_FEW_HOLES = 32
-_BULK_SHARE = 16
 _REMEMBERED_VALUE_LENGTH = 64
 
 
@@ -41,7 +36,10 @@ class Directory(Protocol):
 
 
 class Rows:
-    """What the columns of one table share: names, keys and order of its rows, by slot."""
+    """What the columns of one table share: names, keys and order of its rows.
+
+    ``slots`` maps the encoded index to the slot, ``suffixes`` and ``keys`` are by slot.
+    """
 
     __slots__ = ("keys", "order", "slots", "suffixes")
 
@@ -53,19 +51,20 @@ class Rows:
 
 
 class Column:
-    """One column: a value TLV or ``None`` by slot, and the order in which its filled cells are walked."""
+    """One column: a value TLV or ``None`` (a hole) by slot, and which rows have a value.
 
-    __slots__ = ("_directory", "_filled", "_heads", "_order", "_rows", "cells", "key", "prefix", "tag")
+    ``tag`` is the type of its values, 0 until the first one.
+    """
 
-    def __init__(self, oid: Oid, rows: Rows, directory: Directory) -> None:
+    __slots__ = ("_heads", "_rows", "cells", "filled", "key", "prefix", "tag")
+
+    def __init__(self, oid: Oid, rows: Rows) -> None:
         self.prefix = ber.encode_name(oid)
         self.key = ber.sort_key(oid)
         self.cells: list[bytes | None] = []
+        self.filled = RowSet()
         self.tag = 0
         self._rows = rows
-        self._order = rows.order
-        self._directory = directory
-        self._filled = 0
         self._heads: dict[tuple[int, int], bytes] = {}
 
     def read(self, suffix: bytes) -> bytes | None:
@@ -76,49 +75,25 @@ class Column:
     def walk(self, suffix: bytes, limit: int, varbinds: list[bytes], *, counter64: bool) -> bytes | None:
         """Append up to ``limit`` encoded varbinds after ``suffix``; the name of the last, if any.
 
-        Costs a bisection and a slice; at most 128 holes are stepped over. Without ``counter64`` a column of
-        that type is passed over whole (RFC 3584 section 4.2.2.1), however many rows it has.
+        Costs a bisection and a slice. Without ``counter64`` a column of that type is passed over whole
+        (RFC 3584 section 4.2.2.1), however many rows it has.
         """
-        if not self._filled or (self.tag == ber.COUNTER64 and not counter64):
+        if self.tag == ber.COUNTER64 and not counter64:
             return None
         rows, cells, heads = self._rows, self.cells, self._heads
         suffixes = rows.suffixes
-        key: bytes | None = None
+        block = position = 0
         if suffix:
             row = rows.slots.get(suffix)
             key = ber.sort_key(ber.decode_sub_identifiers(suffix)) if row is None else rows.keys[row]
-        slots = self._filled_after(key, limit)
-        if not slots:
-            return None
+            block, position = rows.order.place_after(key)
+        slots = self._filled_slots(block, position, limit)
         for slot in slots:
             suffix = suffixes[slot]
             value = cells[slot] or b""
             head = heads.get((len(suffix), len(value))) or self._head(len(suffix), len(value))
             varbinds.append(head + suffix + value)
-        return self.prefix + suffix
-
-    def fill(self, slot: int, value: bytes | None) -> None:
-        """Set one cell of a row that the table's order already holds."""
-        before = self.cells[slot]
-        if value is not None:
-            self.check(value)
-        self.cells[slot] = value
-        if value is not None and before is None:
-            self._filled += 1
-            if self._order is not self._rows.order:
-                self._order.insert(self._rows.keys[slot], slot)
-            if self._filled == 1:
-                self._directory.activate(self)
-        elif value is None and before is not None:
-            self._emptied(slot)
-        self.settle()
-
-    def drop(self, slot: int) -> None:
-        """Empty the cell of a row that has just left the table's order."""
-        if self.cells[slot] is not None:
-            self.cells[slot] = None
-            self._emptied(slot)
-        self.settle()
+        return self.prefix + suffix if slots else None
 
     def check(self, value: bytes) -> None:
         """Learn the column's type from its first value; refuse a value of another type (``ValueError``)."""
@@ -127,50 +102,16 @@ class Column:
                 raise ValueError(f"a column of type 0x{self.tag:02x} cannot hold one of 0x{value[0]:02x}")
             self.tag = value[0]
 
-    def settle(self) -> None:
-        """Choose between the table's order and an own one by the number of holes."""
-        holes = len(self._rows.slots) - self._filled
-        if self._order is self._rows.order:
-            if holes > _MOST_HOLES_STEPPED_OVER:
-                self._order = self._order.where_filled(self.cells)
-        elif holes <= _FEW_HOLES:
-            self._order = self._rows.order
-
-    def recount(self) -> None:
-        """Bring count, order and directory up to date after many cells were set directly."""
-        had_cells = self._filled > 0
-        self._filled = len(self.cells) - self.cells.count(None)
-        self._order = self._rows.order
-        if len(self._rows.slots) - self._filled > _FEW_HOLES:
-            self._order = self._order.where_filled(self.cells)
-        if self._filled and not had_cells:
-            self._directory.activate(self)
-        elif had_cells and not self._filled:
-            self._directory.deactivate(self)
-
-    def close(self) -> None:
-        """Leave the directory."""
-        if self._filled:
-            self._directory.deactivate(self)
-
-    def _emptied(self, slot: int) -> None:
-        self._filled -= 1
-        if self._order is not self._rows.order:
-            self._order.remove(self._rows.keys[slot])
-        if not self._filled:
-            self._directory.deactivate(self)
-
-    def _filled_after(self, key: bytes | None, limit: int) -> list[int]:
-        order, cells = self._order, self.cells
-        slots = order.after(key, limit)
-        holes = len(self._rows.slots) - self._filled
-        if order is not self._rows.order or not holes:
-            return slots
-        filled = [slot for slot in slots if cells[slot] is not None]
-        if len(filled) < limit and len(slots) == limit:
-            slots = order.after(key, limit + holes)
-            filled = [slot for slot in slots if cells[slot] is not None][:limit]
-        return filled
+    def _filled_slots(self, block: int, position: int, limit: int) -> list[int]:
+        """The slots of up to ``limit`` rows with a value, from a place on."""
+        found: list[int] = []
+        cells, blocks, first_from = self.cells, self._rows.order.slots, self.filled.first_from
+        while (wanted := limit - len(found)) > 0 and (place := first_from(block, position)) is not None:
+            # Each turn takes a run of rows, leaves its holes out, and leaps over those behind it.
+            block, position = place
+            found += [slot for slot in blocks[block][position : position + wanted] if cells[slot] is not None]
+            position += wanted
+        return found
 
     def _head(self, suffix_length: int, value_length: int) -> bytes:
         """What stands before the suffix in a varbind of these lengths; remembered for short values."""
@@ -199,7 +140,8 @@ class Table:
         self.entry = entry
         self._rows = Rows()
         self._free: list[int] = []
-        self._columns = {number: Column((*entry, number), self._rows, directory) for number in columns}
+        self._columns = {number: Column((*entry, number), self._rows) for number in columns}
+        self._directory = directory
 
     @property
     def columns(self) -> Mapping[int, Column]:
@@ -215,7 +157,7 @@ class Table:
     def indexes(self) -> Iterator[Oid]:
         """The index of each row, in lexicographic order."""
         keys = self._rows.keys
-        return (ber.from_sort_key(keys[slot]) for slot in self._rows.order.slots())
+        return (ber.from_sort_key(keys[slot]) for slots in self._rows.order.slots for slot in slots)
 
     def cell(self, index: Oid, column: int) -> bytes | None:
         """The value TLV of one cell; ``None`` for a hole. Raises ``KeyError`` for a row that is not there."""
@@ -228,7 +170,6 @@ class Table:
         empty, too long for a name, or out of range.
         """
         slot = self._rows.slots.get(ber.encode_sub_identifiers(index))
-        is_new = slot is None
         if slot is None:
             slot = self._insert(index)
         columns = self._columns
@@ -238,53 +179,69 @@ class Table:
             if value is not None and cells[slot] is not None and value[0] == column.tag:
                 cells[slot] = value
             else:
-                column.fill(slot, value)
-        if is_new:
-            for column in columns.values():
-                column.settle()
+                self._fill(column, slot, value)
 
     def remove(self, index: Oid) -> None:
         """Take a row away. Raises ``KeyError`` if it is not there."""
         rows = self._rows
         slot = rows.slots.pop(ber.encode_sub_identifiers(index))
-        rows.order.remove(rows.keys[slot])
+        block, position = rows.order.place_of(rows.keys[slot])
+        block_removed = rows.order.remove(block, position)
         for column in self._columns.values():
-            column.drop(slot)
+            column.cells[slot] = None
+            if column.filled:
+                column.filled.row_removed(block, position)
+                if not column.filled:
+                    self._directory.deactivate(column)
+            if block_removed:
+                column.filled.block_removed(block)
         rows.suffixes[slot] = rows.keys[slot] = b""
         self._free.append(slot)
 
     def replace_column(self, column: int, cells: Mapping[Oid, bytes | None]) -> None:
-        """Set the cells of one column in many rows at once; rows not named keep theirs.
+        """Set the cells of one column in many rows; rows not named keep theirs.
 
-        For a large part of the table this costs one pass over it, and not a search for each cell that
-        becomes or ceases to be a hole. Raises ``KeyError`` for a row that is not there, ``ValueError`` for a
-        value of another type than the column's; nothing is changed then.
+        Raises ``KeyError`` for a row that is not there, ``ValueError`` for a value of another type than the
+        column's; nothing is changed then.
         """
         target = self._columns[column]
         values = [(self._slot(index), value) for index, value in cells.items()]
         for _, value in values:
             if value is not None:
                 target.check(value)
-        if len(values) * _BULK_SHARE < len(self):
-            for slot, value in values:
-                target.fill(slot, value)
-            return
         for slot, value in values:
-            target.cells[slot] = value
-        target.recount()
+            self._fill(target, slot, value)
 
     def close(self) -> None:
         """Leave the directory; the store calls it when the table is removed."""
         for column in self._columns.values():
-            column.close()
+            if column.filled:
+                self._directory.deactivate(column)
 
     def _slot(self, index: Oid) -> int:
         return self._rows.slots[ber.encode_sub_identifiers(index)]
 
+    def _fill(self, column: Column, slot: int, value: bytes | None) -> None:
+        was_hole = column.cells[slot] is None
+        if value is not None:
+            column.check(value)
+        column.cells[slot] = value
+        if was_hole == (value is None):
+            return
+        block, position = self._rows.order.place_of(self._rows.keys[slot])
+        if was_hole:
+            if not column.filled:
+                self._directory.activate(column)
+            column.filled.add(block, position)
+        else:
+            column.filled.discard(block, position)
+            if not column.filled:
+                self._directory.deactivate(column)
+
     def _insert(self, index: Oid) -> int:
-        if not 0 < len(index) <= ber.MAX_SUB_IDENTIFIERS - len(self.entry) - 1:
+        if not 0 < len(index) < ber.MAX_SUB_IDENTIFIERS - len(self.entry):
             raise ValueError(f"an index of {len(index)} sub-identifiers does not fit under {self.entry}")
-        rows = self._rows
+        rows, columns = self._rows, self._columns.values()
         suffix, key = ber.encode_sub_identifiers(index), ber.sort_key(index)
         if self._free:
             slot = self._free.pop()
@@ -293,8 +250,16 @@ class Table:
             slot = len(rows.suffixes)
             rows.suffixes.append(suffix)
             rows.keys.append(key)
-            for column in self._columns.values():
+            for column in columns:
                 column.cells.append(None)
         rows.slots[suffix] = slot
-        rows.order.insert(key, slot)
+        block, position = rows.order.place_of(key)
+        rows.order.insert(block, position, key, slot)
+        must_split = rows.order.is_overfull(block)
+        for column in columns:
+            column.filled.row_inserted(block, position)
+            if must_split:
+                column.filled.block_split(block)
+        if must_split:
+            rows.order.split(block)
         return slot
