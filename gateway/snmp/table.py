@@ -169,17 +169,19 @@ class Table:
         All values of a column are of one type; another raises ``ValueError``, as does an index that is
         empty, too long for a name, or out of range.
         """
-        slot = self._rows.slots.get(ber.encode_sub_identifiers(index))
+        rows = self._rows
+        slot = rows.slots.get(ber.encode_sub_identifiers(index))
+        place = None
         if slot is None:
-            slot = self._insert(index)
-        columns = self._columns
+            slot, place = self._insert(index)
         for number, value in values.items():
-            column = columns[number]
+            column = self._columns[number]
             cells = column.cells
             if value is not None and cells[slot] is not None and value[0] == column.tag:
                 cells[slot] = value
-            else:
-                self._fill(column, slot, value)
+            elif value is not None or cells[slot] is not None:
+                place = place or rows.order.place_of(rows.keys[slot])
+                self._fill(column, slot, place, value)
 
     def remove(self, index: Oid) -> None:
         """Take a row away. Raises ``KeyError`` if it is not there."""
@@ -209,8 +211,12 @@ class Table:
         for _, value in values:
             if value is not None:
                 target.check(value)
+        order, keys = self._rows.order, self._rows.keys
         for slot, value in values:
-            self._fill(target, slot, value)
+            if value is not None and target.cells[slot] is not None:
+                target.cells[slot] = value
+            elif value is not None or target.cells[slot] is not None:
+                self._fill(target, slot, order.place_of(keys[slot]), value)
 
     def close(self) -> None:
         """Leave the directory; the store calls it when the table is removed."""
@@ -221,24 +227,21 @@ class Table:
     def _slot(self, index: Oid) -> int:
         return self._rows.slots[ber.encode_sub_identifiers(index)]
 
-    def _fill(self, column: Column, slot: int, value: bytes | None) -> None:
-        was_hole = column.cells[slot] is None
+    def _fill(self, column: Column, slot: int, place: tuple[int, int], value: bytes | None) -> None:
+        """Make a hole a filled cell or a filled cell a hole."""
         if value is not None:
             column.check(value)
-        column.cells[slot] = value
-        if was_hole == (value is None):
-            return
-        block, position = self._rows.order.place_of(self._rows.keys[slot])
-        if was_hole:
             if not column.filled:
                 self._directory.activate(column)
-            column.filled.add(block, position)
+            column.filled.add(*place)
         else:
-            column.filled.discard(block, position)
+            column.filled.discard(*place)
             if not column.filled:
                 self._directory.deactivate(column)
+        column.cells[slot] = value
 
-    def _insert(self, index: Oid) -> int:
+    def _insert(self, index: Oid) -> tuple[int, tuple[int, int]]:
+        """A slot for a new row of holes, and its place in the order."""
         if not 0 < len(index) < ber.MAX_SUB_IDENTIFIERS - len(self.entry):
             raise ValueError(f"an index of {len(index)} sub-identifiers does not fit under {self.entry}")
         rows, columns = self._rows, self._columns.values()
@@ -262,4 +265,5 @@ class Table:
                 column.filled.block_split(block)
         if must_split:
             rows.order.split(block)
-        return slot
+            return slot, rows.order.place_of(key)
+        return slot, (block, position)
