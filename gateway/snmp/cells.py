@@ -1,0 +1,261 @@
+"""Values of the model as the value TLVs of SNMP columns.
+
+Encoders return ``None`` (a hole: noSuchInstance) for what the form of their column cannot say; they never
+raise, whatever a peer sent. Which form a column has is told by `gateway.snmp.syntax` and kept in the lock.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import struct
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from typing import TypeAlias
+from uuid import UUID
+
+from gateway.feed.records import FeedValue, ObjectLink
+from gateway.model.values import Reference
+from gateway.snmp import ber
+from gateway.snmp.syntax import (
+    MAX_BYTES_OCTETS,
+    MAX_JSON_OCTETS,
+    MAX_TEXT_OCTETS,
+    UNIT_NANOSECONDS,
+    Form,
+    Syntax,
+)
+
+_MASK64 = 0xFFFF_FFFF_FFFF_FFFF
+_MAX32 = 0xFFFF_FFFF
+
+
+Encoder: TypeAlias = Callable[[FeedValue], bytes | None]
+"""From a value of the model to the TLV of its column; ``None`` where there is nothing to say."""
+
+PairEncoder: TypeAlias = Callable[[FeedValue], tuple[bytes | None, bytes | None]]
+"""The same for an element with a length column."""
+
+
+def value_encoder(form: Form, numbers: Mapping[int | str, int] | None = None) -> Encoder:
+    """The encoder of a form; ``numbers`` gives each wire value of an enumeration its number.
+
+    A reference needs more than its value and is encoded where rows are known: it has no encoder here.
+    """
+    if form.syntax is Syntax.ENUMERATION:
+        return _enumeration_encoder(numbers or {})
+    if form.syntax in _MEASURED:
+        return _measured_encoder(*_MEASURED[form.syntax])
+    if form.unit:
+        return _unit_encoder(UNIT_NANOSECONDS[form.unit], _ENCODERS[form.syntax])
+    return _ENCODERS[form.syntax]
+
+
+def encoder_with_length(syntax: Syntax) -> PairEncoder:
+    """The encoder of a value and its length column: octets of the whole value, as they would stand uncut."""
+    whole, shown = _MEASURED[syntax]
+
+    def encode(value: FeedValue) -> tuple[bytes | None, bytes | None]:
+        octets = whole(value)
+        return (None, None) if octets is None else (shown(octets), gauge32(len(octets)))
+
+    return encode
+
+
+def text(value: str, limit: int = MAX_TEXT_OCTETS) -> bytes:
+    """The TLV of ``value`` in UTF-8, cut before the first character that ends beyond ``limit`` octets."""
+    return _cut(value.encode("utf-8", "replace"), limit)
+
+
+def date_and_time(nanoseconds: int) -> bytes | None:
+    """The TLV of a DateAndTime (RFC 2579) in UTC, in tenths of a second; ``None`` outside years 1 to 9999."""
+    return _date_and_time(nanoseconds // 100_000_000)
+
+
+def truth(value: bool) -> bytes:  # noqa: FBT001  the value that is encoded
+    """The TLV of a TruthValue (RFC 2579): true(1), false(2)."""
+    return ber.encode_integer(1 if value else 2)
+
+
+def gauge64(value: int) -> bytes:
+    """The TLV of an AgGauge64, which stays at 0 or 2^64-1 while the number is beyond."""
+    return ber.encode_counter64(min(max(value, 0), _MASK64))
+
+
+def counter64(value: int) -> bytes:
+    """The TLV of a Counter64, which begins again after 2^64-1 (RFC 2578 section 7.1.10)."""
+    return ber.encode_counter64(value & _MASK64)
+
+
+def gauge32(value: int) -> bytes:
+    """The TLV of a Gauge32, which stays at 0 or 2^32-1 while the number is beyond (RFC 2578 7.1.7)."""
+    return ber.encode_gauge32(min(max(value, 0), _MAX32))
+
+
+def _integer(value: FeedValue) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _encode_counter64(value: FeedValue) -> bytes | None:
+    number = _integer(value)
+    return None if number is None or number < 0 else counter64(number)
+
+
+def _encode_gauge32(value: FeedValue) -> bytes | None:
+    number = _integer(value)
+    return None if number is None else gauge32(number)
+
+
+def _encode_gauge64(value: FeedValue) -> bytes | None:
+    number = _integer(value)
+    return None if number is None else gauge64(number)
+
+
+def _encode_integer32(value: FeedValue) -> bytes | None:
+    number = _integer(value)
+    return None if number is None or not -(2**31) <= number < 2**31 else ber.encode_integer(number)
+
+
+def _encode_decimal(value: FeedValue) -> bytes | None:
+    number = _integer(value)
+    return None if number is None or not -(2**63) <= number < 2**64 else ber.encode_octets(b"%d" % number)
+
+
+def _encode_float64(value: FeedValue) -> bytes | None:
+    # A peer may tell a whole number where its schema says float.
+    if isinstance(value, bool) or not isinstance(value, float | int):
+        return None
+    try:
+        return ber.encode_octets(struct.pack(">d", value))
+    except (OverflowError, struct.error):
+        return None
+
+
+def _encode_truth(value: FeedValue) -> bytes | None:
+    return truth(value) if isinstance(value, bool) else None
+
+
+def _encode_date_and_time(value: FeedValue) -> bytes | None:
+    number = _integer(value)
+    return None if number is None else date_and_time(number)
+
+
+def _encode_uuid(value: FeedValue) -> bytes | None:
+    return ber.encode_octets(str(value).encode()) if isinstance(value, UUID) else None
+
+
+def _encode_nothing(_value: FeedValue) -> bytes | None:
+    return None
+
+
+_ENCODERS: Mapping[Syntax, Encoder] = {
+    Syntax.COUNTER64: _encode_counter64,
+    Syntax.GAUGE32: _encode_gauge32,
+    Syntax.GAUGE64: _encode_gauge64,
+    Syntax.INTEGER32: _encode_integer32,
+    Syntax.UNSIGNED32: _encode_gauge32,
+    Syntax.DECIMAL: _encode_decimal,
+    Syntax.FLOAT64: _encode_float64,
+    Syntax.TRUTH: _encode_truth,
+    Syntax.DATE_AND_TIME: _encode_date_and_time,
+    Syntax.ROW_POINTER: _encode_nothing,
+    Syntax.UUID: _encode_uuid,
+}
+
+
+def _enumeration_encoder(numbers: Mapping[int | str, int]) -> Encoder:
+    tlvs = {value: ber.encode_integer(number) for value, number in numbers.items()}
+    unknown = ber.encode_integer(1)
+
+    def encode(value: FeedValue) -> bytes | None:
+        return tlvs.get(value, unknown) if isinstance(value, int | str) else None
+
+    return encode
+
+
+def _unit_encoder(unit_nanoseconds: int, encode_number: Encoder) -> Encoder:
+    def encode(value: FeedValue) -> bytes | None:
+        number = _integer(value)
+        return None if number is None else encode_number(number // unit_nanoseconds)
+
+    return encode
+
+
+def _measured_encoder(whole: _Whole, shown: _Shown) -> Encoder:
+    def encode(value: FeedValue) -> bytes | None:
+        octets = whole(value)
+        return None if octets is None else shown(octets)
+
+    return encode
+
+
+def _cut(octets: bytes, limit: int = MAX_TEXT_OCTETS) -> bytes:
+    if len(octets) > limit:
+        octets = octets[:limit].decode("utf-8", "ignore").encode()
+    return ber.encode_octets(octets)
+
+
+def _whole_or_empty(limit: int) -> _Shown:
+    return lambda octets: ber.encode_octets(octets if len(octets) <= limit else b"")
+
+
+def _text_octets(value: FeedValue) -> bytes | None:
+    return value.encode("utf-8", "replace") if isinstance(value, str) else None
+
+
+def _bytes_octets(value: FeedValue) -> bytes | None:
+    return bytes(value) if isinstance(value, bytes | bytearray | memoryview) else None
+
+
+def _json_octets(value: FeedValue) -> bytes | None:
+    if not isinstance(value, Mapping | tuple | list):
+        return None
+    try:
+        shown = json.dumps(_as_json(value), ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+    except (RecursionError, ValueError, TypeError):
+        return None
+    return shown.encode("utf-8", "replace")
+
+
+def _as_json(value: object) -> object:
+    """``value`` with what JSON lacks as text: UUIDs and references as such, bytes in hexadecimal, NaN."""
+    if isinstance(value, Mapping):
+        return {str(key): _as_json(inner) for key, inner in value.items()}
+    if isinstance(value, tuple | list):
+        return [_as_json(inner) for inner in value]
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    return value if isinstance(value, str | int | None) else _as_text(value)
+
+
+def _as_text(value: object) -> str:
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, Reference):
+        return value.native_id
+    return value.stable_name if isinstance(value, ObjectLink) else str(value)
+
+
+_Whole: TypeAlias = Callable[[FeedValue], bytes | None]
+_Shown: TypeAlias = Callable[[bytes], bytes]
+
+_MEASURED: Mapping[Syntax, tuple[_Whole, _Shown]] = {
+    Syntax.TEXT: (_text_octets, _cut),
+    Syntax.OCTETS: (_bytes_octets, _whole_or_empty(MAX_BYTES_OCTETS)),
+    Syntax.JSON: (_json_octets, _whole_or_empty(MAX_JSON_OCTETS)),
+}
+
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@lru_cache(maxsize=8192)
+def _date_and_time(tenths: int) -> bytes | None:
+    seconds, tenth = divmod(tenths, 10)
+    try:
+        moment = _EPOCH + timedelta(seconds=seconds)
+    except OverflowError:
+        return None
+    date = struct.pack(">HBBBBBB", *moment.timetuple()[:6], tenth)
+    return ber.encode_octets(date + b"+\x00\x00")

@@ -1,0 +1,183 @@
+"""How each type of the model is shown in SNMP: the one table of forms.
+
+The form is chosen per element from its type, kind and access, never per value, and the lock keeps it for
+ever. What turns a value into the octets of its form is in `gateway.snmp.cells`.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from gateway.model.schema import Access, Element, Kind
+from gateway.model.values import ValueType
+
+
+class Syntax(enum.Enum):
+    """The forms that a column can have. The words stand in locks: they are never renamed."""
+
+    COUNTER64 = "counter64"
+    GAUGE32 = "gauge32"
+    GAUGE64 = "gauge64"
+    INTEGER32 = "integer32"
+    UNSIGNED32 = "unsigned32"
+    DECIMAL = "decimal"
+    FLOAT64 = "float64"
+    TRUTH = "truthValue"
+    ENUMERATION = "enumeration"
+    DATE_AND_TIME = "dateAndTime"
+    ROW_POINTER = "rowPointer"
+    TEXT = "text"
+    OCTETS = "octets"
+    JSON = "json"
+    UUID = "uuid"
+
+
+@dataclass(frozen=True, slots=True)
+class SmiType:
+    """What the SYNTAX clause says: a type, the module that defines it, and its fixed size or range."""
+
+    name: str
+    module: str
+    bounds: str = ""
+
+
+MAX_TEXT_OCTETS = 255
+"""SnmpAdminString ends here (RFC 3411 section 5): longer text is cut, its whole length told beside it."""
+
+MAX_JSON_OCTETS = 1024
+"""A map or list whose JSON text is longer is shown empty, with its length: half a document misleads."""
+
+MAX_BYTES_OCTETS = 1024
+"""The same for bytes: half a key or certificate misleads."""
+
+SMI_TYPES: Mapping[Syntax, SmiType] = {
+    Syntax.COUNTER64: SmiType("Counter64", "SNMPv2-SMI"),
+    Syntax.GAUGE32: SmiType("Gauge32", "SNMPv2-SMI"),
+    Syntax.GAUGE64: SmiType("AgGauge64", "AMQP-GATEWAY-MIB"),
+    Syntax.INTEGER32: SmiType("Integer32", "SNMPv2-SMI"),
+    Syntax.UNSIGNED32: SmiType("Unsigned32", "SNMPv2-SMI"),
+    Syntax.DECIMAL: SmiType("DisplayString", "SNMPv2-TC", "(SIZE (1..20))"),
+    Syntax.FLOAT64: SmiType("AgFloat64", "AMQP-GATEWAY-MIB"),
+    Syntax.TRUTH: SmiType("TruthValue", "SNMPv2-TC"),
+    Syntax.ENUMERATION: SmiType("INTEGER", ""),
+    Syntax.DATE_AND_TIME: SmiType("DateAndTime", "SNMPv2-TC"),
+    Syntax.ROW_POINTER: SmiType("RowPointer", "SNMPv2-TC"),
+    Syntax.TEXT: SmiType("SnmpAdminString", "SNMP-FRAMEWORK-MIB", f"(SIZE (0..{MAX_TEXT_OCTETS}))"),
+    Syntax.OCTETS: SmiType("OCTET STRING", "", f"(SIZE (0..{MAX_BYTES_OCTETS}))"),
+    Syntax.JSON: SmiType("AgJson", "AMQP-GATEWAY-MIB"),
+    Syntax.UUID: SmiType("DisplayString", "SNMPv2-TC", "(SIZE (36))"),
+}
+
+NUMERIC_SYNTAXES = frozenset(
+    {
+        Syntax.COUNTER64,
+        Syntax.GAUGE32,
+        Syntax.GAUGE64,
+        Syntax.INTEGER32,
+        Syntax.UNSIGNED32,
+        Syntax.DECIMAL,
+        Syntax.FLOAT64,
+    }
+)
+"""Only these have a kind: of anything else it would say nothing."""
+
+TWIN_SYNTAXES = frozenset({Syntax.TEXT, Syntax.OCTETS, Syntax.JSON, Syntax.ROW_POINTER})
+"""These can have a second column: the octets of the whole value, or the name of the object pointed to."""
+
+UNIT_NANOSECONDS: Mapping[str, int] = {
+    "nanoseconds": 1,
+    "microseconds": 1_000,
+    "milliseconds": 1_000_000,
+    "seconds": 1_000_000_000,
+    "minutes": 60_000_000_000,
+    "hours": 3_600_000_000_000,
+    "days": 86_400_000_000_000,
+}
+"""Units that a mapping may name for durations and times that are shown as Unsigned32."""
+
+_WIDER = {Syntax.GAUGE32: Syntax.GAUGE64, Syntax.INTEGER32: Syntax.DECIMAL}
+
+_ONE_FORM: Mapping[ValueType, Syntax] = {
+    ValueType.BOOL: Syntax.TRUTH,
+    ValueType.F32: Syntax.FLOAT64,
+    ValueType.F64: Syntax.FLOAT64,
+    ValueType.STRING: Syntax.TEXT,
+    ValueType.BYTES: Syntax.OCTETS,
+    ValueType.UUID: Syntax.UUID,
+    ValueType.TIME: Syntax.DATE_AND_TIME,
+    ValueType.REFERENCE: Syntax.ROW_POINTER,
+    ValueType.MAP: Syntax.JSON,
+    ValueType.LIST: Syntax.JSON,
+}
+
+_NARROW_BITS = 32
+_DURATION_BITS = 64  # nanoseconds
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """The form of an element: what makes two columns of one name the same column or different ones.
+
+    ``unit`` is set only where a duration or time is counted in a unit that the mapping names.
+    """
+
+    syntax: Syntax
+    kind: Kind = Kind.GAUGE
+    unit: str = ""
+
+    def fits(self, other: Form) -> bool:
+        """Whether every value of this form can stand in a column of the form ``other``."""
+        return (
+            other.syntax in (self.syntax, _WIDER.get(self.syntax))
+            and self.kind is other.kind
+            and self.unit == other.unit
+        )
+
+
+def form_of(element: Element, snmp_unit: str = "") -> Form:
+    """The form of ``element``, where ``snmp_unit`` is what its mapping rule says.
+
+    Raises:
+        ValueError: ``snmp_unit`` is no unit of time, or the element is neither a duration nor a time.
+    """
+    timed = element.type in (ValueType.DURATION, ValueType.TIME)
+    if snmp_unit and not timed:
+        raise ValueError("snmp_unit is for durations and times only")
+    if snmp_unit and snmp_unit not in UNIT_NANOSECONDS:
+        raise ValueError(f"snmp_unit {snmp_unit!r} is not one of {', '.join(UNIT_NANOSECONDS)}")
+    syntax = _syntax_of(element, snmp_unit)
+    kind = element.kind if syntax in NUMERIC_SYNTAXES else Kind.GAUGE
+    return Form(syntax, kind, snmp_unit)
+
+
+def _syntax_of(element: Element, snmp_unit: str) -> Syntax:
+    if element.values and (element.type.integer_bits or element.type is ValueType.STRING):
+        return Syntax.ENUMERATION
+    if element.type.integer_bits or element.type is ValueType.DURATION or snmp_unit:
+        return _number_syntax(element, snmp_unit)
+    return _ONE_FORM[element.type]
+
+
+def _number_syntax(element: Element, snmp_unit: str) -> Syntax:
+    wide = not snmp_unit and (element.type.integer_bits or _DURATION_BITS) > _NARROW_BITS
+    # SMIv2 has no writable 64-bit number (RFC 2578 section 7.1.10), so one that may be set is decimal text.
+    if wide and element.access is Access.READ_WRITE:
+        return Syntax.DECIMAL
+    if element.kind is Kind.COUNTER:
+        return Syntax.COUNTER64
+    if snmp_unit:
+        return Syntax.UNSIGNED32
+    if element.type.signed:
+        return Syntax.DECIMAL if wide else Syntax.INTEGER32
+    return Syntax.GAUGE64 if wide else Syntax.GAUGE32
+
+
+def needs_twin(element: Element, form: Form) -> bool:
+    """Whether the element needs its second column: what it holds may be cut, left out or only a pointer."""
+    if form.syntax is Syntax.TEXT:
+        return element.max_length is None or element.max_length > MAX_TEXT_OCTETS
+    if form.syntax is Syntax.OCTETS:
+        return element.max_length is None or element.max_length > MAX_BYTES_OCTETS
+    return form.syntax in TWIN_SYNTAXES

@@ -1,0 +1,178 @@
+"""Values of the model as they stand in cells, extremes included."""
+
+from __future__ import annotations
+
+import math
+import struct
+from typing import cast
+from uuid import UUID
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.feed.records import FeedValue, ObjectLink
+from gateway.model.schema import Kind
+from gateway.model.values import Reference
+from gateway.snmp import ber
+from gateway.snmp.cells import counter64, date_and_time, encoder_with_length, text, truth, value_encoder
+from gateway.snmp.syntax import Form, Syntax
+
+SECOND = 1_000_000_000
+
+
+def cell(syntax: Syntax, value: object, unit: str = "") -> bytes | None:
+    return value_encoder(Form(syntax, Kind.GAUGE, unit))(cast("FeedValue", value))
+
+
+@pytest.mark.parametrize(
+    ("syntax", "value", "tlv"),
+    [
+        (Syntax.COUNTER64, 0, b"\x46\x01\x00"),
+        (Syntax.COUNTER64, 2**64 - 1, b"\x46\x09\x00" + b"\xff" * 8),
+        (Syntax.COUNTER64, 2**64 + 5, b"\x46\x01\x05"),
+        (Syntax.COUNTER64, -1, None),
+        (Syntax.GAUGE32, 2**32 - 1, b"\x42\x05\x00\xff\xff\xff\xff"),
+        (Syntax.GAUGE32, 2**32, b"\x42\x05\x00\xff\xff\xff\xff"),
+        (Syntax.GAUGE32, -5, b"\x42\x01\x00"),
+        (Syntax.GAUGE64, 2**64 - 1, b"\x46\x09\x00" + b"\xff" * 8),
+        (Syntax.GAUGE64, 2**70, b"\x46\x09\x00" + b"\xff" * 8),
+        (Syntax.INTEGER32, -(2**31), b"\x02\x04\x80\x00\x00\x00"),
+        (Syntax.INTEGER32, 2**31, None),
+        (Syntax.DECIMAL, -(2**63), b"\x04\x14-9223372036854775808"),
+        (Syntax.DECIMAL, 2**64 - 1, b"\x04\x1418446744073709551615"),
+        (Syntax.DECIMAL, 2**64, None),
+        (Syntax.FLOAT64, 1.5, b"\x04\x08" + struct.pack(">d", 1.5)),
+        (Syntax.FLOAT64, -0.0, b"\x04\x08\x80" + bytes(7)),
+        (Syntax.FLOAT64, math.inf, b"\x04\x08\x7f\xf0" + bytes(6)),
+        (Syntax.FLOAT64, 3, b"\x04\x08" + struct.pack(">d", 3.0)),
+        (Syntax.FLOAT64, 10**400, None),
+        (Syntax.TRUTH, True, b"\x02\x01\x01"),
+        (Syntax.TRUTH, False, b"\x02\x01\x02"),
+        (Syntax.TEXT, "", b"\x04\x00"),
+        (Syntax.TEXT, "a\N{EURO SIGN}", b"\x04\x04a\xe2\x82\xac"),
+        (Syntax.TEXT, "\ud800", b"\x04\x01?"),
+        (Syntax.OCTETS, b"", b"\x04\x00"),
+        (Syntax.OCTETS, b"\x00\xff", b"\x04\x02\x00\xff"),
+        (Syntax.UUID, UUID(int=1), b"\x04\x24" + b"00000000-0000-0000-0000-000000000001"),
+        (Syntax.JSON, {}, b"\x04\x02{}"),
+        (Syntax.JSON, (), b"\x04\x02[]"),
+        (Syntax.JSON, {"b": (1, None), "a": math.nan}, b'\x04\x18{"a":"nan","b":[1,null]}'),
+        (Syntax.JSON, (b"\x01", Reference("0-1")), b'\x04\x0c["01","0-1"]'),
+        (Syntax.JSON, (ObjectLink("p:c", 1, "a/b"),), b'\x04\x07["a/b"]'),
+    ],
+)
+def test_values_by_example(syntax: Syntax, value: object, tlv: bytes | None) -> None:
+    assert cell(syntax, value) == tlv
+
+
+def test_not_a_number_is_still_eight_octets() -> None:
+    tlv = cell(Syntax.FLOAT64, math.nan)
+    assert tlv is not None
+    assert math.isnan(struct.unpack(">d", tlv[2:])[0])
+
+
+@pytest.mark.parametrize(
+    ("nanoseconds", "octets"),
+    [
+        (0, b"\x07\xb2\x01\x01\x00\x00\x00\x00+\x00\x00"),
+        (1_700_000_000 * SECOND + 123_456_789, b"\x07\xe7\x0b\x0e\x16\x0d\x14\x01+\x00\x00"),
+        (-1, b"\x07\xb1\x0c\x1f\x17\x3b\x3b\x09+\x00\x00"),
+        (-(2**63), b"\x06\x8d\x09\x15\x00\x0c\x2b\x01+\x00\x00"),
+        (2**64 - 1, b"\x09\xfa\x07\x15\x17\x22\x21\x07+\x00\x00"),
+    ],
+)
+def test_times_from_1677_to_2554_are_dates_in_utc(nanoseconds: int, octets: bytes) -> None:
+    assert date_and_time(nanoseconds) == ber.encode_octets(octets)
+
+
+@pytest.mark.parametrize("nanoseconds", [-(10**21), 10**21])
+def test_times_that_no_calendar_has_are_holes(nanoseconds: int) -> None:
+    assert date_and_time(nanoseconds) is None
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "shown"),
+    [
+        (1_999_999_999, "seconds", 1),
+        (2 * 86_400 * SECOND, "days", 2),
+        (-1, "seconds", 0),
+        (2**80, "seconds", 2**32 - 1),
+    ],
+)
+def test_durations_in_a_unit_are_whole_units(value: int, unit: str, shown: int) -> None:
+    assert cell(Syntax.UNSIGNED32, value, unit) == ber.encode_gauge32(shown)
+
+
+def test_enumerations_are_numbers_and_what_is_not_known_is_unknown() -> None:
+    encode = value_encoder(Form(Syntax.ENUMERATION), {"open": 2, 7: 3})
+    assert encode("open") == b"\x02\x01\x02"
+    assert encode(7) == b"\x02\x01\x03"
+    assert encode("burnt") == b"\x02\x01\x01"
+    assert encode({}) is None
+
+
+def test_text_is_cut_before_the_character_that_does_not_fit() -> None:
+    assert text("x" * 254 + "\N{EURO SIGN}") == ber.encode_octets(b"x" * 254)
+    assert text("x" * 252 + "\N{EURO SIGN}") == ber.encode_octets(b"x" * 252 + b"\xe2\x82\xac")
+
+
+@pytest.mark.parametrize(
+    ("syntax", "value", "shown", "octets"),
+    [
+        (Syntax.TEXT, "\N{EURO SIGN}" * 100, ("\N{EURO SIGN}" * 85).encode(), 300),
+        (Syntax.OCTETS, bytes(1024), bytes(1024), 1024),
+        (Syntax.OCTETS, bytes(1025), b"", 1025),
+        (Syntax.JSON, {"a": "x" * 1016}, b'{"a":"' + b"x" * 1016 + b'"}', 1024),
+        (Syntax.JSON, {"a": "x" * 1017}, b"", 1025),
+    ],
+)
+def test_beside_what_may_be_cut_stands_its_whole_length(
+    syntax: Syntax, value: FeedValue, shown: bytes, octets: int
+) -> None:
+    assert encoder_with_length(syntax)(value) == (ber.encode_octets(shown), ber.encode_gauge32(octets))
+
+
+def test_a_value_nested_without_end_is_a_hole() -> None:
+    nested: tuple[object, ...] = ()
+    for _ in range(100_000):
+        nested = (nested,)
+    assert cell(Syntax.JSON, nested) is None
+
+
+def test_shared_pieces() -> None:
+    assert truth(value=True) == b"\x02\x01\x01"
+    assert counter64(2**64) == b"\x46\x01\x00"
+
+
+_values: st.SearchStrategy[object] = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text()
+    | st.text(st.characters(categories=["Cs"]))
+    | st.binary()
+    | st.uuids()
+    | st.builds(Reference, st.text())
+    | st.builds(ObjectLink, st.text(), st.integers(), st.text()),
+    lambda inner: st.lists(inner).map(tuple) | st.dictionaries(st.text(), inner),
+    max_leaves=20,
+)
+
+
+@given(st.sampled_from(Syntax), _values)
+def test_whatever_a_peer_sends_is_one_value_of_the_right_type_or_a_hole(
+    syntax: Syntax, value: object
+) -> None:
+    tags = {
+        Syntax.COUNTER64: ber.COUNTER64,
+        Syntax.GAUGE64: ber.COUNTER64,
+        Syntax.GAUGE32: ber.GAUGE32,
+        Syntax.UNSIGNED32: ber.GAUGE32,
+        Syntax.INTEGER32: ber.INTEGER,
+        Syntax.TRUTH: ber.INTEGER,
+        Syntax.ENUMERATION: ber.INTEGER,
+    }
+    tlv = cell(syntax, value)
+    assert tlv is None or tlv[0] == tags.get(syntax, ber.OCTET_STRING)

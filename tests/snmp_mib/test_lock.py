@@ -1,0 +1,175 @@
+"""Reading and writing lock files, and what a lock refuses to be."""
+
+from __future__ import annotations
+
+import datetime as dt
+from pathlib import Path
+
+import pytest
+
+from gateway.model.schema import ClassKey, Kind
+from gateway.snmp.lock import (
+    DEFAULT_ROOT,
+    ClassLock,
+    ElementLock,
+    EnumerationNumber,
+    Lock,
+    Status,
+    Twin,
+    lock_text,
+    parse_lock,
+    read_lock,
+)
+from gateway.snmp.syntax import Syntax
+from gateway.yaml_documents import DocumentError
+
+PATH = Path("shop.lock.yaml")
+
+SHOP = Lock(
+    package="shop",
+    arc=7,
+    module="SHOP-MIB",
+    prefix="shp",
+    revisions=(dt.date(2026, 1, 2), dt.date(2026, 3, 4)),
+    classes=(
+        ClassLock(
+            name="till",
+            arc=1,
+            descriptor="shpTill",
+            elements=(
+                ElementLock(
+                    name="owner",
+                    column=100,
+                    syntax=Syntax.TEXT,
+                    descriptor="shpTillOwner",
+                    twin=Twin(column=101, descriptor="shpTillOwnerLength"),
+                ),
+                ElementLock(
+                    name="sales",
+                    column=102,
+                    kind=Kind.COUNTER,
+                    syntax=Syntax.COUNTER64,
+                    descriptor="shpTillSales",
+                    status=Status.OBSOLETE,
+                ),
+                ElementLock(
+                    name="state",
+                    column=103,
+                    syntax=Syntax.ENUMERATION,
+                    descriptor="shpTillState",
+                    values=(
+                        EnumerationNumber(value="unknown", label="unknown", number=1),
+                        EnumerationNumber(value="not open", label="notOpen", number=2),
+                    ),
+                ),
+            ),
+        ),
+    ),
+)
+
+SHOP_TEXT = """\
+# Numbers and names that this package has in SNMP. Append-only: written by `amqp-gateway mib gen`,
+# reviewed like code. What stands here once is never changed, moved or used for something else.
+version: 1
+package: shop
+arc: 7
+module: SHOP-MIB
+prefix: shp
+revisions: [2026-01-02, 2026-03-04]
+classes:
+- name: till
+  arc: 1
+  descriptor: shpTill
+  elements:
+  - {name: owner, column: 100, syntax: text, descriptor: shpTillOwner, \
+twin: {column: 101, descriptor: shpTillOwnerLength}}
+  - {name: sales, column: 102, kind: counter, syntax: counter64, descriptor: shpTillSales, status: obsolete}
+  - {name: state, column: 103, syntax: enumeration, descriptor: shpTillState, \
+values: [{value: unknown, label: unknown, number: 1}, {value: not open, label: notOpen, number: 2}]}
+"""
+
+
+def test_a_lock_is_written_with_one_line_for_each_element() -> None:
+    assert lock_text(SHOP) == SHOP_TEXT
+
+
+def test_what_is_written_is_read_back(tmp_path: Path) -> None:
+    path = tmp_path / "shop.lock.yaml"
+    path.write_text(SHOP_TEXT, encoding="utf-8")
+    assert read_lock(path) == SHOP
+
+
+def test_numbers_are_relative_to_the_root_of_the_configuration() -> None:
+    till = SHOP.find(ClassKey("shop", "till"))
+    assert till is not None
+    assert SHOP.entry_oid((1, 3), till) == (1, 3, 2, 7, 1, 1, 1)
+    assert SHOP.entry_oid(DEFAULT_ROOT, till) == (*DEFAULT_ROOT, 2, 7, 1, 1, 1)
+    assert SHOP.class_index(till) == 7001
+
+
+def test_a_class_of_another_package_is_not_found() -> None:
+    assert SHOP.find(ClassKey("stall", "till")) is None
+
+
+def test_a_provisional_lock_holds_classes_of_any_package_below_arc_3() -> None:
+    lock = Lock(
+        package="",
+        arc=0,
+        module="AMQP-GATEWAY-SITE-MIB",
+        prefix="site",
+        revisions=(dt.date(2026, 1, 2),),
+        classes=(ClassLock(name="shop:till", arc=1, descriptor="siteShopTill"),),
+    )
+    till = lock.find(ClassKey("shop", "till"))
+    assert till is not None
+    assert lock.entry_oid((1, 3), till) == (1, 3, 3, 1, 1, 1)
+    assert lock.class_index(till) == 1_000_001
+
+
+@pytest.mark.parametrize(
+    ("written", "instead", "line", "complaint"),
+    [
+        ("column: 102", "column: 101", 10, "the column 101 is used twice"),
+        ("column: 102", "column: 99", 15, "greater than or equal to 100"),
+        ("shpTillSales", "shpTillowner", 1, "the descriptor shptillowner is used twice"),
+        ("shpTillSales", "shpTillRowState", 1, "the descriptor shptillrowstate is used twice"),
+        ("number: 2", "number: 1", 16, "the number 1 is used twice"),
+        ("value: unknown, label: unknown, number: 1", "value: a, label: a, number: 1", 16, "unknown(1)"),
+        ("syntax: counter64", "syntax: counter32", 15, "counter64"),
+        ("syntax: text", "syntax: gauge32", 14, "no second column"),
+        ("syntax: text", "syntax: enumeration", 14, "'values' belong to the syntax enumeration"),
+        ("[2026-01-02, 2026-03-04]", "[2026-03-04, 2026-01-02]", 1, "revisions must ascend"),
+        ("arc: 7", "arc: 0", 1, "arc 0 is for provisional classes"),
+        ("arc: 7", "arc: 7\nroot: 1.3.6", 6, "unknown key"),
+    ],
+)
+def test_a_damaged_lock_is_refused_with_its_place(
+    written: str, instead: str, line: int, complaint: str
+) -> None:
+    with pytest.raises(DocumentError) as error:
+        parse_lock(SHOP_TEXT.replace(written, instead), PATH)
+    assert complaint in str(error.value)
+    assert error.value.complaints[0].line == line
+
+
+def test_names_of_any_text_survive_the_file() -> None:
+    names = [
+        "no",
+        "1e3",
+        "{a: b}",
+        "line\nbreak",
+        "\x00",
+        "\N{LATIN SMALL LETTER E WITH ACUTE}",
+        " x ",
+        "#",
+        "",
+    ]
+    elements = tuple(
+        ElementLock(name=name, column=100 + i, syntax=Syntax.TRUTH, descriptor=f"shpTillE{i}")
+        for i, name in enumerate(names)
+    )
+    lock = SHOP.model_copy(
+        update={"classes": (ClassLock(name="no", arc=1, descriptor="shpTill", elements=elements),)}
+    )
+    assert parse_lock(lock_text(lock), PATH) == lock
+    assert lock_text(lock).isascii()
