@@ -2,17 +2,18 @@
 
 An owner killed by SIGKILL cannot clean up. So the broker's processes are never the owner's children, but
 those of this keeper, and each user of the broker holds a shared lock on a lease file: the kernel drops it
-with the user, however that ends. As soon as the keeper gets the lock for itself, nobody is left; it ends the node,
-then the port mapper, then whatever they left running (it is their sub-reaper, ``prctl(2)``), and removes
-the folder. Should the keeper itself be killed, the kernel kills node and port mapper (``PR_SET_PDEATHSIG``);
-only the folder's files remain then.
+with the user, however that ends. As soon as the keeper gets the lock for itself, nobody is left: it ends
+the node, then the port mapper, then whatever they left running (it is their sub-reaper, ``prctl(2)``), and
+removes the folder. Should the keeper itself be killed, the kernel kills node and port mapper
+(``PR_SET_PDEATHSIG``); only the folder's files remain then.
 
 It runs as a script, with the standard library alone: ``python -I keeper.py FOLDER``. Commands arrive as
-lines on standard input (``start``, ``stop``, ``kill``, ``quit``); after each it writes `STATE_FILE`.
+lines on standard input (``start``, ``stop``, ``kill``); after each it writes `STATE_FILE`.
 """
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import fcntl
 import json
@@ -34,17 +35,20 @@ to a node to stop by itself (0: it is killed at once), ``remove`` (the folder, a
 
 STATE_FILE: Final = "keeper.state.json"
 """What runs: ``handled`` (number of commands carried out), ``node`` and ``port_mapper`` (process ids or
-null), ``node_status`` (how the node's last process ended: exit status, or minus the signal, or null)."""
+null), ``node_status`` (how the node's last process ended: exit status, or minus the signal, or null),
+``detached`` (who started the keeper has closed its input, and others use the broker)."""
 
 LEASE_FILE: Final = "lease"
 """Each user of the broker holds a shared lock on this file (``flock(2)``)."""
+
+CONSOLE_FILE: Final = "console.log"
+"""What node and port mapper print."""
 
 _POLL_SECONDS: Final = 0.1
 _REAP_SECONDS: Final = 5.0
 _MAX_COMMAND_OCTETS: Final = 4096
 _PR_SET_PDEATHSIG: Final = 1
 _PR_SET_CHILD_SUBREAPER: Final = 36
-_CONSOLE_FILE: Final = "console.log"
 
 
 def _die_with_parent() -> None:
@@ -67,15 +71,15 @@ class Keeper:
         self._node_status: int | None = None
         self._node: subprocess.Popen[bytes] | None = None
         self._ending = False
+        self._detached = False
         self._port_mapper = self._spawn(plan["port_mapper"])
 
     def run(self) -> None:
-        """Serve commands until told to quit, asked by a signal, or left by all users."""
+        """Serve commands until asked to end by a signal, or left by all users."""
         commands: dict[str, Callable[[], None]] = {
             "start": self._start_node,
             "stop": self._stop_node,
             "kill": self._kill_node,
-            "quit": self._quit,
         }
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, self._asked_to_end)
@@ -84,18 +88,20 @@ class Keeper:
         with selectors.DefaultSelector() as selector:
             selector.register(sys.stdin, selectors.EVENT_READ)
             while not self._ending and not self._abandoned():
-                if selector.get_map() and selector.select(_POLL_SECONDS):
+                if self._detached:
+                    time.sleep(_POLL_SECONDS)
+                elif selector.select(_POLL_SECONDS):
                     received = os.read(sys.stdin.fileno(), _MAX_COMMAND_OCTETS)
-                    if not received:  # who started us is gone, but others may still hold the lease
-                        selector.unregister(sys.stdin)
                     *lines, pending = (pending + received).split(b"\n")
                     for line in lines:
                         commands[line.decode()]()
                         self._handled += 1
                         self._write_state()
-                elif not selector.get_map():
-                    time.sleep(_POLL_SECONDS)
-                self._note_exit()
+                    # The lease is asked before this is told: an owner that waits learns the truth.
+                    if not received and not self._abandoned():
+                        self._detached = True
+                        self._write_state()
+                self._reap()
 
     def end(self) -> None:
         """End every process below this one, and remove the folder where the plan says so."""
@@ -116,19 +122,16 @@ class Keeper:
     def _asked_to_end(self, _number: int, _frame: FrameType | None) -> None:
         self._ending = True
 
-    def _quit(self) -> None:
-        self._ending = True
-
     def _spawn(self, command: list[str]) -> subprocess.Popen[bytes]:
-        with (self._folder / _CONSOLE_FILE).open("ab") as console:
-            return subprocess.Popen(
+        with (self._folder / CONSOLE_FILE).open("ab") as console:
+            return subprocess.Popen(  # noqa: S603  the commands come from the plan of our own owner
                 command,
                 stdin=subprocess.DEVNULL,
                 stdout=console,
                 stderr=console,
                 cwd=self._folder,
                 env=self._environment,
-                preexec_fn=_die_with_parent,
+                preexec_fn=_die_with_parent,  # noqa: PLW1509  this process has one thread
             )
 
     def _start_node(self) -> None:
@@ -140,10 +143,8 @@ class Keeper:
     def _stop_node(self) -> None:
         if self._node is not None and self._grace > 0:
             self._node.terminate()
-            try:
+            with contextlib.suppress(subprocess.TimeoutExpired):
                 self._node.wait(self._grace)
-            except subprocess.TimeoutExpired:
-                pass
         self._kill_node()
 
     def _kill_node(self) -> None:
@@ -158,12 +159,23 @@ class Keeper:
             self._node = None
             self._write_state()
 
+    def _reap(self) -> None:
+        """Note a node that ended, and bury its orphans, which the kernel hands to this process."""
+        self._note_exit()
+        ours = {self._port_mapper.pid} | ({self._node.pid} if self._node else set())
+        options = os.WEXITED | os.WNOHANG | os.WNOWAIT
+        while (ended := os.waitid(os.P_ALL, 0, options)) is not None:
+            if ended.si_pid in ours:
+                break
+            os.waitpid(ended.si_pid, 0)
+
     def _write_state(self) -> None:
         state = {
             "handled": self._handled,
             "node": None if self._node is None else self._node.pid,
             "port_mapper": self._port_mapper.pid,
             "node_status": self._node_status,
+            "detached": self._detached,
         }
         beside = self._folder / f"{STATE_FILE}.new"
         beside.write_text(json.dumps(state))

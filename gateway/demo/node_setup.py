@@ -1,0 +1,238 @@
+"""What a private RabbitMQ node is made of: where its server is found, its ports, files and environment."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import secrets
+import socket
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Final, Self
+
+from gateway.demo import keeper
+
+LOOPBACK: Final = "127.0.0.1"
+DESCRIPTION_FILE: Final = "node.json"
+
+_SERVER_PLACES: Final = (
+    "/usr/lib/rabbitmq/bin/rabbitmq-server",  # Debian: the script below the wrapper that insists on its user
+    "/usr/lib/rabbitmq/lib/rabbitmq_server-*/sbin/rabbitmq-server",
+    "/opt/rabbitmq/sbin/rabbitmq-server",
+)
+_PORT_CANDIDATES: Final = 256
+_LOWEST_PORT: Final = 10_000
+_PORTS_BELOW_EPHEMERAL: Final = 16_384
+
+
+class BrokerError(Exception):
+    """The private broker cannot do what was asked; the text says what happened and quotes its log."""
+
+
+class BrokerNotInstalledError(BrokerError):
+    """There is no RabbitMQ on this machine."""
+
+    def __init__(self) -> None:
+        super().__init__("RabbitMQ is not installed; on Debian: apt-get install rabbitmq-server")
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerPorts:
+    """TCP ports of one node, all on 127.0.0.1."""
+
+    amqp: int
+    management: int
+    distribution: int
+    port_mapper: int
+
+    @classmethod
+    def choose(cls) -> Self:
+        """Ports that are free now, as `free_ports` finds them."""
+        return cls(*free_ports(4))
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """A user's name and password; the password stays out of ``repr``."""
+
+    name: str
+    password: str = field(repr=False)
+
+    @classmethod
+    def generate(cls, name: str) -> Self:
+        """Credentials of ``name`` with a new random password."""
+        return cls(name, secrets.token_urlsafe(18))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerSettings:
+    """How the node is set up.
+
+    Attributes:
+        event_exchange: enable the plugin that publishes the broker's events on ``amq.rabbitmq.event``.
+        statistics_interval: seconds between two samples of the management statistics (RabbitMQ's
+            ``collect_statistics_interval``; its own default is 5).
+        memory_limit: octets of memory in use at which the memory alarm is raised.
+        start_deadline: seconds that a start may take.
+        grace: seconds given to the node to stop by itself before it is killed; 0 kills it at once.
+    """
+
+    event_exchange: bool = True
+    statistics_interval: float = 5.0
+    memory_limit: int = 1024 * 1024 * 1024
+    start_deadline: float = 120.0
+    grace: float = 30.0
+
+
+def find_server() -> Path:
+    """Path of the script that starts a RabbitMQ node as any user.
+
+    Raises:
+        BrokerNotInstalledError: there is none.
+    """
+    for place in _SERVER_PLACES:
+        found = sorted(Path("/").glob(place.removeprefix("/")))
+        if found:
+            return found[-1]
+    raise BrokerNotInstalledError
+
+
+def free_ports(count: int) -> tuple[int, ...]:
+    """Different TCP ports that nobody listens on, as the kernel confirms by binding each on 127.0.0.1.
+
+    They lie below the range from which the kernel takes ports for outgoing connections: a connection of
+    anybody else could otherwise sit on the port of a node that is down, and it could not start again.
+
+    Raises:
+        BrokerError: too few are free.
+    """
+    ephemeral = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    lowest = max(ephemeral - _PORTS_BELOW_EPHEMERAL, _LOWEST_PORT)
+    candidates = range(lowest, max(ephemeral, lowest + _PORTS_BELOW_EPHEMERAL))
+    ports: list[int] = []
+    with ExitStack() as held:
+        for port in random.SystemRandom().sample(candidates, _PORT_CANDIDATES):
+            candidate = held.enter_context(socket.socket())
+            candidate.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                candidate.bind((LOOPBACK, port))
+            except OSError:
+                continue
+            ports.append(port)
+            if len(ports) == count:
+                return tuple(ports)
+    raise BrokerError(f"no {count} free TCP ports found on {LOOPBACK}")
+
+
+@dataclass(frozen=True, slots=True)
+class NodeDescription:
+    """One node: its folder, name, ports, administrator and settings; ``remove`` the folder at the end."""
+
+    folder: Path
+    name: str
+    ports: BrokerPorts
+    administrator: Credentials
+    settings: BrokerSettings
+    remove: bool
+
+    @classmethod
+    def read(cls, folder: Path) -> Self:
+        """The description that `write` left in ``folder``.
+
+        Raises:
+            FileNotFoundError: there is none.
+        """
+        data = json.loads((folder / DESCRIPTION_FILE).read_text())
+        return cls(
+            Path(data["folder"]),
+            data["name"],
+            BrokerPorts(**data["ports"]),
+            Credentials(**data["administrator"]),
+            BrokerSettings(**data["settings"]),
+            data["remove"],
+        )
+
+    @property
+    def log_file(self) -> Path:
+        """The node's own log."""
+        return self.folder / "log" / "node.log"
+
+    def write(self) -> None:
+        """Write all files that the node, its keeper and later users read; secrets with mode 0600."""
+        server = find_server()
+        home = self.folder / "home"
+        for place in (self.folder, home, self.log_file.parent, self.folder / "data"):
+            place.mkdir(parents=True, exist_ok=True, mode=0o700)
+        _write_private(home / ".erlang.cookie", secrets.token_hex(20), 0o400)
+        _write_private(self.folder / "rabbitmq.conf", self._configuration())
+        _write_private(self.folder / "rabbitmq-env.conf", "")
+        plugins = ["rabbitmq_management"] + ["rabbitmq_event_exchange"] * self.settings.event_exchange
+        _write_private(self.folder / "enabled_plugins", f"[{','.join(plugins)}].\n")
+        plan = {
+            "port_mapper": ["epmd", "-port", str(self.ports.port_mapper), "-address", LOOPBACK],
+            "node": [str(server)],
+            "environment": self.environment(),
+            "grace": self.settings.grace,
+            "remove": self.remove,
+        }
+        _write_private(self.folder / keeper.PLAN_FILE, json.dumps(plan))
+        description = {**asdict(self), "folder": str(self.folder)}
+        _write_private(self.folder / DESCRIPTION_FILE, json.dumps(description))
+
+    def environment(self) -> dict[str, str]:
+        """Environment of every process of this node and of its command line tools."""
+        inherited = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("RABBITMQ_", "ERL_", "NOTIFY_SOCKET"))
+        }
+        folder = self.folder
+        return {
+            **inherited,
+            "HOME": str(folder / "home"),
+            "LANG": "C.UTF-8",
+            "ERL_EPMD_ADDRESS": LOOPBACK,
+            "ERL_EPMD_PORT": str(self.ports.port_mapper),
+            # For each Erlang that is started: the node, its short-lived probe of the port mapper, the
+            # command line tools. None may listen elsewhere, or start a port mapper that stays.
+            "ERL_FLAGS": "-kernel inet_dist_use_interface {127,0,0,1} -start_epmd false",
+            "RABBITMQ_NODENAME": self.name,
+            "RABBITMQ_CONF_ENV_FILE": str(folder / "rabbitmq-env.conf"),
+            "RABBITMQ_CONFIG_FILE": str(folder / "rabbitmq.conf"),
+            "RABBITMQ_ADVANCED_CONFIG_FILE": str(folder / "advanced.config"),
+            "RABBITMQ_ENABLED_PLUGINS_FILE": str(folder / "enabled_plugins"),
+            "RABBITMQ_MNESIA_BASE": str(folder / "data"),
+            "RABBITMQ_LOG_BASE": str(folder / "log"),
+            "RABBITMQ_LOGS": str(self.log_file),
+            "RABBITMQ_DIST_PORT": str(self.ports.distribution),
+            # The start script then becomes the Erlang machine, instead of a shell that waits for it.
+            "RUNNING_UNDER_SYSTEMD": "true",
+            # Any free port: with the default range, only eleven command line tools run at a time.
+            "RABBITMQ_CTL_DIST_PORT_MIN": "0",
+            "RABBITMQ_CTL_DIST_PORT_MAX": "0",
+        }
+
+    def _configuration(self) -> str:
+        lines = {
+            "listeners.tcp.1": f"{LOOPBACK}:{self.ports.amqp}",
+            "management.tcp.ip": LOOPBACK,
+            "management.tcp.port": self.ports.management,
+            "default_user": self.administrator.name,
+            "default_pass": self.administrator.password,
+            "collect_statistics_interval": round(self.settings.statistics_interval * 1000),
+            "vm_memory_high_watermark.absolute": self.settings.memory_limit,
+            "disk_free_limit.absolute": 1_000_000,
+            "raft.wal_max_size_bytes": 4 * 1024 * 1024,
+            "log.file.level": "info",
+            "log.console": "false",
+        }
+        return "".join(f"{key} = {value}\n" for key, value in lines.items())
+
+
+def _write_private(path: Path, text: str, mode: int = 0o600) -> None:
+    path.unlink(missing_ok=True)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+    with os.fdopen(descriptor, "w") as file:
+        file.write(text)

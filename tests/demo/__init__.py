@@ -1,0 +1,1 @@
+"""The demonstration: its broker, its workload, what it installs."""

@@ -1,0 +1,193 @@
+"""A private broker serves on loopback alone, comes back with its data, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+
+from gateway.demo.broker import BrokerError, BrokerSettings, PrivateBroker
+from gateway.demo.node_setup import free_ports
+from tests.components.rabbitmq import TEST_SETTINGS, VirtualHost
+from tests.components.waiting import wait_until
+
+OWNER = """
+import sys, time
+from pathlib import Path
+from gateway.demo.broker import BrokerSettings, PrivateBroker
+broker = PrivateBroker(Path(sys.argv[1]), BrokerSettings(grace=0), remove=True)
+broker.start()
+print("started", flush=True)
+time.sleep(600)
+"""
+
+
+def processes_of(broker: PrivateBroker) -> set[int]:
+    """Every process that works in the broker's folder or on its ports: node, ports programs, keeper."""
+    found = set()
+    for process in psutil.process_iter():
+        try:
+            told = [*process.cmdline(), *process.environ().values()]
+        except (psutil.NoSuchProcess, psutil.AccessDenied):
+            continue
+        if any(str(broker.folder) in text for text in told):
+            found.add(process.pid)
+    return found
+
+
+def listeners_of(processes: set[int]) -> set[tuple[str, int]]:
+    """Addresses and ports on which any of ``processes`` listens."""
+    return {
+        (connection.laddr.ip, connection.laddr.port)
+        for connection in psutil.net_connections("inet")
+        if connection.laddr and connection.pid in processes and connection.status == psutil.CONN_LISTEN
+    }
+
+
+def test_it_listens_on_loopback_alone(rabbitmq: PrivateBroker) -> None:
+    ports = rabbitmq.ports
+
+    listeners = listeners_of(processes_of(rabbitmq))
+
+    assert {address for address, _port in listeners} <= {"127.0.0.1", "::1"}
+    assert {port for _address, port in listeners} == {
+        ports.amqp,
+        ports.management,
+        ports.distribution,
+        ports.port_mapper,
+    }
+
+
+def test_its_administrator_is_the_only_user(rabbitmq: PrivateBroker) -> None:
+    with rabbitmq.http() as client:
+        users = {user["name"] for user in client.get("users").json()}
+
+    assert "guest" not in users
+    assert rabbitmq.administrator.name in users
+    assert rabbitmq.administrator.password not in repr(rabbitmq.administrator)
+
+
+def test_its_files_that_hold_secrets_are_private(rabbitmq: PrivateBroker) -> None:
+    readable = [
+        file
+        for file in rabbitmq.folder.iterdir()
+        if file.is_file()
+        and file.stat().st_mode & 0o077
+        and rabbitmq.administrator.password in file.read_text()
+    ]
+
+    assert readable == []
+    assert rabbitmq.folder.stat().st_mode & 0o077 == 0
+
+
+def test_its_command_line_tool_reaches_it(rabbitmq: PrivateBroker) -> None:
+    assert rabbitmq.node_name in rabbitmq.rabbitmqctl("cluster_status")
+
+
+def test_a_refused_command_says_why(rabbitmq: PrivateBroker) -> None:
+    with pytest.raises(BrokerError, match="nobody-of-this-name"):
+        rabbitmq.rabbitmqctl("delete_user", "nobody-of-this-name")
+
+
+def test_a_killed_node_comes_back_with_its_durable_queues(own_rabbitmq: PrivateBroker) -> None:
+    ports, process = own_rabbitmq.ports, own_rabbitmq.node_process()
+    with own_rabbitmq.http() as client:
+        for queue, durable in (("kept", True), ("lost", False)):
+            client.put(f"queues/%2F/{queue}", json={"durable": durable}).raise_for_status()
+
+        own_rabbitmq.kill_node()
+        assert own_rabbitmq.node_process() is None
+        own_rabbitmq.start()
+
+        assert own_rabbitmq.ports == ports
+        assert own_rabbitmq.node_process() not in {None, process}
+        assert [queue["name"] for queue in client.get("queues/%2F").json()] == ["kept"]
+
+
+def test_nothing_is_left_after_close(start_rabbitmq: Callable[[BrokerSettings], PrivateBroker]) -> None:
+    broker = start_rabbitmq(BrokerSettings(grace=30))
+    processes = processes_of(broker)
+    assert len(processes) > 2
+
+    broker.close()
+
+    assert not any(psutil.pid_exists(process) for process in processes)
+    assert processes_of(broker) == set()
+    assert not broker.folder.exists()
+
+
+def test_nothing_is_left_when_its_owner_is_killed(tmp_path: Path) -> None:
+    folder = tmp_path / "broker"
+    command = [sys.executable, "-c", OWNER, str(folder)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as owner:  # noqa: S603  text from above
+        try:
+            assert owner.stdout is not None
+            assert owner.stdout.readline() == "started\n"
+            broker = PrivateBroker.attach(folder)
+            assert broker is not None
+            processes = processes_of(broker) - {owner.pid}
+            broker.close()
+        finally:
+            owner.send_signal(signal.SIGKILL)
+
+    wait_until(lambda: not folder.exists(), "the keeper removed the folder")
+    wait_until(lambda: not any(map(psutil.pid_exists, processes)), "all processes ended")
+
+
+def test_it_lives_until_its_last_user_has_closed_it() -> None:
+    with PrivateBroker(settings=TEST_SETTINGS) as first:
+        second = PrivateBroker.attach(first.folder)
+        assert second is not None
+        first.close()
+        with second.http() as client:
+            assert client.get("whoami").json()["name"] == second.administrator.name
+
+        second.close()
+
+        wait_until(lambda: not first.folder.exists(), "the keeper removed the folder")
+        assert PrivateBroker.attach(first.folder) is None
+
+
+def test_who_only_attached_cannot_stop_it(rabbitmq: PrivateBroker) -> None:
+    attached = PrivateBroker.attach(rabbitmq.folder)
+    assert attached is not None
+    try:
+        with pytest.raises(BrokerError, match="not started by this process"):
+            attached.kill_node()
+    finally:
+        attached.close()
+
+
+def test_a_node_that_cannot_start_tells_what_its_log_says(tmp_path: Path) -> None:
+    folder = tmp_path / "broker"
+    broker = PrivateBroker(folder, BrokerSettings(grace=0, statistics_interval=-1), remove=True)
+
+    with pytest.raises(BrokerError, match=r"(?s)ended while starting.*failed to set up vhost"):
+        broker.start()
+
+    broker.close()
+    assert not folder.exists()
+
+
+def test_a_port_taken_since_it_was_chosen_is_replaced() -> None:
+    broker = PrivateBroker(settings=TEST_SETTINGS)
+    taken = broker.ports.amqp
+    with socket.create_server(("127.0.0.1", taken)), broker:
+        assert broker.ports.amqp != taken
+        with socket.create_connection(("127.0.0.1", broker.ports.amqp)):
+            pass
+
+
+def test_a_test_has_a_virtual_host_of_its_own(virtual_host: VirtualHost, rabbitmq: PrivateBroker) -> None:
+    with rabbitmq.http() as client:
+        assert virtual_host.name in {vhost["name"] for vhost in client.get("vhosts").json()}
+
+
+def test_free_ports_are_different_and_can_be_bound() -> None:
+    assert len(set(free_ports(20))) == 20
