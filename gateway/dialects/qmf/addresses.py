@@ -1,0 +1,61 @@
+"""Exchanges, routing keys and bindings of QMF (QMF AM2 protocol; keys as qpidd since Apache Qpid M4)."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from gateway.dialects.qmf.object_id import ObjectId
+from gateway.model.schema import ClassKey
+
+MANAGEMENT_EXCHANGE: Final = "qpid.management"
+DIRECT_EXCHANGE: Final = "amq.direct"
+CONTENT_TYPE: Final = "x-application/qmf"
+"""What real consoles set on requests; agents set none."""
+
+BROKER_KEY: Final = "broker"
+PACKAGE_KEY: Final = "schema.package"
+BROKER_AGENT: Final = "1.0"
+"""The management broker's own agent: broker bank 1, agent bank 0."""
+
+_AGENT_IN_KEY: Final = re.compile(r"console\.(?:obj|event|heartbeat)\.(\d{1,7}\.\d{1,9})(?:\.|$)", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """What a link binds its queue to before it says that it is connected."""
+
+    exchange: str
+    routing_key: str
+
+
+def agent_key(agent: str) -> str:
+    """Routing key of requests to an agent."""
+    return f"agent.{agent}"
+
+
+def object_key(agent: str, key: ClassKey) -> str:
+    """Routing key of c and i records."""
+    return f"console.obj.{agent}.{key.package}.{key.name}"
+
+
+def event_key(agent: str, key: ClassKey) -> str:
+    """Routing key of e records."""
+    return f"console.event.{agent}.{key.package}.{key.name}"
+
+
+def heartbeat_key(agent: str) -> str:
+    """Routing key of h records."""
+    return f"console.heartbeat.{agent}"
+
+
+def agent_of_key(routing_key: str) -> str:
+    """Return the agent that published under ``routing_key``; the broker's own if it does not say."""
+    match = _AGENT_IN_KEY.match(routing_key)
+    return match.group(1) if match else BROKER_AGENT
+
+
+def agent_of_object(object_id: ObjectId) -> str:
+    """Return the agent that owns an object. The Java broker leaves the banks 0: then the broker's own."""
+    return f"{object_id.broker_bank or 1}.{object_id.agent_bank}"

@@ -1,0 +1,317 @@
+"""The objects that an agent manages, in encoded form, and which of them consoles have to hear about.
+
+Values are encoded when they are put: a change is a difference of octets, and publishing or answering a
+query only joins them.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final, cast
+
+from gateway.dialects.errors import LocalProtocolError, ProtocolError
+from gateway.dialects.qmf import absence, fields
+from gateway.dialects.qmf.definitions import ClassDefinition
+from gateway.dialects.qmf.object_id import NULL, ObjectId
+from gateway.dialects.qmf.schema_records import described_class
+from gateway.dialects.qmf.typed_values import QmfValue, QmfValues
+from gateway.dialects.qmf.writer import write_header, write_times_and_id
+from gateway.model.schema import ClassKey, ClassSchema
+from gateway.model.values import Reference, Value, Values
+
+MAX_BODY: Final = 65_536
+"""Octets of a body: qpidd sends no more, and takes no more."""
+
+MAX_RECORDS: Final = 100
+"""Records of a published body, as qpidd has it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ManagedObject:
+    """An object as the agent's program tells it.
+
+    Attributes:
+        key: package and name of the class; the hash is not looked at.
+        number: the object's number within the agent, 64 bits, unique over all classes.
+        created: nanoseconds since 1970-01-01 UTC, 0 for unknown.
+        properties: one value per property of the class; ``None`` only where it is optional.
+        statistics: one value per statistic; ``None`` for absent.
+        sampled: when the values were read, nanoseconds since 1970-01-01 UTC.
+    """
+
+    key: ClassKey
+    number: int
+    created: int
+    properties: Values
+    statistics: Values
+    sampled: int
+
+
+class AgentClass:
+    """A class that the agent serves: its definition with absence added, and its objects by number."""
+
+    __slots__ = ("definition", "key_octets", "objects", "tells_absence")
+
+    def __init__(self, schema: ClassSchema) -> None:
+        self.definition: ClassDefinition = described_class(absence.with_absence(schema))
+        self.tells_absence = bool(schema.statistics)
+        self.key_octets = fields.class_key(self.definition.key)
+        self.objects: dict[int, AgentObject] = {}
+
+    def encode(self, managed: ManagedObject) -> tuple[bytes, bytes]:
+        """Encode properties and statistics; `LocalProtocolError` if they do not fit the class."""
+        properties = self.definition.properties.write(wire_values(managed.properties))
+        statistics = wire_values(managed.statistics)
+        if self.tells_absence:
+            statistics = absence.marked(statistics)
+        return properties, self.definition.statistics.write(statistics)
+
+
+class AgentObject:
+    """One object; ``properties_changed`` and ``statistics_changed`` since consoles were last told."""
+
+    __slots__ = (
+        "agent_class",
+        "created",
+        "object_id",
+        "properties",
+        "properties_changed",
+        "sampled",
+        "statistics",
+        "statistics_changed",
+    )
+
+    def __init__(self, agent_class: AgentClass, object_id: ObjectId, created: int) -> None:
+        self.agent_class = agent_class
+        self.object_id = object_id
+        self.created = created
+        self.sampled = 0
+        self.properties = b""
+        self.statistics = b""
+        self.properties_changed = False
+        self.statistics_changed = False
+
+    def property_record(self, deleted: int = 0) -> bytes:
+        """Encode a c record."""
+        return write_header(b"c", 0) + self._head(deleted) + self.properties
+
+    def statistic_record(self, deleted: int = 0) -> bytes:
+        """Encode an i record."""
+        return write_header(b"i", 0) + self._head(deleted) + self.statistics
+
+    def object_record(self, sequence: int) -> bytes:
+        """Encode a g record."""
+        return write_header(b"g", sequence) + self._head(0) + self.properties + self.statistics
+
+    def _head(self, deleted: int) -> bytes:
+        times_and_id = write_times_and_id(self.sampled, self.created, deleted, self.object_id)
+        return self.agent_class.key_octets + times_and_id
+
+    def told(self) -> None:
+        """Consoles know it as it is now."""
+        self.properties_changed = self.statistics_changed = False
+
+    def changed_records(self) -> list[bytes]:
+        """Encode what changed."""
+        records = [self.property_record()] if self.properties_changed else []
+        if self.statistics_changed and self.agent_class.tells_absence:
+            records.append(self.statistic_record())
+        return records
+
+    def all_records(self) -> list[bytes]:
+        """Encode all of it, as c and i."""
+        records = [self.property_record()]
+        if self.agent_class.tells_absence:
+            records.append(self.statistic_record())
+        return records
+
+
+@dataclass(frozen=True, slots=True)
+class _Deletion:
+    gone: AgentObject
+    deleted: int
+    unknown_to_consoles: bool
+
+    def records(self) -> list[bytes]:
+        records = [self.gone.property_record(self.deleted)]
+        if (
+            self.gone.statistics_changed
+            and not self.unknown_to_consoles
+            and self.gone.agent_class.tells_absence
+        ):
+            records.append(self.gone.statistic_record(self.deleted))
+        return records
+
+
+class AgentObjects:
+    """The store behind an agent session.
+
+    Args:
+        classes: the schemas that the agent serves; package and name are unique among them.
+        object_id: the fields that all its object ids share.
+        deletion_limit: deletions kept while they cannot be published.
+    """
+
+    def __init__(self, classes: Iterable[ClassSchema], object_id: ObjectId, deletion_limit: int) -> None:
+        self.classes: dict[tuple[str, str], AgentClass] = {}
+        for schema in classes:
+            if (schema.key.package, schema.key.name) in self.classes:
+                raise LocalProtocolError(f"class {schema.key} is given twice")
+            self.classes[schema.key.package, schema.key.name] = AgentClass(schema)
+        self._prefix = object_id.prefix
+        self._objects: dict[int, AgentObject] = {}
+        self._created: dict[int, AgentObject] = {}
+        self._changed: dict[int, AgentObject] = {}
+        self._deleted: deque[_Deletion] = deque(maxlen=deletion_limit)
+
+    def __len__(self) -> int:
+        return len(self._objects)
+
+    def __contains__(self, number: int) -> bool:
+        return number in self._objects
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._objects)
+
+    def find(self, object_id: ObjectId) -> AgentObject | None:
+        """Return the object of this id."""
+        return self._objects.get(object_id.number) if object_id.prefix == self._prefix else None
+
+    def put(self, managed: ManagedObject) -> None:
+        """Add an object or tell its values anew; see `gateway.dialects.qmf.agent.AgentSession.put`."""
+        agent_class = self.classes.get((managed.key.package, managed.key.name))
+        if agent_class is None:
+            raise LocalProtocolError(f"class {managed.key} is not served")
+        properties, statistics = agent_class.encode(managed)
+        known = self._objects.get(managed.number)
+        if known is not None and known.agent_class is not agent_class:
+            raise LocalProtocolError(f"object {managed.number} is of another class than {managed.key}")
+        candidate = known or self._new(agent_class, managed)
+        head = len(agent_class.key_octets) + 64
+        if head + len(properties) + len(statistics) > MAX_BODY:
+            raise LocalProtocolError(f"an object of {managed.key} does not fit {MAX_BODY} octets")
+        write_times_and_id(
+            managed.sampled, managed.created, 0, candidate.object_id
+        )  # refuses what cannot travel
+        if known is None:
+            self._objects[managed.number] = agent_class.objects[managed.number] = candidate
+            self._created[managed.number] = candidate
+        self._update(candidate, managed, properties, statistics)
+
+    def _new(self, agent_class: AgentClass, managed: ManagedObject) -> AgentObject:
+        if not 0 <= managed.number < 1 << 64:
+            raise LocalProtocolError(f"object number {managed.number} does not fit 64 bits")
+        return AgentObject(agent_class, ObjectId(self._prefix, managed.number), managed.created)
+
+    def _update(
+        self, candidate: AgentObject, managed: ManagedObject, properties: bytes, statistics: bytes
+    ) -> None:
+        if properties != candidate.properties or managed.created != candidate.created:
+            candidate.properties_changed = True
+        if statistics != candidate.statistics:
+            candidate.statistics_changed = True
+        candidate.properties, candidate.statistics = properties, statistics
+        candidate.created, candidate.sampled = managed.created, managed.sampled
+        if candidate.properties_changed or candidate.statistics_changed:
+            self._changed[managed.number] = candidate
+
+    def delete(self, number: int, deleted: int) -> bool:
+        """Remove an object; False if there is none of this number."""
+        gone = self._objects.pop(number, None)
+        if gone is None:
+            return False
+        del gone.agent_class.objects[number]
+        self._changed.pop(number, None)
+        unknown_to_consoles = self._created.pop(number, None) is not None
+        self._deleted.append(_Deletion(gone, deleted, unknown_to_consoles))
+        return True
+
+    def forget_untold(self) -> None:
+        """Forget what was created and deleted until now: nobody has heard anything yet."""
+        self._created.clear()
+        self._deleted.clear()
+
+    def take_deletions(self) -> Iterator[tuple[ClassKey, bytes]]:
+        """Yield class and body for what was deleted, the newest object first, and be done with it."""
+        deletions = list(reversed(self._deleted))
+        self._deleted.clear()
+        yield from _bodies((deletion.gone.agent_class, deletion.records()) for deletion in deletions)
+
+    def take_creations(self) -> Iterator[tuple[ClassKey, bytes]]:
+        """Yield class and body for what was created, and be done with it."""
+        created = list(self._created.values())
+        self._created.clear()
+        for new in created:
+            self._changed.pop(new.object_id.number, None)
+        yield from _bodies((new.agent_class, new.all_records()) for new in created)
+        for new in created:
+            new.told()
+
+    def take_changes(self) -> Iterator[tuple[ClassKey, bytes]]:
+        """Yield class and body for what changed, and be done with it."""
+        changed = list(self._changed.values())
+        self._changed.clear()
+        yield from _bodies((one.agent_class, one.changed_records()) for one in changed)
+        for one in changed:
+            one.told()
+
+    def take_all(self) -> Iterator[tuple[ClassKey, bytes]]:
+        """Yield class and body for every object, as if all of it had changed."""
+        self._created.clear()
+        self._changed.clear()
+        everything = list(self._objects.values())
+        yield from _bodies((one.agent_class, one.all_records()) for one in everything)
+        for one in everything:
+            one.told()
+
+
+def _bodies(groups: Iterable[tuple[AgentClass, list[bytes]]]) -> Iterator[tuple[ClassKey, bytes]]:
+    """Group the records by class and join them; records of one object stay together."""
+    by_class: dict[int, tuple[AgentClass, list[list[bytes]]]] = {}
+    for agent_class, records in groups:
+        by_class.setdefault(id(agent_class), (agent_class, []))[1].append(records)
+    for agent_class, grouped in by_class.values():
+        for body in join_records(grouped):
+            yield agent_class.definition.key, body
+
+
+def join_records(groups: Iterable[list[bytes]], limit: int = MAX_RECORDS) -> Iterator[bytes]:
+    """Yield bodies of at most ``limit`` records and `MAX_BODY` octets; a group is only split to fit."""
+    body: list[bytes] = []
+    size = 0
+    for group in groups:
+        group_size = sum(map(len, group))
+        parts = [group] if group_size <= MAX_BODY else [[record] for record in group]
+        for part in parts:
+            part_size = sum(map(len, part))
+            if body and (size + part_size > MAX_BODY or len(body) + len(part) > limit):
+                yield b"".join(body)
+                body, size = [], 0
+            body.extend(part)
+            size += part_size
+    if body:
+        yield b"".join(body)
+
+
+def wire_values(values: Values) -> QmfValues:
+    """Return the model's values as they travel; a reference is the text of an object id, or empty for none.
+
+    Raises:
+        LocalProtocolError: a reference is no object id.
+    """
+    return tuple(_wire_value(value) for value in values)
+
+
+def _wire_value(value: Value | None) -> QmfValue:
+    if not isinstance(value, Reference):
+        # Maps and lists of the model hold references only if the agent's program puts them there, and
+        # then the encoder refuses them.
+        return cast("QmfValue", value)
+    if not value.native_id:
+        return NULL
+    try:
+        return ObjectId.parse(value.native_id)
+    except ProtocolError as error:
+        raise LocalProtocolError(f"a reference must be an object id: {error}") from error
