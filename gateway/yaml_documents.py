@@ -106,10 +106,10 @@ def parse_document(text: str, model: type[Model], path: Path) -> Model:
 def _complaint(root: yaml.Node | None, error: dict[str, Any]) -> Complaint:
     line, trail = 1, []
     node = root
-    for step in error["loc"]:
+    for place, step in enumerate(error["loc"], start=1):
         found = _child(node, step)
-        if found is None:
-            if error["type"] in {"missing", "extra_forbidden"}:
+        if found is None:  # a key that is missing, or the name of a union's branch, which no file has
+            if error["type"] in {"missing", "extra_forbidden"} and place == len(error["loc"]):
                 trail.append(str(step))
             continue
         line, node = found
@@ -119,6 +119,9 @@ def _complaint(root: yaml.Node | None, error: dict[str, Any]) -> Complaint:
         message = "unknown key"
     elif error["type"] == "missing":
         message = "is required"
+    elif error["type"] == "union_tag_invalid":
+        context = error["ctx"]
+        message = f"{context['discriminator']} is {context['tag']!r}; it can be {context['expected_tags']}"
     return Complaint(line, ".".join(trail), message)
 
 

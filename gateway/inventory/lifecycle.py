@@ -26,7 +26,7 @@ from gateway.inventory.instances import InstanceIndex
 from gateway.inventory.objects import Entry, ObjectTable
 from gateway.inventory.references import References, WaitingRoom
 from gateway.inventory.values import changes, resolved
-from gateway.model.observations import ObjectSeen
+from gateway.model.observations import ObjectSeen, ResyncBegan, ResyncEnded
 from gateway.model.schema import ClassKey
 
 
@@ -64,6 +64,7 @@ class ObjectLifecycle:
         self._references = References()
         self._waiting = WaitingRoom()
         self._generation = 0
+        self._resyncs: dict[tuple[str, str], int] = {}
 
     def __len__(self) -> int:
         return len(self._objects)
@@ -72,18 +73,25 @@ class ObjectLifecycle:
         """The current record of every object."""
         return (entry.record for entry in self._objects)
 
-    def begin_resync(self) -> None:
-        """From here on, an object that is not told again is missing."""
+    def begin_resync(self, began: ResyncBegan) -> None:
+        """From here on, an object in the resync's scope that is not told again is missing."""
         self._generation += 1
+        self._resyncs[began.agent, began.class_name] = self._generation
+        if began.restarted:
+            for entry in self._objects:
+                if _in_scope(entry, began.agent, began.class_name):
+                    self._references.forget(entry.record.native_id)
+                    self._objects.unbind(entry)
 
-    def end_resync(self, *, complete: bool, now: int) -> None:
+    def end_resync(self, ended: ResyncEnded, now: int) -> None:
         """Settle who still waits; after a complete resync, objects not told in it are gone (inferred)."""
-        if not complete:
+        began = self._resyncs.get((ended.agent, ended.class_name), 0)
+        if not ended.complete:
             return
         for seen in self._waiting.everyone():
             self._appear(seen, self._known[seen.key], now, provisionally=True)
         for entry in self._objects:
-            if entry.generation != self._generation:
+            if entry.generation < began and _in_scope(entry, ended.agent, ended.class_name):
                 self._remove(entry, 0, inferred=True, now=now)
 
     def settle_overdue(self, now: int) -> None:
@@ -128,7 +136,7 @@ class ObjectLifecycle:
         provisional = bool(unresolved)
         holder = self._objects.by_name(class_name, text)
         if holder is not None:
-            if holder.generation != self._generation:
+            if self._unconfirmed(holder):
                 return self._come_back(holder, seen, class_record, now)
             durable, provisional = False, True
             text = duplicate_name(text, seen.native_id)
@@ -174,13 +182,14 @@ class ObjectLifecycle:
         record, schema = entry.record, entry.class_record.schema
         change = changes(schema, record.values, resolved(schema, seen, self._link), entry.lost_counters)
         self._references.note(schema, seen)
+        sampled = seen.sampled or now  # no sample time told: receipt stands for it
         update = UpdateRecord(
             source=record.source,
             class_number=record.class_number,
             row=record.row,
-            properties_sampled=seen.sampled if seen.properties is not None else record.properties_sampled,
-            statistics_sampled=seen.sampled if seen.statistics is not None else record.statistics_sampled,
-            reset=seen.sampled if change.restarted else record.reset,
+            properties_sampled=sampled if seen.properties is not None else record.properties_sampled,
+            statistics_sampled=sampled if seen.statistics is not None else record.statistics_sampled,
+            reset=sampled if change.restarted else record.reset,
             changed=now if change.property_changed else record.changed,
             values=change.values,
             absent=change.absent,
@@ -255,8 +264,8 @@ class ObjectLifecycle:
             agent=seen.agent,
             lifetime=Lifetime.DURABLE if durable else Lifetime.TRANSIENT,
             created=seen.created,
-            properties_sampled=seen.sampled,
-            statistics_sampled=seen.sampled if seen.statistics is not None else 0,
+            properties_sampled=seen.sampled or now,
+            statistics_sampled=(seen.sampled or now) if seen.statistics is not None else 0,
             reset=now,
             changed=now,
             values=values,
@@ -269,6 +278,12 @@ class ObjectLifecycle:
         if name.unresolved or self._classes.is_transient(schema, properties):
             return incarnation_name(name.text, seen.created, seen.native_id), False, name.unresolved
         return name.text, True, ()
+
+    def _unconfirmed(self, entry: Entry) -> bool:
+        """Whether a resync that should tell this object began after it was last told."""
+        agent, class_name = entry.record.agent, str(entry.key)
+        scopes = (("", ""), (agent, ""), ("", class_name), (agent, class_name))
+        return any(entry.generation < self._resyncs.get(scope, 0) for scope in scopes)
 
     def _can_be_named_now(self, entry: Entry, seen: ObjectSeen) -> bool:
         """Whether a provisional object, told again, could have the name it should have."""
@@ -291,6 +306,10 @@ class ObjectLifecycle:
     def _link(self, native_id: str) -> ObjectLink | None:
         entry = self._objects.by_native_id(native_id)
         return entry.link() if entry is not None else None
+
+
+def _in_scope(entry: Entry, agent: str, class_name: str) -> bool:
+    return agent in {"", entry.record.agent} and class_name in {"", str(entry.key)}
 
 
 def _deletion(record: ObjectRecord, deleted: int, *, inferred: bool) -> DeleteRecord:

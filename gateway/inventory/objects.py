@@ -65,10 +65,10 @@ class ObjectTable:
         self._rows: set[tuple[str, int]] = set()
 
     def __len__(self) -> int:
-        return len(self._by_native_id)
+        return len(self._by_name)
 
     def __iter__(self) -> Iterator[Entry]:
-        return iter(list(self._by_native_id.values()))
+        return iter(list(self._by_name.values()))
 
     def by_native_id(self, native_id: str) -> Entry | None:
         """The object that has this native id now."""
@@ -92,13 +92,18 @@ class ObjectTable:
     def remove(self, entry: Entry) -> None:
         """Take an object out."""
         class_name = str(entry.key)
-        self._by_native_id.pop(entry.record.native_id, None)
+        self.unbind(entry)
         self._by_name.pop((class_name, entry.record.stable_name), None)
         self._rows.discard((class_name, entry.record.row))
 
+    def unbind(self, entry: Entry) -> None:
+        """The object's native id means nothing any more; it may come back under the same or another one."""
+        if self._by_native_id.get(entry.record.native_id) is entry:
+            del self._by_native_id[entry.record.native_id]
+
     def rebind(self, entry: Entry, record: ObjectRecord, class_record: ClassRecord) -> None:
         """The same object came back as ``record``, under another native id."""
-        self._by_native_id.pop(entry.record.native_id, None)
+        self.unbind(entry)
         entry.record = record
         entry.class_record = class_record
         entry.lost_counters = frozenset()

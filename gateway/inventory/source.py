@@ -164,7 +164,7 @@ class SourceInventory:
     def _resync_began(self, began: ResyncBegan, now: int) -> None:  # noqa: ARG002  one of the handlers
         self.counters["resyncs"] += 1
         self._told_in_resync.clear()
-        self._objects.begin_resync()
+        self._objects.begin_resync(began)
 
     def _gap_seen(self, gap: Gap, now: int) -> None:  # noqa: ARG002  one of the handlers
         self.counters["gaps"] += 1
@@ -174,10 +174,11 @@ class SourceInventory:
         self._set_fresh(lost.agent, fresh=False, now=now)
 
     def _resync_ended(self, ended: ResyncEnded, now: int) -> None:
-        self._objects.end_resync(complete=ended.complete, now=now)
-        if ended.complete:
+        self._objects.end_resync(ended, now)
+        if ended.complete and not ended.class_name:
             for agent in sorted(self._told_in_resync):
-                self._set_fresh(agent, fresh=True, now=now)
+                if ended.agent in {"", agent}:
+                    self._set_fresh(agent, fresh=True, now=now)
 
     def _state_seen(self, seen: SourceStateSeen, now: int) -> None:
         if seen.state is not self._state or not self._since:

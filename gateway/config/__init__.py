@@ -1,0 +1,1 @@
+"""The configuration: one strict YAML file, found in a known place, with every complaint at its line."""

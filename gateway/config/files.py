@@ -1,0 +1,90 @@
+"""Finding and reading ``gateway.yaml``."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from gateway.config.model import Configuration
+from gateway.yaml_documents import read_document
+
+ENVIRONMENT_VARIABLE = "AMQP_GATEWAY_CONFIG"
+PLACES = (Path("gateway.yaml"), Path("/etc/amqp-gateway/gateway.yaml"))
+
+
+class NoConfigurationError(Exception):
+    """There is no configuration in any of the places where one is looked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedConfiguration:
+    """A configuration and the file it came from, which relative paths in it are relative to."""
+
+    settings: Configuration
+    path: Path
+
+    @property
+    def folder(self) -> Path:
+        """Of the file."""
+        return self.path.parent
+
+    @property
+    def state_folder(self) -> Path:
+        """As configured; else ``$XDG_STATE_HOME/amqp-gateway``, else ``/var/lib/amqp-gateway``."""
+        folder = self.settings.state.folder
+        if folder is not None:
+            return self.folder / folder.expanduser()
+        home = os.environ.get("XDG_STATE_HOME", "")
+        return Path(home) / "amqp-gateway" if home else Path("/var/lib/amqp-gateway")
+
+    @property
+    def feed_socket(self) -> Path:
+        """As configured; else in ``$XDG_RUNTIME_DIR/amqp-gateway``, else in the state folder.
+
+        The name carries the state folder's, so that two gateways of one user do not meet.
+        """
+        if self.settings.feed.socket is not None:
+            return self.folder / self.settings.feed.socket.expanduser()
+        runtime = os.environ.get("XDG_RUNTIME_DIR", "")
+        if not runtime:
+            return self.state_folder / "feed.sock"
+        state = str(self.state_folder.resolve())
+        return Path(runtime) / "amqp-gateway" / f"feed-{_short_digest(state)}.sock"
+
+
+def find_configuration(given: Path | None) -> Path:
+    """The file to read: as given, ``$AMQP_GATEWAY_CONFIG``, ``./gateway.yaml``, then ``/etc/amqp-gateway``.
+
+    Raises:
+        NoConfigurationError: nothing was given and none of the places has one.
+    """
+    if given is not None:
+        return given
+    named = os.environ.get(ENVIRONMENT_VARIABLE, "")
+    if named:
+        return Path(named)
+    for place in PLACES:
+        if place.is_file():
+            return place
+    looked = ", ".join(str(place) for place in PLACES)
+    raise NoConfigurationError(
+        f"no configuration: name one with --config or ${ENVIRONMENT_VARIABLE}, or write one of {looked} "
+        "(an example is in docs/configuration.md)"
+    )
+
+
+def load_configuration(given: Path | None) -> LoadedConfiguration:
+    """Find and read the configuration.
+
+    Raises:
+        NoConfigurationError: there is none.
+        DocumentError: it is not valid.
+    """
+    path = find_configuration(given)
+    return LoadedConfiguration(read_document(path, Configuration), path.absolute())
+
+
+def _short_digest(text: str) -> str:
+    return hashlib.blake2b(text.encode(), digest_size=6).hexdigest()

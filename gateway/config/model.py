@@ -1,0 +1,154 @@
+"""The shape of ``gateway.yaml``, ``version: 1``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field, field_validator
+
+from gateway.config.types import AmqpUrl, Duration, HttpUrl, ListenAddress, SecretSource
+from gateway.yaml_documents import StrictModel
+
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")]
+VirtualHost = Annotated[str, Field(max_length=255)]
+
+SECOND = 10**9
+
+
+class AmqpSettings(StrictModel):
+    """How to reach a virtual host of a broker by AMQP 0-9-1."""
+
+    url: AmqpUrl
+    vhost: VirtualHost = "amqp-gateway"
+    user: str
+    password: SecretSource
+    ca_file: Path | None = None
+
+
+class EventSettings(StrictModel):
+    """How to hear a RabbitMQ's ``amq.rabbitmq.event``; user and password default to the source's."""
+
+    url: AmqpUrl
+    vhost: VirtualHost = "/"
+    max_queue_length: Annotated[int, Field(ge=100, le=1_000_000)] = 10_000
+
+
+class RabbitMqSettings(StrictModel):
+    """How our agent reads a RabbitMQ."""
+
+    management: HttpUrl
+    user: str
+    password: SecretSource
+    ca_file: Path | None = None
+    events: EventSettings | None = None
+    interval: Duration = 5 * SECOND
+    budget: Annotated[float, Field(gt=0, le=0.5)] = 0.05
+    show_own: bool = False
+
+
+class RabbitMqSource(RabbitMqSettings):
+    """A RabbitMQ read by the agent inside the gateway; nothing needs to be installed on the broker."""
+
+    kind: Literal["rabbitmq"]
+    max_objects: Annotated[int, Field(ge=1, le=10_000_000)] = 200_000
+
+
+class QmfSource(StrictModel):
+    """QMF agents on a broker's management exchange.
+
+    Attributes:
+        believe: users, as the broker checked them, whose messages are taken for an agent's.
+        believe_anyone: take messages without a checked user too, as a Qpid broker's own are.
+    """
+
+    kind: Literal["qmf"]
+    amqp: AmqpSettings
+    believe: tuple[str, ...] = ()
+    believe_anyone: bool = False
+    exchange: str = "qpid.management"
+    direct_exchange: str = "amq.direct"
+    packages: tuple[str, ...] | None = None
+    heartbeat: Duration = 10 * SECOND
+    request_deadline: Duration = 30 * SECOND
+    max_queue_length: Annotated[int, Field(ge=100, le=1_000_000)] = 20_000
+    max_objects: Annotated[int, Field(ge=1, le=10_000_000)] = 200_000
+
+    @field_validator("believe_anyone")
+    @classmethod
+    def _somebody(cls, anyone: bool, info: object) -> bool:  # noqa: FBT001  pydantic's signature
+        data = getattr(info, "data", {})
+        if not anyone and not data.get("believe"):
+            raise ValueError("name under 'believe' the users whose messages are an agent's")
+        return anyone
+
+
+Source = Annotated[RabbitMqSource | QmfSource, Field(discriminator="kind")]
+
+
+class AgentPublishing(StrictModel):
+    """Where an agent process speaks QMF: the virtual host of its management exchange.
+
+    Attributes:
+        obey: users, as the broker checked them, whose requests are answered.
+    """
+
+    amqp: AmqpSettings
+    exchange: str = "qpid.management"
+    direct_exchange: str = "amq.direct"
+    obey: Annotated[tuple[str, ...], Field(min_length=1)]
+    interval: Duration = 10 * SECOND
+
+
+class RabbitMqAgent(RabbitMqSettings):
+    """A RabbitMQ's agent as a process of its own (``amqp-gateway agent NAME``)."""
+
+    kind: Literal["rabbitmq"]
+    publish: AgentPublishing
+
+
+class SnmpSettings(StrictModel):
+    """The SNMP agent.
+
+    Attributes:
+        community: of reading, v1 and v2c; default: the secret ``community`` in the state folder, made at
+            ``init``.
+        serve_stale_for: how long values of an agent that fell silent are still shown.
+    """
+
+    enabled: bool = True
+    listen: Annotated[tuple[ListenAddress, ...], Field(min_length=1)] = (("127.0.0.1", 1161),)
+    community: SecretSource | None = None
+    root: Annotated[str, Field(pattern=r"^[0-2](\.\d{1,10}){1,40}$")] = "1.3.6.1.4.1.8072.9999.9999"
+    contact: Annotated[str, Field(max_length=255)] = ""
+    location: Annotated[str, Field(max_length=255)] = ""
+    serve_stale_for: Duration = 300 * SECOND
+
+
+class StateSettings(StrictModel):
+    """Where identities, boots and secrets are kept; the folder must outlive the gateway."""
+
+    folder: Path | None = None
+
+
+class FeedSettings(StrictModel):
+    """The Unix socket between core and norths."""
+
+    socket: Path | None = None
+    max_waiting_records: Annotated[int, Field(ge=1000, le=10_000_000)] = 100_000
+
+
+class Configuration(StrictModel):
+    """A whole ``gateway.yaml``.
+
+    Attributes:
+        site: a label of this gateway, part of the names of provisional MIB modules.
+    """
+
+    version: Literal[1]
+    site: Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9]{0,15}$")] = "Site"
+    sources: dict[Name, Source] = Field(default_factory=dict)
+    agents: dict[Name, RabbitMqAgent] = Field(default_factory=dict)
+    snmp: SnmpSettings = SnmpSettings()
+    state: StateSettings = StateSettings()
+    feed: FeedSettings = FeedSettings()

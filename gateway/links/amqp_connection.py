@@ -1,0 +1,161 @@
+"""Opening AMQP 0-9-1 connections, and saying in one line what stands in the way."""
+
+from __future__ import annotations
+
+import asyncio
+import enum
+import ssl
+from dataclasses import dataclass
+from pathlib import Path
+
+import aio_pika
+from aio_pika.abc import AbstractConnection
+from aiormq import exceptions
+from pydantic import SecretStr
+from yarl import URL
+
+CONNECT_SECONDS = 10.0
+HEARTBEAT_SECONDS = 10
+
+
+class Trouble(enum.Enum):
+    """What kind of thing stands in the way; commands turn it into their exit code."""
+
+    UNREACHABLE = "unreachable"
+    REFUSED_CREDENTIALS = "refused-credentials"
+    REFUSED_VHOST = "refused-vhost"
+    MISSING = "missing"
+    FORBIDDEN = "forbidden"
+    BROKEN = "broken"
+
+
+class LinkError(Exception):
+    """A link cannot do its work now; the text is one line for people, with what to do."""
+
+    def __init__(self, trouble: Trouble, text: str) -> None:
+        self.trouble = trouble
+        super().__init__(text)
+
+
+@dataclass(frozen=True, slots=True)
+class AmqpEndpoint:
+    """A virtual host of a broker and the user that we are there.
+
+    ``url`` is ``amqp://HOST[:PORT]`` or ``amqps://``, without user info. ``ca_file`` holds the certificates
+    to trust beside none of the system's.
+    """
+
+    url: str
+    vhost: str
+    user: str
+    password: SecretStr
+    ca_file: Path | None = None
+
+    def __str__(self) -> str:
+        """Without the password."""
+        return f"{self.url} (virtual host {self.vhost!r}, user {self.user!r})"
+
+
+async def open_connection(endpoint: AmqpEndpoint, name: str) -> AbstractConnection:
+    """Open a connection that never reconnects by itself.
+
+    ``connect_robust`` is not used on purpose: on a half-open TCP connection it declared the same exclusive
+    queue name for 45 s without recovering.
+
+    Args:
+        endpoint: where to.
+        name: shown by the broker's tools as the connection's name.
+
+    Raises:
+        LinkError: it cannot be opened.
+    """
+    address = URL(endpoint.url)
+    try:
+        return await aio_pika.connect(
+            host=address.host or "",
+            port=address.port or (5671 if address.scheme == "amqps" else 5672),
+            login=endpoint.user,
+            password=endpoint.password.get_secret_value(),
+            virtualhost=endpoint.vhost,
+            ssl=address.scheme == "amqps",
+            ssl_context=_tls(endpoint) if address.scheme == "amqps" else None,
+            timeout=CONNECT_SECONDS,
+            client_properties={"connection_name": name, "product": "amqp-gateway"},
+            heartbeat=HEARTBEAT_SECONDS,
+        )
+    except (exceptions.AMQPError, OSError, TimeoutError, ssl.SSLError) as error:
+        raise link_error(endpoint, error) from error
+
+
+async def ended(connection: AbstractConnection) -> None:
+    """Wait until ``connection`` ends, whoever ends it.
+
+    aio-pika's own ``closed()`` tells of ends that we asked for only, so this listens to the transport.
+
+    Raises:
+        ConnectionError: always, in the end; with what the broker said.
+    """
+    end: asyncio.Future[BaseException | None] = asyncio.get_running_loop().create_future()
+
+    def note(_connection: AbstractConnection | None, reason: BaseException | None) -> None:
+        if not end.done():
+            end.set_result(reason)
+
+    connection.close_callbacks.add(note)
+    try:
+        reason = await end
+    finally:
+        connection.close_callbacks.discard(note)
+    raise ConnectionError(f"the connection ended: {' '.join(str(reason or 'closed').split())}")
+
+
+def link_error(endpoint: AmqpEndpoint, error: BaseException) -> LinkError:
+    """What ``error`` means for people who operate ``endpoint``."""
+    if isinstance(error, LinkError):
+        return error
+    said = " ".join(str(error).split())
+    url, user = endpoint.url, repr(endpoint.user)
+    match error:
+        case exceptions.ProbableAuthenticationError() | exceptions.AuthenticationError():
+            trouble = Trouble.REFUSED_CREDENTIALS
+            text = f"{url}: user {user} was refused: check user and password, and that this broker has it"
+        case _ if _is_refused_vhost(error, said):
+            trouble = Trouble.REFUSED_VHOST
+            text = (
+                f"{url}: virtual host {endpoint.vhost!r} does not exist, or user {user} may not use it: "
+                "create it and grant what docs/rights.md lists"
+            )
+        case exceptions.ChannelNotFoundEntity():
+            trouble = Trouble.MISSING
+            text = f"{endpoint}: {said}: the agent declares the management exchange when it starts"
+        case exceptions.ChannelAccessRefused():
+            trouble = Trouble.FORBIDDEN
+            text = f"{endpoint}: {said}: grant what docs/rights.md lists"
+        case ssl.SSLError():
+            trouble = Trouble.UNREACHABLE
+            text = f"{url}: TLS failed: {said}: check 'ca_file' and the name of the host"
+        case TimeoutError():
+            trouble = Trouble.UNREACHABLE
+            text = f"{url}: no answer within {CONNECT_SECONDS:.0f} s"
+        case _ if "Connect call failed" in said or isinstance(error, ConnectionRefusedError):
+            trouble = Trouble.UNREACHABLE
+            text = f"{url}: nothing listens there: is the broker running?"
+        case _:
+            trouble, text = Trouble.BROKEN, f"{url}: {said or type(error).__name__}"
+    return LinkError(trouble, text)
+
+
+def _is_refused_vhost(error: BaseException, said: str) -> bool:
+    """Whether the broker answered 530 to the opening of the virtual host: it is unknown, or not allowed.
+
+    aiormq shows that as a frame which it did not expect.
+    """
+    return isinstance(error, exceptions.ConnectionNotAllowed) or (
+        isinstance(error, exceptions.InvalidFrameError) and "OpenOk" in said and "Connection.Close" in said
+    )
+
+
+def _tls(endpoint: AmqpEndpoint) -> ssl.SSLContext:
+    if endpoint.ca_file is None:
+        return ssl.create_default_context()
+    return ssl.create_default_context(cafile=str(endpoint.ca_file))

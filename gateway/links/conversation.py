@@ -1,0 +1,118 @@
+"""Runs one session: carries its effects out, and wakes it when it asked to be."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter, deque
+from collections.abc import Callable, Iterable
+from typing import Protocol
+
+import structlog
+
+from gateway.clock import Clock
+from gateway.dialects.effects import Delivery, Effect, Note, Observed, Send, WakeAt
+from gateway.model.observations import Observation
+
+log = structlog.get_logger(__name__)
+
+MAX_OUTGOING = 10_000
+"""Messages that may wait to be published; more mean that the link does not move, so it is given up."""
+
+_NOTE_LOG_NANOSECONDS = 60 * 10**9
+
+
+class Session(Protocol):
+    """A session without I/O, as far as a conversation needs to know it."""
+
+    def receive(self, delivery: Delivery, now: int) -> list[Effect]:
+        """A message arrived."""
+        ...
+
+    def tick(self, now: int) -> list[Effect]:
+        """The time it asked for has come."""
+        ...
+
+
+class Conversation:
+    """A session and its surroundings, on one event loop.
+
+    Args:
+        name: of the source or agent, for the log.
+        session: told what arrives.
+        observe: given the observations of one message body, whole.
+        clock: the gateway's.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        session: Session,
+        observe: Callable[[tuple[Observation, ...]], None],
+        clock: Clock,
+    ) -> None:
+        self.notes: Counter[str] = Counter()
+        self._name = name
+        self._session = session
+        self._observe = observe
+        self._clock = clock
+        self._outgoing: deque[Send] = deque()
+        self._writable = asyncio.Event()
+        self._timer: asyncio.TimerHandle | None = None
+        self._logged: dict[str, int] = {}
+
+    def deliver(self, delivery: Delivery) -> None:
+        """A message arrived."""
+        self.perform(self._session.receive(delivery, self._clock.now()))
+
+    def perform(self, effects: Iterable[Effect]) -> None:
+        """Carry out what the session wants."""
+        for effect in effects:
+            match effect:
+                case Send():
+                    self._outgoing.append(effect)
+                    self._writable.set()
+                case Observed(observations):
+                    self._observe(observations)
+                case WakeAt(time):
+                    self._wake_at(time)
+                case Note():
+                    self._note(effect)
+
+    @property
+    def clogged(self) -> bool:
+        """More waits to be sent than a moving link would leave."""
+        return len(self._outgoing) > MAX_OUTGOING
+
+    async def next_send(self) -> Send:
+        """The next message to publish, in order; waits for one."""
+        while not self._outgoing:
+            self._writable.clear()
+            await self._writable.wait()
+        return self._outgoing.popleft()
+
+    def forget_sends(self) -> None:
+        """The link is down: what was not sent will be said anew, or never."""
+        self._outgoing.clear()
+
+    def stop(self) -> None:
+        """No more waking."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _wake_at(self, time: int) -> None:
+        self.stop()
+        delay = max(0.0, (time - self._clock.now()) / 1e9)
+        self._timer = asyncio.get_running_loop().call_later(delay, self._woken)
+
+    def _woken(self) -> None:
+        self._timer = None
+        self.perform(self._session.tick(self._clock.now()))
+
+    def _note(self, note: Note) -> None:
+        """Count, and log each kind at most once a minute: a hostile peer must not fill a disk."""
+        self.notes[note.event] += 1
+        now = self._clock.now()
+        if now - self._logged.get(note.event, 0) >= _NOTE_LOG_NANOSECONDS:
+            self._logged[note.event] = now
+            log.info(note.event, name=self._name, detail=note.detail, count=self.notes[note.event])
