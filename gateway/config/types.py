@@ -48,7 +48,7 @@ class SecretSource(StrictModel):
         if not isinstance(value, dict):
             raise PydanticCustomError(
                 "secret_in_clear",
-                "a secret does not stand in the configuration itself: write {{file: PATH}} or {{env: NAME}}",
+                "a secret does not stand in the configuration itself: write {file: PATH} or {env: NAME}",
             )
         return value
 

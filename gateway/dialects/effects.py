@@ -9,6 +9,14 @@ from gateway.model.observations import Observation
 
 
 @dataclass(frozen=True, slots=True)
+class Binding:
+    """What a link binds its queue to before it says that it is connected."""
+
+    exchange: str
+    routing_key: str
+
+
+@dataclass(frozen=True, slots=True)
 class Delivery:
     """A message that arrived over AMQP, or over the loopback that stands for it.
 

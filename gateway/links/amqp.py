@@ -28,7 +28,7 @@ from aio_pika.abc import (
 from aiormq import exceptions
 
 from gateway.clock import Clock
-from gateway.dialects.effects import Delivery, Effect, Send
+from gateway.dialects.effects import Binding, Delivery, Effect, Send
 from gateway.links.amqp_connection import (
     AmqpEndpoint,
     LinkError,
@@ -48,26 +48,20 @@ _DOUBTFUL_SHARE = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Binding:
-    """What the link's queue is bound to; an empty ``key`` stands for the queue's own name."""
-
-    exchange: str
-    key: str
-
-
-@dataclass(frozen=True, slots=True)
 class AmqpRole:
     """What a link is for.
 
     Attributes:
         name: part of the queue's name, ``amqp-gateway.<name>.<uuid>``.
         bindings: of its queue.
+        reply_exchange: direct exchange to bind the queue to under its own name, for replies; empty for none.
         declare: topic exchanges to declare, durable, if they are missing (the manager's role).
         max_queue_length: messages; the broker drops the oldest beyond it, which `AmqpLink` watches for.
     """
 
     name: str
     bindings: Sequence[Binding]
+    reply_exchange: str = ""
     declare: Sequence[str] = ()
     max_queue_length: int = 20_000
 
@@ -183,7 +177,9 @@ class AmqpLink:
             arguments={"x-max-length": self._role.max_queue_length},
         )
         for binding in self._role.bindings:
-            await queue.bind(binding.exchange, binding.key or queue.name)
+            await queue.bind(binding.exchange, binding.routing_key)
+        if self._role.reply_exchange:
+            await queue.bind(self._role.reply_exchange, queue.name)
         return queue
 
     async def _arrived(self, message: AbstractIncomingMessage) -> None:

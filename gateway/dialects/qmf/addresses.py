@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Final
 
 from gateway.dialects.qmf.object_id import ObjectId
@@ -20,14 +19,6 @@ BROKER_AGENT: Final = "1.0"
 """The management broker's own agent: broker bank 1, agent bank 0."""
 
 _AGENT_IN_KEY: Final = re.compile(r"console\.(?:obj|event|heartbeat)\.(\d{1,7}\.\d{1,9})(?:\.|$)", re.ASCII)
-
-
-@dataclass(frozen=True, slots=True)
-class Binding:
-    """What a link binds its queue to before it says that it is connected."""
-
-    exchange: str
-    routing_key: str
 
 
 def agent_key(agent: str) -> str:

@@ -15,10 +15,9 @@ from dataclasses import dataclass, field
 from typing import Final
 from uuid import UUID
 
-from gateway.dialects.effects import Delivery, Effect, Note, Send, WakeAt
+from gateway.dialects.effects import Binding, Delivery, Effect, Note, Send, WakeAt
 from gateway.dialects.errors import LocalProtocolError, ProtocolError
 from gateway.dialects.qmf import addresses, severities
-from gateway.dialects.qmf.addresses import Binding
 from gateway.dialects.qmf.agent_objects import (
     MAX_BODY,
     AgentObjects,
