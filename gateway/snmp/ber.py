@@ -37,8 +37,10 @@ MAX_SUB_IDENTIFIERS: Final = 128  # RFC 2578 section 3.5
 MAX_SUB_IDENTIFIER: Final = 0xFFFF_FFFF
 _MAX_LENGTH_OCTETS: Final = 8
 _MORE: Final = 0x80  # the first bit: a long length, or more octets of a sub-identifier
+_INTEGER32_OCTETS: Final = 4
 _MIN_INTEGER32: Final = -(2**31)
 _MAX_INTEGER32: Final = 2**31 - 1
+_MAX_OCTET: Final = 0xFF
 _MAX_OCTETS: Final = 0xFFFF
 _UNSIGNED_BITS: Final = {COUNTER32: 32, GAUGE32: 32, TIME_TICKS: 32, COUNTER64: 64}
 _EMPTY_TAGS: Final = frozenset({NULL_TAG, 0x80, 0x81, 0x82})
@@ -77,6 +79,10 @@ def encode_tlv(tag: int, content: bytes) -> bytes:
     length = len(content)
     if length < _MORE:
         return bytes((tag, length)) + content
+    if length <= _MAX_OCTETS:
+        if length <= _MAX_OCTET:
+            return bytes((tag, _MORE | 1, length)) + content
+        return bytes((tag, _MORE | 2, length >> 8, length & _MAX_OCTET)) + content
     return bytes((tag,)) + encode_length(length) + content
 
 
@@ -153,6 +159,10 @@ def encode_sub_identifiers(part: Oid) -> bytes:
 
 def encode_varbind(name: bytes, value: bytes) -> bytes:
     """A VarBind of a name (content octets) and a value TLV (RFC 3416 section 3)."""
+    name_length = len(name)
+    length = name_length + len(value) + 2
+    if length < _MORE:
+        return bytes((SEQUENCE, length, OBJECT_IDENTIFIER, name_length)) + name + value
     return encode_tlv(SEQUENCE, encode_tlv(OBJECT_IDENTIFIER, name) + value)
 
 
@@ -238,6 +248,14 @@ def read_header(data: bytes, offset: int, end: int) -> tuple[int, int, int]:
 
 def read_tagged(data: bytes, offset: int, end: int, tag: int) -> tuple[int, int]:
     """Where the content of the TLV at ``offset`` starts and stops; its tag must be ``tag``."""
+    start = offset + 2
+    if (
+        start <= end
+        and data[offset] == tag
+        and (length := data[offset + 1]) < _MORE
+        and start + length <= end
+    ):
+        return start, start + length
     found, start, stop = read_header(data, offset, end)
     if found != tag:
         raise BerError(f"tag 0x{tag:02x}", f"0x{found:02x}", offset)
@@ -250,7 +268,7 @@ def read_integer(data: bytes, offset: int, end: int) -> tuple[int, int]:
     if start == stop:
         raise BerError("an integer of one octet or more", "none", offset)
     value = int.from_bytes(data[start:stop], "big", signed=True)
-    if not _MIN_INTEGER32 <= value <= _MAX_INTEGER32:
+    if stop - start > _INTEGER32_OCTETS and not _MIN_INTEGER32 <= value <= _MAX_INTEGER32:
         raise BerError("an integer of 32 bits", f"{value.bit_length()} bits", offset)
     return value, stop
 
@@ -261,6 +279,13 @@ def read_octets(data: bytes, offset: int, end: int) -> tuple[bytes, int]:
     return data[start:stop], stop
 
 
+# The first number of a name carries two sub-identifiers, so 127 encoded ones make 128.
+is_canonical_name: Final = re.compile(
+    rb"(?:[\x00-\x7f]|[\x81-\xff][\x80-\xff]{0,2}[\x00-\x7f]|[\x81-\x8f][\x80-\xff]{3}[\x00-\x7f]){1,127}"
+).fullmatch
+"""True (a match) for the content of an OBJECT IDENTIFIER with no octet too many and every number in range."""
+
+
 def read_name(data: bytes, offset: int, end: int) -> tuple[bytes, int]:
     """The content of the OBJECT IDENTIFIER at ``offset``, made canonical, and the offset after it.
 
@@ -268,7 +293,7 @@ def read_name(data: bytes, offset: int, end: int) -> tuple[bytes, int]:
     """
     start, stop = read_tagged(data, offset, end, OBJECT_IDENTIFIER)
     name = data[start:stop]
-    if _CANONICAL_NAME(name):
+    if is_canonical_name(name):
         return name, stop
     try:
         return encode_name(decode_name(name)), stop
@@ -337,9 +362,3 @@ def _read_unsigned(data: bytes, start: int, stop: int, bits: int) -> int:
     if value >> bits:
         raise BerError(f"an unsigned integer of {bits} bits", f"{value.bit_length()} bits", start)
     return value
-
-
-# The first number of a name carries two sub-identifiers, so 127 encoded ones make 128.
-_CANONICAL_NAME: Final = re.compile(
-    rb"(?:[\x00-\x7f]|[\x81-\xff][\x80-\xff]{0,2}[\x00-\x7f]|[\x81-\x8f][\x80-\xff]{3}[\x00-\x7f]){1,127}"
-).fullmatch

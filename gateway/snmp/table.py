@@ -88,10 +88,14 @@ class Column:
             key = ber.sort_key(ber.decode_sub_identifiers(suffix)) if row is None else rows.keys[row]
             block, position = rows.order.place_after(key)
         slots = self._filled_slots(block, position, limit)
+        suffix_length = value_length = -1
+        head = b""
         for slot in slots:
             suffix = suffixes[slot]
             value = cells[slot] or b""
-            head = heads.get((len(suffix), len(value))) or self._head(len(suffix), len(value))
+            if len(suffix) != suffix_length or len(value) != value_length:
+                suffix_length, value_length = len(suffix), len(value)
+                head = heads.get((suffix_length, value_length)) or self._head(suffix_length, value_length)
             varbinds.append(head + suffix + value)
         return self.prefix + suffix if slots else None
 
@@ -105,12 +109,17 @@ class Column:
     def _filled_slots(self, block: int, position: int, limit: int) -> list[int]:
         """The slots of up to ``limit`` rows with a value, from a place on."""
         found: list[int] = []
-        cells, blocks, first_from = self.cells, self._rows.order.slots, self.filled.first_from
-        while (wanted := limit - len(found)) > 0 and (place := first_from(block, position)) is not None:
+        cells, blocks = self.cells, self._rows.order.slots
+        wanted = limit
+        while block < len(blocks):
             # Each turn takes a run of rows, leaves its holes out, and leaps over those behind it.
-            block, position = place
-            found += [slot for slot in blocks[block][position : position + wanted] if cells[slot] is not None]
+            run = blocks[block][position : position + wanted]
+            found += [slot for slot in run if cells[slot] is not None]
             position += wanted
+            wanted = limit - len(found)
+            if not wanted or (place := self.filled.first_from(block, position)) is None:
+                break
+            block, position = place
         return found
 
     def _head(self, suffix_length: int, value_length: int) -> bytes:

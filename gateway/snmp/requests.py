@@ -1,0 +1,231 @@
+"""From a request's octets to its answer's: RFC 3416 section 4.2 for v2c, with RFC 3584 section 4.2 for v1.
+
+Sans-IO, and the whole path of a GET stands here. Any octets give an answer or silence, never an exception.
+"""
+
+from __future__ import annotations
+
+import hmac
+from bisect import bisect_right
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from itertools import accumulate
+
+from gateway.snmp import ber, message
+from gateway.snmp.ber import BerError
+from gateway.snmp.counters import SnmpCounters
+from gateway.snmp.message import Message, Request
+from gateway.snmp.store import MibView
+
+LARGEST_DATAGRAM = 65_507
+"""Octets that a UDP datagram over IPv4 can carry."""
+
+_NO_VALUE = (ber.NO_SUCH_OBJECT, ber.NO_SUCH_INSTANCE)
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """What a community stands for: what it can read, and whether it may try to write.
+
+    No object can be written, so ``may_write`` decides only between noAccess and notWritable.
+    """
+
+    view: MibView
+    may_write: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Bounds of one exchange.
+
+    Args:
+        message_size: octets of a request or answer; at least 484 (RFC 3417 section 3.2.1).
+        varbinds: variable bindings of a request or answer. A GETBULK that asks for more gets so many, any
+            other request with more is answered tooBig.
+    """
+
+    message_size: int = LARGEST_DATAGRAM
+    varbinds: int = 2_000
+
+
+class Responder:
+    """Answers the requests of one listener's clients.
+
+    Args:
+        communities: what each community may do.
+        counters: counted up as the groups snmp and snmpMPDStats say.
+        failed: told of an error of the agent's own; the request is answered genErr then.
+        limits: bounds of one exchange.
+    """
+
+    def __init__(
+        self,
+        communities: Mapping[bytes, Access],
+        counters: SnmpCounters,
+        failed: Callable[[Exception], None],
+        limits: Limits = Limits(),
+    ) -> None:
+        self._communities = tuple(communities.items())
+        self._counters = counters
+        self._failed = failed
+        self._limits = limits
+
+    def answer(self, datagram: bytes) -> bytes | None:
+        """The datagram that answers ``datagram``; ``None`` for what deserves silence, which is counted."""
+        counters = self._counters
+        counters.in_packets += 1
+        try:
+            received = self._receive(datagram)
+        except BerError:
+            counters.parse_errors += 1
+            return None
+        except message.UnknownVersionError:
+            counters.bad_versions += 1
+            return None
+        if received is None:
+            return None
+        envelope, request, access = received
+        try:
+            return self._respond(envelope, request, access)
+        except Exception as error:  # noqa: BLE001  a client must not be left without an answer by our own fault
+            counters.internal_errors += 1
+            self._failed(error)
+            return self._sized(envelope, request, message.GEN_ERR, 0, _echo(request))
+
+    def _receive(self, datagram: bytes) -> tuple[Message, Request, Access] | None:
+        if len(datagram) > self._limits.message_size:
+            raise BerError(f"at most {self._limits.message_size} octets", f"{len(datagram)}")
+        envelope = message.read_message(datagram)
+        access = self._access_of(envelope.community)
+        if access is None:
+            self._counters.bad_community_names += 1
+            return None
+        if not _is_request(envelope):
+            self._counters.unknown_pdu_handlers += 1
+            return None
+        return envelope, message.read_request(datagram, envelope.start, envelope.stop), access
+
+    def _respond(self, envelope: Message, request: Request, access: Access) -> bytes | None:
+        if envelope.pdu_type == message.GET_BULK:
+            return self._bulk(envelope, request, access.view)
+        if len(request.names) > self._limits.varbinds:
+            return self._too_big(envelope, request)
+        if envelope.pdu_type == message.SET:
+            return self._refuse_set(envelope, request, access)
+        if envelope.version == message.VERSION_1:
+            return self._read_v1(envelope, request, access.view)
+        if envelope.pdu_type == message.GET:
+            read = access.view.read
+            varbinds = [ber.encode_varbind(name, read(name)) for name in request.names]
+        else:
+            varbinds = [_next(access.view, name) for name in request.names]
+        return self._sized(envelope, request, message.NO_ERROR, 0, varbinds)
+
+    def _read_v1(self, envelope: Message, request: Request, view: MibView) -> bytes | None:
+        """GET and GETNEXT in v1: no exceptions, no Counter64; the first name without a value is the error."""
+        varbinds = []
+        for index, name in enumerate(request.names, 1):
+            if envelope.pdu_type == message.GET:
+                value = view.read(name)
+                missing = value in _NO_VALUE or value[0] == ber.COUNTER64
+                found = [] if missing else [ber.encode_varbind(name, value)]
+            else:
+                found, _ = view.walk(name, 1, counter64=False)
+            if not found:
+                return self._sized(envelope, request, message.NO_SUCH_NAME, index, _echo(request))
+            varbinds += found
+        return self._sized(envelope, request, message.NO_ERROR, 0, varbinds)
+
+    def _bulk(self, envelope: Message, request: Request, view: MibView) -> bytes | None:
+        """GETBULK (RFC 3416 section 4.2.3), cut to the limits of size and number."""
+        names = request.names[: self._limits.varbinds]
+        octets = self._limits.message_size - message.response_overhead(envelope)
+        non_repeaters = min(max(request.first, 0), len(names))
+        varbinds = [_next(view, name) for name in names[:non_repeaters]]
+        if repeaters := names[non_repeaters:]:
+            room = min(self._limits.varbinds - len(varbinds), octets // _SMALLEST_VARBIND)
+            repetitions = min(max(request.second, 0), -(-room // len(repeaters)))
+            varbinds += _repetitions(view, repeaters, repetitions)[:room]
+        datagram = message.encode_response(envelope, request.request_id, message.NO_ERROR, 0, varbinds)
+        if len(datagram) <= self._limits.message_size:
+            return datagram
+        sizes = list(accumulate(map(len, varbinds)))
+        fitting = varbinds[: bisect_right(sizes, octets)]
+        if not fitting:  # an empty answer would make a manager ask the same again and again
+            return self._too_big(envelope, request)
+        return message.encode_response(envelope, request.request_id, message.NO_ERROR, 0, fitting)
+
+    def _refuse_set(self, envelope: Message, request: Request, access: Access) -> bytes | None:
+        """RFC 3416 section 4.2.5: a name outside what may be written, then one that nobody can write."""
+        if not request.names:
+            return self._sized(envelope, request, message.NO_ERROR, 0, [])
+        status = message.NOT_WRITABLE
+        if not access.may_write:
+            self._counters.bad_community_uses += 1
+            status = message.NO_ACCESS
+        if envelope.version == message.VERSION_1:
+            status = message.NO_SUCH_NAME  # RFC 3584 section 4.3
+        return self._sized(envelope, request, status, 1, _echo(request))
+
+    def _sized(
+        self, envelope: Message, request: Request, status: int, index: int, varbinds: list[bytes]
+    ) -> bytes | None:
+        datagram = message.encode_response(envelope, request.request_id, status, index, varbinds)
+        if len(datagram) <= self._limits.message_size:
+            return datagram
+        return self._too_big(envelope, request)
+
+    def _too_big(self, envelope: Message, request: Request) -> bytes | None:
+        """The tooBig answer: without varbinds in v2c, with those of the request in v1 (RFC 1157)."""
+        varbinds = _echo(request) if envelope.version == message.VERSION_1 else []
+        datagram = message.encode_response(envelope, request.request_id, message.TOO_BIG, 0, varbinds)
+        if len(datagram) <= self._limits.message_size:
+            return datagram
+        self._counters.silent_drops += 1
+        return None
+
+    def _access_of(self, community: bytes) -> Access | None:
+        found = None
+        for name, access in self._communities:  # all of them, so that time tells nothing of which one matched
+            if hmac.compare_digest(name, community):
+                found = access
+        return found
+
+
+_SMALLEST_VARBIND = 7  # sequence, name of one octet, value without content
+
+
+def _is_request(envelope: Message) -> bool:
+    """Whether the PDU is one that this agent takes: no notification, no response, no GETBULK in v1."""
+    if envelope.pdu_type == message.GET_BULK:
+        return envelope.version == message.VERSION_2C
+    return envelope.pdu_type in (message.GET, message.GET_NEXT, message.SET)
+
+
+def _next(view: MibView, name: bytes) -> bytes:
+    varbinds, last = view.walk(name, 1)
+    return varbinds[0] if varbinds else ber.encode_varbind(last, ber.END_OF_MIB_VIEW)
+
+
+def _repetitions(view: MibView, names: list[bytes], repetitions: int) -> list[bytes]:
+    """The varbinds of the repeating names, repetition by repetition.
+
+    A repetition in which every name is past the end is the last one, as RFC 3416 permits.
+    """
+    if repetitions < 1:
+        return []
+    walks = [view.walk(name, repetitions) for name in names]
+    repetitions = min(repetitions, 1 + max(len(varbinds) for varbinds, _ in walks))
+    if len(walks) == 1 and len(walks[0][0]) == repetitions:
+        return walks[0][0]
+    columns = []
+    for varbinds, last in walks:
+        end = ber.encode_varbind(last, ber.END_OF_MIB_VIEW)
+        columns.append(varbinds + [end] * (repetitions - len(varbinds)))
+    return [varbind for repetition in zip(*columns, strict=True) for varbind in repetition]
+
+
+def _echo(request: Request) -> list[bytes]:
+    return [
+        ber.encode_varbind(name, value) for name, value in zip(request.names, request.values, strict=True)
+    ]
