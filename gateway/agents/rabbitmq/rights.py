@@ -1,0 +1,139 @@
+"""The least rights that gateway and agent need on a RabbitMQ, as values.
+
+Each pattern is here because one thing fails without it; ``docs/rights.md`` says which, and a test takes
+away each in turn. RabbitMQ matches an operation on a resource against three regular expressions per user
+and virtual host: to *configure* (declare, delete), to *write* (publish; be bound to), to *read* (consume;
+be bound from).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final, Self
+
+OWN_QUEUES: Final = r"^amqp-gateway\."
+"""Queues that gateway and agent declare for themselves, exclusive and deleted with their connection."""
+
+EVENT_EXCHANGE: Final = "amq.rabbitmq.event"
+DIRECT_EXCHANGE: Final = "amq.direct"
+MANAGEMENT_EXCHANGE: Final = "qpid.management"
+MANAGEMENT_VHOST: Final = "amqp-gateway"
+EVENT_VHOST: Final = "/"
+
+NOTHING: Final = "^$"
+"""A pattern for no named resource; the empty pattern would mean the same, but reads like a mistake."""
+
+
+def exactly(name: str) -> str:
+    """The pattern that matches this name and no other."""
+    return f"^{re.escape(name)}$"
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """What one user may do in one virtual host: alternatives of regular expressions for each kind.
+
+    A grant without any pattern still matters: the management API shows a virtual host's queues, exchanges
+    and connections to a ``monitoring`` user that has any permission there, be it for nothing.
+    """
+
+    vhost: str
+    configure: tuple[str, ...] = ()
+    write: tuple[str, ...] = ()
+    read: tuple[str, ...] = ()
+
+    def joined(self, other: Self) -> Self:
+        """What either of two grants in the same virtual host allows."""
+        return type(self)(
+            self.vhost,
+            _union(self.configure, other.configure),
+            _union(self.write, other.write),
+            _union(self.read, other.read),
+        )
+
+    def permissions(self) -> dict[str, str]:
+        """The three regular expressions, as the management API takes them."""
+        return {
+            "configure": "|".join(self.configure) or NOTHING,
+            "write": "|".join(self.write) or NOTHING,
+            "read": "|".join(self.read) or NOTHING,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class UserRights:
+    """The tags of one user and its grants, one for each virtual host."""
+
+    tags: tuple[str, ...]
+    grants: tuple[Grant, ...]
+
+    @classmethod
+    def of(cls, tags: Iterable[str], grants: Iterable[Grant]) -> Self:
+        """Rights with the grants in the same virtual host joined, in the order in which they come first."""
+        by_vhost: dict[str, Grant] = {}
+        for grant in grants:
+            known = by_vhost.get(grant.vhost)
+            by_vhost[grant.vhost] = grant if known is None else known.joined(grant)
+        return cls(tuple(tags), tuple(by_vhost.values()))
+
+
+def watching(vhost: str) -> Grant:
+    """To read a virtual host's queues, exchanges and connections from the management API."""
+    return Grant(vhost)
+
+
+def hearing_events(vhost: str = EVENT_VHOST) -> Grant:
+    """To consume the broker's events through a queue of one's own."""
+    return Grant(vhost, (OWN_QUEUES,), (OWN_QUEUES,), (OWN_QUEUES, exactly(EVENT_EXCHANGE)))
+
+
+def being_console(vhost: str = MANAGEMENT_VHOST, exchange: str = MANAGEMENT_EXCHANGE) -> Grant:
+    """To ask agents through the management exchange, and hear what they publish and reply."""
+    return Grant(
+        vhost,
+        (OWN_QUEUES,),
+        (OWN_QUEUES, exactly(exchange)),
+        (OWN_QUEUES, exactly(exchange), exactly(DIRECT_EXCHANGE)),
+    )
+
+
+def being_agent(vhost: str = MANAGEMENT_VHOST, exchange: str = MANAGEMENT_EXCHANGE) -> Grant:
+    """To declare the management exchange, hear requests on it, publish on it, and reply to consoles."""
+    return Grant(
+        vhost,
+        (OWN_QUEUES, exactly(exchange)),
+        (OWN_QUEUES, exactly(exchange), exactly(DIRECT_EXCHANGE)),
+        (OWN_QUEUES, exactly(exchange)),
+    )
+
+
+def gateway_rights(
+    watched: Iterable[str] = (EVENT_VHOST,),
+    management_vhost: str = MANAGEMENT_VHOST,
+    event_vhost: str = EVENT_VHOST,
+) -> UserRights:
+    """Rights of a gateway that reads RabbitMQ itself, and is a console of agents on it.
+
+    Args:
+        watched: the virtual hosts whose objects it may see.
+        management_vhost: where the management exchange is.
+        event_vhost: where the event exchange is.
+    """
+    grants = [*map(watching, watched), hearing_events(event_vhost), being_console(management_vhost)]
+    return UserRights.of(("monitoring",), grants)
+
+
+def agent_rights(
+    watched: Iterable[str] = (EVENT_VHOST,),
+    management_vhost: str = MANAGEMENT_VHOST,
+    event_vhost: str = EVENT_VHOST,
+) -> UserRights:
+    """Rights of the RabbitMQ agent in a process of its own; arguments as for `gateway_rights`."""
+    grants = [*map(watching, watched), hearing_events(event_vhost), being_agent(management_vhost)]
+    return UserRights.of(("monitoring",), grants)
+
+
+def _union(first: tuple[str, ...], second: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys((*first, *second)))

@@ -1,0 +1,1 @@
+"""The RabbitMQ agent: reading, events, rights, and all of it on a real node."""
