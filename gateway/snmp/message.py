@@ -26,7 +26,6 @@ _USUAL_VARBINDS: Final = tuple(
     bytes((ber.SEQUENCE, length + 4, ber.OBJECT_IDENTIFIER)) if length + 4 < 0x80 else b""  # noqa: PLR2004
     for length in range(0x100)
 )
-_NO_ERROR: Final = 2 * ber.encode_integer(NO_ERROR)
 _LARGEST_HEADERS: Final = 4 * 4 + 3 + 6 + 3 + 4
 
 NO_ERROR: Final = 0
@@ -35,6 +34,7 @@ NO_SUCH_NAME: Final = 2
 GEN_ERR: Final = 5
 NO_ACCESS: Final = 6
 NOT_WRITABLE: Final = 17
+_NO_ERROR_AT_ALL: Final = 2 * ber.encode_integer(NO_ERROR)
 
 
 class UnknownVersionError(Exception):
@@ -118,7 +118,7 @@ def encode_response(
     """The datagram that answers ``message``: error-status, error-index and encoded varbinds."""
     content = b"".join(varbinds)
     head = ber.encode_integer(request_id)
-    head += ber.encode_integer(status) + ber.encode_integer(index) if status or index else _NO_ERROR
+    head += ber.encode_integer(status) + ber.encode_integer(index) if status or index else _NO_ERROR_AT_ALL
     pdu = ber.encode_tlv(RESPONSE, head + ber.encode_tlv(ber.SEQUENCE, content))
     community = ber.encode_tlv(ber.OCTET_STRING, message.community)
     return ber.encode_tlv(ber.SEQUENCE, ber.encode_integer(message.version) + community + pdu)
