@@ -1,0 +1,212 @@
+"""The agent's UDP sockets: datagrams in, answers out, from the address that was asked. No SNMP in here."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import ipaddress
+import socket
+import struct
+from collections.abc import Callable, Iterable
+from typing import Any, Final, TypeAlias
+
+from gateway.snmp.counters import SnmpCounters
+from gateway.snmp.requests import LARGEST_DATAGRAM
+
+_DATAGRAMS_A_TURN: Final = 64
+_RECEIVE_BUFFER: Final = LARGEST_DATAGRAM + 1  # one more, so that what is too long is seen to be
+_ANCILLARY_BUFFER: Final = 256
+_KERNEL_QUEUE: Final = 1 << 20
+# Linux has it, the socket module names it only since Python 3.14.
+_IP_PKTINFO: Final = 8
+_IN_PKTINFO: Final = struct.Struct("=I4s4s")  # interface, local address, address in the header (ip(7))
+_IPV6_MULTICAST: Final = 0xFF  # first octet of an address that cannot be a source
+
+Answer: TypeAlias = Callable[[bytes], "bytes | None"]
+"""What makes an answer, or silence, of a datagram: `requests.Responder.answer`. It must not raise."""
+
+
+ListenAddress: TypeAlias = tuple[str, int]
+"""An IPv4 or IPv6 literal (``0.0.0.0`` and ``::`` for all addresses) and a UDP port, 0 for any free one."""
+
+
+class ListenError(Exception):
+    """A listen address cannot be used; the text says which, why, and what to do."""
+
+
+class UdpServer:
+    """Answers datagrams on any number of addresses, in the running event loop.
+
+    Args:
+        answer: see `Answer`.
+        counters: ``unsent`` and ``internal_errors`` are counted here.
+        failed: told of errors that nothing else handles; it limits its own rate.
+    """
+
+    def __init__(self, answer: Answer, counters: SnmpCounters, failed: Callable[[Exception], None]) -> None:
+        self._answer = answer
+        self._counters = counters
+        self._failed = failed
+        self._endpoints: list[_Endpoint] = []
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    @property
+    def addresses(self) -> tuple[ListenAddress, ...]:
+        """The addresses listened on, with the ports that the system chose for 0."""
+        return tuple(endpoint.address for endpoint in self._endpoints)
+
+    def open(self, addresses: Iterable[ListenAddress]) -> None:
+        """Listen on all of the addresses, or on none and raise `ListenError`."""
+        loop = asyncio.get_running_loop()
+        endpoints: list[_Endpoint] = []
+        try:
+            for address in addresses:
+                endpoints.append(_bound_endpoint(address))  # noqa: PERF401  those before a failure are closed
+        except ListenError:
+            for endpoint in endpoints:
+                endpoint.socket.close()
+            raise
+        for endpoint in endpoints:
+            loop.add_reader(endpoint.socket, self._drain, endpoint)
+        self._loop = loop
+        self._endpoints += endpoints
+
+    def close(self) -> None:
+        """Stop listening."""
+        for endpoint in self._endpoints:
+            if self._loop is not None and not self._loop.is_closed():
+                self._loop.remove_reader(endpoint.socket)
+            endpoint.socket.close()
+        self._endpoints.clear()
+
+    def _drain(self, endpoint: _Endpoint) -> None:
+        """Answer what waits, but give the loop to others after a while; the rest is for the next turn."""
+        for _ in range(_DATAGRAMS_A_TURN):
+            try:
+                if not self._answer_one(endpoint):
+                    return
+            except Exception as error:  # noqa: BLE001  no datagram may ever silence the agent
+                self._counters.internal_errors += 1
+                self._failed(error)
+
+    def _answer_one(self, endpoint: _Endpoint) -> bool:
+        """Whether there was a datagram."""
+        try:
+            datagram, peer, local = endpoint.receive()
+        except (BlockingIOError, InterruptedError):
+            return False
+        answer = self._answer(datagram)
+        if answer is not None and peer[1] != 0:
+            try:
+                endpoint.send(answer, peer, local)
+            except OSError:  # a full queue, a peer out of reach, more octets than the way there takes
+                self._counters.unsent += 1
+        return True
+
+
+_Peer: TypeAlias = tuple[Any, ...]  # what the socket module has for an address: (host, port, ...)
+_Ancillary: TypeAlias = list[tuple[int, int, bytes]]
+
+
+class _Endpoint:
+    """A socket bound to one address: what it sends has that address as its source."""
+
+    def __init__(self, bound: socket.socket) -> None:
+        self.socket = bound
+        self._buffer = bytearray(_RECEIVE_BUFFER)
+        self._view = memoryview(self._buffer)
+
+    @property
+    def address(self) -> ListenAddress:
+        """Where it is bound."""
+        host, port = self.socket.getsockname()[:2]
+        return host, port
+
+    def receive(self) -> tuple[bytes, _Peer, _Ancillary]:
+        """A datagram, who sent it, and what tells `send` the address that was asked."""
+        # Into a buffer that is kept: a new one of this size for each datagram costs more than all the rest.
+        size, peer = self.socket.recvfrom_into(self._buffer)
+        return bytes(self._view[:size]), peer, []
+
+    def send(self, datagram: bytes, peer: _Peer, local: _Ancillary) -> None:
+        """Send an answer; ``local`` is what `receive` gave."""
+        del local
+        self.socket.sendto(datagram, peer)
+
+
+class _AnyAddressEndpoint(_Endpoint):
+    """A socket bound to all addresses. Each answer leaves from the address that was asked.
+
+    Left alone, the system takes the address of the interface on the way back, and a manager that asked
+    another one drops the answer.
+    """
+
+    def __init__(self, bound: socket.socket) -> None:
+        super().__init__(bound)
+        if bound.family == socket.AF_INET6:
+            bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_RECVPKTINFO, 1)
+        else:
+            bound.setsockopt(socket.IPPROTO_IP, _IP_PKTINFO, 1)
+
+    def receive(self) -> tuple[bytes, _Peer, _Ancillary]:
+        """A datagram, who sent it, and what tells `send` the address that was asked."""
+        size, ancillary, _, peer = self.socket.recvmsg_into([self._buffer], _ANCILLARY_BUFFER)
+        local = [source for item in ancillary if (source := _source(*item)) is not None]
+        return bytes(self._view[:size]), peer, local
+
+    def send(self, datagram: bytes, peer: _Peer, local: _Ancillary) -> None:
+        """Send an answer from the address that was asked."""
+        self.socket.sendmsg([datagram], local, 0, peer)
+
+
+def _source(level: int, kind: int, data: bytes) -> tuple[int, int, bytes] | None:
+    """The message that makes an answer leave from where the datagram with this message came to."""
+    if level == socket.IPPROTO_IP and kind == _IP_PKTINFO:
+        _, local, _ = _IN_PKTINFO.unpack(data)
+        return level, kind, _IN_PKTINFO.pack(0, local, bytes(4))
+    if level == socket.IPPROTO_IPV6 and kind == socket.IPV6_PKTINFO and data[0] != _IPV6_MULTICAST:
+        return level, kind, data
+    return None
+
+
+def _bound_endpoint(address: ListenAddress) -> _Endpoint:
+    """An open endpoint, not yet read. Raises `ListenError`."""
+    try:
+        family, kind, protocol, _, where = socket.getaddrinfo(
+            *address, type=socket.SOCK_DGRAM, flags=socket.AI_NUMERICHOST
+        )[0]
+    except (OSError, UnicodeError, OverflowError) as error:
+        raise ListenError(f"cannot listen on {_shown(address)}: {_NOT_AN_ADDRESS}") from error
+    bound = None
+    try:
+        bound = socket.socket(family, kind, protocol)
+        bound.setblocking(False)
+        if family == socket.AF_INET6:
+            bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)  # 0.0.0.0 is listed beside :: or not
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _KERNEL_QUEUE)
+        bound.bind(where)
+    except (OSError, OverflowError) as error:
+        if bound is not None:
+            bound.close()
+        raise ListenError(f"cannot listen on {_shown(address)}: {_advice(error)}") from error
+    is_any = ipaddress.ip_address(where[0]).is_unspecified
+    return _AnyAddressEndpoint(bound) if is_any else _Endpoint(bound)
+
+
+_NOT_AN_ADDRESS: Final = "give an IPv4 or IPv6 address of this host (not a name) and a port up to 65535"
+
+
+def _shown(address: ListenAddress) -> str:
+    host, port = address
+    return f"[{host}]:{port}/udp" if ":" in host else f"{host}:{port}/udp"
+
+
+def _advice(error: Exception) -> str:
+    """What is wrong and what to do about it."""
+    advice = {
+        errno.EADDRINUSE: "the port is in use, perhaps by another SNMP agent; stop that or take another port",
+        errno.EACCES: "a port below 1024 needs root or CAP_NET_BIND_SERVICE; take a higher one, such as 1161",
+        errno.EADDRNOTAVAIL: "no interface of this host has the address; `ip address` lists those there are",
+        errno.EAFNOSUPPORT: "this host has no IPv6; give an IPv4 address",
+    }
+    return advice.get(getattr(error, "errno", None) or 0) or f"{error}"
