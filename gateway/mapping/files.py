@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from gateway.mapping.rules import ClassRule, ElementRule, Mapping
-from gateway.model.schema import Access, ClassKey, ClassSchema, Element, Kind, NamedValue
+from gateway.model.schema import ClassKey, ClassSchema, Element, NamedValue
 from gateway.model.values import ValueType
 from gateway.shipped_files import shipped_folder
 from gateway.yaml_documents import read_document
@@ -117,9 +117,9 @@ def named_values(rule: ElementRule, type_: ValueType) -> tuple[NamedValue, ...]:
 def applied(mapping: Mapping, schema: ClassSchema) -> ClassSchema:
     """``schema`` as learnt from the wire with the mapping laid over it.
 
-    The wire decides what exists, its type and its order; the mapping decides kind and names of values, and
-    adds what the wire leaves open. Where both tell a label, description or unit the mapping's is shown. A
-    class that the mapping does not know, or of another package, comes back as it is.
+    The wire decides what exists, its type, its order and what may be absent. Whatever else the mapping says
+    of an element holds over what the wire says; what it leaves unsaid stays. A class that the mapping does
+    not know, or of another package, comes back as it is.
     """
     rule = mapping.classes.get(schema.key.name)
     if rule is None or schema.key.package != mapping.package:
@@ -137,20 +137,14 @@ def applied(mapping: Mapping, schema: ClassSchema) -> ClassSchema:
     )
 
 
+_OVERLAID = (
+    *("access", "index", "unit", "minimum", "maximum", "max_length"),
+    *("references", "label", "description", "kind"),
+)
+
+
 def _overlaid(element: Element, rule: ElementRule | None) -> Element:
     if rule is None:
         return element
-    return replace(
-        element,
-        access=element.access if rule.access is Access.READ_ONLY else rule.access,
-        index=element.index or rule.index,
-        unit=rule.unit or element.unit,
-        minimum=element.minimum if rule.minimum is None else rule.minimum,
-        maximum=element.maximum if rule.maximum is None else rule.maximum,
-        max_length=element.max_length if rule.max_length is None else rule.max_length,
-        references=rule.references or element.references,
-        label=rule.label or element.label,
-        description=rule.description or element.description,
-        values=named_values(rule, element.type) or element.values,
-        kind=element.kind if rule.kind is Kind.GAUGE else rule.kind,
-    )
+    told = {name: getattr(rule, name) for name in _OVERLAID if name in rule.model_fields_set}
+    return replace(element, **told, values=named_values(rule, element.type) or element.values)

@@ -36,6 +36,7 @@ class ElementRule(StrictModel):
         snmp_unit: for durations and times shown as Unsigned32 instead of nanoseconds.
         secret: dropped in the session: no store, log or north ever sees it.
         absent: texts by which the source says that there is no value.
+        otherwise: the value of an object for which the source tells none.
     """
 
     type: ValueType | None = None
@@ -57,6 +58,7 @@ class ElementRule(StrictModel):
     snmp_unit: str = ""
     secret: bool = False
     absent: tuple[str, ...] = ()
+    otherwise: bool | int | float | str | None = None
 
     @field_validator("read")
     @classmethod
@@ -109,6 +111,7 @@ class ClassRule(StrictModel):
         listing: collection of the management API that lists the class, e.g. ``queues``.
         created_event: name of the event that tells of a new object, e.g. ``queue.created``.
         deleted_event: name of the event that tells of its end.
+        created: the property (a time) that tells when the object was created, where listings tell it.
     """
 
     label: str = ""
@@ -119,6 +122,7 @@ class ClassRule(StrictModel):
     listing: str = ""
     created_event: str = ""
     deleted_event: str = ""
+    created: Name | None = None
     properties: dict[Name, ElementRule] = Field(default_factory=dict)
     statistics: dict[Name, ElementRule] = Field(default_factory=dict)
 
@@ -127,7 +131,7 @@ class ClassRule(StrictModel):
         both = self.properties.keys() & self.statistics.keys()
         if both:
             raise ValueError(f"both a property and a statistic: {', '.join(sorted(both))}")
-        for role, name in (("name", self.name), ("parent", self.parent)):
+        for role, name in (("name", self.name), ("parent", self.parent), ("created", self.created)):
             if name is not None and name not in self.properties:
                 raise ValueError(f"{role}: {name!r} is not one of the properties")
         return self

@@ -1,0 +1,400 @@
+"""The RabbitMQ agent: answers and events in, what consoles are to hear out. Without I/O.
+
+Whoever drives it makes the requests that `RabbitMqAgent.next_request` asks for, one at a time, tells what
+came of them, hands over events and deliveries, and wakes it at `RabbitMqAgent.tick_at`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import assert_never
+
+from gateway.agents.rabbitmq.broker_view import BrokerView
+from gateway.agents.rabbitmq.events import Bound, BrokerEvent, Created, Deleted, EventReader, Other
+from gateway.agents.rabbitmq.known_objects import KnownObject
+from gateway.agents.rabbitmq.listing import Listing, page_of
+from gateway.agents.rabbitmq.management_api import (
+    Answer,
+    Broken,
+    Document,
+    ListingRequest,
+    ManagementRequest,
+    NotFound,
+    NotManagement,
+    ObjectRequest,
+    OverviewRequest,
+    PermissionRequest,
+    Refused,
+    Unavailable,
+)
+from gateway.agents.rabbitmq.object_names import ObjectName
+from gateway.agents.rabbitmq.polling import PollingConfig, PollingPlan
+from gateway.agents.rabbitmq.reading import class_readers
+from gateway.agents.rabbitmq.service import ConsoleService
+from gateway.agents.rabbitmq.status import AgentStatus, failure_text, refusal_text, visible_text
+from gateway.dialects.effects import Binding, Delivery, Effect, Note
+from gateway.dialects.errors import LocalProtocolError
+from gateway.dialects.qmf.addresses import MANAGEMENT_EXCHANGE
+from gateway.dialects.qmf.agent import AgentConfig
+from gateway.mapping.paths import Json
+from gateway.mapping.rules import Mapping as MappingFile
+from gateway.model.observations import SourceState
+
+SECOND = 1_000_000_000
+_ANSWER_SINGLY = frozenset({"queue", "exchange", "connection"})
+"""Classes whose objects a monitoring user may ask for one by one."""
+
+
+@dataclass(frozen=True, slots=True)
+class RabbitMqAgentConfig:
+    """How the agent behaves. Durations are nanoseconds.
+
+    Attributes:
+        user: who reads the management API; named in what people are told.
+        own_users: the gateway's users, whose ``direct`` connections are left out.
+        show_own: whether the gateway's own queues and connections are shown all the same.
+        management_exchange: where consoles bind.
+        management_virtual_host: in which virtual host that is; empty where there is none (loopback).
+        flush_delay: from the first change to its publication, so that what belongs together leaves together.
+        silence_limit: without an answer for so long the agent no longer vouches for what it knows.
+        suspects_asked: up to so many objects missing in one listing are asked for one by one.
+        items_at_once: objects of a listing taken in one call of `RabbitMqAgent.advance`.
+    """
+
+    user: str
+    own_users: frozenset[str] = frozenset()
+    show_own: bool = False
+    management_exchange: str = MANAGEMENT_EXCHANGE
+    management_virtual_host: str = ""
+    flush_delay: int = 20_000_000
+    silence_limit: int = 10 * SECOND
+    suspects_asked: int = 50
+    items_at_once: int = 20
+    polling: PollingConfig = field(default_factory=PollingConfig)
+
+
+class RabbitMqAgent:
+    """Serves a RabbitMQ as a QMF agent.
+
+    Args:
+        config: see `RabbitMqAgentConfig`.
+        mapping: what is read and how it is shown.
+        session: configuration of the QMF agent session.
+
+    Raises:
+        LocalProtocolError: AM2 cannot carry one of the mapping's classes.
+        MappingError: an element of the mapping has no type.
+    """
+
+    def __init__(self, config: RabbitMqAgentConfig, mapping: MappingFile, session: AgentConfig) -> None:
+        self._config = config
+        self._readers = class_readers(mapping)
+        self._view = BrokerView(self._readers, show_own=config.show_own, own_users=config.own_users)
+        self._service = ConsoleService(session, self._readers, self._view.known, config.flush_delay)
+        self._events = EventReader(self._readers, self._view.connection_of)
+        self._plan = PollingPlan(
+            (
+                ListingRequest(name, reader.rule.listing, reader.columns)
+                for name, reader in self._readers.items()
+                if reader.rule.listing
+            ),
+            config.polling,
+        )
+        self._listing: Listing | None = None
+        self._unlisted = self._listed_classes()
+        self._refusals: dict[str, str] = {}
+        self._failure = "not asked yet"
+        self._silent_since = 0
+        self._events_missing = "events are not connected yet"
+        self._linked = False
+
+    # What the driver asks.
+
+    @property
+    def bindings(self) -> tuple[Binding, ...]:
+        """What the link binds the agent's queue to."""
+        return self._service.session.bindings()
+
+    @property
+    def event_keys(self) -> tuple[str, ...]:
+        """Routing keys of the events that matter here."""
+        return self._events.routing_keys
+
+    @property
+    def status(self) -> AgentStatus:
+        """How far the agent can see the broker now."""
+        if self._failure:
+            state = SourceState.CONNECTING if self._failure == "not asked yet" else SourceState.DOWN
+            return AgentStatus(state, self._failure)
+        detail = visible_text(self._events_missing, self._refusals, self._view.hosts.not_permitted)
+        state = SourceState.SYNCHRONISED if self._ready else SourceState.SYNCHRONISING
+        return AgentStatus(state, detail)
+
+    @property
+    def unreadable(self) -> Mapping[str, int]:
+        """How often a value or event was not what it should be, by place."""
+        counts: dict[str, int] = dict(self._events.unreadable)
+        for reader in self._readers.values():
+            counts.update(reader.unreadable)
+        return counts
+
+    @property
+    def request_at(self) -> int:
+        """When to ask for the next request (ns)."""
+        return self._plan.due()
+
+    @property
+    def tick_at(self) -> int:
+        """When to call `tick` (ns); 0 while there is no need."""
+        times = [self._service.wake_at]
+        if self._silent_since and self._service.serving:
+            times.append(self._silent_since + self._config.silence_limit)
+        return min((time for time in times if time), default=0)
+
+    @property
+    def busy(self) -> bool:
+        """Whether `advance` has something to do."""
+        return self._listing is not None and self._listing.waits
+
+    def known(self, class_name: str) -> Iterable[KnownObject]:
+        """The objects of a class as the agent knows them."""
+        return self._view.known.of_class(class_name)
+
+    # The link's side.
+
+    def link_up(self, now: int) -> list[Effect]:
+        """The link carries messages, and the agent's queue is bound."""
+        self._linked = True
+        return self._served(now)
+
+    def link_down(self) -> None:
+        """The link carries nothing: what changes meanwhile is told when it is up again."""
+        self._linked = False
+        self._service.suspend()
+
+    def receive(self, delivery: Delivery, now: int) -> list[Effect]:
+        """Answer a console's request."""
+        return self._service.receive(delivery, now)
+
+    def tick(self, now: int) -> list[Effect]:
+        """Do what is due: publish what changed, or fall silent when the broker has been so too long."""
+        self._view.known.forget_old_ends(now)
+        if self._silent_since and now - self._silent_since >= self._config.silence_limit:
+            # Nobody vouches for these values any more. All is read again before consoles are told again.
+            self._unlisted = self._listed_classes() - self._refusals.keys()
+            return [Note("agent-silent", self._failure)] if self._service.suspend() else []
+        return self._service.tick(now)
+
+    def _listed_classes(self) -> set[str]:
+        return {name for name, reader in self._readers.items() if reader.rule.listing}
+
+    # Events.
+
+    def events_connected(self, now: int) -> list[Effect]:
+        """Events arrive from now on; what happened before is in doubt."""
+        self._events_missing = ""
+        self._view.forget_processes()
+        return self._doubted("events are connected", now)
+
+    def events_lost(self, reason: str, now: int) -> list[Effect]:
+        """Some events may have been lost, although others arrive: list everything again."""
+        self._view.forget_processes()
+        return self._doubted(reason, now)
+
+    def events_missing(self, reason: str) -> list[Effect]:
+        """No events arrive, for ``reason``, which people are told."""
+        self._events_missing = reason
+        return [Note("events-missing", reason)]
+
+    def event(
+        self, key: str, headers: Mapping[str, object], timestamp: datetime | None, now: int
+    ) -> list[Effect]:
+        """An event arrived: its routing key, its headers and its AMQP timestamp."""
+        event: BrokerEvent = self._events.read(key, headers, timestamp)
+        match event:
+            case Created():
+                return self._born(event, now)
+            case Deleted():
+                return self._service.apply(self._view.ended(event, now), now)
+            case Bound():
+                return self._bound(event, now)
+            case Other():
+                return []
+        assert_never(event)
+
+    def _born(self, event: Created, now: int) -> list[Effect]:
+        name = event.reading.name
+        effects = self._service.apply(self._view.born(event, now), now)
+        if name.class_name == "vhost":
+            self._ask_permission(name.leaf)
+        return effects
+
+    def _ask_permission(self, host: str) -> None:
+        if not self._plan.ask(PermissionRequest(host)):
+            self._view.hosts.undoubt(host)
+
+    def _bound(self, event: Bound, now: int) -> list[Effect]:
+        console = event.routing_key.startswith(("#", "console"))
+        where = (event.virtual_host, event.exchange)
+        if not console or where != (self._config.management_virtual_host, self._config.management_exchange):
+            return []
+        return self._service.console_bound(now)
+
+    def _doubted(self, reason: str, now: int) -> list[Effect]:
+        self._plan.hurry(now)
+        return [Note("resync", reason)]
+
+    # Answers.
+
+    def next_request(self, now: int) -> ManagementRequest | None:
+        """The request to make now, if one is due and the last answer has been taken whole."""
+        return None if self.busy else self._plan.next_request(now)
+
+    def answered(self, request: ManagementRequest, answer: Answer, began: int, ended: int) -> list[Effect]:
+        """What came of ``request``, made at ``began`` and over at ``ended`` (ns). `advance` may follow."""
+        if isinstance(answer, Unavailable | NotManagement) or (isinstance(answer, Refused) and answer.login):
+            return self._unanswered(answer, ended)
+        effects: list[Effect] = []
+        self._silent_since = 0
+        if self._failure:
+            self._failure = ""
+            self._plan.hurry(ended)
+            effects.append(Note("management-answers"))
+        match request:
+            case OverviewRequest():
+                effects += self._overview(request, answer, ended)
+            case ListingRequest():
+                effects += self._page(request, answer, began, ended)
+            case PermissionRequest():
+                effects += self._permission(request, answer, began, ended)
+            case ObjectRequest():
+                effects += self._single(request, answer, began, ended)
+        return effects
+
+    def _unanswered(self, answer: Answer, ended: int) -> list[Effect]:
+        self._plan.failed(ended)
+        self._listing = None
+        text = failure_text(answer, self._config.user)
+        news = text != self._failure
+        self._failure = text
+        self._silent_since = self._silent_since or ended
+        return [Note("management-unavailable", text)] if news else []
+
+    def _overview(self, request: OverviewRequest, answer: Answer, ended: int) -> list[Effect]:
+        self._plan.overview_read(ended)
+        if isinstance(answer, Refused | Broken):
+            return self._cannot_read("overview", request, answer)
+        self._refusals.pop("overview", None)
+        if isinstance(answer, Document):
+            self._view.nodes.learn_overview(answer.body)
+        return []
+
+    def _cannot_read(self, place: str, request: ManagementRequest, refusal: Refused | Broken) -> list[Effect]:
+        text = refusal_text(request, refusal, self._config.user)
+        news = self._refusals.get(place) != text
+        self._refusals[place] = text
+        return [Note("unreadable", text)] if news else []
+
+    def _page(self, request: ListingRequest, answer: Answer, began: int, ended: int) -> list[Effect]:
+        if isinstance(answer, Refused | Broken):
+            self._plan.refused(request, ended)
+            self._listing = None
+            self._unlisted.discard(request.class_name)
+            return [*self._cannot_read(request.class_name, request, answer), *self._served(ended)]
+        page = page_of(answer)
+        if page is None:
+            return self._unanswered(NotManagement(f"{request.collection} is no listing"), ended)
+        items, last = page
+        if request.page == 1:
+            self._listing = Listing(request.class_name, began)
+        if self._listing is None:
+            raise LocalProtocolError(f"page {request.page} of {request.collection} was not asked for")
+        self._refusals.pop(request.class_name, None)
+        self._listing.items.extend(items)
+        self._listing.sampled = (began + ended) // 2
+        self._listing.closing = last
+        self._plan.page_read(request, began, ended, last=last)
+        return []
+
+    def advance(self, now: int) -> list[Effect]:
+        """Take some more objects of the page that arrived; call it while `busy`."""
+        listing = self._listing
+        if listing is None:
+            return []
+        effects: list[Effect] = []
+        for _ in range(min(len(listing.items), self._config.items_at_once)):
+            effects += self._item(listing, listing.items.popleft(), now)
+        if not listing.items and listing.closing:
+            self._listing = None
+            effects += self._listed(listing, now)
+        return effects
+
+    def _item(self, listing: Listing, item: Json, now: int) -> list[Effect]:
+        taken = self._view.take(listing, item, now)
+        effects = self._service.apply(taken.changes, now)
+        if taken.restarted:
+            effects += self._doubted(f"node {taken.restarted} was restarted", now)
+        return effects
+
+    def _listed(self, listing: Listing, now: int) -> list[Effect]:
+        finished = self._view.finish(listing, now)
+        for host in finished.doubted:
+            self._ask_permission(host)
+        if finished.regained:
+            self._plan.hurry(now)
+        self._suspect(listing.class_name, finished.suspects, now)
+        self._unlisted.discard(listing.class_name)
+        return [*self._service.apply(finished.changes, now), *self._served(now)]
+
+    def _suspect(self, class_name: str, suspects: list[ObjectName], now: int) -> None:
+        """Objects are missing: ask for each whether it is gone, or list the class again."""
+        if len(suspects) > self._config.suspects_asked or class_name not in _ANSWER_SINGLY:
+            if suspects:
+                self._plan.hurry(now, class_name)
+            return
+        collection = self._readers[class_name].rule.listing
+        for name in suspects:
+            if all(name.parts):
+                self._plan.ask(ObjectRequest(name, collection))
+
+    def _permission(self, request: PermissionRequest, answer: Answer, began: int, ended: int) -> list[Effect]:
+        self._plan.extra_read(request, began, ended)
+        host = request.virtual_host
+        if isinstance(answer, NotFound):
+            self._view.hosts.forget(host)
+            return self._served(ended)
+        if isinstance(answer, Broken):
+            self._view.hosts.undoubt(host)
+            return self._served(ended)
+        before = self._view.hosts.permitted(host)
+        permitted = isinstance(answer, Document)
+        changes = self._view.learn_permission(host, permitted=permitted, now=ended)
+        effects = self._service.apply(changes, ended)
+        if permitted and before is False:
+            self._plan.hurry(ended)
+        elif not permitted and before is not False:
+            effects.append(Note("virtual-host-not-permitted", f"contents of {host!r} may not be read"))
+        return [*effects, *self._served(ended)]
+
+    def _single(self, request: ObjectRequest, answer: Answer, began: int, ended: int) -> list[Effect]:
+        self._plan.extra_read(request, began, ended)
+        if isinstance(answer, NotFound):
+            return self._service.apply(self._view.known.not_found(request.name, began, ended), ended)
+        if isinstance(answer, Document):
+            self._view.known.confirmed(request.name)
+        return []
+
+    # Towards consoles.
+
+    @property
+    def _ready(self) -> bool:
+        """Whether everything has been read once."""
+        return not self._unlisted and not self._view.hosts.doubted
+
+    def _served(self, now: int) -> list[Effect]:
+        """Begin, or begin again, to speak to consoles as soon as there is something true to tell."""
+        if not self._linked or self._failure or not self._ready:
+            return []
+        return self._service.begin(now)

@@ -1,0 +1,183 @@
+"""The agent's view of the broker: what events and listings, taken together, say exists."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from gateway.agents.rabbitmq.cluster import Nodes, VirtualHosts
+from gateway.agents.rabbitmq.events import Created, Deleted
+from gateway.agents.rabbitmq.known_objects import LISTING_LAG, Change, KnownObject, KnownObjects
+from gateway.agents.rabbitmq.listing import Listing
+from gateway.agents.rabbitmq.object_names import ObjectName
+from gateway.agents.rabbitmq.ownership import is_own
+from gateway.agents.rabbitmq.reading import ClassReader
+from gateway.mapping.paths import Json
+
+WITHIN_VIRTUAL_HOST = frozenset({"queue", "exchange"})
+"""Classes whose listing leaves out the virtual hosts that may not be read. Connections are shown of all."""
+MAX_PROCESSES = 500_000
+"""Connections known by their Erlang process; of further ones the queues do not tell their owner."""
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What one object of a listing says; ``restarted`` names a node that has been started again."""
+
+    changes: list[Change]
+    restarted: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """What a complete listing says beyond its objects.
+
+    Attributes:
+        changes: objects that are gone, virtual hosts whose state is now known.
+        suspects: objects that were missing for the first time.
+        doubted: virtual hosts of which it is to be found out whether they may be read.
+        regained: whether one may be read that could not before.
+    """
+
+    changes: list[Change]
+    suspects: list[ObjectName]
+    doubted: list[str]
+    regained: bool
+
+
+class BrokerView:
+    """Takes events and listings and says what changes by them.
+
+    Args:
+        readers: the reader of each class.
+        show_own: whether the gateway's own queues and connections are shown.
+        own_users: the gateway's users.
+    """
+
+    def __init__(
+        self, readers: Mapping[str, ClassReader], *, show_own: bool, own_users: frozenset[str]
+    ) -> None:
+        self.known = KnownObjects(readers)
+        self.nodes = Nodes()
+        self.hosts = VirtualHosts()
+        self._readers = readers
+        self._show_own = show_own
+        self._own_users = own_users
+        self._connections: dict[str, str] = {}
+        self._processes: dict[str, str] = {}
+
+    def connection_of(self, process: str) -> str | None:
+        """The name of the connection that an Erlang process serves."""
+        return self._connections.get(process)
+
+    def forget_processes(self) -> None:
+        """Events were lost: a process may by now serve another connection, or none."""
+        self._connections.clear()
+        self._processes.clear()
+
+    def born(self, event: Created, now: int) -> list[Change]:
+        """A creation event arrived."""
+        name = event.reading.name
+        if name.class_name == "connection" and event.process and len(self._processes) < MAX_PROCESSES:
+            # Shown or not: queues refer to it.
+            self._connections[event.process] = name.leaf
+            self._processes[name.leaf] = event.process
+        if self._leaves_out(name, event.document):
+            return []
+        if name.class_name in WITHIN_VIRTUAL_HOST and self.hosts.permitted(name.parts[0]) is False:
+            return []
+        if name.class_name == "vhost":
+            self.hosts.forget(name.leaf)
+            self.hosts.doubt(name.leaf)
+        return self.known.created(event.reading, event.time, now)
+
+    def ended(self, event: Deleted, now: int) -> list[Change]:
+        """A deletion event arrived."""
+        name = event.name
+        if name.class_name == "vhost":
+            self.hosts.forget(name.leaf)
+        elif name.class_name == "connection":
+            self._connections.pop(self._processes.pop(name.leaf, ""), None)
+        return self.known.deleted(name, event.time, now)
+
+    def take(self, listing: Listing, item: Json, now: int) -> Taken:
+        """One object of a listing."""
+        if not isinstance(item, Mapping):
+            return Taken([])
+        reader = self._readers[listing.class_name]
+        name = reader.name_of(item)
+        restarted = ""
+        if name is not None:
+            listing.seen.add(name)
+            if name.class_name in WITHIN_VIRTUAL_HOST:
+                listing.hosts.add(name.parts[0])
+            elif name.class_name == "vhost":
+                item = self.hosts.completed(item)
+            elif name.class_name == "node":
+                item, again = self.nodes.completed(item, listing.sampled)
+                restarted = name.leaf if again else ""
+            if self._leaves_out(name, item):
+                return Taken([])
+        reading = reader.read(item)
+        if reading is None:
+            return Taken([], restarted)
+        return Taken(self.known.listed(reading, listing.began, listing.sampled, now), restarted)
+
+    def finish(self, listing: Listing, now: int) -> Finished:
+        """A listing is complete: what it lacks, and whose contents it showed."""
+        changes: list[Change] = []
+        regained = False
+        for host in listing.hosts:
+            regained |= self.hosts.permitted(host) is False
+            changes += self.learn_permission(host, permitted=True, now=now)
+        doubted: list[str] = []
+        if listing.class_name == "exchange":
+            # Every virtual host has exchanges, so one that shows none may not be read.
+            doubted = [
+                vhost.name.leaf
+                for vhost in self.known.of_class("vhost")
+                if vhost.name.leaf not in listing.hosts and self.hosts.permitted(vhost.name.leaf) is not False
+            ]
+        elif listing.class_name == "node":
+            self.nodes.retain({name.leaf for name in listing.seen})
+        gone, suspects = self.known.swept(
+            listing.class_name,
+            listing.seen,
+            listing.began,
+            # The broker may answer from a cache that it keeps for five times what it took to fill it.
+            max(LISTING_LAG, 6 * (now - listing.began)),
+            now,
+            self._is_hidden,
+        )
+        if listing.class_name in WITHIN_VIRTUAL_HOST:
+            doubted += sorted({name.parts[0] for name in suspects} - set(doubted))
+        for host in doubted:
+            self.hosts.doubt(host)
+        return Finished(changes + gone, suspects, doubted, regained)
+
+    def learn_permission(self, host: str, *, permitted: bool, now: int) -> list[Change]:
+        """It was found out whether the contents of a virtual host may be read."""
+        if not self.hosts.learn(host, permitted=permitted):
+            return []
+        changes: list[Change] = []
+        vhost = self.known.get(ObjectName("vhost", (host,)))
+        if vhost is not None:
+            changes += self.known.with_property(vhost, "state", self.hosts.state(host))
+        if not permitted:
+            for inside in self._inside(host):
+                changes += self.known.out_of_sight(inside, now)
+        return changes
+
+    def _inside(self, host: str) -> Iterable[KnownObject]:
+        return [
+            known
+            for class_name in sorted(WITHIN_VIRTUAL_HOST & self._readers.keys())
+            for known in self.known.of_class(class_name)
+            if known.name.parts[0] == host
+        ]
+
+    def _is_hidden(self, known: KnownObject) -> bool:
+        return known.name.class_name in WITHIN_VIRTUAL_HOST and self.hosts.hides(known.name.parts[0])
+
+    def _leaves_out(self, name: ObjectName, document: Mapping[str, Json]) -> bool:
+        return not self._show_own and is_own(name, document, self._own_users)

@@ -1,0 +1,135 @@
+"""What the agent works out itself because no single answer of the management API tells it.
+
+It is put beside what the API tells, under the key ``gateway`` of each JSON object, where the mapping's paths
+find it like anything else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from gateway.mapping.paths import Json
+
+NOT_PERMITTED = "notPermitted"
+_MILLISECOND = 1_000_000
+_SECOND = 1_000_000_000
+
+
+@dataclass(slots=True)
+class _Start:
+    process: Json
+    time: int
+
+
+class Nodes:
+    """Start times of nodes, and the cluster they form."""
+
+    def __init__(self) -> None:
+        self._starts: dict[str, _Start] = {}
+        self._overview: dict[str, Json] = {}
+
+    def learn_overview(self, overview: Json) -> None:
+        """Take the cluster's name and Erlang's version from the overview."""
+        if isinstance(overview, Mapping):
+            self._overview = {key: overview.get(key) for key in ("cluster_name", "erlang_version")}
+
+    def completed(self, node: Mapping[str, Json], sampled: int) -> tuple[Mapping[str, Json], bool]:
+        """``node`` with what is worked out, and whether it has been restarted since it was last seen.
+
+        The start time is ``sampled`` less the uptime, to the second. RabbitMQ renews the uptime every few
+        seconds only, so that the earliest of such differences is the true one.
+        """
+        name, uptime, process = (node.get(key) for key in ("name", "uptime", "os_pid"))
+        added: dict[str, Json] = dict(self._overview)
+        restarted = False
+        if isinstance(name, str) and isinstance(uptime, int) and 0 <= uptime * _MILLISECOND <= sampled:
+            start = (sampled - uptime * _MILLISECOND) // _SECOND * _SECOND
+            known = self._starts.get(name)
+            if known is None or known.process != process:
+                restarted = known is not None
+                known = self._starts[name] = _Start(process, start)
+            known.time = min(known.time, start)
+            added["start_time"] = known.time
+        return {**node, "gateway": added}, restarted
+
+    def retain(self, names: set[str]) -> None:
+        """Forget all nodes but these."""
+        self._starts = {name: start for name, start in self._starts.items() if name in names}
+
+
+class VirtualHosts:
+    """Which virtual hosts' contents may be read, and what state to show of each.
+
+    A monitoring user sees all virtual hosts in their listing, but the contents of those only in which it has
+    a permission; the listings of contents leave out the others without a word.
+    """
+
+    def __init__(self) -> None:
+        self._permitted: dict[str, bool] = {}
+        self._doubted: set[str] = set()
+        self._cluster_states: dict[str, str] = {}
+
+    def completed(self, vhost: Mapping[str, Json]) -> Mapping[str, Json]:
+        """``vhost`` with its state worked out."""
+        name = vhost.get("name")
+        if not isinstance(name, str):
+            return vhost
+        self._cluster_states[name] = _cluster_state(vhost.get("cluster_state"))
+        return {**vhost, "gateway": {"state": self.state(name)}}
+
+    def state(self, name: str) -> str | None:
+        """What to show as the state of a virtual host; ``None`` while it is not known."""
+        permitted = self._permitted.get(name)
+        if permitted is None:
+            return None
+        return (self._cluster_states.get(name) or None) if permitted else NOT_PERMITTED
+
+    def permitted(self, name: str) -> bool | None:
+        """Whether its contents may be read; ``None`` while that is not known."""
+        return self._permitted.get(name)
+
+    def doubt(self, name: str) -> None:
+        """It is being found out whether its contents may (still) be read."""
+        self._doubted.add(name)
+
+    def undoubt(self, name: str) -> None:
+        """It could not be found out."""
+        self._doubted.discard(name)
+
+    def hides(self, name: str) -> bool:
+        """Whether what is missing in a listing may be there all the same, because it may not be read."""
+        return name in self._doubted or self._permitted.get(name) is False
+
+    @property
+    def doubted(self) -> bool:
+        """Whether anything is still to be found out."""
+        return bool(self._doubted)
+
+    def learn(self, name: str, *, permitted: bool) -> bool:
+        """Take note of whether its contents may be read; whether that is news."""
+        self._doubted.discard(name)
+        news = self._permitted.get(name) is not permitted
+        self._permitted[name] = permitted
+        return news
+
+    def forget(self, name: str) -> None:
+        """The virtual host is gone, or another of that name has come: its permissions are new."""
+        self._permitted.pop(name, None)
+        self._doubted.discard(name)
+        self._cluster_states.pop(name, None)
+
+    @property
+    def not_permitted(self) -> int:
+        """How many virtual hosts' contents may not be read."""
+        return sum(not permitted for permitted in self._permitted.values())
+
+
+def _cluster_state(states: Json) -> str:
+    """One state out of those on each node; empty where the answer tells none."""
+    if not isinstance(states, Mapping) or not states:
+        return ""
+    running = sum(state == "running" for state in states.values())
+    if running == len(states):
+        return "running"
+    return "partlyRunning" if running else "stopped"

@@ -1,0 +1,270 @@
+"""Erlang terms as text, the form in which RabbitMQ's event exchange writes nested values.
+
+``{<<"x-max-priority">>,byte,3}`` is an entry of an AMQP table, ``{127,0,0,1}`` an address, ``{0,9,1}`` a
+version of AMQP. What is read is the subset that `io_lib:format("~p")` writes for such values.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from ipaddress import IPv6Address
+from typing import TypeAlias
+
+from gateway.dialects.errors import ProtocolError
+from gateway.mapping.paths import Json
+
+MAX_TERM_CHARACTERS = 65_536
+MAX_TERM_DEPTH = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Atom:
+    """An Erlang atom, process identifiers included."""
+
+    name: str
+
+
+Term: TypeAlias = "int | float | str | Atom | tuple[Term, ...] | list[Term]"
+"""Binaries and strings are ``str``."""
+
+_SPACE = re.compile(r"\s*")
+_NUMBER = re.compile(r"-?[0-9]{1,400}(\.[0-9]{1,400}([eE][-+]?[0-9]{1,3})?)?")
+_ATOM = re.compile(r"[a-z][A-Za-z0-9_@]*")
+_PROCESS = re.compile(r"<[A-Za-z0-9_@.-]+>")
+_STRING = re.compile(r'"(?P<text>(?:[^"\\]|\\.)*)"', re.DOTALL)
+_QUOTED_ATOM = re.compile(r"'(?P<text>(?:[^'\\]|\\.)*)'", re.DOTALL)
+_OCTETS = re.compile(r"[0-9]{1,3}(,[0-9]{1,3})*")
+_ESCAPE = re.compile(
+    r"\\(?:x\{(?P<hex>[0-9A-Fa-f]{1,6})\}|(?P<octal>[0-7]{1,3})|(?P<character>.))", re.DOTALL
+)
+_ESCAPED = {
+    "n": "\n",
+    "t": "\t",
+    "r": "\r",
+    "b": "\b",
+    "f": "\f",
+    "v": "\v",
+    "e": "\x1b",
+    "s": " ",
+    "d": "\x7f",
+}
+
+
+def read_term(text: str) -> Term:
+    """Read ``text`` as one term.
+
+    Raises:
+        ProtocolError: it is none, is too long or too deep; the offset counts characters.
+    """
+    if len(text) > MAX_TERM_CHARACTERS:
+        raise ProtocolError(f"a term of at most {MAX_TERM_CHARACTERS} characters", f"{len(text)}")
+    reader = _TermReader(text)
+    term = reader.term(0)
+    reader.skip_space()
+    if reader.position != len(text):
+        raise reader.error("the end of the term")
+    return term
+
+
+class _TermReader:
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self.position = 0
+
+    def error(self, expected: str) -> ProtocolError:
+        found = self._text[self.position : self.position + 20]
+        return ProtocolError(expected, repr(found) if found else "the end of the text", self.position)
+
+    def skip_space(self) -> None:
+        self.position = self._match(_SPACE).end()
+
+    def term(self, depth: int) -> Term:  # noqa: PLR0911  one return for each form of a term
+        if depth > MAX_TERM_DEPTH:
+            raise self.error(f"at most {MAX_TERM_DEPTH} levels")
+        self.skip_space()
+        text, start = self._text, self.position
+        if text.startswith("<<", start):
+            return self._binary()
+        match text[start : start + 1]:
+            case "{":
+                return tuple(self._sequence("}", depth))
+            case "[":
+                return self._sequence("]", depth)
+            case '"':
+                return _unescaped(self._match(_STRING)["text"])
+            case "'":
+                return Atom(_unescaped(self._match(_QUOTED_ATOM)["text"]))
+            case "<":
+                return Atom(self._match(_PROCESS)[0])
+            case "-" | "0" | "1" | "2" | "3" | "4" | "5" | "6" | "7" | "8" | "9":
+                number = self._match(_NUMBER)[0]
+                return float(number) if "." in number else int(number)
+        return Atom(self._match(_ATOM)[0])
+
+    def _sequence(self, closing: str, depth: int) -> list[Term]:
+        self.position += 1
+        terms: list[Term] = []
+        self.skip_space()
+        if self._take(closing):
+            return terms
+        while True:
+            terms.append(self.term(depth + 1))
+            self.skip_space()
+            if self._take(closing):
+                return terms
+            if not self._take(","):
+                raise self.error(f"',' or {closing!r}")
+
+    def _binary(self) -> str:
+        self.position += 2
+        if self._take(">>"):
+            return ""
+        if self._text.startswith('"', self.position):
+            text = _unescaped(self._match(_STRING)["text"])
+            self._take("/utf8")
+        else:
+            octets = [int(octet) for octet in self._match(_OCTETS)[0].split(",")]
+            if max(octets) > 255:  # noqa: PLR2004  the largest octet
+                raise self.error("octets up to 255")
+            text = bytes(octets).decode("utf-8", "replace")
+        if not self._take(">>"):
+            raise self.error("'>>'")
+        return text
+
+    def _take(self, token: str) -> bool:
+        if self._text.startswith(token, self.position):
+            self.position += len(token)
+            return True
+        return False
+
+    def _match(self, pattern: re.Pattern[str]) -> re.Match[str]:
+        match = pattern.match(self._text, self.position)
+        if match is None:
+            raise self.error("an Erlang term")
+        self.position = match.end()
+        return match
+
+
+def _unescaped(text: str) -> str:
+    return _ESCAPE.sub(_escaped_character, text) if "\\" in text else text
+
+
+def _escaped_character(escape: re.Match[str]) -> str:
+    if escape["hex"] or escape["octal"]:
+        code = int(escape["hex"], 16) if escape["hex"] else int(escape["octal"], 8)
+        return chr(code) if code <= 0x10FFFF else "\ufffd"  # noqa: PLR2004  Unicode's last code point
+    return _ESCAPED.get(escape["character"], escape["character"])
+
+
+def table_of_texts(texts: Iterable[object]) -> tuple[dict[str, Json], int]:
+    """An AMQP table whose entries came as text, and how many of them could not be read."""
+    table: dict[str, Json] = {}
+    unread = 0
+    for text in texts:
+        try:
+            table.update(_table([read_term(text if isinstance(text, str) else "")]))
+        except ProtocolError:
+            unread += 1
+    return table, unread
+
+
+def list_of_text(text: str) -> list[Json]:
+    """A list that came as text, each item as plain as it goes.
+
+    Raises:
+        ProtocolError: it is no list.
+    """
+    term = read_term(text)
+    if not isinstance(term, list):
+        raise ProtocolError("a list", text[:20])
+    return [_plain(item) for item in term]
+
+
+def address_of_text(text: str) -> str:
+    """An IP address that came as a tuple of its numbers; other text stays as it is."""
+    numbers = _numbers(text)
+    if len(numbers) == 4:  # noqa: PLR2004  octets of IPv4
+        return ".".join(str(number) for number in numbers)
+    if len(numbers) == 8:  # noqa: PLR2004  groups of IPv6
+        return _ipv6_text(numbers)
+    return text
+
+
+def _ipv6_text(groups: tuple[int, ...]) -> str:
+    """The form of `inet:ntoa`: the longest run of zero groups shortened, mapped IPv4 dotted."""
+    packed = b"".join((group & 0xFFFF).to_bytes(2, "big") for group in groups)
+    return str(IPv6Address(packed))
+
+
+def protocol_of_text(text: str) -> str:
+    """A protocol that came as its version: ``{0,9,1}`` is ``AMQP 0-9-1``, ``{'Direct',{0,9,1}}`` the like."""
+    try:
+        term = read_term(text)
+    except ProtocolError:
+        return text
+    match term:
+        case (int(), int(), int()):
+            return "AMQP " + "-".join(str(number) for number in term)
+        case (Atom(name) | str(name), (int(), *_) as version):
+            return f"{name} " + "-".join(str(number) for number in version)
+    return text
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    try:
+        term = read_term(text)
+    except ProtocolError:
+        return ()
+    if isinstance(term, tuple):
+        numbers = tuple(number for number in term if isinstance(number, int))
+        return numbers if len(numbers) == len(term) else ()
+    return ()
+
+
+def _table(entries: list[Term]) -> dict[str, Json]:
+    table: dict[str, Json] = {}
+    for entry in entries:
+        match entry:
+            case (str(key), Atom(type_), value):
+                table[key] = _typed(type_, value)
+            case _:
+                raise ProtocolError("an entry {Key, Type, Value} of an AMQP table")
+    return table
+
+
+def _typed(type_: str, value: Term) -> Json:
+    """A field value of an AMQP table (rabbit_framing's type names)."""
+    match type_, value:
+        case "table", list(entries):
+            return _table(entries)
+        case "array", list(items):
+            return [_typed(*_array_item(item)) for item in items]
+        case "void", _:
+            return None
+        case "decimal", (int(places), int(unscaled)) if 0 <= places <= 255:  # noqa: PLR2004  an octet
+            return float(f"{unscaled}e-{places}")
+    return _plain(value)
+
+
+def _array_item(item: Term) -> tuple[str, Term]:
+    match item:
+        case (Atom(type_), value):
+            return type_, value
+    raise ProtocolError("an item {Type, Value} of an AMQP array")
+
+
+def _plain(term: Term) -> Json:
+    match term:
+        case Atom("true"):
+            return True
+        case Atom("false"):
+            return False
+        case Atom("undefined"):
+            return None
+        case Atom(name):
+            return name
+        case tuple() | list():
+            return [_plain(item) for item in term]
+    return term

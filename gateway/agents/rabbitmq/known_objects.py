@@ -1,0 +1,273 @@
+"""What the agent knows of the broker's objects, from events and listings that come in any order.
+
+Events are immediate and tell of births and ends. Listings tell values, lag behind (RabbitMQ caches them,
+and shows a connection only after seconds), and are read page by page while objects come and go. So:
+
+- an object that a listing lacks is gone only if a second listing lacks it too, or it answers 404;
+- an object of which an event told at, or shortly before, the beginning of a listing is not missed in it;
+- an object whose end was told is not brought back by a listing that may be older than that;
+- what was settled at creation and once known stays, although a later answer does not repeat it.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from gateway.agents.rabbitmq.object_names import ObjectName, object_number
+from gateway.agents.rabbitmq.reading import ClassReader, Reading
+from gateway.model.values import Value, Values
+
+LISTING_LAG = 10_000_000_000
+"""Nanoseconds by which a listing may at least lag behind events (connections take up to 5 s)."""
+MERGE_WINDOW = 10_000_000_000
+"""A creation event this soon after the first sight of an object is about that object."""
+REMEMBERED_ENDS = 100_000
+REMEMBERED_FOR = 120_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class KnownObject:
+    """An object that exists, as far as it is known.
+
+    ``created`` is 0 where unknown; ``heard`` is when it was first known and ``missed`` when the listing
+    began that first lacked it (0 = none did). ``number`` never changes in the object's life.
+    """
+
+    name: ObjectName
+    number: int
+    created: int
+    heard: int
+    properties: Values
+    statistics: Values
+    sampled: int
+    missed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Put:
+    """The object is ``new``, or some of it changed."""
+
+    object: KnownObject
+    new: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """The object came to its end at ``time`` (ns)."""
+
+    object: KnownObject
+    time: int
+
+
+Change = Put | Gone
+
+
+@dataclass(frozen=True, slots=True)
+class _End:
+    heard: int
+    created: int
+
+
+class KnownObjects:
+    """The objects of all classes.
+
+    Args:
+        readers: the reader of each class, which knows what is settled at creation.
+        limit: the most objects of one class; further ones are refused and counted.
+
+    Attributes:
+        refused: how many times an object was not taken because its class was full.
+    """
+
+    def __init__(self, readers: Mapping[str, ClassReader], limit: int = 500_000) -> None:
+        self._readers = readers
+        self._limit = limit
+        self._objects: dict[str, dict[ObjectName, KnownObject]] = {name: {} for name in readers}
+        self._ends: OrderedDict[ObjectName, _End] = OrderedDict()
+        self.refused = 0
+
+    def get(self, name: ObjectName) -> KnownObject | None:
+        """The object of this name, if it exists."""
+        return self._objects[name.class_name].get(name)
+
+    def of_class(self, class_name: str) -> Iterable[KnownObject]:
+        """All objects of a class; do not change them while looking."""
+        return self._objects[class_name].values()
+
+    def created(self, reading: Reading, time: int, now: int) -> list[Change]:
+        """An event tells that an object came into being at ``time`` (ns, 0 unknown)."""
+        created = self._creation_time(reading) or time
+        known = self.get(reading.name)
+        if known is None:
+            self._ends.pop(reading.name, None)
+            return self._added(reading, created, now, now)
+        same = known.created == created or (known.created == 0 and now - known.heard <= MERGE_WINDOW)
+        if same:
+            properties = self._merged(known, reading.properties, keep_all=True)
+            return self._kept(replace(known, created=created, properties=properties, missed=0), known)
+        # The event that told of its end was lost.
+        return [*self._removed(known, created or now, now), *self._added(reading, created, now, now)]
+
+    def deleted(self, name: ObjectName, time: int, now: int) -> list[Change]:
+        """An event tells that an object came to its end at ``time`` (ns, 0 unknown)."""
+        known = self.get(name)
+        if known is None:
+            self._remember_end(name, _End(now, 0))
+            return []
+        return self._removed(known, time or now, now)
+
+    def listed(self, reading: Reading, began: int, sampled: int, now: int) -> list[Change]:
+        """A listing that began at ``began`` shows an object, with values read at ``sampled``."""
+        created = self._creation_time(reading)
+        known = self.get(reading.name)
+        if known is None:
+            if self._is_stale(reading.name, created, began):
+                return []
+            return self._added(reading, created, sampled, now)
+        if created and known.created and created != known.created:
+            if created < known.created:
+                return []  # a listing from before its successor took the name
+            return [*self._removed(known, now, now), *self._added(reading, created, sampled, now)]
+        updated = replace(
+            known,
+            created=known.created or created,
+            properties=self._merged(known, reading.properties),
+            statistics=reading.statistics,
+            sampled=sampled,
+            missed=0,
+        )
+        return self._kept(updated, known)
+
+    def swept(
+        self,
+        class_name: str,
+        seen: set[ObjectName],
+        began: int,
+        lag: int,
+        now: int,
+        hidden: Callable[[KnownObject], bool],
+    ) -> tuple[list[Change], list[ObjectName]]:
+        """A complete listing of a class has ended: what follows from what it did not show.
+
+        Args:
+            class_name: the class listed.
+            seen: the objects that it showed.
+            began: when it began (ns).
+            lag: by how many nanoseconds it may lag behind events.
+            now: the time (ns).
+            hidden: whether the listing could not show an object although it exists.
+
+        Returns:
+            The ends of those that a former listing lacked too, and the names of those missed for the first
+            time.
+        """
+        changes: list[Change] = []
+        suspects: list[ObjectName] = []
+        objects = self._objects[class_name]
+        for known in [o for name, o in objects.items() if name not in seen]:
+            if known.heard > began - lag or hidden(known):
+                continue
+            if known.missed:
+                changes += self._removed(known, now, now)
+            else:
+                objects[known.name] = replace(known, missed=began)
+                suspects.append(known.name)
+        return changes, suspects
+
+    def not_found(self, name: ObjectName, asked: int, now: int) -> list[Change]:
+        """The object answered 404 to a request made at ``asked``."""
+        known = self.get(name)
+        if known is None or known.heard > asked - LISTING_LAG:
+            return []
+        return self._removed(known, now, now)
+
+    def confirmed(self, name: ObjectName) -> None:
+        """The object answered: a listing that lacked it was wrong."""
+        known = self.get(name)
+        if known is not None:
+            self._objects[name.class_name][name] = replace(known, missed=0)
+
+    def out_of_sight(self, known: KnownObject, now: int) -> list[Change]:
+        """The object may no longer be read: it stays without statistics, unless nothing was ever read."""
+        if all(value is None for value in known.statistics):
+            return self._removed(known, now, now)
+        return self._kept(replace(known, statistics=(None,) * len(known.statistics), sampled=now), known)
+
+    def with_property(self, known: KnownObject, element: str, value: Value | None) -> list[Change]:
+        """One property of the object is known anew."""
+        position = self._readers[known.name.class_name].schema.positions[element]
+        properties = (*known.properties[:position], value, *known.properties[position + 1 :])
+        return self._kept(replace(known, properties=properties), known)
+
+    def forget_old_ends(self, now: int) -> None:
+        """Drop what was remembered of ends that no listing can be older than."""
+        while self._ends:
+            name, end = next(iter(self._ends.items()))
+            if now - end.heard <= REMEMBERED_FOR:
+                return
+            del self._ends[name]
+
+    def _creation_time(self, reading: Reading) -> int:
+        reader = self._readers[reading.name.class_name]
+        if reader.rule.created is None:
+            return 0
+        time = reading.properties[reader.schema.positions[reader.rule.created]]
+        return time if isinstance(time, int) else 0
+
+    def _is_stale(self, name: ObjectName, created: int, began: int) -> bool:
+        end = self._ends.get(name)
+        if end is None or (created and end.created and created > end.created):
+            return False
+        return end.heard > began - LISTING_LAG
+
+    def _merged(self, known: KnownObject, told: Values, *, keep_all: bool = False) -> Values:
+        """``told`` over what is known: what stays known although it is not told again.
+
+        ``keep_all``: of an object that a listing has shown an event adds nothing but what is unknown.
+        """
+        keeps = self._readers[known.name.class_name].keeps
+        return tuple(
+            _preferred(old, new, keep=kept, old_first=keep_all)
+            for old, new, kept in zip(known.properties, told, keeps, strict=True)
+        )
+
+    def _added(self, reading: Reading, created: int, sampled: int, now: int) -> list[Change]:
+        objects = self._objects[reading.name.class_name]
+        if len(objects) >= self._limit:
+            self.refused += 1
+            return []
+        known = KnownObject(
+            name=reading.name,
+            number=object_number(reading.name, created),
+            created=created,
+            heard=now,
+            properties=reading.properties,
+            statistics=reading.statistics,
+            sampled=sampled,
+        )
+        objects[known.name] = known
+        return [Put(known, new=True)]
+
+    def _kept(self, updated: KnownObject, former: KnownObject) -> list[Change]:
+        self._objects[updated.name.class_name][updated.name] = updated
+        same = replace(updated, missed=former.missed) == former
+        return [] if same else [Put(updated)]
+
+    def _removed(self, known: KnownObject, time: int, now: int) -> list[Change]:
+        del self._objects[known.name.class_name][known.name]
+        self._remember_end(known.name, _End(now, known.created))
+        return [Gone(known, time)]
+
+    def _remember_end(self, name: ObjectName, end: _End) -> None:
+        self._ends[name] = end
+        self._ends.move_to_end(name)
+        if len(self._ends) > REMEMBERED_ENDS:
+            self._ends.popitem(last=False)
+
+
+def _preferred(old: Value | None, new: Value | None, *, keep: bool, old_first: bool) -> Value | None:
+    if old_first:
+        return new if old is None else old
+    return old if new is None and keep else new

@@ -1,0 +1,171 @@
+"""Requests to RabbitMQ's management API and what came of them, as values."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Never, TypeAlias, cast
+from urllib.parse import quote
+
+from gateway.agents.rabbitmq.object_names import ObjectName
+from gateway.mapping.paths import Json
+
+PAGE_SIZE = 500
+"""Objects on a page; RabbitMQ refuses more."""
+
+
+@dataclass(frozen=True, slots=True)
+class OverviewRequest:
+    """What cluster this is, and what it runs."""
+
+    @property
+    def target(self) -> str:
+        """Path and query below ``/api/``."""
+        return (
+            "overview?columns=cluster_name,erlang_version,management_version,rabbitmq_version,disable_stats"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ListingRequest:
+    """One page of all objects of a class, limited to ``columns``; ``page`` counts from 1."""
+
+    class_name: str
+    collection: str
+    columns: tuple[str, ...]
+    page: int = 1
+
+    @property
+    def target(self) -> str:
+        """Path and query below ``/api/``."""
+        return (
+            f"{self.collection}?page={self.page}&page_size={PAGE_SIZE}"
+            f"&columns={quote(','.join(self.columns), safe=',')}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectRequest:
+    """One object, to learn whether it is still there."""
+
+    name: ObjectName
+    collection: str
+
+    @property
+    def target(self) -> str:
+        """Path and query below ``/api/``."""
+        parts = "/".join(quote(part, safe="") for part in self.name.parts)
+        return f"{self.collection}/{parts}?columns=name"
+
+
+@dataclass(frozen=True, slots=True)
+class PermissionRequest:
+    """Whether the contents of a virtual host may be read; every one has exchanges."""
+
+    virtual_host: str
+
+    @property
+    def target(self) -> str:
+        """Path and query below ``/api/``."""
+        return f"exchanges/{quote(self.virtual_host, safe='')}?page=1&page_size=1&columns=name"
+
+
+ManagementRequest: TypeAlias = OverviewRequest | ListingRequest | ObjectRequest | PermissionRequest
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """The answer itself."""
+
+    body: Json
+
+
+@dataclass(frozen=True, slots=True)
+class NotFound:
+    """404: there is no such object."""
+
+
+@dataclass(frozen=True, slots=True)
+class BeyondLastPage:
+    """The listing became shorter while its pages were read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """401 or 403. ``login``: the user name or password is wrong, else the user lacks a right."""
+
+    login: bool
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """5xx: the broker could not answer this request, others perhaps."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unavailable:
+    """No answer now: connection refused, deadline passed, 503. ``reason`` is one line for people."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class NotManagement:
+    """What answers there is no RabbitMQ management API, or not one that we understand."""
+
+    reason: str
+
+
+Answer: TypeAlias = Document | NotFound | BeyondLastPage | Refused | Broken | Unavailable | NotManagement
+
+
+def answer_of(status: int, body: bytes) -> Answer:
+    """What an HTTP response says. Any status and any octets give an answer; nothing raises."""
+    match status:
+        case 200:
+            document = _document(body)
+            return NotManagement("it answers with something else than JSON") if document is None else document
+        case 401 | 403:
+            document = _document(body)
+            error, reason = _error(document)
+            # RabbitMQ spells the two cases apart: "authorized" for the login, "authorised" for a right.
+            login = error == "not_authorized" or reason in {"Login failed", "Not management user"}
+            return Refused(login or document is None, reason or f"status {status}")
+        case 404:
+            document = _document(body)
+            return NotManagement("it knows no such path (404)") if document is None else NotFound()
+        case 400:
+            error, reason = _error(_document(body))
+            return BeyondLastPage() if error == "page_out_of_range" else NotManagement(reason or "status 400")
+    if status >= 500:  # noqa: PLR2004  the class of server errors
+        _, reason = _error(_document(body))
+        text = f"status {status}{': ' if reason else ''}{reason}"
+        return Unavailable(text) if status in {502, 503, 504} else Broken(text)
+    return NotManagement(f"it answers with status {status}")
+
+
+def _document(body: bytes) -> Document | None:
+    try:
+        parsed = json.loads(body, parse_constant=_no_constant)
+    except (ValueError, RecursionError):
+        return None
+    return Document(cast("Json", parsed))
+
+
+def _no_constant(name: str) -> Never:
+    raise ValueError(f"{name} is no JSON")
+
+
+def _error(document: Document | None) -> tuple[str, str]:
+    body = document.body if document is not None else None
+    if not isinstance(body, Mapping):
+        return "", ""
+    error, reason = body.get("error"), body.get("reason")
+    return (
+        error if isinstance(error, str) else "",
+        " ".join(reason.split())[:200] if isinstance(reason, str) else "",
+    )

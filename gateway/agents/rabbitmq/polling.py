@@ -1,0 +1,198 @@
+"""When to read what from the management API, so that reading does the broker no harm. Without I/O.
+
+One request at a time. The time that requests take, over the time between them, stays within a budget:
+classes that are cheap to list are listed at their own pace, those that are not as often as their share of
+the budget allows (a listing of 1.2 s at 5 % comes every 24 s). Failures make the pauses longer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from gateway.agents.rabbitmq.management_api import (
+    ListingRequest,
+    ManagementRequest,
+    ObjectRequest,
+    OverviewRequest,
+    PermissionRequest,
+)
+
+SECOND = 1_000_000_000
+MAX_EXTRA_REQUESTS = 1_000
+"""Single objects and virtual hosts that wait to be asked about; a listing answers for the rest."""
+
+
+@dataclass(frozen=True, slots=True)
+class PollingConfig:
+    """How often and how hard to read. Durations are nanoseconds.
+
+    Attributes:
+        budget: share of time that requests may take, listings and everything else together.
+        interval: between listings of a class, where its cost allows.
+        slow: the same for the classes named here.
+        overview: between looks at what cluster this is.
+        refused_pause: after a refusal or failure of one request, before the like is asked again.
+        first_pause: after the first failure; doubled for each further one up to ``longest_pause``.
+        urgent_share: share of time that listings may take while the known state is in doubt.
+    """
+
+    budget: float = 0.05
+    interval: int = 5 * SECOND
+    slow: Mapping[str, int] = field(default_factory=lambda: {"vhost": 10 * SECOND, "exchange": 10 * SECOND})
+    overview: int = 60 * SECOND
+    refused_pause: int = 30 * SECOND
+    first_pause: int = SECOND
+    longest_pause: int = 30 * SECOND
+    urgent_share: float = 0.25
+
+
+@dataclass(slots=True)
+class _ClassPlan:
+    """The plan of one class: ``cost`` is what a whole listing took (ns), smoothed."""
+
+    first_page: ListingRequest
+    interval: int
+    due: int = 0
+    began: int = 0
+    spent: int = 0
+    cost: float = 0.0
+
+
+class PollingPlan:
+    """Decides the next request.
+
+    Args:
+        listings: the first page of each class's listing, in the order in which to read them at first.
+        config: see `PollingConfig`.
+    """
+
+    def __init__(self, listings: Iterable[ListingRequest], config: PollingConfig | None = None) -> None:
+        self._config = config or PollingConfig()
+        self._classes = {
+            first.class_name: _ClassPlan(
+                first, self._config.slow.get(first.class_name, self._config.interval)
+            )
+            for first in listings
+        }
+        self._page: ListingRequest | None = None
+        self._page_due = 0
+        self._overview_due = 0
+        self._extras: dict[ObjectRequest | PermissionRequest, None] = {}
+        self._extra_due = 0
+        self._failures = 0
+        self._paused_until = 0
+
+    def due(self) -> int:
+        """When to ask for the next request (ns)."""
+        if self._page is not None:
+            soonest = min(self._page_due, self._overview_due)
+        else:
+            soonest = min(self._overview_due, *(plan.due for plan in self._classes.values()))
+        if self._extras:
+            soonest = min(soonest, self._extra_due)
+        return max(soonest, self._paused_until)
+
+    def next_request(self, now: int) -> ManagementRequest | None:
+        """The request to make now, ``None`` while none is due; tell its end before asking for the next."""
+        if now < self._paused_until:
+            return None
+        if now >= self._overview_due:
+            return OverviewRequest()
+        if self._extras and now >= self._extra_due:
+            return next(iter(self._extras))
+        if self._page is not None:
+            return self._page if now >= self._page_due else None
+        # Ties go to the class named first: what others refer to comes before them.
+        soonest = min(self._classes.values(), key=lambda plan: plan.due)
+        if now < soonest.due:
+            return None
+        soonest.spent = 0
+        self._page = soonest.first_page
+        return self._page
+
+    def page_read(self, request: ListingRequest, began: int, ended: int, *, last: bool) -> None:
+        """A page arrived; ``last``: there is none after it."""
+        self._succeeded()
+        plan = self._classes[request.class_name]
+        if request.page == 1:
+            plan.began = began
+        plan.spent += ended - began
+        if not last:
+            self._page = ListingRequest(
+                request.class_name, request.collection, request.columns, request.page + 1
+            )
+            # Whoever else asks the broker gets as much of its time as we do.
+            self._page_due = ended + (ended - began)
+            return
+        self._page = None
+        self._page_due = 0
+        plan.cost = plan.spent if not plan.cost else 0.7 * plan.cost + 0.3 * plan.spent
+        plan.due = max(plan.began + self._interval(plan), ended)
+
+    def overview_read(self, ended: int) -> None:
+        """The overview arrived, or will not."""
+        self._succeeded()
+        self._overview_due = ended + self._config.overview
+
+    def extra_read(self, request: ObjectRequest | PermissionRequest, began: int, ended: int) -> None:
+        """The question about a single object or virtual host was answered."""
+        self._succeeded()
+        self._extras.pop(request, None)
+        self._extra_due = ended + int((ended - began) / self._config.budget)
+
+    def refused(self, request: ManagementRequest, ended: int) -> None:
+        """This may not be read, or cannot be answered: not again for a while."""
+        self._succeeded()
+        if isinstance(request, ListingRequest):
+            self._page = None
+            self._classes[request.class_name].due = ended + self._config.refused_pause
+        elif isinstance(request, OverviewRequest):
+            self.overview_read(ended)
+        else:
+            self._extras.pop(request, None)
+
+    def failed(self, ended: int) -> None:
+        """Nothing answers: ask again after a pause that grows with each failure, a listing from its start."""
+        if self._page is not None:
+            plan = self._classes[self._page.class_name]
+            plan.due = ended + plan.interval  # another class first
+            self._page = None
+        self._page_due = 0
+        pause = self._config.first_pause << min(self._failures, 30)
+        self._paused_until = ended + min(pause, self._config.longest_pause)
+        self._failures += 1
+
+    def ask(self, request: ObjectRequest | PermissionRequest) -> bool:
+        """Ask about a single object or virtual host soon; ``False`` where too much waits already."""
+        if len(self._extras) >= MAX_EXTRA_REQUESTS:
+            return False
+        self._extras[request] = None
+        return True
+
+    def hurry(self, now: int, class_name: str = "") -> None:
+        """What is known is in doubt: list the class, or all of them, as soon as the broker can bear."""
+        for name, plan in self._classes.items():
+            if class_name in ("", name):
+                bearable = plan.began + int(plan.cost / self._config.urgent_share)
+                plan.due = min(plan.due, max(now, bearable))
+
+    def interval(self, class_name: str) -> int:
+        """Nanoseconds between listings of a class as things stand."""
+        return self._interval(self._classes[class_name])
+
+    def _succeeded(self) -> None:
+        self._failures = 0
+        self._paused_until = 0
+
+    def _interval(self, plan: _ClassPlan) -> int:
+        """Its own, or longer if the budget demands: what cheap classes leave goes to the others."""
+        left = self._config.budget
+        by_need = sorted(self._classes.values(), key=lambda one: one.cost / one.interval)
+        for position, one in enumerate(by_need):
+            need = one.cost / one.interval
+            share = min(need, left / (len(by_need) - position))
+            if one is plan:
+                return plan.interval if need <= share else int(plan.cost / share)
+            left -= share
+        return plan.interval

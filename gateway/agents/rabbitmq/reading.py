@@ -1,0 +1,140 @@
+"""JSON objects of the management API to objects of the model, by the mapping.
+
+Absent is not zero: what RabbitMQ does not tell has no value, and what it tells in a type that the schema
+does not allow has none either and is counted. No JSON whatsoever raises.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from gateway.agents.rabbitmq.object_names import ObjectName
+from gateway.agents.rabbitmq.values import Conversion, Unreadable, conversion
+from gateway.mapping.files import class_schemas, secret_patterns
+from gateway.mapping.paths import Json, ReadPath, compile_path
+from gateway.mapping.rules import ClassRule, ElementRule
+from gateway.mapping.rules import Mapping as MappingFile
+from gateway.model.schema import Access, ClassSchema, Element
+from gateway.model.secrets import SecretRules
+from gateway.model.values import Value, Values, ValueType
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What one JSON object says of one object.
+
+    ``properties`` and ``statistics`` are in schema order; a reference stands there as the name (text) of
+    what it points to, which its element's ``references`` gives the class of.
+    """
+
+    name: ObjectName
+    properties: Values
+    statistics: Values
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    element: Element
+    path: ReadPath
+    convert: Conversion
+    otherwise: Value | None
+
+
+class ClassReader:
+    """Reads objects of one class.
+
+    Args:
+        schema: the class as its mapping defines it.
+        rule: the mapping's rule of the class.
+        secrets: what must not be passed on.
+
+    Attributes:
+        unreadable: how often a value was there but could not be read, by ``class.element``; an object that
+            lacks its index or a property that is not optional counts as ``class``.
+    """
+
+    def __init__(self, schema: ClassSchema, rule: ClassRule, secrets: SecretRules) -> None:
+        self.schema = schema
+        self.rule = rule
+        self.unreadable: Counter[str] = Counter()
+        self._properties = _columns(schema.properties, rule.properties, secrets)
+        self._statistics = _columns(schema.statistics, rule.statistics, secrets)
+        self._index = tuple(column.path for column in self._properties if column.element.index)
+        self.keeps = tuple(e.access is Access.READ_CREATE for e in schema.properties)
+        """Per property, whether it is settled at creation: once known it stays, although a later answer
+        may lack it."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """What to ask the management API for, dotted, without what the agent works out itself."""
+        asked: dict[str, None] = {}
+        for column in (*self._properties, *self._statistics):
+            asked.update(dict.fromkeys(column.path.columns))
+        return tuple(name for name in asked if not name.startswith("gateway."))
+
+    def name_of(self, document: Json) -> ObjectName | None:
+        """Which object ``document`` is about; ``None`` where it does not tell."""
+        parts = [path.find(document) for path in self._index]
+        texts = tuple(part for part in parts if isinstance(part, str))
+        return ObjectName(self.schema.key.name, texts) if len(texts) == len(parts) else None
+
+    def read(self, document: Json) -> Reading | None:
+        """What ``document`` says; ``None`` where it lacks what every object of the class must have."""
+        name = self.name_of(document)
+        if name is None:
+            self.unreadable[self.schema.key.name] += 1
+            return None
+        properties = self._values(self._properties, document)
+        for element, value in zip(self.schema.properties, properties, strict=True):
+            if value is None and not element.optional:
+                self.unreadable[self.schema.key.name] += 1
+                return None
+        return Reading(name, properties, self._values(self._statistics, document))
+
+    def _values(self, columns: tuple[_Column, ...], document: Json) -> Values:
+        return tuple(self._value(column, document) for column in columns)
+
+    def _value(self, column: _Column, document: Json) -> Value | None:
+        value = column.convert(column.path.find(document))
+        if isinstance(value, Unreadable):
+            self.unreadable[f"{self.schema.key.name}.{column.element.name}"] += 1
+            return None
+        return column.otherwise if value is None else value
+
+
+def _columns(
+    elements: tuple[Element, ...], rules: Mapping[str, ElementRule], secrets: SecretRules
+) -> tuple[_Column, ...]:
+    return tuple(
+        _Column(
+            element,
+            compile_path(rules[element.name].read or element.name),
+            conversion(element, rules[element.name], secrets),
+            rules[element.name].otherwise,
+        )
+        for element in elements
+    )
+
+
+def class_readers(mapping: MappingFile) -> dict[str, ClassReader]:
+    """A reader for each class of ``mapping``, by name, in the file's order.
+
+    Raises:
+        MappingError: an element has no type.
+    """
+    secrets = SecretRules(secret_patterns(mapping))
+    return {
+        name: ClassReader(schema, mapping.classes[name], secrets)
+        for name, schema in class_schemas(mapping).items()
+    }
+
+
+def reference_positions(schema: ClassSchema) -> tuple[tuple[int, str], ...]:
+    """Which properties of a class are references, and to what class."""
+    return tuple(
+        (position, element.references)
+        for position, element in enumerate(schema.properties)
+        if element.type is ValueType.REFERENCE
+    )
