@@ -1,0 +1,35 @@
+"""Logging of every process: structured, one event a line, on standard error."""
+
+from __future__ import annotations
+
+import logging
+import sys
+
+import structlog
+
+
+def configure_logs(process: str) -> None:
+    """Log to standard error: readable on a terminal, else one JSON object a line.
+
+    Args:
+        process: part of every line: ``core``, ``snmp``, ...
+    """
+    terminal = sys.stderr.isatty()
+    renderer: structlog.typing.Processor = (
+        structlog.dev.ConsoleRenderer() if terminal else structlog.processors.JSONRenderer(sort_keys=True)
+    )
+    structlog.configure(
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.format_exc_info,
+            renderer,
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+    )
+    structlog.contextvars.bind_contextvars(process=process)
+    # The links tell in one line what these libraries tell in a traceback.
+    for library in ("aio_pika", "aiormq", "httpx", "httpcore", "asyncio"):
+        logging.getLogger(library).setLevel(logging.CRITICAL)

@@ -1,0 +1,154 @@
+"""Runs the gateway's processes, restarts those that die, and takes them along when it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import structlog
+
+from gateway.service.exit_codes import CommandError, ExitCode
+from gateway.service.lifeline import READY
+
+log = structlog.get_logger(__name__)
+
+FIRST_RESTART_SECONDS, LAST_RESTART_SECONDS = 0.2, 15.0
+STEADY_SECONDS = 60.0
+"""A process that lived this long is restarted at once when it dies."""
+
+STOP_SECONDS = 8.0
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessPlan:
+    """A process of the gateway: its name and the command line that runs it, without the lifeline."""
+
+    name: str
+    command: tuple[str, ...]
+
+
+def gateway_process(name: str, configuration: Path) -> ProcessPlan:
+    """The process ``name`` of this installation (``core``, ``snmp``)."""
+    command = (sys.executable, "-m", "gateway.cli.main", "process", name, "--config", str(configuration))
+    return ProcessPlan(name, command)
+
+
+class Supervisor:
+    """Keeps a set of processes running.
+
+    Args:
+        plans: what to run, in the order of start; each is awaited to be ready before the next is started.
+    """
+
+    def __init__(self, plans: Sequence[ProcessPlan]) -> None:
+        self._plans = plans
+        self._stopping = asyncio.Event()
+        self._failure: CommandError | None = None
+        self.processes: dict[str, int] = {}
+
+    def stop(self) -> None:
+        """End everything; `run` returns when it has."""
+        self._stopping.set()
+
+    async def run(self) -> None:
+        """Run until `stop`, SIGINT or SIGTERM.
+
+        Raises:
+            CommandError: a process could not do its work from the very start, and said why.
+        """
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, self.stop)
+        keepers: list[asyncio.Task[None]] = []
+        for plan in self._plans:
+            ready = asyncio.Event()
+            keepers.append(asyncio.create_task(self._keep(plan, ready)))
+            await _either(ready, self._stopping)
+        if not self._stopping.is_set():
+            log.info("gateway-ready", processes=self.processes)
+        await self._stopping.wait()
+        await asyncio.gather(*keepers)
+        if self._failure is not None:
+            raise self._failure
+
+    async def _keep(self, plan: ProcessPlan, ready: asyncio.Event) -> None:
+        """Start ``plan``'s process, again and again, until the end."""
+        pause = FIRST_RESTART_SECONDS
+        while not self._stopping.is_set():
+            started = time.monotonic()
+            code = await self._run_once(plan, ready)
+            if self._stopping.is_set():
+                return
+            if not ready.is_set():
+                # It never worked and has said why on standard error: trying again would hide that.
+                self._failure = CommandError(_known(code), "")
+                self.stop()
+                return
+            if time.monotonic() - started > STEADY_SECONDS:
+                pause = FIRST_RESTART_SECONDS
+            log.warning("process-died", name=plan.name, exit_code=code, restart_in_seconds=pause)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._stopping.wait(), timeout=pause)
+            pause = min(2 * pause, LAST_RESTART_SECONDS)
+
+    async def _run_once(self, plan: ProcessPlan, ready: asyncio.Event) -> int:
+        """One life of a process; returns its exit code, negative for a signal."""
+        ours, theirs = socket.socketpair()
+        ours.setblocking(False)
+        with ours:
+            with theirs:
+                process = await asyncio.create_subprocess_exec(
+                    *plan.command,
+                    "--lifeline",
+                    str(theirs.fileno()),
+                    pass_fds=[theirs.fileno()],
+                    stdin=asyncio.subprocess.DEVNULL,
+                    start_new_session=True,  # Ctrl-C is for the supervisor: it ends the others in order
+                )
+            self.processes[plan.name] = process.pid
+            hearing = asyncio.create_task(_hear(ours, ready))
+            ended = asyncio.create_task(process.wait())
+            stopping = asyncio.create_task(self._stopping.wait())
+            await asyncio.wait({ended, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            stopping.cancel()
+            if not ended.done():
+                with contextlib.suppress(ProcessLookupError):
+                    process.terminate()
+                try:
+                    await asyncio.wait_for(asyncio.shield(ended), timeout=STOP_SECONDS)
+                except TimeoutError:
+                    log.warning("process-killed", name=plan.name, reason="did not end when asked")
+                    with contextlib.suppress(ProcessLookupError):
+                        os.killpg(process.pid, signal.SIGKILL)
+            code = await ended
+            hearing.cancel()
+            del self.processes[plan.name]
+            return code
+
+
+async def _hear(line: socket.socket, ready: asyncio.Event) -> None:
+    with contextlib.suppress(ConnectionError):
+        if await asyncio.get_running_loop().sock_recv(line, 1) == READY:
+            ready.set()
+
+
+async def _either(*events: asyncio.Event) -> None:
+    tasks = [asyncio.ensure_future(event.wait()) for event in events]
+    await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    for task in tasks:
+        task.cancel()
+
+
+def _known(code: int) -> ExitCode:
+    try:
+        return ExitCode(code)
+    except ValueError:
+        return ExitCode.FAILED

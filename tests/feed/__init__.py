@@ -1,0 +1,1 @@
+"""The stream between core and norths."""

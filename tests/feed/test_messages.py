@@ -1,0 +1,166 @@
+"""The feed's octets: pinned by example, whole by round trip, safe with any bytes."""
+
+from __future__ import annotations
+
+import contextlib
+import struct
+from uuid import UUID
+
+import msgpack
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.feed.messages import MAX_FRAME_OCTETS, FeedError, FrameReader, decode, encode
+from gateway.feed.records import (
+    AgentRecord,
+    Batch,
+    ClassRecord,
+    DeleteRecord,
+    EventClassRecord,
+    EventRecord,
+    FeedMessage,
+    GapRecord,
+    Hello,
+    Lifetime,
+    ObjectLink,
+    ObjectRecord,
+    Record,
+    SnapshotBegan,
+    SnapshotEnded,
+    SourceRecord,
+    UpdateRecord,
+)
+from gateway.model.events import Severity
+from gateway.model.observations import SourceState
+from gateway.model.schema import (
+    Access,
+    Argument,
+    ClassKey,
+    ClassSchema,
+    Direction,
+    Element,
+    EventSchema,
+    Kind,
+    Method,
+    NamedValue,
+)
+from gateway.model.values import ValueType
+
+SCHEMA = ClassSchema(
+    ClassKey("shop", "queue", b"\x00\xff" * 8),
+    properties=(
+        Element(
+            "type",
+            ValueType.STRING,
+            Access.READ_CREATE,
+            index=True,
+            optional=True,
+            unit="messages",
+            maximum=2**64 - 1,
+            max_length=255,
+            default="classic",
+            references="vhost",
+            label="Type",
+            description="of the queue",
+            values=(NamedValue("classic", "classic"), NamedValue("quorum", 2)),
+            readable=False,
+            group=("a", "b"),
+        ),
+    ),
+    statistics=(Element("depth", ValueType.U64, kind=Kind.COUNTER, minimum=-1.5),),
+    methods=(Method("purge", (Argument("limit", ValueType.U32, Direction.INOUT, default=1),), "Purge"),),
+)
+OBJECT = ObjectRecord(
+    source=1,
+    class_number=2,
+    row=2**31 - 1,
+    stable_name="/|orders",
+    leaf_name="orders",
+    parent=ObjectLink("shop:vhost", 1, "/"),
+    native_id="0-1-1-0-15",
+    agent="1.0",
+    lifetime=Lifetime.TRANSIENT,
+    created=1,
+    properties_sampled=2,
+    statistics_sampled=3,
+    reset=4,
+    changed=5,
+    values={
+        0: ObjectLink("shop:vhost", 1, "/"),
+        1: 2**64 - 1,
+        2: -(2**63),
+        3: UUID(int=7),
+        4: {"a": (1, {"b": b"\x00"}), "none": True},
+        5: (1.5, "é", b"", ()),
+        6: False,
+    },
+)
+RECORDS: list[Record] = [
+    SourceRecord(1, "shop", "qmf", SourceState.DEGRADED, "no answer", 1, 2, {"messages": 2**63}),
+    ClassRecord(2, SCHEMA, "name", "vhost"),
+    EventClassRecord(3, EventSchema(ClassKey("shop", "closed"), (Argument("why", ValueType.STRING),))),
+    OBJECT,
+    UpdateRecord(1, 2, 3, 4, 5, 6, 7, {0: 1}, (3, 4)),
+    DeleteRecord(1, 2, 3, "/|orders", 9, inferred=True),
+    AgentRecord(1, "1.0", fresh=False, since=5, confirmed=4),
+    EventRecord("gw.1.1", 1, 3, "1.0", 8, Severity.MAJOR, {0: "x"}),
+    GapRecord(1, 2, 3, "overflow"),
+]
+MESSAGES: list[FeedMessage] = [
+    Hello(1, 7, "gw", 5),
+    SnapshotBegan(7, 1),
+    SnapshotEnded(7, 1),
+    Batch(7, 2, tuple(RECORDS)),
+]
+
+
+def test_the_form_on_the_wire_is_length_and_msgpack_array() -> None:
+    octets = encode(Hello(1, 7, "gw", 5))
+    assert octets == b"\x00\x00\x00\x0d\x95\xa5hello\x01\x07\xa2gw\x05"
+
+
+@pytest.mark.parametrize("message", MESSAGES, ids=lambda message: type(message).__name__)
+def test_every_message_comes_back_equal(message: FeedMessage) -> None:
+    assert decode(encode(message)[4:]) == message
+
+
+@pytest.mark.parametrize("record", RECORDS, ids=lambda record: type(record).__name__)
+def test_every_record_comes_back_equal(record: Record) -> None:
+    batch = Batch(1, 1, (record,))
+    assert decode(encode(batch)[4:]) == batch
+
+
+@given(st.lists(st.sampled_from(MESSAGES), max_size=5), st.integers(1, 40))
+def test_messages_survive_any_cutting_of_the_stream(messages: list[FeedMessage], size: int) -> None:
+    stream = b"".join(encode(message) for message in messages)
+    reader = FrameReader()
+    read = [m for at in range(0, len(stream), size) for m in reader.feed(stream[at : at + size])]
+    assert read == messages
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_are_messages_or_one_error(octets: bytes) -> None:
+    with contextlib.suppress(FeedError):
+        list(FrameReader().feed(octets))
+
+
+@given(
+    st.recursive(
+        st.none()
+        | st.booleans()
+        | st.integers(-(2**63), 2**64 - 1)
+        | st.text(max_size=5)
+        | st.binary(max_size=5),
+        lambda inner: st.lists(inner, max_size=6) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+        max_leaves=20,
+    )
+)
+def test_any_msgpack_is_a_message_or_one_error(body: object) -> None:
+    with contextlib.suppress(FeedError):
+        decode(msgpack.packb(body))
+
+
+def test_a_frame_announced_too_long_is_refused_before_it_is_read() -> None:
+    with pytest.raises(FeedError, match="at most 16777216 are allowed"):
+        list(FrameReader().feed(struct.pack(">I", MAX_FRAME_OCTETS + 1)))

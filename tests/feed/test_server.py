@@ -1,0 +1,107 @@
+"""The feed over its real Unix socket: snapshot, batches, a killed core, a stranger's path."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from gateway.feed.client import follow
+from gateway.feed.records import Batch, FeedMessage, Hello, Record, SnapshotBegan, SnapshotEnded
+from gateway.feed.server import FeedServer
+from tests.feed.test_messages import OBJECT, RECORDS
+
+DEADLINE = 20
+
+
+class Recorder:
+    """A north that writes down what it is told."""
+
+    def __init__(self) -> None:
+        self.messages: list[FeedMessage | str] = []
+        self._changed = asyncio.Event()
+
+    def received(self, message: FeedMessage) -> None:
+        self.messages.append(message)
+        self._changed.set()
+
+    def disconnected(self, reason: str) -> None:
+        self.messages.append(reason)
+        self._changed.set()
+
+    async def until(self, message: FeedMessage | str) -> None:
+        async with asyncio.timeout(DEADLINE):
+            while message not in self.messages:
+                self._changed.clear()
+                await self._changed.wait()
+
+
+def server(path: Path, epoch: int, records: list[Record], limit: int = 1000) -> FeedServer:
+    return FeedServer(path, Hello(1, epoch, "gw", 0), lambda: (tuple(records), 5), limit)
+
+
+@contextlib.asynccontextmanager
+async def following(path: Path) -> AsyncIterator[Recorder]:
+    recorder = Recorder()
+    task = asyncio.create_task(follow(path, recorder))
+    try:
+        yield recorder
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_a_north_is_told_who_speaks_then_everything_then_what_changes(tmp_path: Path) -> None:
+    feed = server(tmp_path / "f.sock", 1, [OBJECT])
+    await feed.start()
+    async with following(tmp_path / "f.sock") as north:
+        await north.until(SnapshotEnded(1, 5))
+        feed.publish(Batch(1, 6, tuple(RECORDS)))
+        await north.until(Batch(1, 6, tuple(RECORDS)))
+        assert north.messages == [
+            Hello(1, 1, "gw", 0),
+            SnapshotBegan(1, 5),
+            Batch(1, 5, (OBJECT,)),
+            SnapshotEnded(1, 5),
+            Batch(1, 6, tuple(RECORDS)),
+        ]
+    await feed.close()
+
+
+async def test_a_north_finds_a_new_core_again_and_hears_that_it_is_another(tmp_path: Path) -> None:
+    path = tmp_path / "f.sock"
+    first = server(path, 1, [])
+    await first.start()
+    async with following(path) as north:
+        await north.until(SnapshotEnded(1, 5))
+        await first.close()
+        await north.until("the core closed the feed")
+        second = server(path, 2, [])
+        await second.start()
+        await north.until(SnapshotEnded(2, 5))
+        await second.close()
+
+
+async def test_a_socket_left_by_a_killed_core_is_no_obstacle(tmp_path: Path) -> None:
+    (tmp_path / "f.sock").touch()
+    feed = server(tmp_path / "f.sock", 1, [])
+    await feed.start()
+    async with following(tmp_path / "f.sock") as north:
+        await north.until(SnapshotEnded(1, 5))
+    await feed.close()
+
+
+async def test_only_the_owner_may_open_the_socket(tmp_path: Path) -> None:
+    feed = server(tmp_path / "run" / "f.sock", 1, [])
+    await feed.start()
+    assert (tmp_path / "run" / "f.sock").stat().st_mode & 0o777 == 0o600
+    assert (tmp_path / "run").stat().st_mode & 0o777 == 0o700
+    await feed.close()
+
+
+async def test_a_path_too_long_for_a_socket_is_said_clearly(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"at most 107 octets.*XDG_RUNTIME_DIR"):
+        await server(tmp_path / ("x" * 120), 1, []).start()

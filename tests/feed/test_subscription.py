@@ -1,0 +1,129 @@
+"""A subscriber that is slow: merged values, no lost creates or deletes, and a bound that holds."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.feed.records import (
+    Batch,
+    DeleteRecord,
+    FeedMessage,
+    ObjectRecord,
+    Record,
+    SnapshotBegan,
+    SnapshotEnded,
+    UpdateRecord,
+)
+from gateway.feed.subscription import SNAPSHOT_BATCH_RECORDS, Subscription
+from tests.feed.test_messages import OBJECT
+
+
+def created(row: int, **values: int) -> ObjectRecord:
+    return dataclasses.replace(OBJECT, row=row, values={int(k[1:]): v for k, v in values.items()})
+
+
+def updated(row: int, values: dict[int, int], absent: tuple[int, ...] = ()) -> UpdateRecord:
+    return UpdateRecord(OBJECT.source, OBJECT.class_number, row, 2, 3, 4, 5, values, absent)
+
+
+def deleted(row: int) -> DeleteRecord:
+    return DeleteRecord(OBJECT.source, OBJECT.class_number, row, "n", 1, inferred=False)
+
+
+def taken(subscription: Subscription) -> list[FeedMessage]:
+    messages: list[FeedMessage] = []
+    while (message := subscription.take()) is not None:
+        messages.append(message)
+    return messages
+
+
+def fed(limit: int, *records: Record) -> Subscription:
+    subscription = Subscription(epoch=1, limit=limit)
+    subscription.start_snapshot([], 0)
+    taken(subscription)
+    for number, record in enumerate(records, start=1):
+        subscription.offer(Batch(1, number, (record,)))
+    return subscription
+
+
+def test_a_new_subscriber_gets_a_snapshot_in_small_batches_and_then_what_came_meanwhile() -> None:
+    subscription = Subscription(epoch=1)
+    assert subscription.needs_snapshot
+    rows = [created(row) for row in range(SNAPSHOT_BATCH_RECORDS + 1)]
+    subscription.start_snapshot(rows, 41)
+    later = Batch(1, 42, (deleted(3),))
+    subscription.offer(later)
+    messages = taken(subscription)
+    assert messages[0] == SnapshotBegan(1, 41)
+    assert messages[3:] == [SnapshotEnded(1, 41), later]
+    assert [len(m.records) for m in messages[1:3] if isinstance(m, Batch)] == [SNAPSHOT_BATCH_RECORDS, 1]
+
+
+def test_what_fits_is_passed_on_as_it_is() -> None:
+    subscription = fed(3, updated(1, {0: 1}), updated(1, {0: 2}), deleted(1))
+    assert [m.sequence for m in taken(subscription) if isinstance(m, Batch)] == [1, 2, 3]
+    assert subscription.merges == 0
+
+
+def test_updates_of_a_slow_subscriber_are_merged_to_the_latest() -> None:
+    subscription = fed(2, updated(1, {0: 1, 1: 1}), updated(2, {0: 9}), updated(1, {0: 2}, absent=(1,)))
+    assert taken(subscription) == [Batch(1, 3, (updated(1, {0: 2}, absent=(1,)), updated(2, {0: 9})))]
+
+
+def test_a_create_stays_a_create_with_its_latest_values() -> None:
+    subscription = fed(1, created(1, p0=1, p1=1), updated(1, {0: 5}, absent=(1,)))
+    (batch,) = taken(subscription)
+    assert isinstance(batch, Batch)
+    (record,) = batch.records
+    assert isinstance(record, ObjectRecord)
+    assert record.values == {0: 5}
+
+
+def test_what_exceeds_the_limit_all_the_same_asks_for_a_new_snapshot_and_is_counted() -> None:
+    subscription = fed(2, *(created(row) for row in range(3)))
+    assert subscription.needs_snapshot
+    assert subscription.overflows == 1
+    assert taken(subscription) == []
+
+
+def state_after(records: list[Record]) -> dict[int, dict[int, object]]:
+    state: dict[int, dict[int, object]] = {}
+    for record in records:
+        if isinstance(record, ObjectRecord):
+            state[record.row] = dict(record.values)
+        elif isinstance(record, UpdateRecord):
+            for position in record.absent:
+                state[record.row].pop(position, None)
+            state[record.row].update(record.values)
+        elif isinstance(record, DeleteRecord):
+            del state[record.row]
+    return state
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> list[Record]:
+    alive: set[int] = set()
+    history: list[Record] = []
+    for row, what in draw(st.lists(st.tuples(st.integers(1, 3), st.integers(0, 9)), max_size=40)):
+        if row not in alive:
+            alive.add(row)
+            history.append(created(row, p0=what))
+        elif what == 0:
+            alive.discard(row)
+            history.append(deleted(row))
+        else:
+            history.append(updated(row, {what % 3: what}, (what % 2 + 3,)))
+    return history
+
+
+@given(histories(), st.integers(1, 12))
+def test_merging_never_changes_what_a_subscriber_ends_up_with(history: list[Record], limit: int) -> None:
+    subscription = fed(limit, *history)
+    if not subscription.needs_snapshot:
+        seen = [r for m in taken(subscription) if isinstance(m, Batch) for r in m.records]
+        assert state_after(seen) == state_after(history)
+        lives = [r.row for r in history if isinstance(r, ObjectRecord | DeleteRecord)]
+        assert [r.row for r in seen if isinstance(r, ObjectRecord | DeleteRecord)] == lives

@@ -1,0 +1,1 @@
+"""Identities, row numbers and what becomes of observations."""

@@ -1,0 +1,151 @@
+"""A source inventory with its surroundings, told in observations and read in feed records."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TypeVar
+
+from gateway.feed.records import Batch, ObjectRecord, Record, SourceRecord
+from gateway.inventory.classes import ClassRegistry
+from gateway.inventory.instances import InstanceIndex
+from gateway.inventory.inventory import Inventory
+from gateway.mapping.rules import Mapping
+from gateway.model.observations import (
+    ClassLearned,
+    ObjectSeen,
+    Observation,
+    ResyncBegan,
+    ResyncEnded,
+    SourceState,
+    SourceStateSeen,
+)
+from gateway.model.schema import ClassKey, ClassSchema, Element, Kind
+from gateway.model.values import Reference, Value, ValueType
+
+SECOND = 10**9
+NOW = 1_700_000_000 * SECOND
+AGENT = "1.0"
+
+VHOST = ClassSchema(
+    ClassKey("shop", "vhost", b"v" * 16), properties=(Element("name", ValueType.STRING, index=True),)
+)
+QUEUE = ClassSchema(
+    ClassKey("shop", "queue", b"q" * 16),
+    properties=(
+        Element("vhost", ValueType.REFERENCE, index=True, references="vhost"),
+        Element("name", ValueType.STRING, index=True),
+        Element("exclusive", ValueType.BOOL),
+    ),
+    statistics=(Element("depth", ValueType.U64), Element("published", ValueType.U64)),
+)
+CONNECTION = ClassSchema(
+    ClassKey("shop", "connection", b"c" * 16), properties=(Element("name", ValueType.STRING, index=True),)
+)
+MAPPING = Mapping.model_validate(
+    {
+        "version": 1,
+        "package": "shop",
+        "module": "SHOP-MIB",
+        "prefix": "shop",
+        "classes": {
+            "vhost": {"properties": {"name": {}}},
+            "queue": {
+                "parent": "vhost",
+                "name": "name",
+                "lifetime": {"transient_when": [{"property": "exclusive", "equals": True}]},
+                "properties": {"vhost": {}, "name": {}},
+                "statistics": {"published": {"kind": Kind.COUNTER}},
+            },
+            "connection": {"lifetime": {"default": "transient"}, "properties": {"name": {}}},
+        },
+    }
+)
+
+SomeRecord = TypeVar("SomeRecord", bound=Record)
+
+
+class Playbook:
+    """One source called ``shop``; each `tell` is one message body, at a clock that tests move."""
+
+    def __init__(self, state: Path, *, boot: int = 1, max_objects: int = 1000) -> None:
+        self.now = NOW
+        self.batches: list[Batch] = []
+        self.index = InstanceIndex(state / "instances.sqlite3")
+        registry = ClassRegistry({"shop": MAPPING})
+        self.inventory = Inventory("gw", boot, registry, self.index, self.batches.append)
+        self.source = self.inventory.add_source("shop", "qmf", max_objects)
+
+    def tell(self, *observations: Observation) -> list[Record]:
+        """Tell one body; the records it made."""
+        before = len(self.batches)
+        self.inventory.observed(self.source, observations, self.now)
+        return [record for batch in self.batches[before:] for record in batch.records]
+
+    def synchronise(
+        self, *objects: ObjectSeen, complete: bool = True, restarted: bool = False
+    ) -> list[Record]:
+        """A whole resync that tells ``objects``, each in a body of its own."""
+        records = self.tell(
+            SourceStateSeen(SourceState.SYNCHRONISING),
+            *(ClassLearned(schema) for schema in (VHOST, QUEUE, CONNECTION)),
+            ResyncBegan(restarted=restarted),
+        )
+        for seen in objects:
+            records += self.tell(seen)
+        state = SourceState.SYNCHRONISED if complete else SourceState.DEGRADED
+        return records + self.tell(ResyncEnded(complete), SourceStateSeen(state))
+
+    def tick(self, seconds: float) -> list[Record]:
+        """Let time pass."""
+        self.now += int(seconds * SECOND)
+        before = len(self.batches)
+        self.inventory.tick(self.now)
+        return [record for batch in self.batches[before:] for record in batch.records]
+
+    def objects(self) -> dict[str, ObjectRecord]:
+        """What a new subscriber would be told, by stable name."""
+        records, _ = self.inventory.snapshot()
+        return {record.stable_name: record for record in records if isinstance(record, ObjectRecord)}
+
+    def source_record(self) -> SourceRecord:
+        """The source as a new subscriber would be told of it."""
+        return of(SourceRecord, list(self.inventory.snapshot()[0]))[0]
+
+
+def of(kind: type[SomeRecord], records: Sequence[Record]) -> list[SomeRecord]:
+    """The records of one kind."""
+    return [record for record in records if isinstance(record, kind)]
+
+
+def vhost(name: str, native_id: str) -> ObjectSeen:
+    """A virtual host told whole."""
+    return ObjectSeen(VHOST.key, AGENT, native_id, NOW, 0, 0, (name,), ())
+
+
+def queue(
+    name: str,
+    native_id: str,
+    vhost_id: str = "v1",
+    *,
+    exclusive: bool = False,
+    created: int = 0,
+    deleted: int = 0,
+    depth: Value | None = 0,
+    published: Value | None = None,
+) -> ObjectSeen:
+    """A queue told whole."""
+    properties = (Reference(vhost_id), name, exclusive)
+    return ObjectSeen(QUEUE.key, AGENT, native_id, NOW, created, deleted, properties, (depth, published))
+
+
+def connection(name: str, native_id: str, created: int = 0) -> ObjectSeen:
+    """A connection told whole."""
+    return ObjectSeen(CONNECTION.key, AGENT, native_id, NOW, created, 0, (name,), ())
+
+
+def statistics(
+    native_id: str, depth: Value | None, published: Value | None, sampled: int = NOW
+) -> ObjectSeen:
+    """A queue's statistics alone."""
+    return ObjectSeen(QUEUE.key, AGENT, native_id, sampled, 0, 0, None, (depth, published))

@@ -1,0 +1,288 @@
+"""What becomes of objects: identity over restarts, transience, resync, references, discontinuity."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gateway.feed.records import (
+    AgentRecord,
+    DeleteRecord,
+    GapRecord,
+    Lifetime,
+    ObjectLink,
+    ObjectRecord,
+    UpdateRecord,
+)
+from gateway.model.observations import (
+    AgentLost,
+    Gap,
+    HeartbeatSeen,
+    ObjectSeen,
+    ResyncBegan,
+    ResyncEnded,
+    SourceState,
+    SourceStateSeen,
+)
+from tests.inventory.playbook import (
+    AGENT,
+    CONNECTION,
+    NOW,
+    QUEUE,
+    SECOND,
+    Playbook,
+    connection,
+    of,
+    queue,
+    statistics,
+    vhost,
+)
+
+DEPTH, PUBLISHED = QUEUE.positions["depth"], QUEUE.positions["published"]
+
+
+@pytest.fixture
+def playbook(tmp_path: Path) -> Playbook:
+    return Playbook(tmp_path)
+
+
+def test_an_object_is_told_whole_with_its_name_parent_and_row(playbook: Playbook) -> None:
+    records = playbook.synchronise(vhost("/", "v1"), queue("orders", "q1", depth=7))
+    told = of(ObjectRecord, records)[-1]
+    assert told.stable_name == "/|orders"
+    assert told.leaf_name == "orders"
+    assert told.parent == ObjectLink("shop:vhost", 1, "/")
+    assert told.row == 1
+    assert told.lifetime is Lifetime.DURABLE
+    assert told.values == {0: ObjectLink("shop:vhost", 1, "/"), 1: "orders", 2: False, DEPTH: 7}
+
+
+def test_a_durable_object_has_its_row_again_after_every_kind_of_restart(tmp_path: Path) -> None:
+    first = Playbook(tmp_path)
+    first.synchronise(vhost("/", "v1"), queue("a", "q1"), queue("b", "q2"), queue("c", "q3"))
+    rows = {name: record.row for name, record in first.objects().items()}
+    first.synchronise(
+        vhost("/", "v9"), queue("c", "x1", "v9"), queue("a", "x2", "v9"), queue("b", "x3", "v9")
+    )
+    assert {name: record.row for name, record in first.objects().items()} == rows, "the agent restarted"
+    # The core is killed: nothing is closed in order.
+    again = Playbook(tmp_path, boot=2)
+    again.synchronise(vhost("/", "v1"), queue("b", "q7"), queue("a", "q8"), queue("c", "q9"))
+    assert {name: record.row for name, record in again.objects().items()} == rows, "the core restarted"
+
+
+def test_a_durable_object_deleted_and_declared_anew_has_its_old_row(playbook: Playbook) -> None:
+    playbook.synchronise(vhost("/", "v1"), queue("orders", "q1"), queue("other", "q2"))
+    row = playbook.objects()["/|orders"].row
+    gone = of(DeleteRecord, playbook.tell(queue("orders", "q1", deleted=NOW + 5)))
+    assert [(record.row, record.deleted, record.inferred) for record in gone] == [(row, NOW + 5, False)]
+    playbook.tell(queue("third", "q3"))
+    playbook.tell(queue("orders", "q4"))
+    assert playbook.objects()["/|orders"].row == row
+
+
+def test_an_incarnation_of_a_transient_object_never_inherits_a_row(playbook: Playbook) -> None:
+    playbook.synchronise(connection("1.2.3.4:5 -> 6", "c1", created=NOW))
+    first = next(iter(playbook.objects().values()))
+    playbook.tell(ObjectSeen(CONNECTION.key, AGENT, "c1", NOW, NOW, NOW + 9, ("1.2.3.4:5 -> 6",), ()))
+    playbook.tell(connection("1.2.3.4:5 -> 6", "c2", created=NOW + 10))
+    second = next(iter(playbook.objects().values()))
+    assert second.row != first.row
+    assert second.stable_name != first.stable_name
+    assert (first.leaf_name, second.leaf_name) == ("1.2.3.4:5 -> 6",) * 2
+
+
+def test_a_transient_object_with_a_known_birth_is_the_same_after_its_agent_restarted(
+    playbook: Playbook,
+) -> None:
+    playbook.synchronise(connection("a", "c1", created=NOW))
+    row = next(iter(playbook.objects().values())).row
+    playbook.synchronise(connection("a", "c77", created=NOW), restarted=True)
+    assert [record.row for record in playbook.objects().values()] == [row]
+
+
+def test_a_restarted_core_gives_no_transient_object_a_row_used_before(tmp_path: Path) -> None:
+    first = Playbook(tmp_path)
+    first.synchronise(*(connection(f"c{n}", f"c{n}", created=NOW) for n in range(5)))
+    used = {record.row for record in first.objects().values()}
+    again = Playbook(tmp_path, boot=2)
+    again.synchronise(*(connection(f"c{n}", f"c{n}", created=NOW) for n in range(5)))
+    assert used.isdisjoint(record.row for record in again.objects().values())
+
+
+def test_what_came_and_went_between_two_looks_is_told_as_both(playbook: Playbook) -> None:
+    playbook.synchronise(vhost("/", "v1"))
+    records = playbook.tell(queue("brief", "q1", exclusive=True, created=NOW, deleted=NOW + 3, depth=2))
+    created, gone = of(ObjectRecord, records)[0], of(DeleteRecord, records)[0]
+    assert (created.created, created.values[DEPTH]) == (NOW, 2)
+    assert (gone.row, gone.deleted, gone.inferred) == (created.row, NOW + 3, False)
+    assert list(playbook.objects()) == ["/"]
+
+
+def test_a_complete_resync_sweeps_what_it_did_not_tell_and_marks_that_as_inferred(
+    playbook: Playbook,
+) -> None:
+    playbook.synchronise(vhost("/", "v1"), queue("a", "q1"), queue("b", "q2"))
+    gone = of(DeleteRecord, playbook.synchronise(vhost("/", "v1"), queue("a", "q1")))
+    assert [(record.stable_name, record.deleted, record.inferred) for record in gone] == [("/|b", 0, True)]
+
+
+def test_a_resync_that_did_not_complete_deletes_nothing(playbook: Playbook) -> None:
+    playbook.synchronise(vhost("/", "v1"), queue("a", "q1"), queue("b", "q2"))
+    records = playbook.synchronise(vhost("/", "v1"), complete=False)
+    assert not of(DeleteRecord, records)
+    assert set(playbook.objects()) == {"/", "/|a", "/|b"}
+
+
+def test_a_resync_of_one_class_sweeps_that_class_only(playbook: Playbook) -> None:
+    playbook.synchronise(vhost("/", "v1"), queue("a", "q1"), connection("c", "c1", created=NOW))
+    playbook.tell(ResyncBegan(class_name="shop:connection"))
+    playbook.tell(ResyncEnded(complete=True, class_name="shop:connection"))
+    assert set(playbook.objects()) == {"/", "/|a"}
+
+
+def test_no_value_of_a_former_incarnation_is_shown(playbook: Playbook) -> None:
+    playbook.synchronise(vhost("/", "v1"), queue("orders", "q1", depth=41, published=99))
+    playbook.now += 60 * SECOND
+    playbook.synchronise(vhost("/", "v1"), queue("orders", "q5", depth=None))
+    now = playbook.objects()["/|orders"]
+    assert now.native_id == "q5"
+    assert DEPTH not in now.values
+    assert PUBLISHED not in now.values
+    assert now.reset == playbook.now, "rates must not span the two incarnations"
+
+
+def test_a_native_id_reused_after_a_restart_is_not_taken_for_its_former_owner(playbook: Playbook) -> None:
+    playbook.synchronise(vhost("/", "v1"), queue("a", "q1", depth=1), queue("b", "q2", depth=2))
+    rows = {name: record.row for name, record in playbook.objects().items()}
+    playbook.synchronise(
+        vhost("/", "v1"), queue("b", "q1", depth=20), queue("a", "q2", depth=10), restarted=True
+    )
+    after = playbook.objects()
+    assert {name: record.row for name, record in after.items()} == rows
+    assert (after["/|a"].values[DEPTH], after["/|b"].values[DEPTH]) == (10, 20)
+
+
+def test_only_what_changed_is_told(playbook: Playbook) -> None:
+    playbook.synchronise(vhost("/", "v1"), queue("a", "q1", depth=1, published=5))
+    (update,) = of(UpdateRecord, playbook.tell(statistics("q1", 1, 9, sampled=NOW + SECOND)))
+    assert (dict(update.values), update.absent) == ({PUBLISHED: 9}, ())
+    assert (update.statistics_sampled, update.properties_sampled) == (NOW + SECOND, NOW)
+
+
+def test_absent_is_told_and_is_not_zero(playbook: Playbook) -> None:
+    playbook.synchronise(vhost("/", "v1"), queue("a", "q1", depth=1, published=5))
+    (update,) = of(UpdateRecord, playbook.tell(statistics("q1", None, 5)))
+    assert (dict(update.values), update.absent) == ({}, (DEPTH,))
+    assert DEPTH not in playbook.objects()["/|a"].values
+
+
+@pytest.mark.parametrize("between", [(), (None,)], ids=["it fell", "it was absent in between"])
+def test_a_counter_that_starts_again_is_a_discontinuity(
+    playbook: Playbook, between: tuple[None, ...]
+) -> None:
+    playbook.synchronise(vhost("/", "v1"), queue("a", "q1", published=500))
+    former = playbook.objects()["/|a"].reset
+    for value in between:
+        playbook.tell(statistics("q1", 0, value))
+    playbook.tell(statistics("q1", 0, 501 if between else 3, sampled=NOW + 9 * SECOND))
+    assert former < playbook.objects()["/|a"].reset == NOW + 9 * SECOND
+
+
+def test_a_gauge_that_falls_is_no_discontinuity(playbook: Playbook) -> None:
+    playbook.synchronise(vhost("/", "v1"), queue("a", "q1", depth=500))
+    former = playbook.objects()["/|a"].reset
+    playbook.tell(statistics("q1", 3, None, sampled=NOW + 9 * SECOND))
+    assert playbook.objects()["/|a"].reset == former
+
+
+def test_a_name_waits_for_the_target_of_its_reference(playbook: Playbook) -> None:
+    playbook.synchronise()
+    assert not of(ObjectRecord, playbook.tell(queue("orders", "q1", "v5")))
+    records = of(ObjectRecord, playbook.tell(vhost("/", "v5")))
+    assert [record.stable_name for record in records] == ["/", "/|orders"]
+
+
+def test_whoever_waits_in_vain_is_shown_under_a_provisional_name_and_named_when_it_can_be(
+    playbook: Playbook,
+) -> None:
+    playbook.synchronise()
+    playbook.tell(queue("orders", "q1", "v5"))
+    (provisional,) = of(ObjectRecord, playbook.tick(11))
+    assert provisional.lifetime is Lifetime.TRANSIENT
+    assert provisional.parent is None
+    playbook.tell(vhost("/", "v5"))
+    records = playbook.tell(queue("orders", "q1", "v5"))
+    assert [record.row for record in of(DeleteRecord, records)] == [provisional.row]
+    assert playbook.objects()["/|orders"].lifetime is Lifetime.DURABLE
+
+
+def test_a_later_duplicate_never_renames_the_first(playbook: Playbook) -> None:
+    playbook.synchronise(vhost("/", "v1"), queue("orders", "q1"))
+    first = playbook.objects()["/|orders"]
+    playbook.tell(queue("orders", "q2"))
+    after = playbook.objects()
+    assert after["/|orders"].row == first.row
+    assert after["/|orders"].native_id == "q1"
+    assert after["/|orders#q2"].lifetime is Lifetime.TRANSIENT
+
+
+def test_a_duplicate_told_again_keeps_its_row_until_the_name_is_free(playbook: Playbook) -> None:
+    playbook.synchronise(vhost("/", "v1"), queue("orders", "q1"), queue("orders", "q2"))
+    row = playbook.objects()["/|orders#q2"].row
+    assert not of(DeleteRecord, playbook.tell(queue("orders", "q2", depth=4)))
+    assert playbook.objects()["/|orders#q2"].row == row
+    playbook.tell(queue("orders", "q1", deleted=NOW + 1))
+    playbook.tell(queue("orders", "q2", depth=4))
+    assert playbook.objects()["/|orders"].native_id == "q2"
+
+
+def test_a_reference_follows_its_target(playbook: Playbook) -> None:
+    playbook.synchronise(vhost("/", "v1"), queue("orders", "q1"))
+    (update,) = of(
+        UpdateRecord, playbook.tell(ObjectSeen(vhost("/", "v1").key, AGENT, "v1", NOW, 0, NOW, ("/",)))
+    )[-1:]
+    assert update.absent == (0,), "the virtual host is gone: no pointer to a row that is not there"
+    playbook.tell(vhost("/", "v1"))
+    assert playbook.objects()["/|orders"].values[0] == ObjectLink("shop:vhost", 1, "/")
+
+
+def test_more_objects_than_allowed_are_refused_and_counted(tmp_path: Path) -> None:
+    playbook = Playbook(tmp_path, max_objects=2)
+    playbook.synchronise(vhost("/", "v1"), queue("a", "q1"), queue("b", "q2"), queue("c", "q3"))
+    assert len(playbook.objects()) == 2
+    assert playbook.source_record().counters["objects_refused"] == 2
+
+
+def test_values_are_current_only_after_a_complete_resync(playbook: Playbook) -> None:
+    records = playbook.synchronise(vhost("/", "v1"))
+    assert [record.fresh for record in of(AgentRecord, records)] == [False, True]
+
+
+@pytest.mark.parametrize(
+    "trouble", [AgentLost(AGENT), SourceStateSeen(SourceState.DOWN, "nothing listens there")]
+)
+def test_a_silent_agent_or_source_makes_its_objects_stale_until_the_next_resync(
+    playbook: Playbook, trouble: AgentLost | SourceStateSeen
+) -> None:
+    playbook.synchronise(vhost("/", "v1"), queue("a", "q1"))
+    (stale,) = of(AgentRecord, playbook.tell(trouble))
+    assert not stale.fresh
+    playbook.tell(statistics("q1", 3, 3))
+    assert not of(AgentRecord, list(playbook.inventory.snapshot()[0]))[0].fresh, "one update is no resync"
+    records = playbook.synchronise(vhost("/", "v1"), queue("a", "q1"))
+    assert of(AgentRecord, records)[-1].fresh
+
+
+def test_a_heartbeat_vouches_for_what_the_agent_did_not_mention(playbook: Playbook) -> None:
+    playbook.synchronise(vhost("/", "v1"))
+    playbook.now += 10 * SECOND
+    (agent,) = of(AgentRecord, playbook.tell(HeartbeatSeen(AGENT, NOW)))
+    assert (agent.fresh, agent.confirmed) == (True, playbook.now)
+
+
+def test_a_gap_is_told_and_counted(playbook: Playbook) -> None:
+    records = playbook.tell(Gap(1, 2, "the queue overflowed"))
+    assert of(GapRecord, records) == [GapRecord(1, 1, 2, "the queue overflowed")]
+    assert playbook.source_record().counters["gaps"] == 1
