@@ -250,8 +250,6 @@ class AgentSession:
                 effects.extend(self._answer(message, delivery.reply_to))
         except ProtocolError as error:
             effects.append(Note("protocol-error", f"request from {delivery.user_id!r}: {error}"))
-        if self._republish:
-            effects.append(WakeAt(self._next_publication))
         return effects
 
     def _refusal(self, delivery: Delivery, now: int) -> Note | None:

@@ -118,6 +118,18 @@ class Cursor:
         """Return a string of up to 65,535 octets."""
         return decode_text(self.octets(self.u16(f"the length of {what}"), what))
 
+    def name(self, what: str) -> str:
+        """Return the name of a package, class or method (str8); unlike other text it must be UTF-8.
+
+        It goes back to the peer in later requests, so that it has to stay what it was.
+        """
+        start = self.position
+        octets = self.octets(self.u8(f"the length of {what}"), what)
+        try:
+            return octets.decode()
+        except UnicodeDecodeError as error:
+            raise ProtocolError(f"{what} in UTF-8", repr(octets[:80]), start) from error
+
     def uuid(self, what: str = "a UUID") -> UUID:
         """Return a UUID."""
         return UUID(bytes=self.octets(16, what))
@@ -128,8 +140,8 @@ class Cursor:
 
     def class_key(self) -> ClassKey:
         """Return package (str8), class (str8) and hash (16 octets)."""
-        package = self.str8("a package name")
-        name = self.str8("a class name")
+        package = self.name("a package name")
+        name = self.name("a class name")
         return ClassKey(package, name, self.octets(HASH_LENGTH, "a class hash"))
 
 

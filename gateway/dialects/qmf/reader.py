@@ -91,11 +91,11 @@ def _command_complete(cursor: Cursor, sequence: int) -> Received:
 
 
 def _package_indication(cursor: Cursor, sequence: int) -> Received:
-    return PackageIndication(sequence, cursor.str8("a package name"))
+    return PackageIndication(sequence, cursor.name("a package name"))
 
 
 def _class_query(cursor: Cursor, sequence: int) -> Received:
-    return ClassQuery(sequence, cursor.str8("a package name"))
+    return ClassQuery(sequence, cursor.name("a package name"))
 
 
 def _kind(cursor: Cursor) -> ClassKind:
@@ -232,7 +232,7 @@ def _event_indication(cursor: Cursor, sequence: int, definitions: Definitions) -
 def _method_request(cursor: Cursor, sequence: int, definitions: Definitions) -> Received:
     object_id = cursor.object_id()
     key = cursor.class_key()
-    method = cursor.str8("a method name")
+    method = cursor.name("a method name")
     definition = definitions.find_class(key)
     layout = definition.inputs.get(method) if definition else None
     if layout is None:

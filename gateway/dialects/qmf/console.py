@@ -1,0 +1,125 @@
+"""The console session: learns all that the agents of one broker manage, and keeps it current.
+
+It greets (B), lists packages and classes (P, Q), asks for schemas it does not know (S), then gets all
+objects (G), class by class and agent by agent. From then on it lives on what agents push (c, i, e, h),
+and begins again whenever it has reason to doubt. `console_states` has the table. Sources: QMF AM2
+protocol; what qpidd, Apache Qpid M4, agents of 0.6 and the Java broker do where they differ from it.
+"""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from gateway.dialects.effects import Binding, Delivery, Effect, Note
+from gateway.dialects.errors import LocalProtocolError, ProtocolError
+from gateway.dialects.qmf.addresses import agent_of_key
+from gateway.dialects.qmf.console_config import ConsoleConfig
+from gateway.dialects.qmf.console_conversation import Conversation
+from gateway.dialects.qmf.console_messages import Listener
+from gateway.dialects.qmf.console_requests import FetchSchema
+from gateway.dialects.qmf.console_states import State
+from gateway.dialects.qmf.reader import read_body
+
+__all__ = ["ConsoleConfig", "ConsoleSession"]
+
+
+class ConsoleSession:
+    """A console of one broker's agents, without I/O.
+
+    Every method returns what is to be done: requests to send, observations to apply (one `Observed` for
+    each call, so one for each message body), notes, and when to call `tick`. Nothing that arrives makes a
+    method raise. ``now`` is the gateway's clock in nanoseconds.
+    """
+
+    def __init__(self, config: ConsoleConfig) -> None:
+        self._config = config
+        self._talk = Conversation(config)
+        self._listener = Listener(self._talk)
+        self._refused = 0
+        self._errors = 0
+
+    @property
+    def state(self) -> State:
+        """Where the session stands."""
+        return self._talk.state
+
+    @property
+    def broker(self) -> UUID | None:
+        """The incarnation of the management broker that answered last."""
+        return self._talk.broker
+
+    def bindings(self, queue: str) -> tuple[Binding, ...]:
+        """What the queue of this name must be bound to before `connected`; its name is the reply key."""
+        objects = ["console.obj.#", "console.event.#"]
+        if self._config.packages is not None:
+            packages = sorted(self._config.packages)
+            objects = [f"console.{sort}.*.*.{name}.#" for sort in ("obj", "event") for name in packages]
+        keys = [*objects, "console.heartbeat.#", "schema.#"]
+        exchange = self._config.management_exchange
+        replies = Binding(self._config.direct_exchange, queue)
+        return (replies, *(Binding(exchange, key) for key in keys))
+
+    # What the link tells.
+
+    def connected(self, reply_to: str, now: int) -> list[Effect]:
+        """The queue ``reply_to`` is declared, bound and consumed: greet.
+
+        Raises:
+            LocalProtocolError: the session is connected already.
+        """
+        self._talk.now = now
+        self._talk.connect(reply_to)
+        return self._talk.finish()
+
+    def disconnected(self, detail: str, now: int) -> list[Effect]:
+        """The link is down; ``detail`` says why, for people."""
+        self._talk.now = now
+        self._talk.disconnect(detail)
+        return self._talk.finish()
+
+    def resync(self, reason: str, now: int) -> list[Effect]:
+        """Begin again: what is known may be wrong. Nothing while disconnected, as `connected` does it."""
+        self._talk.now = now
+        if self._talk.state is not State.DISCONNECTED:
+            self._talk.greet(reason)
+        return self._talk.finish()
+
+    def tick(self, now: int) -> list[Effect]:
+        """Time has passed: ask again, give up, miss heartbeats, try again."""
+        self._talk.now = now
+        if self._talk.state is State.DISCONNECTED:
+            return []
+        self._talk.pass_time()
+        return self._talk.finish()
+
+    def receive(self, delivery: Delivery, now: int) -> list[Effect]:
+        """A message arrived."""
+        self._talk.now = now
+        if self._talk.state is State.DISCONNECTED:
+            return []
+        if not self._config.believe_anyone and delivery.user_id not in self._config.believed:
+            self._refused += 1
+            return [
+                Note("refused-sender", f"message of {delivery.user_id!r} ignored, {self._refused} so far")
+            ]
+        sender = agent_of_key(delivery.routing_key)
+        try:
+            for message in read_body(delivery.body, self._talk.definitions):
+                self._listener.hear(message, sender)
+        except (ProtocolError, LocalProtocolError) as error:
+            self._note_error(delivery, error)
+        return self._talk.finish()
+
+    def _note_error(self, delivery: Delivery, error: Exception) -> None:
+        self._errors += 1
+        where = f"{delivery.exchange}/{delivery.routing_key} from {delivery.user_id!r}"
+        self._talk.note("protocol-error", f"{where}: {error}; {self._errors} so far")
+        sequence = int.from_bytes(delivery.body[4:8], "big")
+        subject = self._talk.requests.subject(sequence)
+        if delivery.body[:4] == b"AM2s" and isinstance(subject, FetchSchema):
+            # The broker keeps broken schemas of other agents: all but this class can still be complete.
+            self._talk.requests.complete(sequence)
+            self._talk.give_class_up(subject.key)
+            return
+        # What a body has not told must not be taken for gone.
+        self._talk.fall_short("a message could not be read")

@@ -1,0 +1,57 @@
+"""How a console session behaves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from gateway.dialects.qmf import addresses
+from gateway.dialects.qmf.console_agents import SECOND, HeartbeatRules
+from gateway.dialects.qmf.console_requests import RequestRules
+from gateway.model.secrets import SecretRules
+
+
+@dataclass(frozen=True, slots=True)
+class ConsoleConfig:
+    """All that can be chosen about a console session. Durations are nanoseconds.
+
+    Attributes:
+        believed: users, as the broker checked them, whose messages are believed.
+        believe_anyone: also messages without a checked user; a Qpid broker's own carry none.
+        packages: those to learn about; ``None`` for all.
+        secrets: which elements are dropped, what is masked.
+        request_deadline: an answer is missed after this, and asked for again.
+        request_attempts: after so many a request is given up, and the resync is incomplete.
+        retry_interval: until a resync that fell short is tried again; doubled each time,
+        retry_longest: up to this.
+        greeting_interval: agents that announce themselves are greeted no more often than this.
+        class_limit: classes and events kept.
+        agent_limit: agents watched.
+    """
+
+    believed: frozenset[str] = field(default_factory=frozenset)
+    believe_anyone: bool = False
+    packages: frozenset[str] | None = None
+    management_exchange: str = addresses.MANAGEMENT_EXCHANGE
+    direct_exchange: str = addresses.DIRECT_EXCHANGE
+    secrets: SecretRules = field(default_factory=SecretRules)
+    heartbeats: HeartbeatRules = field(default_factory=HeartbeatRules)
+    request_deadline: int = 10 * SECOND
+    request_attempts: int = 3
+    retry_interval: int = 5 * SECOND
+    retry_longest: int = 300 * SECOND
+    greeting_interval: int = 2 * SECOND
+    class_limit: int = 4096
+    agent_limit: int = 256
+
+    @property
+    def request_rules(self) -> RequestRules:
+        """The rules for requests that follow."""
+        return RequestRules(self.request_deadline, 3 * self.request_deadline, self.request_attempts)
+
+    def includes(self, package: str) -> bool:
+        """Whether to learn about ``package``."""
+        return self.packages is None or package in self.packages
+
+    def retry_after(self, attempts: int) -> int:
+        """How long to wait after so many attempts (from 1) that fell short."""
+        return min(self.retry_interval << min(attempts - 1, 32), self.retry_longest)

@@ -1,0 +1,158 @@
+"""What a console makes of content records: observations of the model, without secrets.
+
+Elements that hold secrets are dropped from schemas and values here, references become the model's, and
+statistics that an agent of ours marks absent are absent. Nothing behind a session sees anything else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import cast
+
+from gateway.dialects.qmf import absence, severities
+from gateway.dialects.qmf.addresses import agent_of_object
+from gateway.dialects.qmf.definitions import ClassDefinition, EventDefinition, schema_hash
+from gateway.dialects.qmf.fields import NO_HASH
+from gateway.dialects.qmf.messages import Content, EventIndication
+from gateway.dialects.qmf.object_id import ObjectId
+from gateway.dialects.qmf.schema_records import write_class, write_event
+from gateway.dialects.qmf.typed_values import QmfValue, QmfValues
+from gateway.model.observations import ClassLearned, EventLearned, EventSeen, ObjectSeen
+from gateway.model.schema import Argument, ClassKey, Element
+from gateway.model.secrets import SecretRules, mask_uris
+from gateway.model.values import Reference, Value, Values, ValueType
+
+_Convert = Callable[[QmfValue], "Value | None"]
+
+
+class _Group:
+    """How one group of wire values becomes values of the model: what is kept, and what is converted."""
+
+    __slots__ = ("_converters", "_kept")
+
+    def __init__(self, items: Sequence[Element | Argument], rules: SecretRules) -> None:
+        kept = [position for position, item in enumerate(items) if not rules.hides(item.name)]
+        self._kept = None if len(kept) == len(items) else tuple(kept)
+        converters = ((place, _converter(items[position].type, rules)) for place, position in enumerate(kept))
+        self._converters = tuple((place, convert) for place, convert in converters if convert is not None)
+
+    def shown(self, values: QmfValues) -> Values:
+        picked = list(values) if self._kept is None else [values[position] for position in self._kept]
+        # What has no converter is the same in both: neither reference nor map nor list.
+        shown = cast("list[Value | None]", picked)
+        for place, convert in self._converters:
+            value = picked[place]
+            if value is not None:
+                shown[place] = convert(value)
+        return tuple(shown)
+
+
+def _converter(value_type: ValueType, rules: SecretRules) -> _Convert | None:
+    if value_type is ValueType.REFERENCE:
+        return _reference
+    if value_type is ValueType.STRING:
+        return lambda value: mask_uris(str(value))
+    if value_type in (ValueType.MAP, ValueType.LIST):
+        return lambda value: rules.masked(_plain(value))
+    return None
+
+
+def _reference(value: QmfValue) -> Reference | None:
+    return Reference(str(value)) if value else None
+
+
+def _plain(value: QmfValue) -> Value:
+    """Return a map or list without its voids: the model has no value for them."""
+    if isinstance(value, Mapping):
+        return {key: _plain(inner) for key, inner in value.items() if inner is not None}
+    if isinstance(value, tuple):
+        return tuple(_plain(inner) for inner in value if inner is not None)
+    if isinstance(value, ObjectId) or value is None:
+        return str(value)
+    return value
+
+
+class _ClassView:
+    __slots__ = ("key", "marks_absence", "properties", "statistics")
+
+    def __init__(self, key: ClassKey, definition: ClassDefinition, rules: SecretRules) -> None:
+        visible = absence.without_absence(definition.schema)
+        self.key = key
+        self.marks_absence = absence.tells_absence(definition.schema)
+        self.properties = _Group(visible.properties, rules)
+        self.statistics = _Group(visible.statistics, rules)
+
+
+class ContentTranslator:
+    """Turns schemas, content and events into observations.
+
+    Args:
+        rules: which elements are dropped, and what is masked in the rest.
+    """
+
+    def __init__(self, rules: SecretRules) -> None:
+        self._rules = rules
+        self._classes: dict[ClassKey, _ClassView] = {}
+        self._events: dict[ClassKey, tuple[ClassKey, _Group]] = {}
+
+    def learn(self, definition: ClassDefinition | EventDefinition) -> ClassLearned | EventLearned:
+        """Return what to tell of a schema, and remember how to read its records."""
+        if isinstance(definition, ClassDefinition):
+            return self._learn_class(definition)
+        key = _model_key(definition.key, write_event(definition))
+        self._events[definition.key] = key, _Group(definition.schema.arguments, self._rules)
+        arguments = tuple(one for one in definition.schema.arguments if not self._rules.hides(one.name))
+        return EventLearned(replace(definition.schema, key=key, arguments=arguments))
+
+    def _learn_class(self, definition: ClassDefinition) -> ClassLearned:
+        key = _model_key(definition.key, write_class(definition))
+        self._classes[definition.key] = _ClassView(key, definition, self._rules)
+        visible = absence.without_absence(definition.schema)
+        shown = replace(
+            visible,
+            key=key,
+            properties=tuple(one for one in visible.properties if not self._rules.hides(one.name)),
+            statistics=tuple(one for one in visible.statistics if not self._rules.hides(one.name)),
+        )
+        return ClassLearned(shown)
+
+    def content(self, message: Content) -> ObjectSeen:
+        """Return what a c, i or g record of a learnt class tells."""
+        view = self._classes[message.key]
+        properties = None if message.properties is None else view.properties.shown(message.properties)
+        statistics = message.statistics
+        if statistics is not None and view.marks_absence:
+            statistics = absence.applied(statistics)
+        return ObjectSeen(
+            view.key,
+            agent_of_object(message.object_id),
+            str(message.object_id),
+            message.sampled,
+            message.created,
+            message.deleted,
+            properties,
+            None if statistics is None else view.statistics.shown(statistics),
+        )
+
+    def event(self, message: EventIndication, agent: str) -> EventSeen:
+        """Return what an e record of a learnt event tells."""
+        key, group = self._events[message.key]
+        severity = severities.to_model(message.severity)
+        return EventSeen(key, agent, message.time, severity, group.shown(message.arguments))
+
+
+def joined(first: ObjectSeen, second: ObjectSeen) -> ObjectSeen | None:
+    """Return one observation for a c record and the i record of the same object behind it, if they are that.
+
+    A deleted object would otherwise be told of again after its end.
+    """
+    belongs = first.native_id == second.native_id and first.key == second.key
+    if not belongs or first.statistics is not None or second.properties is not None:
+        return None
+    return replace(second, properties=first.properties, deleted=first.deleted or second.deleted)
+
+
+def _model_key(key: ClassKey, schema_octets: bytes) -> ClassKey:
+    """Return the key with a hash of its own where the agent sends none, as the Java broker does."""
+    return replace(key, hash=schema_hash(key, schema_octets)) if key.hash == NO_HASH else key

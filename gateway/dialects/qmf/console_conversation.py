@@ -1,0 +1,300 @@
+"""The conversation of a console with its agents: where it stands, what it asks, and when it doubts.
+
+`console_states` has the table of states. What agents say is understood in `console_messages`.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+from uuid import UUID
+
+from gateway.dialects.effects import Effect, Note, Observed, Send, WakeAt
+from gateway.dialects.errors import LocalProtocolError
+from gateway.dialects.qmf import addresses
+from gateway.dialects.qmf.addresses import BROKER_AGENT
+from gateway.dialects.qmf.console_agents import SECOND, Agents
+from gateway.dialects.qmf.console_config import ConsoleConfig
+from gateway.dialects.qmf.console_requests import (
+    NEVER,
+    FetchObjects,
+    FetchSchema,
+    Greeting,
+    ListPackages,
+    Requests,
+    Subject,
+    routing_key,
+)
+from gateway.dialects.qmf.console_states import TRANSITIONS, Signal, State
+from gateway.dialects.qmf.definitions import Definitions
+from gateway.dialects.qmf.writer import write
+from gateway.model.observations import (
+    AgentLost,
+    Gap,
+    Observation,
+    ResyncBegan,
+    ResyncEnded,
+    SourceState,
+    SourceStateSeen,
+)
+from gateway.model.schema import ClassKey
+
+_MILLISECOND: Final = 1_000_000
+_RESYNCING: Final = (State.LISTING, State.FETCHING)
+
+
+class Conversation:
+    """What a console session knows and does between messages.
+
+    ``now`` is set before anything is called; `finish` hands out what came of it.
+
+    Attributes:
+        listed: package and name of the classes to get, in the order told.
+        missed: classes whose objects were told before their schema, and the agent that did.
+    """
+
+    def __init__(self, config: ConsoleConfig) -> None:
+        self.config = config
+        self.now = 0
+        self.state = State.DISCONNECTED
+        self.reply_to = ""
+        self.broker: UUID | None = None
+        self.restarted = False
+        self.requests = Requests(config.request_rules)
+        self.definitions = Definitions(config.class_limit)
+        self.agents = Agents(config.heartbeats, config.agent_limit)
+        self.listed: dict[tuple[str, str], None] = {}
+        self.missed: dict[ClassKey, str] = {}
+        self.observations: list[Observation] = []
+        self._effects: list[Effect] = []
+        self._unavailable: set[ClassKey] = set()
+        self._source_state: SourceStateSeen | None = None
+        self._resync_open = False
+        self._shortcoming = ""  # why the resync under way is incomplete
+        self._shortfalls = 0
+        self._resync_at = NEVER
+        self._resync_reason = ""
+        self._last_greeting = -NEVER
+        self._disconnected_at = 0
+        self._wake_at = NEVER
+
+    # The link.
+
+    def connect(self, reply_to: str) -> None:
+        """Begin, with this queue for replies; `LocalProtocolError` if connected."""
+        self.move(Signal.CONNECTED)
+        self.reply_to = reply_to
+        self.agents.clear()
+        if self._disconnected_at:
+            self.observations.append(Gap(self._disconnected_at, self.now, "not connected"))
+        self.tell(SourceState.CONNECTING, f"greeting agents on exchange {self.config.management_exchange}")
+        self.requests.add(Greeting())
+
+    def disconnect(self, detail: str) -> None:
+        """The link is down."""
+        if self.state is not State.DISCONNECTED:
+            self._disconnected_at = self.now
+        self.abandon_resync()
+        self.move(Signal.DISCONNECTED)
+        self._resync_at = self._wake_at = NEVER
+        self.tell(SourceState.DOWN, detail)
+
+    def pass_time(self) -> None:
+        """Miss heartbeats, and try again where it is time."""
+        for agent, since in self.agents.newly_lost(self.now):
+            self.lose(agent, f"agent {agent} has been silent for {(self.now - since) // SECOND} s")
+        if self._resync_at <= self.now:
+            self.greet(self._resync_reason)
+
+    def answered(self) -> None:
+        """The greeting is answered: list what there is."""
+        self.move(Signal.ANSWERED)
+        self._resync_at = NEVER
+        self._shortcoming = ""
+        self.listed.clear()
+        self._unavailable.clear()
+        self.missed.clear()
+        self.tell(SourceState.SYNCHRONISING)
+        self.ask(ListPackages())
+
+    # The states.
+
+    def move(self, signal: Signal) -> None:
+        """Go to the next state; `LocalProtocolError` if the table has none."""
+        following = TRANSITIONS.get((self.state, signal))
+        if following is None:
+            raise LocalProtocolError(f"{signal.value} means nothing while {self.state.value}")
+        self.state = following
+
+    def tell(self, state: SourceState, detail: str = "") -> None:
+        """Observe the source's state, if that is news."""
+        seen = SourceStateSeen(state, detail)
+        if seen != self._source_state:
+            self._source_state = seen
+            self.observations.append(seen)
+
+    def note(self, event: str, detail: str) -> None:
+        """Leave a note for operators."""
+        self._effects.append(Note(event, detail))
+
+    def greet(self, reason: str) -> None:
+        """Begin again with a greeting; where one is under way, repeat it."""
+        self._resync_at = NEVER
+        if self.state is State.GREETING:
+            self.requests.hurry(Greeting(), self.now)
+            return
+        self.note("resync", reason)
+        self.abandon_resync()
+        self.move(Signal.GREET)
+        self.requests.add(Greeting())
+
+    def greet_soon(self, reason: str) -> None:
+        """As `greet`, but not oftener than configured."""
+        at = self._last_greeting + self.config.greeting_interval
+        if at <= self.now:
+            self.greet(reason)
+        elif at < self._resync_at:
+            self._resync_at, self._resync_reason = at, reason
+
+    def abandon_resync(self) -> None:
+        """Wait for nothing any more; a resync under way ends incomplete."""
+        self.requests.clear()
+        if self._resync_open:
+            self._resync_open = False
+            self.observations.append(ResyncEnded(complete=False))
+
+    def fall_short(self, reason: str) -> None:
+        """The resync under way, if any, will not be complete."""
+        if self.state in _RESYNCING and not self._shortcoming:
+            self._shortcoming = reason
+
+    def _advance(self) -> None:
+        """Go on to the next phase of the resync where nothing of this one is waited for any more."""
+        if self.state is State.LISTING and not self.requests:
+            self.move(Signal.LISTED)
+            self._resync_open = True
+            self.observations.append(ResyncBegan(restarted=self.restarted))
+            self.restarted = False
+            for agent in dict.fromkeys((BROKER_AGENT, *self.agents)):
+                self.fetch_all(agent)
+        if self.state is State.FETCHING and not self.requests:
+            self._end_resync()
+
+    def fetch_all(self, agent: str) -> None:
+        """Ask an agent for the objects of every class."""
+        for package, name in self.listed:
+            self.ask(FetchObjects(agent, package, name))
+
+    def _end_resync(self) -> None:
+        self._resync_open = False
+        self.observations.append(ResyncEnded(complete=not self._shortcoming))
+        if not self._shortcoming:
+            self._shortfalls = 0
+            self.move(Signal.FETCHED)
+            self.tell(SourceState.SYNCHRONISED)
+            return
+        self.move(Signal.FELL_SHORT)
+        self._retry_later(f"resync incomplete: {self._shortcoming}")
+
+    def _retry_later(self, reason: str) -> None:
+        self._shortfalls += 1
+        delay = self.config.retry_after(self._shortfalls)
+        self._resync_at, self._resync_reason = self.now + delay, reason
+        self.tell(SourceState.DEGRADED, f"{reason}; next attempt in {delay // SECOND} s")
+
+    # Requests.
+
+    def ask(self, subject: Subject) -> bool:
+        """Send a request when there is room; False if there will be none."""
+        taken = self.requests.add(subject)
+        if not taken:
+            self.fall_short("too many requests are waiting")
+        return taken
+
+    def _send(self, subject: Subject, sequence: int) -> None:
+        if isinstance(subject, Greeting):
+            self._last_greeting = self.now
+        self._effects.append(
+            Send(
+                self.config.management_exchange,
+                routing_key(subject),
+                write(subject.message(sequence)),
+                reply_to=self.reply_to,
+                content_type=addresses.CONTENT_TYPE,
+                expiration=max(1, self.config.request_deadline // _MILLISECOND),
+            )
+        )
+
+    def _give_up(self, subject: Subject) -> None:
+        what = type(subject).__name__
+        self.note("no-answer", f"{subject} was never answered")
+        self.fall_short(f"no answer to {what}")
+        if isinstance(subject, FetchSchema):
+            self.give_class_up(subject.key)
+
+    def give_class_up(self, key: ClassKey) -> None:
+        """Ask for this schema no more until the next resync."""
+        self.missed.pop(key, None)
+        if len(self._unavailable) < self.config.class_limit:
+            self._unavailable.add(key)
+
+    def _miss_greeting(self) -> None:
+        waited = self.config.request_deadline // SECOND
+        exchange = self.config.management_exchange
+        self.tell(
+            SourceState.DOWN,
+            f"no answer to the greeting on exchange {exchange} for {waited} s: is an agent running there, "
+            "and does it obey this user?",
+        )
+
+    def finish(self) -> list[Effect]:
+        """Return what came of the call: go on with requests and phases, hand out effects."""
+        again, given_up = self.requests.overdue(self.now)
+        for subject in given_up:
+            self._give_up(subject)
+        for subject, sequence in again:
+            if isinstance(subject, Greeting) and self.requests.attempts(subject) > 1:
+                self._miss_greeting()
+            self._send(subject, sequence)
+        self._advance()
+        for subject, sequence in self.requests.launch(self.now):
+            self._send(subject, sequence)
+        effects, self._effects = self._effects, []
+        if self.observations:
+            effects.insert(0, Observed(tuple(self.observations)))
+            self.observations = []
+        wake_at = min(self.requests.next_deadline, self._resync_at, self.agents.next_deadline or NEVER)
+        # Each message moves the deadlines on; an early tick costs less than a timer set anew each time.
+        if wake_at != NEVER and (wake_at < self._wake_at or self._wake_at <= self.now):
+            self._wake_at = wake_at
+            effects.append(WakeAt(wake_at))
+        return effects
+
+    def ask_schema(self, key: ClassKey) -> bool:
+        """Ask for a schema; False if it is not to be had."""
+        if key in self._unavailable:
+            return False
+        if key not in self.definitions and len(self.definitions) >= self.definitions.limit:
+            self.fall_short("too many classes")
+            self.give_class_up(key)
+            self.note("too-many-classes", f"{key} is left out: {self.definitions.limit} are known")
+            return False
+        return self.ask(FetchSchema(key))
+
+    # Agents.
+
+    def hear(self, agent: str) -> None:
+        """An agent said something: it lives; a new one is asked for its objects."""
+        new = agent not in self.agents
+        lost_since = self.agents.heard(agent, self.now)
+        if lost_since is not None:
+            self.observations.append(Gap(lost_since, self.now, f"agent {agent} was silent"))
+            self.greet_soon(f"agent {agent} speaks again")
+        elif new and agent != BROKER_AGENT and self.state not in (State.GREETING, State.LISTING):
+            self.fetch_all(agent)
+
+    def lose(self, agent: str, detail: str) -> None:
+        """An agent is gone or silent."""
+        self.observations.append(AgentLost(agent, detail))
+        if agent == BROKER_AGENT and self.state is State.SYNCHRONISED:
+            self.move(Signal.SILENT)
+            self._retry_later(detail)

@@ -1,0 +1,184 @@
+"""What a console makes of each message: the handlers, one for each opcode that agents send."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from gateway.dialects.qmf.addresses import BROKER_AGENT
+from gateway.dialects.qmf.console_agents import agent_described
+from gateway.dialects.qmf.console_content import ContentTranslator, joined
+from gateway.dialects.qmf.console_conversation import Conversation
+from gateway.dialects.qmf.console_requests import (
+    FetchObjects,
+    FetchSchema,
+    Greeting,
+    ListClasses,
+    ListPackages,
+)
+from gateway.dialects.qmf.console_states import State
+from gateway.dialects.qmf.definitions import ClassDefinition, EventDefinition
+from gateway.dialects.qmf.fields import NO_HASH
+from gateway.dialects.qmf.messages import (
+    BrokerResponse,
+    ClassIndication,
+    ClassKind,
+    CommandComplete,
+    Content,
+    EventIndication,
+    Heartbeat,
+    ObjectContent,
+    PackageIndication,
+    PropertyContent,
+    Received,
+    SchemaResponse,
+    StatisticContent,
+    UnknownClass,
+)
+from gateway.model.observations import Gap, HeartbeatSeen, ObjectSeen
+
+
+class Listener:
+    """Understands messages on behalf of a conversation."""
+
+    def __init__(self, conversation: Conversation) -> None:
+        self._talk = conversation
+        self._translator = ContentTranslator(conversation.config.secrets)
+        self._sender = BROKER_AGENT
+        self._handlers: Final[dict[type, Callable[[Any], None]]] = {
+            BrokerResponse: self._on_broker,
+            PackageIndication: self._on_package,
+            ClassIndication: self._on_class,
+            SchemaResponse: self._on_schema,
+            CommandComplete: self._on_complete,
+            PropertyContent: self._on_content,
+            StatisticContent: self._on_content,
+            ObjectContent: self._on_content,
+            EventIndication: self._on_event,
+            Heartbeat: self._on_heartbeat,
+            UnknownClass: self._on_unknown_class,
+        }
+
+    def hear(self, message: Received, sender: str) -> None:
+        """Take in a message that ``sender`` (an agent, by the routing key) sent; others are ignored."""
+        self._sender = sender
+        handle = self._handlers.get(type(message))
+        if handle is not None:
+            handle(message)
+
+    def _on_broker(self, message: BrokerResponse) -> None:
+        # The specification has sequence 0 here, peers repeat the request's.
+        answers = isinstance(self._talk.requests.subject(message.sequence), Greeting) or not message.sequence
+        if self._talk.state is not State.GREETING or not answers:
+            return
+        self._talk.requests.drop(Greeting())
+        before = self._talk.agents.last_heard(BROKER_AGENT)
+        lost_since = self._talk.agents.heard(BROKER_AGENT, self._talk.now)
+        self._talk.restarted |= self._talk.broker not in (None, message.broker)
+        if before is not None and (self._talk.restarted or lost_since is not None):
+            reason = "started anew" if self._talk.restarted else "was silent"
+            self._talk.observations.append(Gap(before, self._talk.now, f"agent {BROKER_AGENT} {reason}"))
+        self._talk.broker = message.broker
+        self._talk.answered()
+
+    def _on_package(self, message: PackageIndication) -> None:
+        if not self._talk.config.includes(message.package):
+            return
+        if isinstance(self._talk.requests.subject(message.sequence), ListPackages):
+            self._talk.requests.progress(message.sequence, self._talk.now)
+            self._talk.ask(ListClasses(message.package))
+        elif not message.sequence:
+            # Our own agents announce their packages whenever they start; qpidd announces new ones.
+            self._talk.greet_soon(f"an agent announces package {message.package}")
+
+    def _on_class(self, message: ClassIndication) -> None:
+        key = message.key
+        subject = self._talk.requests.subject(message.sequence)
+        if not self._talk.config.includes(key.package):
+            return
+        if isinstance(subject, ListClasses):
+            self._talk.requests.progress(message.sequence, self._talk.now)
+            if message.kind is ClassKind.OBJECT:
+                self._talk.listed[key.package, key.name] = None
+            # Without a hash only asking tells whether the class is still what it was.
+            if key not in self._talk.definitions or key.hash == NO_HASH:
+                self._talk.ask_schema(key)
+        elif not message.sequence and key not in self._talk.definitions and self._talk.ask_schema(key):
+            self._talk.missed[key] = BROKER_AGENT
+
+    def _on_schema(self, message: SchemaResponse) -> None:
+        definition = message.definition
+        key = definition.key
+        subject = self._talk.requests.subject(message.sequence)
+        if not isinstance(subject, FetchSchema) or subject.key != key:
+            return
+        self._talk.requests.complete(message.sequence)
+        if self._known(definition) != definition and self._talk.definitions.add(definition):
+            self._talk.observations.append(self._translator.learn(definition))
+        agent = self._talk.missed.pop(key, None)
+        if agent is not None and isinstance(definition, ClassDefinition):
+            self._talk.listed[key.package, key.name] = None
+            if self._talk.state is not State.LISTING:
+                self._talk.ask(FetchObjects(agent, key.package, key.name))
+
+    def _known(
+        self, definition: ClassDefinition | EventDefinition
+    ) -> ClassDefinition | EventDefinition | None:
+        if isinstance(definition, ClassDefinition):
+            return self._talk.definitions.find_class(definition.key)
+        return self._talk.definitions.find_event(definition.key)
+
+    def _on_complete(self, message: CommandComplete) -> None:
+        subject = self._talk.requests.subject(message.sequence)
+        # A Java broker ends everything with z, but it is b that answers a greeting.
+        if subject is None or isinstance(subject, Greeting):
+            return
+        self._talk.requests.complete(message.sequence)
+        if isinstance(subject, FetchSchema):
+            self._talk.give_class_up(subject.key)
+            self._talk.note("no-schema", f"{subject.key}: {message.text} ({message.code})")
+        elif message.code:
+            self._talk.fall_short(f"{type(subject).__name__} refused: {message.text} ({message.code})")
+
+    def _on_content(self, message: Content) -> None:
+        seen = self._translator.content(message)
+        self._talk.hear(seen.agent)
+        if message.sequence:
+            self._talk.requests.progress(message.sequence, self._talk.now)
+        last = self._talk.observations[-1] if self._talk.observations else None
+        together = joined(last, seen) if isinstance(last, ObjectSeen) else None
+        if together is None:
+            self._talk.observations.append(seen)
+        else:
+            self._talk.observations[-1] = together
+        if message.properties is not None:
+            self._notice_agent(message)
+
+    def _notice_agent(self, message: Content) -> None:
+        definition = self._talk.definitions.find_class(message.key)
+        agent = agent_described(definition, message) if definition else None
+        if agent is None:
+            return
+        if not message.deleted:
+            self._talk.hear(agent)
+        elif self._talk.agents.forget(agent):
+            for package, name in self._talk.listed:
+                self._talk.requests.drop(FetchObjects(agent, package, name))
+            self._talk.lose(agent, f"agent {agent} left the broker")
+
+    def _on_event(self, message: EventIndication) -> None:
+        self._talk.hear(self._sender)
+        self._talk.observations.append(self._translator.event(message, self._sender))
+
+    def _on_heartbeat(self, message: Heartbeat) -> None:
+        self._talk.hear(self._sender)
+        self._talk.agents.beat(self._sender, message.time)
+        self._talk.observations.append(HeartbeatSeen(self._sender, message.time))
+
+    def _on_unknown_class(self, message: UnknownClass) -> None:
+        if not self._talk.config.includes(message.key.package):
+            return
+        subject = self._talk.requests.subject(message.sequence)
+        agent = subject.agent if isinstance(subject, FetchObjects) else self._sender
+        if self._talk.ask_schema(message.key):
+            self._talk.missed[message.key] = agent

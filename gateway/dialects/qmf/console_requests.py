@@ -1,0 +1,238 @@
+"""The requests of a console: what is waited for, until when, how often it was asked.
+
+A reply may never come: each request has a deadline, is asked again a few times, each time with a new
+sequence number and more patience, and is given up in the end.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from gateway.dialects.qmf import addresses
+from gateway.dialects.qmf.messages import (
+    BrokerRequest,
+    ClassQuery,
+    GetQuery,
+    Message,
+    PackageQuery,
+    SchemaRequest,
+)
+from gateway.model.schema import ClassKey
+
+_SEQUENCES: Final = 1 << 32
+NEVER: Final = 1 << 63
+"""A time that does not come."""
+
+
+@dataclass(frozen=True, slots=True)
+class Greeting:
+    """Who is there? Asked for ever: without an answer there is nothing else to do."""
+
+    def message(self, sequence: int) -> Message:
+        """Return the request."""
+        return BrokerRequest(sequence)
+
+
+@dataclass(frozen=True, slots=True)
+class ListPackages:
+    """Which packages?"""
+
+    def message(self, sequence: int) -> Message:
+        """Return the request."""
+        return PackageQuery(sequence)
+
+
+@dataclass(frozen=True, slots=True)
+class ListClasses:
+    """Which classes of a package?"""
+
+    package: str
+
+    def message(self, sequence: int) -> Message:
+        """Return the request."""
+        return ClassQuery(sequence, self.package)
+
+
+@dataclass(frozen=True, slots=True)
+class FetchSchema:
+    """Which schema has a class or event?"""
+
+    key: ClassKey
+
+    def message(self, sequence: int) -> Message:
+        """Return the request."""
+        return SchemaRequest(sequence, self.key)
+
+
+@dataclass(frozen=True, slots=True)
+class FetchObjects:
+    """Which objects of a class has an agent?"""
+
+    agent: str
+    package: str
+    name: str
+
+    def message(self, sequence: int) -> Message:
+        """Return the request."""
+        return GetQuery(sequence, {"_class": self.name, "_package": self.package})
+
+
+Subject: TypeAlias = Greeting | ListPackages | ListClasses | FetchSchema | FetchObjects
+
+
+def routing_key(subject: Subject) -> str:
+    """Return where a request goes: get queries to the agent asked, all others to the broker."""
+    if isinstance(subject, FetchObjects):
+        return addresses.agent_key(subject.agent)
+    return addresses.BROKER_KEY
+
+
+class _Request:
+    __slots__ = ("attempts", "deadline", "patience", "sequences", "subject")
+
+    def __init__(self, subject: Subject, patience: int) -> None:
+        self.subject = subject
+        self.attempts = 0
+        self.deadline = 0
+        self.patience = patience
+        self.sequences: list[int] = []
+
+
+@dataclass(frozen=True, slots=True)
+class RequestRules:
+    """How long and how often is asked. Durations are nanoseconds.
+
+    Attributes:
+        deadline: until the first answer is missed; each further attempt waits twice as long.
+        longest: the wait is never longer.
+        attempts: after so many a request is given up.
+        window: requests in flight.
+        limit: requests waiting for their turn; more are refused.
+    """
+
+    deadline: int
+    longest: int
+    attempts: int = 3
+    window: int = 16
+    limit: int = 65_536
+
+
+class Requests:
+    """All requests of a session that are not answered."""
+
+    def __init__(self, rules: RequestRules) -> None:
+        self._rules = rules
+        self._sequence = 0
+        self._waiting: deque[Subject] = deque()
+        self._known: dict[Subject, _Request | None] = {}
+        self._by_sequence: dict[int, _Request] = {}
+
+    def __bool__(self) -> bool:
+        """Whether anything is waited for."""
+        return bool(self._known)
+
+    def __contains__(self, subject: Subject) -> bool:
+        return subject in self._known
+
+    def clear(self) -> None:
+        """Wait for nothing any more; late replies will belong to nobody."""
+        self._waiting.clear()
+        self._known.clear()
+        self._by_sequence.clear()
+
+    def add(self, subject: Subject) -> bool:
+        """Ask when there is room, once however often added; False if too much is waiting."""
+        if subject in self._known:
+            return True
+        if len(self._waiting) >= self._rules.limit:
+            return False
+        self._known[subject] = None
+        self._waiting.append(subject)
+        return True
+
+    def subject(self, sequence: int) -> Subject | None:
+        """Return what a reply of this sequence answers."""
+        request = self._by_sequence.get(sequence)
+        return request.subject if request else None
+
+    def attempts(self, subject: Subject) -> int:
+        """Return how often ``subject`` was asked for, since it was hurried if it was."""
+        request = self._known.get(subject)
+        return request.attempts if request else 0
+
+    def progress(self, sequence: int, now: int) -> None:
+        """Part of a reply came: wait for the rest as long again."""
+        request = self._by_sequence.get(sequence)
+        if request is not None:
+            request.deadline = now + request.patience
+
+    def complete(self, sequence: int) -> Subject | None:
+        """Return what a whole reply of this sequence answers, and stop waiting for it."""
+        request = self._by_sequence.get(sequence)
+        if request is None:
+            return None
+        self._forget(request)
+        return request.subject
+
+    def drop(self, subject: Subject) -> None:
+        """Stop waiting for the answer to ``subject``."""
+        request = self._known.get(subject)
+        if request is not None:
+            self._forget(request)
+
+    def _forget(self, request: _Request) -> None:
+        for sequence in request.sequences:
+            del self._by_sequence[sequence]
+        del self._known[request.subject]
+
+    def hurry(self, subject: Subject, at: int) -> None:
+        """Ask again at ``at`` if that is sooner, as if it were for the first time."""
+        request = self._known.get(subject)
+        if request is not None:
+            request.deadline = min(request.deadline, at)
+            request.patience = self._rules.deadline
+            request.attempts = 0
+
+    def launch(self, now: int) -> list[tuple[Subject, int]]:
+        """Return what to send now, with its sequence numbers."""
+        launched = []
+        while self._waiting and len(self._known) - len(self._waiting) < self._rules.window:
+            subject = self._waiting.popleft()
+            request = self._known[subject] = _Request(subject, self._rules.deadline)
+            launched.append((subject, self._number(request, now)))
+        return launched
+
+    def overdue(self, now: int) -> tuple[list[tuple[Subject, int]], list[Subject]]:
+        """Return what to send again, with sequence numbers, and what is given up herewith."""
+        again: list[tuple[Subject, int]] = []
+        given_up: list[Subject] = []
+        for request in list(dict.fromkeys(self._by_sequence.values())):
+            if request.deadline > now:
+                continue
+            if request.attempts >= self._rules.attempts and not isinstance(request.subject, Greeting):
+                self._forget(request)
+                given_up.append(request.subject)
+                continue
+            if request.attempts:
+                request.patience = min(2 * request.patience, self._rules.longest)
+            again.append((request.subject, self._number(request, now)))
+        return again, given_up
+
+    def _number(self, request: _Request, now: int) -> int:
+        self._sequence = (self._sequence + 1) % _SEQUENCES or 1  # 0 marks what nobody asked for
+        request.attempts += 1
+        request.deadline = now + request.patience
+        request.sequences.append(self._sequence)
+        self._by_sequence[self._sequence] = request
+        # A late answer to an earlier attempt counts; only a greeting is asked so often that it must be cut.
+        for old in request.sequences[: -self._rules.attempts]:
+            del self._by_sequence[old]
+        del request.sequences[: -self._rules.attempts]
+        return self._sequence
+
+    @property
+    def next_deadline(self) -> int:
+        """When `overdue` has something to return."""
+        return min((request.deadline for request in self._by_sequence.values()), default=NEVER)
