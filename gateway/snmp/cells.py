@@ -10,7 +10,7 @@ import json
 import math
 import struct
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache
 from typing import TypeAlias
 from uuid import UUID
@@ -71,6 +71,11 @@ def text(value: str, limit: int = MAX_TEXT_OCTETS) -> bytes:
 def date_and_time(nanoseconds: int) -> bytes | None:
     """The TLV of a DateAndTime (RFC 2579) in UTC, in tenths of a second; ``None`` outside years 1 to 9999."""
     return _date_and_time(nanoseconds // 100_000_000)
+
+
+def date_of(nanoseconds: int) -> date:
+    """The day of a time of the gateway's clock, in UTC."""
+    return (_EPOCH + timedelta(microseconds=nanoseconds // 1000)).date()
 
 
 def truth(value: bool) -> bytes:  # noqa: FBT001  the value that is encoded

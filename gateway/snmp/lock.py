@@ -21,6 +21,7 @@ from pydantic import Field, model_validator
 
 from gateway.model.schema import ClassKey, Kind
 from gateway.snmp.ber import Oid
+from gateway.snmp.row_columns import ROW_COLUMNS
 from gateway.snmp.syntax import TWIN_SYNTAXES, UNIT_NANOSECONDS, Form, Syntax
 from gateway.yaml_documents import StrictModel, parse_document, read_document
 
@@ -28,7 +29,7 @@ DEFAULT_ROOT: Oid = (1, 3, 6, 1, 4, 1, 8072, 9999, 9999)
 """The experimental arc of net-snmp (netSnmpPlaypen): for trying out, not for a site that publishes."""
 
 FIRST_ELEMENT_COLUMN = 100
-"""Columns 1 to 99 of each table belong to the gateway (`gateway.snmp.tables.rows`)."""
+"""Columns 1 to 99 of each table belong to the gateway (`gateway.snmp.row_columns`)."""
 
 MAX_COLUMN = 65535
 MAX_ARC = 999
@@ -47,23 +48,8 @@ Descriptor = Annotated[str, Field(pattern=_DESCRIPTOR)]
 Column = Annotated[int, Field(ge=FIRST_ELEMENT_COLUMN, le=MAX_COLUMN)]
 Arc = Annotated[int, Field(ge=1, le=MAX_ARC)]
 
-ROW_SUFFIXES = (
-    "Index",
-    "RowName",
-    "RowNativeId",
-    "RowParent",
-    "RowSampled",
-    "RowCreated",
-    "RowStale",
-    "RowState",
-    "RowDiscontinuity",
-    "RowLastChange",
-    "RowFullName",
-    "RowLifetime",
-)
-"""What the descriptors of columns 1, 2, ... of every table end with, after the class's own descriptor."""
-
-_CLASS_SUFFIXES = ("", "Table", "Entry", "Group", "ObsoleteGroup", *ROW_SUFFIXES)
+_ROW_SUFFIXES = tuple(text.suffix for text in ROW_COLUMNS.values())
+_CLASS_SUFFIXES = ("", "Table", "Entry", "Group", "ObsoleteGroup", *_ROW_SUFFIXES)
 _MODULE_SUFFIXES = (
     "MIB",
     "Notifications",
@@ -172,7 +158,7 @@ class ClassLock(StrictModel):
     @property
     def index_descriptor(self) -> str:
         """The descriptor of the column that is the second index of the table."""
-        return f"{self.descriptor}{ROW_SUFFIXES[0]}"
+        return f"{self.descriptor}{_ROW_SUFFIXES[0]}"
 
     @property
     def reserved_descriptors(self) -> tuple[str, ...]:

@@ -1,0 +1,288 @@
+"""The table of one class: its rows as the feed tells them, their staleness and their share in the sums."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from gateway.feed.records import FeedValue, Lifetime, ObjectRecord, UpdateRecord
+from gateway.model.schema import ClassKey, ClassSchema
+from gateway.snmp import ber
+from gateway.snmp.ber import Oid
+from gateway.snmp.cells import date_and_time, text, truth
+from gateway.snmp.lock import FIRST_ELEMENT_COLUMN, ClassLock, Lock
+from gateway.snmp.row_columns import RowColumn, RowLifetime, RowState
+from gateway.snmp.store import Store
+from gateway.snmp.tables.bindings import Binding, Cells, Pointer, SummedColumn, bind
+from gateway.snmp.tables.summaries import Summaries, Summary
+
+_STATE_CELLS: Mapping[RowState, Cells] = {
+    state: {
+        RowColumn.STALE: truth(state is not RowState.CURRENT),
+        RowColumn.STATE: ber.encode_integer(state),
+    }
+    for state in RowState
+}
+_LIFETIMES = {
+    Lifetime.DURABLE: ber.encode_integer(RowLifetime.DURABLE),
+    Lifetime.TRANSIENT: ber.encode_integer(RowLifetime.TRANSIENT),
+}
+
+
+@dataclass(slots=True, eq=False)
+class RowGroup:
+    """The rows that one agent of one source vouches for: they become stale, and current again, together.
+
+    ``state`` is what the rows are to be; `ClassTable.settle` makes them so.
+    """
+
+    source: int
+    agent: str
+    state: RowState = RowState.CURRENT
+    stale_since: int = 0
+    rows: dict[Row, None] = field(default_factory=dict)
+
+
+@dataclass(slots=True, eq=False)
+class Row:
+    """One row: what is needed to change or remove it, and what is not to be read in its cells.
+
+    ``withheld`` holds the cells of its elements while they are not shown; ``addends`` what it adds to each
+    sum of its class, by slot; ``generation`` the snapshot in which it was last told.
+    """
+
+    index: Oid
+    table: ClassTable
+    bound: BoundClass
+    group: RowGroup
+    summary: Summary
+    generation: int
+    state: RowState = RowState.CURRENT
+    withheld: Cells | None = None
+    addends: list[int | None] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BoundClass:
+    """One version of a class and the table that shows it; ``slots`` says where positions are summed."""
+
+    table: ClassTable
+    binding: Binding
+    slots: Mapping[int, int]
+
+
+class ClassTable:
+    """The table of one class in the store.
+
+    Args:
+        store: where the table is made.
+        summaries: what counts its rows and sums its columns.
+        lock: the lock that knows the class.
+        class_lock: the class in it.
+        key: package and name of the class.
+        root: the configured root.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        summaries: Summaries,
+        lock: Lock,
+        class_lock: ClassLock,
+        key: ClassKey,
+        root: Oid,
+    ) -> None:
+        self.entry = lock.entry_oid(root, class_lock)
+        self.rows: dict[Oid, Row] = {}
+        self._store = store
+        self._summaries = summaries
+        self._names = (key.package, key.name)
+        self._class_index = lock.class_index(class_lock)
+        self._class_lock = class_lock
+        self._columns = _columns(class_lock)
+        self._table = store.table(self.entry, self._columns)
+        self._slots: dict[int, int] = {}
+        self._summed: list[SummedColumn] = []
+
+    def bind(self, schema: ClassSchema, pointer: Pointer) -> BoundClass:
+        """Make one version of the class ready to be written."""
+        binding = bind(schema, self._class_lock, pointer)
+        new = [column for column in binding.sums.values() if column.column not in self._slots]
+        for column in new:
+            self._slots[column.column] = len(self._summed)
+            self._summed.append(column)
+        for summary in {row.summary for row in self.rows.values()} if new else ():
+            summary.make_room(self._summed[len(summary.summed) :])
+        slots = {position: self._slots[column.column] for position, column in binding.sums.items()}
+        return BoundClass(self, binding, slots)
+
+    def extend(self, class_lock: ClassLock) -> None:
+        """Take up columns that the lock has got since; rows keep their cells."""
+        columns = _columns(class_lock)
+        self._class_lock = class_lock
+        if columns == self._columns:
+            return
+        kept = {
+            index: {column: self._table.cell(index, column) for column in self._columns}
+            for index in self.rows
+        }
+        self._store.remove_table(self.entry)
+        self._columns = columns
+        self._table = self._store.table(self.entry, columns)
+        for index, cells in kept.items():
+            self._table.put(index, cells)
+
+    def tell(
+        self,
+        bound: BoundClass,
+        record: ObjectRecord,
+        group: RowGroup,
+        pointer: Pointer,
+        now: int,
+        generation: int,
+    ) -> None:
+        """An object, new or told again: its whole row as it is now."""
+        index = (record.source, record.row)
+        row = self.rows.get(index)
+        if row is None:
+            row = self._insert(index, bound, group, now, generation)
+        elif row.group is not group:
+            del row.group.rows[row]
+            row.group = group
+            group.rows[row] = None
+        cells = self._cells_of(row, bound)
+        row.bound, row.generation = bound, generation
+        for position, write in enumerate(bound.binding.writers):
+            if write is not None:
+                write(cells, record.values.get(position), record.source)
+        fixed: Cells = {
+            RowColumn.NAME: text(record.leaf_name),
+            RowColumn.NATIVE_ID: text(record.native_id),
+            RowColumn.PARENT: None if record.parent is None else pointer(record.parent, record.source),
+            RowColumn.CREATED: _time(record.created),
+            RowColumn.FULL_NAME: text(record.stable_name),
+            RowColumn.LIFETIME: _LIFETIMES[record.lifetime],
+        }
+        self._count(row, {slot: record.values.get(position) for position, slot in bound.slots.items()})
+        self._write(row, cells, fixed | _times(record))
+        self.settle(row)
+
+    def update(self, bound: BoundClass, row: Row, record: UpdateRecord) -> None:
+        """Some values of a row changed."""
+        cells: Cells = {}
+        writers, slots = bound.binding.writers, bound.slots
+        counted: dict[int, FeedValue | None] = {}
+        for position, value in record.values.items():
+            if 0 <= position < len(writers) and (write := writers[position]) is not None:
+                write(cells, value, record.source)
+                if position in slots:
+                    counted[slots[position]] = value
+        for position in record.absent:
+            if 0 <= position < len(writers) and (write := writers[position]) is not None:
+                write(cells, None, record.source)
+                if position in slots:
+                    counted[slots[position]] = None
+        self._count(row, counted)
+        self._write(row, cells, _times(record))
+
+    def remove(self, row: Row, now: int) -> None:
+        """The object is gone, and with it its row."""
+        self._count(row, dict.fromkeys(range(len(row.addends))))
+        self._count_state(row.summary, row.state, -1)
+        row.summary.rows -= 1
+        row.summary.changed = now
+        self._summaries.touch(row.summary)
+        del row.group.rows[row]
+        del self.rows[row.index]
+        self._table.remove(row.index)
+
+    def settle(self, row: Row) -> None:
+        """Bring a row into the state of its group."""
+        state = row.group.state
+        if row.state is state:
+            return
+        cells: Cells = dict(_STATE_CELLS[state])
+        if row.withheld is not None:
+            cells |= row.withheld
+            row.withheld = None
+            self._add_to_sums(row, 1)
+        elif state is RowState.WITHHELD:
+            columns = [column for column in self._columns if column >= FIRST_ELEMENT_COLUMN]
+            row.withheld = {column: self._table.cell(row.index, column) for column in columns}
+            cells.update(dict.fromkeys(columns))
+            self._add_to_sums(row, -1)
+        self._table.put(row.index, cells)
+        self._count_state(row.summary, row.state, -1)
+        self._count_state(row.summary, state, 1)
+        self._summaries.touch(row.summary)
+        row.state = state
+
+    def _insert(self, index: Oid, bound: BoundClass, group: RowGroup, now: int, generation: int) -> Row:
+        summary = self._summaries.get(index[0], self._class_index, self._names, self.entry)
+        summary.make_room(self._summed[len(summary.summed) :])
+        summary.rows += 1
+        summary.changed = now
+        self._summaries.touch(summary)
+        row = Row(index, self, bound, group, summary, generation)
+        self._table.put(index, _STATE_CELLS[RowState.CURRENT])
+        self.rows[index] = row
+        group.rows[row] = None
+        return row
+
+    def _cells_of(self, row: Row, bound: BoundClass) -> Cells:
+        """Nothing yet; or, where the row was told by another version of the class, holes everywhere."""
+        if row.bound is bound:
+            return {}
+        self._count(row, dict.fromkeys(range(len(row.addends))))
+        return dict.fromkeys(column for column in self._columns if column >= FIRST_ELEMENT_COLUMN)
+
+    def _write(self, row: Row, elements: Cells, fixed: Cells) -> None:
+        if row.withheld is None:
+            self._table.put(row.index, elements | fixed)
+        else:
+            row.withheld |= elements
+            self._table.put(row.index, fixed)
+
+    def _count(self, row: Row, values: Mapping[int, FeedValue | None]) -> None:
+        """Replace what a row adds to sums, by slot."""
+        addends, summary = row.addends, row.summary
+        while len(addends) < len(self._summed):
+            addends.append(None)
+        for slot, value in values.items():
+            before = addends[slot]
+            after = value if isinstance(value, int) and value >= 0 else None
+            if before == after:
+                continue
+            addends[slot] = after
+            if row.withheld is None:
+                summary.add(slot, (after or 0) - (before or 0), (after is not None) - (before is not None))
+                self._summaries.touch(summary)
+
+    def _add_to_sums(self, row: Row, sign: int) -> None:
+        for slot, addend in enumerate(row.addends):
+            if addend is not None:
+                row.summary.add(slot, sign * addend, sign)
+
+    @staticmethod
+    def _count_state(summary: Summary, state: RowState, rows: int) -> None:
+        summary.stale += rows * (state is not RowState.CURRENT)
+        summary.withheld += rows * (state is RowState.WITHHELD)
+
+
+def _columns(class_lock: ClassLock) -> tuple[int, ...]:
+    """The columns that are ever filled: the gateway's own and those of current elements."""
+    own = tuple(column for column in RowColumn if column is not RowColumn.INDEX)
+    elements = sorted(c for element in class_lock.elements if element.current for c in element.columns)
+    return (*own, *elements)
+
+
+def _times(record: ObjectRecord | UpdateRecord) -> Cells:
+    return {
+        RowColumn.SAMPLED: _time(record.statistics_sampled or record.properties_sampled),
+        RowColumn.DISCONTINUITY: _time(record.reset),
+        RowColumn.LAST_CHANGE: _time(record.changed),
+    }
+
+
+def _time(nanoseconds: int) -> bytes | None:
+    return date_and_time(nanoseconds) if nanoseconds else None

@@ -1,0 +1,133 @@
+"""agClassTable and agSumTable: rows, stale rows and totals per source and class, kept as rows change.
+
+A management station asks here first: nobody walks a million instances to learn how many messages wait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from gateway.snmp import ber
+from gateway.snmp.ber import Oid
+from gateway.snmp.cells import date_and_time, gauge32, gauge64, text
+from gateway.snmp.fixed_mib import CLASS_ENTRY, SUM_ENTRY, ClassColumn, SumColumn
+from gateway.snmp.store import Store
+from gateway.snmp.tables.bindings import SummedColumn
+
+
+@dataclass(slots=True, eq=False)
+class Summary:
+    """What is known of one class of one source; change it through `Summaries.touch`.
+
+    ``totals`` and ``objects`` (how many rows have a value) are by the slot that the class gave a column.
+    """
+
+    source: int
+    class_index: int
+    package: str
+    name: str
+    entry: Oid
+    rows: int = 0
+    stale: int = 0
+    withheld: int = 0
+    changed: int = 0
+    summed: list[SummedColumn] = field(default_factory=list)
+    totals: list[int] = field(default_factory=list)
+    objects: list[int] = field(default_factory=list)
+
+    def add(self, slot: int, amount: int, objects: int) -> None:
+        """Change one total: ``objects`` is 1 for a value that came, -1 for one that went, 0 for a change."""
+        self.totals[slot] += amount
+        self.objects[slot] += objects
+
+    def make_room(self, summed: Iterable[SummedColumn]) -> None:
+        """Take up columns that the class has learnt to sum."""
+        for column in summed:
+            self.summed.append(column)
+            self.totals.append(0)
+            self.objects.append(0)
+
+
+class Summaries:
+    """Both tables. Changes are collected and shown by `flush`, once a batch.
+
+    Args:
+        store: where the tables are made.
+        root: the configured root.
+    """
+
+    def __init__(self, store: Store, root: Oid) -> None:
+        self._classes = store.table((*root, *CLASS_ENTRY), tuple(ClassColumn))
+        self._sums = store.table((*root, *SUM_ENTRY), tuple(SumColumn))
+        self._all: dict[tuple[int, int], Summary] = {}
+        self._changed: dict[Summary, None] = {}
+
+    def get(self, source: int, class_index: int, class_name: tuple[str, str], entry: Oid) -> Summary:
+        """The summary of a class of a source, made if it is new; ``class_name`` is package and class."""
+        summary = self._all.get((source, class_index))
+        if summary is None:
+            summary = Summary(source, class_index, *class_name, entry)
+            self._all[source, class_index] = summary
+            self._classes.put(
+                (source, class_index),
+                {
+                    ClassColumn.PACKAGE: text(summary.package),
+                    ClassColumn.NAME: text(summary.name),
+                    ClassColumn.ROW_TABLE: ber.encode_oid(entry[:-1]),
+                },
+            )
+        return summary
+
+    def touch(self, summary: Summary) -> None:
+        """Show this summary anew at the next `flush`."""
+        self._changed[summary] = None
+
+    def remove_source(self, source: int) -> None:
+        """A source is gone for good; its rows must have gone before."""
+        self.flush()
+        for key in [key for key in self._all if key[0] == source]:
+            summary = self._all.pop(key)
+            self._classes.remove(key)
+            for column in summary.summed:
+                index = (*key, column.column)
+                if index in self._sums:
+                    self._sums.remove(index)
+
+    def counts(self, source: int) -> tuple[int, int]:
+        """Rows and stale rows of one source."""
+        of_source = [summary for summary in self._all.values() if summary.source == source]
+        return sum(summary.rows for summary in of_source), sum(summary.stale for summary in of_source)
+
+    def totals(self) -> tuple[int, int, int]:
+        """Rows, stale rows and withheld rows of all sources."""
+        every = self._all.values()
+        return sum(s.rows for s in every), sum(s.stale for s in every), sum(s.withheld for s in every)
+
+    def flush(self) -> set[int]:
+        """Bring the cells up to date; returns the sources in which anything had changed."""
+        sources = {summary.source for summary in self._changed}
+        for summary in self._changed:
+            self._show(summary)
+        self._changed.clear()
+        return sources
+
+    def _show(self, summary: Summary) -> None:
+        self._classes.put(
+            (summary.source, summary.class_index),
+            {
+                ClassColumn.ROWS: gauge32(summary.rows),
+                ClassColumn.STALE_ROWS: gauge32(summary.stale),
+                ClassColumn.LAST_CHANGE: date_and_time(summary.changed),
+            },
+        )
+        for column, total, objects in zip(summary.summed, summary.totals, summary.objects, strict=True):
+            self._sums.put(
+                (summary.source, summary.class_index, column.column),
+                {
+                    SumColumn.NAME: text(column.name),
+                    SumColumn.UNITS: text(column.unit),
+                    SumColumn.TOTAL: gauge64(total),
+                    SumColumn.OBJECTS: gauge32(objects),
+                },
+            )

@@ -1,0 +1,195 @@
+"""A small package, its lock, and a core that tells of it: what the projection's playbooks are made of."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from gateway.feed.records import (
+    AgentRecord,
+    Batch,
+    ClassRecord,
+    DeleteRecord,
+    FeedValue,
+    Hello,
+    Lifetime,
+    ObjectLink,
+    ObjectRecord,
+    Record,
+    SnapshotBegan,
+    SnapshotEnded,
+    SourceRecord,
+    UpdateRecord,
+)
+from gateway.model.observations import SourceState
+from gateway.model.schema import ClassKey, ClassSchema, Element, Kind, NamedValue
+from gateway.model.values import ValueType
+from gateway.snmp import ber
+from gateway.snmp.ber import Oid
+from gateway.snmp.lock import Lock
+from gateway.snmp.lock_growth import extend, new_lock
+from gateway.snmp.projection import Projection, ProjectionSettings
+from gateway.snmp.store import Store
+
+ROOT: Oid = (1, 3, 6, 1, 4, 1, 99999)
+SECOND = 1_000_000_000
+START = 1_700_000_000 * SECOND
+SERVE_STALE_FOR = 60 * SECOND
+DAY = dt.date(2026, 5, 1)
+
+HALL = ClassSchema(
+    ClassKey("shop", "hall", b"h"),
+    properties=(Element("name", ValueType.STRING, index=True, max_length=255),),
+)
+TILL = ClassSchema(
+    ClassKey("shop", "till", b"t"),
+    properties=(
+        Element("hall", ValueType.REFERENCE, index=True, references="hall"),
+        Element("name", ValueType.STRING, index=True, max_length=255),
+        Element(
+            "state", ValueType.STRING, values=(NamedValue("open", "open"), NamedValue("closed", "closed"))
+        ),
+        Element("note", ValueType.STRING, optional=True),
+    ),
+    statistics=(
+        Element("sales", ValueType.U64, unit="sales", kind=Kind.COUNTER),
+        Element("waiting", ValueType.U32, unit="customers"),
+    ),
+)
+LOCK: Lock = extend(new_lock("shop", 7, "SHOP-MIB", "shp", DAY), [HALL, TILL], DAY)
+"""hall 1: name 100. till 2: hall 100, hallName 101, name 102, state 103, note 104, noteLength 105,
+sales 106, waiting 107."""
+
+PROVISIONAL: Lock = new_lock("", 0, "AMQP-GATEWAY-SITE-MIB", "site", DAY)
+
+HALL_ENTRY: Oid = (*ROOT, 2, 7, 1, 1, 1)
+TILL_ENTRY: Oid = (*ROOT, 2, 7, 1, 2, 1)
+SITE_ENTRY: Oid = (*ROOT, 3, 1, 1, 1)
+
+
+@dataclass
+class Gateway:
+    """A projection with a clock of its own, and the core that talks to it."""
+
+    now: int = START
+    store: Store = field(default_factory=Store)
+    provisional: Lock = PROVISIONAL
+    saved: list[Lock] = field(default_factory=list)
+    logged: list[tuple[str, str]] = field(default_factory=list)
+    epoch: int = 1
+
+    def __post_init__(self) -> None:
+        self.projection = Projection(
+            self.store,
+            ProjectionSettings(ROOT, (LOCK,), SERVE_STALE_FOR, "1.2.3"),
+            provisional=self.provisional,
+            save=lambda lock, _schemas: self.saved.append(lock),
+            clock=lambda: self.now,
+            log=lambda event, detail: self.logged.append((event, detail)),
+        )
+
+    def hello(self, epoch: int = 1) -> None:
+        self.epoch = epoch
+        self.projection.received(Hello(1, epoch, "7b0c", self.now))
+
+    def tell(self, *records: Record) -> None:
+        self.projection.received(Batch(self.epoch, 1, records))
+
+    def snapshot(self, *records: Record) -> None:
+        self.projection.received(SnapshotBegan(self.epoch, 1))
+        self.tell(*records)
+        self.projection.received(SnapshotEnded(self.epoch, 1))
+
+    def settle(self) -> None:
+        while self.projection.tick():
+            pass
+
+    def wait(self, seconds: float) -> None:
+        self.now += int(seconds * SECOND)
+        self.settle()
+
+    def cell(self, entry: Oid, column: int, *index: int) -> bytes | None:
+        tlv = self.store.get((*entry, column, *index))
+        return None if tlv in (ber.NO_SUCH_INSTANCE, ber.NO_SUCH_OBJECT) else tlv
+
+    def till(self, column: int, row: int = 1, source: int = 1) -> bytes | None:
+        return self.cell(TILL_ENTRY, column, source, row)
+
+    def walk(self, under: Oid) -> dict[Oid, bytes]:
+        """Every instance below ``under``, by the rest of its name."""
+        found: dict[Oid, bytes] = {}
+        here = under
+        while (step := self.store.next(here)) is not None and step[0][: len(under)] == under:
+            here = step[0]
+            found[here[len(under) :]] = step[1]
+        return found
+
+
+def source(state: SourceState = SourceState.SYNCHRONISED, number: int = 1, **counters: int) -> SourceRecord:
+    return SourceRecord(number, f"shop{number}", "qmf", state, "a detail", START, START, counters)
+
+
+def classes() -> tuple[ClassRecord, ClassRecord]:
+    return ClassRecord(10, HALL, "name", ""), ClassRecord(20, TILL, "name", "hall")
+
+
+def agent(*, fresh: bool, since: int = START, name: str = "1.0", number: int = 1) -> AgentRecord:
+    return AgentRecord(number, name, fresh, since, since)
+
+
+def hall(row: int = 1, number: int = 1) -> ObjectRecord:
+    return ObjectRecord(
+        number,
+        10,
+        row,
+        f"hall{row}",
+        f"hall{row}",
+        None,
+        f"0-1-1-0-{row}",
+        "1.0",
+        Lifetime.DURABLE,
+        START,
+        START,
+        0,
+        START,
+        START,
+        {0: f"hall{row}"},
+    )
+
+
+def till(
+    row: int = 1,
+    values: Mapping[int, FeedValue] | None = None,
+    number: int = 1,
+    agent_name: str = "1.0",
+    class_number: int = 20,
+) -> ObjectRecord:
+    link = ObjectLink("shop:hall", 1, "hall1")
+    return ObjectRecord(
+        number,
+        class_number,
+        row,
+        f"hall1/till{row}",
+        f"till{row}",
+        link,
+        f"0-1-1-0-{row}",
+        agent_name,
+        Lifetime.TRANSIENT,
+        START,
+        START,
+        START + SECOND,
+        START,
+        START,
+        {0: link, 1: f"till{row}", 2: "open", 3: "by the door", 4: 10 * row, 5: row}
+        if values is None
+        else values,
+    )
+
+
+def update(row: int, values: Mapping[int, FeedValue], absent: tuple[int, ...] = ()) -> UpdateRecord:
+    return UpdateRecord(1, 20, row, START, START + 9 * SECOND, START, START, values, absent)
+
+
+def delete(row: int, class_number: int = 20) -> DeleteRecord:
+    return DeleteRecord(1, class_number, row, f"hall1/till{row}", START, inferred=False)
