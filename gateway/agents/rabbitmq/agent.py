@@ -1,7 +1,7 @@
 """The RabbitMQ agent: answers and events in, what consoles are to hear out. Without I/O.
 
 Whoever drives it makes the requests that `RabbitMqAgent.next_request` asks for, one at a time, tells what
-came of them, hands over events and deliveries, and wakes it at `RabbitMqAgent.tick_at`.
+came of them, hands over events and deliveries, and carries out the effects.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import assert_never
 
 from gateway.agents.rabbitmq.broker_view import BrokerView
-from gateway.agents.rabbitmq.events import Bound, BrokerEvent, Created, Deleted, EventReader, Other
+from gateway.agents.rabbitmq.cluster import NEEDED_COLUMNS
+from gateway.agents.rabbitmq.events import Bound, Created, Deleted, EventReader, Other
 from gateway.agents.rabbitmq.known_objects import KnownObject
 from gateway.agents.rabbitmq.listing import Listing, page_of
 from gateway.agents.rabbitmq.management_api import (
@@ -31,10 +31,10 @@ from gateway.agents.rabbitmq.management_api import (
 )
 from gateway.agents.rabbitmq.object_names import ObjectName
 from gateway.agents.rabbitmq.polling import PollingConfig, PollingPlan
-from gateway.agents.rabbitmq.reading import class_readers
+from gateway.agents.rabbitmq.reading import ClassReader, class_readers
 from gateway.agents.rabbitmq.service import ConsoleService
 from gateway.agents.rabbitmq.status import AgentStatus, failure_text, refusal_text, visible_text
-from gateway.dialects.effects import Binding, Delivery, Effect, Note
+from gateway.dialects.effects import Binding, Delivery, Effect, Note, WakeAt
 from gateway.dialects.errors import LocalProtocolError
 from gateway.dialects.qmf.addresses import MANAGEMENT_EXCHANGE
 from gateway.dialects.qmf.agent import AgentConfig
@@ -53,7 +53,7 @@ class RabbitMqAgentConfig:
 
     Attributes:
         user: who reads the management API; named in what people are told.
-        own_users: the gateway's users, whose ``direct`` connections are left out.
+        own_users: the gateway's users beside ``user``, whose own connections are left out.
         show_own: whether the gateway's own queues and connections are shown all the same.
         management_exchange: where consoles bind.
         management_virtual_host: in which virtual host that is; empty where there is none (loopback).
@@ -91,12 +91,14 @@ class RabbitMqAgent:
     def __init__(self, config: RabbitMqAgentConfig, mapping: MappingFile, session: AgentConfig) -> None:
         self._config = config
         self._readers = class_readers(mapping)
-        self._view = BrokerView(self._readers, show_own=config.show_own, own_users=config.own_users)
+        self._view = BrokerView(
+            self._readers, show_own=config.show_own, own_users=config.own_users | {config.user}
+        )
         self._service = ConsoleService(session, self._readers, self._view.known, config.flush_delay)
         self._events = EventReader(self._readers, self._view.connection_of)
         self._plan = PollingPlan(
             (
-                ListingRequest(name, reader.rule.listing, reader.columns)
+                ListingRequest(name, reader.rule.listing, _columns(reader))
                 for name, reader in self._readers.items()
                 if reader.rule.listing
             ),
@@ -109,6 +111,7 @@ class RabbitMqAgent:
         self._silent_since = 0
         self._events_missing = "events are not connected yet"
         self._linked = False
+        self._woken_at = 0
 
     # What the driver asks.
 
@@ -146,14 +149,6 @@ class RabbitMqAgent:
         return self._plan.due()
 
     @property
-    def tick_at(self) -> int:
-        """When to call `tick` (ns); 0 while there is no need."""
-        times = [self._service.wake_at]
-        if self._silent_since and self._service.serving:
-            times.append(self._silent_since + self._config.silence_limit)
-        return min((time for time in times if time), default=0)
-
-    @property
     def busy(self) -> bool:
         """Whether `advance` has something to do."""
         return self._listing is not None and self._listing.waits
@@ -162,33 +157,50 @@ class RabbitMqAgent:
         """The objects of a class as the agent knows them."""
         return self._view.known.of_class(class_name)
 
-    # The link's side.
+    # The link's side, in the form that every session has.
 
-    def link_up(self, now: int) -> list[Effect]:
+    def connected(self, reply_to: str, now: int) -> list[Effect]:  # noqa: ARG002  agents await no replies
         """The link carries messages, and the agent's queue is bound."""
         self._linked = True
-        return self._served(now)
+        return self._awake(self._served(now))
 
-    def link_down(self) -> None:
+    def disconnected(self, detail: str, now: int) -> list[Effect]:  # noqa: ARG002  as every session's
         """The link carries nothing: what changes meanwhile is told when it is up again."""
         self._linked = False
         self._service.suspend()
+        return []
+
+    def resync(self, reason: str, now: int) -> list[Effect]:  # noqa: ARG002  as every session's
+        """Requests may have been lost on the way: whoever sent them is told everything anew."""
+        return self._awake(self._service.console_bound(now))
 
     def receive(self, delivery: Delivery, now: int) -> list[Effect]:
         """Answer a console's request."""
-        return self._service.receive(delivery, now)
+        return self._awake(self._service.receive(delivery, now))
 
     def tick(self, now: int) -> list[Effect]:
         """Do what is due: publish what changed, or fall silent when the broker has been so too long."""
+        self._woken_at = 0
         self._view.known.forget_old_ends(now)
-        if self._silent_since and now - self._silent_since >= self._config.silence_limit:
-            # Nobody vouches for these values any more. All is read again before consoles are told again.
-            self._unlisted = self._listed_classes() - self._refusals.keys()
-            return [Note("agent-silent", self._failure)] if self._service.suspend() else []
-        return self._service.tick(now)
+        if not self._silent_since or now - self._silent_since < self._config.silence_limit:
+            return self._awake(self._service.tick(now))
+        # Nobody vouches for these values any more. All is read again before consoles are told again.
+        self._unlisted = self._listed_classes() - self._refusals.keys()
+        return [Note("agent-silent", self._failure)] if self._service.suspend() else []
 
     def _listed_classes(self) -> set[str]:
         return {name for name, reader in self._readers.items() if reader.rule.listing}
+
+    def _awake(self, effects: list[Effect]) -> list[Effect]:
+        """``effects`` and the wish to be woken when something is due."""
+        times = [self._service.wake_at]
+        if self._silent_since and self._service.serving:
+            times.append(self._silent_since + self._config.silence_limit)
+        wake = min((time for time in times if time), default=0)
+        if wake and wake != self._woken_at:
+            self._woken_at = wake
+            effects.append(WakeAt(wake))
+        return effects
 
     # Events.
 
@@ -205,31 +217,27 @@ class RabbitMqAgent:
 
     def events_missing(self, reason: str) -> list[Effect]:
         """No events arrive, for ``reason``, which people are told."""
+        news = reason != self._events_missing
         self._events_missing = reason
-        return [Note("events-missing", reason)]
+        return [Note("events-missing", reason)] if news else []
 
     def event(
         self, key: str, headers: Mapping[str, object], timestamp: datetime | None, now: int
     ) -> list[Effect]:
         """An event arrived: its routing key, its headers and its AMQP timestamp."""
-        event: BrokerEvent = self._events.read(key, headers, timestamp)
+        event = self._events.read(key, headers, timestamp)
         match event:
             case Created():
-                return self._born(event, now)
+                effects = self._service.apply(self._view.born(event, now), now)
+                if event.reading.name.class_name == "vhost":
+                    self._ask_permission(event.reading.name.leaf)
             case Deleted():
-                return self._service.apply(self._view.ended(event, now), now)
+                effects = self._service.apply(self._view.ended(event, now), now)
             case Bound():
-                return self._bound(event, now)
+                effects = self._bound(event, now)
             case Other():
-                return []
-        assert_never(event)
-
-    def _born(self, event: Created, now: int) -> list[Effect]:
-        name = event.reading.name
-        effects = self._service.apply(self._view.born(event, now), now)
-        if name.class_name == "vhost":
-            self._ask_permission(name.leaf)
-        return effects
+                effects = []
+        return self._awake(effects)
 
     def _ask_permission(self, host: str) -> None:
         if not self._plan.ask(PermissionRequest(host)):
@@ -255,7 +263,7 @@ class RabbitMqAgent:
     def answered(self, request: ManagementRequest, answer: Answer, began: int, ended: int) -> list[Effect]:
         """What came of ``request``, made at ``began`` and over at ``ended`` (ns). `advance` may follow."""
         if isinstance(answer, Unavailable | NotManagement) or (isinstance(answer, Refused) and answer.login):
-            return self._unanswered(answer, ended)
+            return self._awake(self._unanswered(answer, ended))
         effects: list[Effect] = []
         self._silent_since = 0
         if self._failure:
@@ -271,7 +279,7 @@ class RabbitMqAgent:
                 effects += self._permission(request, answer, began, ended)
             case ObjectRequest():
                 effects += self._single(request, answer, began, ended)
-        return effects
+        return self._awake(effects)
 
     def _unanswered(self, answer: Answer, ended: int) -> list[Effect]:
         self._plan.failed(ended)
@@ -329,7 +337,7 @@ class RabbitMqAgent:
         if not listing.items and listing.closing:
             self._listing = None
             effects += self._listed(listing, now)
-        return effects
+        return self._awake(effects)
 
     def _item(self, listing: Listing, item: Json, now: int) -> list[Effect]:
         taken = self._view.take(listing, item, now)
@@ -398,3 +406,8 @@ class RabbitMqAgent:
         if not self._linked or self._failure or not self._ready:
             return []
         return self._service.begin(now)
+
+
+def _columns(reader: ClassReader) -> tuple[str, ...]:
+    needed = NEEDED_COLUMNS.get(reader.schema.key.name, ())
+    return tuple(dict.fromkeys((*reader.columns, *needed)))

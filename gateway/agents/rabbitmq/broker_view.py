@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gateway.agents.rabbitmq.cluster import Nodes, VirtualHosts
 from gateway.agents.rabbitmq.events import Created, Deleted
@@ -121,6 +121,9 @@ class BrokerView:
         reading = reader.read(item)
         if reading is None:
             return Taken([], restarted)
+        if listing.class_name == "vhost" and not self.hosts.permitted(reading.name.leaf):
+            # The broker tells zeros of a virtual host that may not be read.
+            reading = replace(reading, statistics=(None,) * len(reading.statistics))
         return Taken(self.known.listed(reading, listing.began, listing.sampled, now), restarted)
 
     def finish(self, listing: Listing, now: int) -> Finished:
@@ -163,9 +166,11 @@ class BrokerView:
         vhost = self.known.get(ObjectName("vhost", (host,)))
         if vhost is not None:
             changes += self.known.with_property(vhost, "state", self.hosts.state(host))
+            if not permitted:
+                changes += self.known.without_statistics(vhost.name, now)
         if not permitted:
             for inside in self._inside(host):
-                changes += self.known.out_of_sight(inside, now)
+                changes += self.known.out_of_sight(inside.name, now)
         return changes
 
     def _inside(self, host: str) -> Iterable[KnownObject]:

@@ -12,6 +12,12 @@ from dataclasses import dataclass
 from gateway.mapping.paths import Json
 
 NOT_PERMITTED = "notPermitted"
+NEEDED_COLUMNS: Mapping[str, tuple[str, ...]] = {
+    "node": ("os_pid", "uptime"),
+    "vhost": ("cluster_state",),
+    "connection": ("user", "type", "client_properties"),
+}
+"""What the agent needs of a listing for its own work, whether or not the mapping shows it."""
 _MILLISECOND = 1_000_000
 _SECOND = 1_000_000_000
 

@@ -189,10 +189,16 @@ class KnownObjects:
         if known is not None:
             self._objects[name.class_name][name] = replace(known, missed=0)
 
-    def out_of_sight(self, known: KnownObject, now: int) -> list[Change]:
+    def out_of_sight(self, name: ObjectName, now: int) -> list[Change]:
         """The object may no longer be read: it stays without statistics, unless nothing was ever read."""
+        known = self._objects[name.class_name][name]
         if all(value is None for value in known.statistics):
             return self._removed(known, now, now)
+        return self.without_statistics(name, now)
+
+    def without_statistics(self, name: ObjectName, now: int) -> list[Change]:
+        """The object's statistics are not known any more."""
+        known = self._objects[name.class_name][name]
         return self._kept(replace(known, statistics=(None,) * len(known.statistics), sampled=now), known)
 
     def with_property(self, known: KnownObject, element: str, value: Value | None) -> list[Change]:

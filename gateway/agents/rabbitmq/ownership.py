@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from gateway.agents.rabbitmq.object_names import ObjectName
 from gateway.mapping.paths import Json
 
-OWN_PREFIX = "amqp-gateway."
-"""Queues and connections of the gateway's own are named so."""
-OWN_PRODUCT = "amqp-management-gateway"
+OWN_QUEUES = "amqp-gateway."
+"""Queues of the gateway's own are named so."""
+OWN_PRODUCT = "amqp-gateway"
 """The client property ``product`` of its connections."""
 
 
@@ -19,16 +19,15 @@ def is_own(name: ObjectName, document: Mapping[str, Json], own_users: frozenset[
     Args:
         name: the object.
         document: what a listing or creation event says of it.
-        own_users: the gateway's users. Their ``direct`` connections, which each publication over HTTP opens
-            and closes, would be told of again and again.
+        own_users: the gateway's users. What a client says of itself is believed of these only, or anybody
+            could hide a connection. Their ``direct`` connections, which each publication over HTTP opens
+            and closes, are left out too: they would be told of again and again.
     """
     if name.class_name == "queue":
-        return name.leaf.startswith(OWN_PREFIX)
-    if name.class_name != "connection":
+        return name.leaf.startswith(OWN_QUEUES)
+    if name.class_name != "connection" or document.get("user") not in own_users:
         return False
-    provided, properties = document.get("user_provided_name"), document.get("client_properties")
-    return (
-        (isinstance(provided, str) and provided.startswith(OWN_PREFIX))
-        or (isinstance(properties, Mapping) and properties.get("product") == OWN_PRODUCT)
-        or (document.get("type") == "direct" and document.get("user") in own_users)
+    properties = document.get("client_properties")
+    return document.get("type") == "direct" or (
+        isinstance(properties, Mapping) and properties.get("product") == OWN_PRODUCT
     )

@@ -1,0 +1,123 @@
+"""Drives the agent: makes the requests it asks for, hands it events, has its effects carried out.
+
+The link to consoles is a `gateway.links.conversation.Conversation` whose session is the agent, be it over a
+loopback inside the gateway or over AMQP: the runner and the link each give it effects.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
+from typing import Protocol
+
+from gateway.agents.rabbitmq.agent import RabbitMqAgent
+from gateway.agents.rabbitmq.event_consumer import EventConsumer
+from gateway.agents.rabbitmq.management_api import Answer, ManagementRequest
+from gateway.agents.rabbitmq.status import AgentStatus
+from gateway.clock import Clock
+from gateway.dialects.effects import Effect
+from gateway.links.amqp_connection import AmqpEndpoint
+
+LONGEST_WAIT_SECONDS = 1.0
+"""The agent is asked at least so often whether a request is due: the clock may have been set."""
+
+
+class Reader(Protocol):
+    """Makes requests to the management API (`gateway.agents.rabbitmq.http_reader.HttpReader`)."""
+
+    async def read(self, request: ManagementRequest) -> Answer:
+        """Make ``request``; whatever goes wrong is an answer too."""
+        ...
+
+
+class AgentRunner:
+    """Runs a RabbitMQ agent.
+
+    Args:
+        agent: what to run.
+        reader: makes its requests.
+        perform: carries its effects out: the ``perform`` of its conversation.
+        clock: the gateway's.
+        events: where the broker's event exchange is; ``None`` for an agent without events.
+        on_status: told each time the agent sees the broker differently.
+    """
+
+    def __init__(
+        self,
+        agent: RabbitMqAgent,
+        reader: Reader,
+        perform: Callable[[Iterable[Effect]], None],
+        clock: Clock,
+        *,
+        events: AmqpEndpoint | None = None,
+        on_status: Callable[[AgentStatus], None] | None = None,
+    ) -> None:
+        self._agent = agent
+        self._reader = reader
+        self._perform_effects = perform
+        self._clock = clock
+        self._on_status = on_status
+        self._status: AgentStatus | None = None
+        self._sooner = asyncio.Event()
+        self._consumer = EventConsumer(events, agent.event_keys, self) if events else None
+
+    async def run(self) -> None:
+        """Read and listen; ends by cancellation only."""
+        async with asyncio.TaskGroup() as parts:
+            if self._consumer is None:
+                self._perform(self._agent.events_missing("they are switched off in the configuration"))
+            else:
+                parts.create_task(self._consumer.run())
+            parts.create_task(self._read())
+
+    async def _read(self) -> None:
+        while True:
+            now = self._clock.now()
+            request = self._agent.next_request(now)
+            if request is None:
+                await self._wait((self._agent.request_at - now) / 1e9)
+                continue
+            began = self._clock.now()
+            answer = await self._reader.read(request)
+            self._perform(self._agent.answered(request, answer, began, self._clock.now()))
+            while self._agent.busy:
+                # Few objects at a time, giving way in between: a page must not hold the loop.
+                self._perform(self._agent.advance(self._clock.now()))
+                await asyncio.sleep(0)
+
+    async def _wait(self, seconds: float) -> None:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(
+                self._sooner.wait(), timeout=max(0.001, min(seconds, LONGEST_WAIT_SECONDS))
+            )
+        self._sooner.clear()
+
+    def _perform(self, effects: list[Effect]) -> None:
+        self._perform_effects(effects)
+        status = self._agent.status
+        if status != self._status:
+            self._status = status
+            if self._on_status is not None:
+                self._on_status(status)
+
+    # The consumer's sink.
+
+    def events_connected(self) -> None:
+        """From now on events arrive."""
+        self._perform(self._agent.events_connected(self._clock.now()))
+        self._sooner.set()
+
+    def events_missing(self, reason: str) -> None:
+        """No events arrive."""
+        self._perform(self._agent.events_missing(reason))
+
+    def events_lost(self, reason: str) -> None:
+        """Some events may have been lost."""
+        self._perform(self._agent.events_lost(reason, self._clock.now()))
+        self._sooner.set()
+
+    def event(self, key: str, headers: Mapping[str, object], timestamp: datetime | None) -> None:
+        """An event arrived."""
+        self._perform(self._agent.event(key, headers, timestamp, self._clock.now()))
