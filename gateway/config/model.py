@@ -31,7 +31,6 @@ class EventSettings(StrictModel):
 
     url: AmqpUrl
     vhost: VirtualHost = "/"
-    max_queue_length: Annotated[int, Field(ge=100, le=1_000_000)] = 10_000
 
 
 class RabbitMqSettings(StrictModel):

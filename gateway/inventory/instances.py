@@ -55,10 +55,12 @@ class InstanceIndex:
     def __init__(self, path: Path) -> None:
         self._next: dict[tuple[int, str], int] = {}
         self._reserved: dict[tuple[int, str], int] = {}
+        self._path = path
         try:
             self._database = sqlite3.connect(path, isolation_level=None)
             self._database.execute("PRAGMA journal_mode=WAL")
             self._database.execute("PRAGMA synchronous=NORMAL")
+            self._database.execute("PRAGMA wal_autocheckpoint=0")  # it would sync in the middle of a commit
             (version,) = self._database.execute("PRAGMA user_version").fetchone()
             if version == 0:
                 self._database.executescript(f"BEGIN; {_SCHEMA} PRAGMA user_version={VERSION}; COMMIT;")
@@ -136,6 +138,14 @@ class InstanceIndex:
         """End the gathered changes; call before publishing them."""
         if self._database.in_transaction:
             self._database.execute("COMMIT")
+
+    def checkpoint(self) -> None:
+        """Move what was committed into the database file and sync it; for another thread, now and then."""
+        database = sqlite3.connect(self._path)
+        try:
+            database.execute("PRAGMA wal_checkpoint(PASSIVE)")
+        finally:
+            database.close()
 
     def close(self) -> None:
         """Commit and close."""

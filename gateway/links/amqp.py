@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import random
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Protocol
@@ -53,15 +53,13 @@ class AmqpRole:
 
     Attributes:
         name: part of the queue's name, ``amqp-gateway.<name>.<uuid>``.
-        bindings: of its queue.
-        reply_exchange: direct exchange to bind the queue to under its own name, for replies; empty for none.
+        bindings: of its queue, whose name they are given: replies may be addressed to it.
         declare: topic exchanges to declare, durable, if they are missing (the manager's role).
         max_queue_length: messages; the broker drops the oldest beyond it, which `AmqpLink` watches for.
     """
 
     name: str
-    bindings: Sequence[Binding]
-    reply_exchange: str = ""
+    bindings: Callable[[str], Sequence[Binding]]
     declare: Sequence[str] = ()
     max_queue_length: int = 20_000
 
@@ -176,10 +174,8 @@ class AmqpLink:
             auto_delete=True,
             arguments={"x-max-length": self._role.max_queue_length},
         )
-        for binding in self._role.bindings:
+        for binding in self._role.bindings(queue.name):
             await queue.bind(binding.exchange, binding.routing_key)
-        if self._role.reply_exchange:
-            await queue.bind(self._role.reply_exchange, queue.name)
         return queue
 
     async def _arrived(self, message: AbstractIncomingMessage) -> None:
@@ -231,7 +227,7 @@ class AmqpLink:
             await asyncio.sleep(WATCH_SECONDS)
             channel = await consuming.channel(publisher_confirms=False)
             waiting = (await channel.declare_queue(queue, passive=True)).declaration_result.message_count or 0
-            for exchange in {binding.exchange for binding in self._role.bindings}:
+            for exchange in {binding.exchange for binding in self._role.bindings(queue)}:
                 await channel.declare_exchange(exchange, passive=True)
             await channel.close()
             if self._conversation.clogged:

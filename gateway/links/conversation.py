@@ -19,6 +19,7 @@ MAX_OUTGOING = 10_000
 """Messages that may wait to be published; more mean that the link does not move, so it is given up."""
 
 _NOTE_LOG_NANOSECONDS = 60 * 10**9
+_COUNTED = {"protocol-error": "protocol_errors", "refused-sender": "refused"}
 
 
 class Session(Protocol):
@@ -41,6 +42,7 @@ class Conversation:
         session: told what arrives.
         observe: given the observations of one message body, whole.
         clock: the gateway's.
+        counters: ``messages``, ``octets``, ``protocol_errors`` and ``refused`` are counted here.
     """
 
     def __init__(
@@ -49,8 +51,10 @@ class Conversation:
         session: Session,
         observe: Callable[[tuple[Observation, ...]], None],
         clock: Clock,
+        counters: Counter[str],
     ) -> None:
         self.notes: Counter[str] = Counter()
+        self._counters = counters
         self._name = name
         self._session = session
         self._observe = observe
@@ -62,6 +66,8 @@ class Conversation:
 
     def deliver(self, delivery: Delivery) -> None:
         """A message arrived."""
+        self._counters["messages"] += 1
+        self._counters["octets"] += len(delivery.body)
         self.perform(self._session.receive(delivery, self._clock.now()))
 
     def perform(self, effects: Iterable[Effect]) -> None:
@@ -112,6 +118,8 @@ class Conversation:
     def _note(self, note: Note) -> None:
         """Count, and log each kind at most once a minute: a hostile peer must not fill a disk."""
         self.notes[note.event] += 1
+        if note.event in _COUNTED:
+            self._counters[_COUNTED[note.event]] += 1
         now = self._clock.now()
         if now - self._logged.get(note.event, 0) >= _NOTE_LOG_NANOSECONDS:
             self._logged[note.event] = now

@@ -1,0 +1,96 @@
+"""An agent as a process of its own, speaking QMF on its broker's management exchange."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections import Counter
+from pathlib import Path
+
+import structlog
+
+from gateway.agents.rabbitmq.http_reader import HttpReader
+from gateway.agents.rabbitmq.runner import AgentRunner
+from gateway.agents.rabbitmq.status import AgentStatus
+from gateway.clock import Clock
+from gateway.config import model
+from gateway.config.types import SecretError
+from gateway.dialects.qmf.agent import AgentConfig
+from gateway.links.amqp import AmqpLink, AmqpRole
+from gateway.links.conversation import Conversation
+from gateway.mapping.files import MappingError, load_shipped_mappings
+from gateway.service.checks import check_amqp, check_rabbitmq, is_passing
+from gateway.service.exit_codes import CommandError, ExitCode
+from gateway.service.lifeline import Lifeline
+from gateway.service.sources import amqp_endpoint, event_endpoint, management_endpoint, rabbitmq_agent
+from gateway.yaml_documents import DocumentError
+
+log = structlog.get_logger(__name__)
+
+_SECOND = 10**9
+
+
+async def run_agent(
+    name: str, settings: model.RabbitMqAgent, folder: Path, clock: Clock, lifeline: Lifeline
+) -> None:
+    """Run an agent until the supervisor goes or the task is cancelled.
+
+    Raises:
+        CommandError: it cannot work with this configuration, or the broker refuses it from the start.
+    """
+    try:
+        await _refused_from_the_start(settings, folder)
+        await _run(name, settings, folder, clock, lifeline)
+    except (SecretError, DocumentError, MappingError) as error:
+        raise CommandError(ExitCode.CONFIGURATION, str(error)) from error
+
+
+async def _refused_from_the_start(settings: model.RabbitMqAgent, folder: Path) -> None:
+    """Find out what no waiting mends: wrong passwords, a missing virtual host or right."""
+    endpoint = amqp_endpoint(settings.publish.amqp, folder)
+    try:
+        await check_rabbitmq(settings, folder, lambda line: log.warning("agent-check", detail=line))
+        await check_amqp(endpoint, settings.publish.direct_exchange)
+    except CommandError as error:
+        if not is_passing(error):
+            raise
+        log.warning("broker-not-reached", detail=str(error))
+
+
+async def _run(
+    name: str, settings: model.RabbitMqAgent, folder: Path, clock: Clock, lifeline: Lifeline
+) -> None:
+    publish = settings.publish
+    endpoint = amqp_endpoint(publish.amqp, folder)
+    session = AgentConfig(
+        broker=uuid.uuid4(),
+        boot=clock.now() // _SECOND,  # the agent keeps no state; only that the next start differs matters
+        obey=frozenset(publish.obey),
+        management_exchange=publish.exchange,
+        direct_exchange=publish.direct_exchange,
+        publish_interval=publish.interval,
+    )
+    agent = rabbitmq_agent(settings, load_shipped_mappings()["rabbitmq"], session, publish.amqp.vhost)
+    conversation = Conversation(name, agent, lambda _: None, clock, Counter())
+    role = AmqpRole("agent", lambda _: agent.bindings, declare=[publish.exchange])
+    link = AmqpLink(endpoint, role, agent, conversation, clock)
+    async with HttpReader(management_endpoint(settings, folder)) as reader:
+        runner = AgentRunner(
+            agent,
+            reader,
+            conversation.perform,
+            clock,
+            events=event_endpoint(settings, folder),
+            on_status=_log_status,
+        )
+        lifeline.ready()
+        log.info("agent-ready", name=name, broker=str(endpoint), exchange=publish.exchange)
+        async with asyncio.TaskGroup() as parts:
+            running = [parts.create_task(link.run()), parts.create_task(runner.run())]
+            await lifeline.parent_gone()
+            for part in running:
+                part.cancel()
+
+
+def _log_status(status: AgentStatus) -> None:
+    log.info("agent-status", state=status.state.value, detail=status.detail)

@@ -1,0 +1,227 @@
+"""What each kind of source is made of."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections import Counter
+from collections.abc import Awaitable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from gateway.agents.rabbitmq.agent import RabbitMqAgent, RabbitMqAgentConfig
+from gateway.agents.rabbitmq.http_reader import HttpReader, ManagementEndpoint
+from gateway.agents.rabbitmq.polling import PollingConfig
+from gateway.agents.rabbitmq.runner import AgentRunner
+from gateway.agents.rabbitmq.status import AgentStatus
+from gateway.clock import Clock
+from gateway.config.model import (
+    AmqpSettings,
+    QmfSource,
+    RabbitMqSettings,
+    RabbitMqSource,
+)
+from gateway.dialects.qmf.agent import AgentConfig
+from gateway.dialects.qmf.console import ConsoleConfig, ConsoleSession
+from gateway.dialects.qmf.console_agents import HeartbeatRules
+from gateway.inventory.inventory import Inventory
+from gateway.inventory.source import SourceInventory
+from gateway.links.amqp import AmqpLink, AmqpRole
+from gateway.links.amqp_connection import AmqpEndpoint
+from gateway.links.conversation import Conversation
+from gateway.links.loopback import USER_ID, carry
+from gateway.mapping.rules import Mapping as MappingFile
+from gateway.model.observations import Observation, SourceState, SourceStateSeen
+from gateway.model.secrets import SecretRules
+
+SECOND = 10**9
+LOOPBACK_HEARTBEAT = 5 * SECOND
+REPLY_KEY = "console"
+"""Reply address of the only console on a loopback."""
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What every source of a core shares.
+
+    Attributes:
+        folder: what relative paths of the configuration are relative to.
+        boot: number of the core's start.
+    """
+
+    inventory: Inventory
+    mappings: Mapping[str, MappingFile]
+    secrets: SecretRules
+    clock: Clock
+    folder: Path
+    boot: int
+
+
+def source_of(name: str, settings: QmfSource | RabbitMqSource, around: Surroundings) -> Awaitable[None]:
+    """The running of one source, until it is cancelled.
+
+    Raises:
+        SecretError: a secret of its cannot be read.
+    """
+    source = around.inventory.add_source(name, settings.kind, settings.max_objects)
+    if isinstance(settings, QmfSource):
+        endpoint = amqp_endpoint(settings.amqp, around.folder)
+        return _run_qmf(name, settings, endpoint, source, around)
+    return _run_rabbitmq(name, settings, source, around)
+
+
+def amqp_endpoint(settings: AmqpSettings, folder: Path) -> AmqpEndpoint:
+    """Where ``settings`` lead, with the secret read.
+
+    Raises:
+        SecretError: it cannot be read.
+    """
+    return AmqpEndpoint(
+        settings.url,
+        settings.vhost,
+        settings.user,
+        settings.password.read(folder),
+        folder / settings.ca_file if settings.ca_file else None,
+    )
+
+
+async def _run_qmf(
+    name: str, settings: QmfSource, endpoint: AmqpEndpoint, source: SourceInventory, around: Surroundings
+) -> None:
+    session = ConsoleSession(
+        ConsoleConfig(
+            believed=frozenset(settings.believe),
+            believe_anyone=settings.believe_anyone,
+            packages=frozenset(settings.packages) if settings.packages is not None else None,
+            management_exchange=settings.exchange,
+            direct_exchange=settings.direct_exchange,
+            secrets=around.secrets,
+            heartbeats=HeartbeatRules(interval=settings.heartbeat),
+            request_deadline=settings.request_deadline,
+        )
+    )
+    conversation = Conversation(
+        name,
+        session,
+        lambda observations: around.inventory.observed(source, observations, around.clock.now()),
+        around.clock,
+        source.counters,
+    )
+    role = AmqpRole("console", session.bindings, max_queue_length=settings.max_queue_length)
+    await AmqpLink(endpoint, role, session, conversation, around.clock).run()
+
+
+async def _run_rabbitmq(
+    name: str, settings: RabbitMqSource, source: SourceInventory, around: Surroundings
+) -> None:
+    """Agent and console in one process, talking over the loopback as they would over a broker."""
+    clock, inventory = around.clock, around.inventory
+    console = ConsoleSession(
+        ConsoleConfig(
+            believed=frozenset({USER_ID}),
+            secrets=around.secrets,
+            heartbeats=HeartbeatRules(interval=LOOPBACK_HEARTBEAT),
+        )
+    )
+    sight = _Sight(source, inventory, clock)
+    console_side = Conversation(name, console, sight.observed, clock, source.counters)
+    agent = rabbitmq_agent(
+        settings,
+        around.mappings["rabbitmq"],
+        AgentConfig(
+            broker=uuid.uuid4(),
+            boot=around.boot,
+            obey=frozenset({USER_ID}),
+            publish_interval=LOOPBACK_HEARTBEAT,
+        ),
+    )
+    agent_side = Conversation(name, agent, lambda _: None, clock, Counter())
+    async with HttpReader(management_endpoint(settings, around.folder)) as reader:
+        runner = AgentRunner(
+            agent,
+            reader,
+            agent_side.perform,
+            clock,
+            events=event_endpoint(settings, around.folder),
+            on_status=sight.agent_saw,
+        )
+        console_side.perform(console.connected(REPLY_KEY, clock.now()))
+        agent_side.perform(agent.connected("", clock.now()))
+        async with asyncio.TaskGroup() as parts:
+            parts.create_task(carry(agent_side, console_side, clock))
+            parts.create_task(carry(console_side, agent_side, clock))
+            parts.create_task(runner.run())
+
+
+class _Sight:
+    """Joins what the console session says of the source with what the agent can see of the broker.
+
+    Alone, the console would call a broker down "silent" after three heartbeats, and would not know of events
+    that are not seen or virtual hosts that may not be read.
+    """
+
+    def __init__(self, source: SourceInventory, inventory: Inventory, clock: Clock) -> None:
+        self._source = source
+        self._inventory = inventory
+        self._clock = clock
+        self._console = SourceStateSeen(SourceState.CONNECTING)
+        self._agent = AgentStatus(SourceState.CONNECTING, "")
+
+    def observed(self, observations: tuple[Observation, ...]) -> None:
+        """The console learnt something."""
+        joined: list[Observation] = []
+        for observation in observations:
+            if isinstance(observation, SourceStateSeen):
+                self._console = observation
+                joined.append(self._joined())
+            else:
+                joined.append(observation)
+        self._inventory.observed(self._source, joined, self._clock.now())
+
+    def agent_saw(self, status: AgentStatus) -> None:
+        """The agent sees the broker differently."""
+        self._agent = status
+        self._inventory.observed(self._source, [self._joined()], self._clock.now())
+
+    def _joined(self) -> SourceStateSeen:
+        if self._agent.state is SourceState.SYNCHRONISED:
+            return SourceStateSeen(self._console.state, self._agent.detail or self._console.detail)
+        return SourceStateSeen(self._agent.state, self._agent.detail)
+
+
+def rabbitmq_agent(
+    settings: RabbitMqSettings, mapping: MappingFile, session: AgentConfig, management_vhost: str = ""
+) -> RabbitMqAgent:
+    """The agent for one RabbitMQ."""
+    config = RabbitMqAgentConfig(
+        user=settings.user,
+        own_users=frozenset({settings.user}),
+        show_own=settings.show_own,
+        management_exchange=session.management_exchange,
+        management_virtual_host=management_vhost,
+        polling=PollingConfig(interval=settings.interval, budget=settings.budget),
+    )
+    return RabbitMqAgent(config, mapping, session)
+
+
+def management_endpoint(settings: RabbitMqSettings, folder: Path) -> ManagementEndpoint:
+    """Where the agent reads.
+
+    Raises:
+        SecretError: the password cannot be read.
+    """
+    ca_file = folder / settings.ca_file if settings.ca_file else None
+    return ManagementEndpoint(settings.management, settings.user, settings.password.read(folder), ca_file)
+
+
+def event_endpoint(settings: RabbitMqSettings, folder: Path) -> AmqpEndpoint | None:
+    """Where the agent hears events, or ``None`` where that is not configured.
+
+    Raises:
+        SecretError: the password cannot be read.
+    """
+    if settings.events is None:
+        return None
+    ca_file = folder / settings.ca_file if settings.ca_file else None
+    events = settings.events
+    return AmqpEndpoint(events.url, events.vhost, settings.user, settings.password.read(folder), ca_file)
