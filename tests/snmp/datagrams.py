@@ -1,0 +1,58 @@
+"""Requests made and answers read, octet by octet, with every field free to be wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from gateway.snmp import ber, message
+from gateway.snmp.ber import Oid
+
+COMMUNITY = b"monitoring"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A response, all of it."""
+
+    version: int
+    community: bytes
+    request_id: int
+    status: int
+    index: int
+    varbinds: list[tuple[Oid, bytes]]
+
+
+def request(
+    pdu_type: int,
+    oids: Iterable[Oid],
+    *,
+    version: int = message.VERSION_2C,
+    community: bytes = COMMUNITY,
+    request_id: int = 1,
+    first: int = 0,
+    second: int = 0,
+    value: bytes = ber.NULL,
+) -> bytes:
+    """A request; ``first`` and ``second`` are non-repeaters and max-repetitions of a GETBULK."""
+    varbinds = b"".join(ber.encode_varbind(ber.encode_name(oid), value) for oid in oids)
+    numbers = b"".join(ber.encode_integer(number) for number in (request_id, first, second))
+    pdu = ber.encode_tlv(pdu_type, numbers + ber.encode_tlv(ber.SEQUENCE, varbinds))
+    return envelope(pdu, version=version, community=community)
+
+
+def envelope(pdu: bytes, *, version: int = message.VERSION_2C, community: bytes = COMMUNITY) -> bytes:
+    """A message around any PDU."""
+    content = ber.encode_integer(version) + ber.encode_octets(community) + pdu
+    return ber.encode_tlv(ber.SEQUENCE, content)
+
+
+def read_answer(datagram: bytes | None) -> Answer:
+    """What an answer says; it must be a response with no octet too many."""
+    assert datagram is not None
+    outer = message.read_message(datagram)
+    assert (outer.pdu_type, outer.stop) == (message.RESPONSE, len(datagram))
+    content = message.read_request(datagram, outer.start, outer.stop)
+    names = [ber.decode_name(name) for name in content.names]
+    varbinds = list(zip(names, content.values, strict=True))
+    return Answer(outer.version, outer.community, content.request_id, content.first, content.second, varbinds)
