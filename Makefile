@@ -11,6 +11,7 @@ PYTHON ?= python3
 UV ?= uv
 WORKERS ?= 2
 SEED ?= 20080206
+NEWER_PYTHONS ?= python3.12 python3.13 python3.14
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 BIN := $(VENV)/bin
@@ -29,16 +30,18 @@ demo-check: $(VENV)/.runtime  ## the demo by itself: walks compared with the bro
 	@$(BIN)/amqp-gateway demo --check
 
 test: lint docs debian-packages  ## everything: lint, types, contracts, documentation, all tests
-	@$(BIN)/pytest -n $(WORKERS) -p randomly --randomly-seed=$(SEED)
+	@$(BIN)/python -m pytest -n $(WORKERS) -p randomly --randomly-seed=$(SEED)
 
-# The same tests with large counts, new random seeds, on each newer interpreter found; then the results page.
-prove: lint docs debian-packages  ## the tests with large counts; writes docs/results/
-	@export PROVE=1; results=$$(mktemp -d); trap 'rm -rf "$$results"' EXIT; failed=0; \
-	$(BIN)/pytest -n $(WORKERS) --junitxml="$$results/$$($(BIN)/python -c 'import platform; print(platform.python_version())').xml" || failed=1; \
-	for newer in python3.12 python3.13 python3.14; do \
-	  command -v $$newer >/dev/null || continue; \
-	  $(MAKE) --no-print-directory VENV=.venv/$$newer PYTHON=$$newer venv; \
-	  .venv/$$newer/bin/pytest -n $(WORKERS) --junitxml="$$results/$$($$newer -c 'import platform; print(platform.python_version())').xml" || failed=1; \
+# Other interpreters get environments of their own beside the first; one that is named but does not run is passed over.
+prove: lint docs debian-packages  ## the tests with large counts and new seeds, on newer Pythons too; writes docs/results/
+	@export PROVE=1; failed=0; results=$$(mktemp -d); trap 'rm -rf "$$results"' EXIT; \
+	run() { "$$1/python" -m pytest -n $(WORKERS) \
+	    --junitxml="$$results/$$("$$1/python" -c 'import platform; print(platform.python_version())').xml" || failed=1; }; \
+	run $(BIN); \
+	for newer in $(NEWER_PYTHONS); do \
+	  "$$newer" -c pass 2>/dev/null || continue; \
+	  $(MAKE) --no-print-directory venv PYTHON="$$newer" VENV=$(VENV)/"$$newer" || { failed=1; continue; }; \
+	  run $(VENV)/"$$newer"/bin; \
 	done; \
 	$(BIN)/python -m tests.results_page docs/results "$$results"/*.xml; exit $$failed
 
@@ -46,7 +49,7 @@ lint: $(VENV)/.development types  ## format, rules, types, import contracts, dep
 	@$(BIN)/ruff format --check --quiet .
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/lint-imports --no-logo >$(VENV)/lint-imports.txt || { cat $(VENV)/lint-imports.txt; exit 1; }
-	@$(BIN)/deptry . 
+	@$(BIN)/deptry .
 
 types: $(VENV)/.development
 	@$(BIN)/mypy
