@@ -1,0 +1,180 @@
+"""The SNMP process: the feed in, answers out. It holds no broker credentials and may die at any time."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+import gc
+import importlib.metadata
+import platform
+import socket
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import structlog
+
+from gateway.clock import Clock
+from gateway.config.files import LoadedConfiguration
+from gateway.config.types import SecretError
+from gateway.feed.client import follow
+from gateway.model.schema import ClassSchema
+from gateway.service.exit_codes import CommandError, ExitCode
+from gateway.service.lifeline import Lifeline
+from gateway.shipped_files import shipped_folder
+from gateway.snmp.ber import Oid
+from gateway.snmp.counters import SnmpCounters
+from gateway.snmp.fixed_mib import MODULE
+from gateway.snmp.lock import Lock, lock_text, read_lock
+from gateway.snmp.lock_growth import new_lock
+from gateway.snmp.projection import Projection, ProjectionSettings
+from gateway.snmp.requests import Access, Responder
+from gateway.snmp.server import ListenError, UdpServer
+from gateway.snmp.store import Store
+from gateway.snmp.system_group import SystemDescription, SystemGroup
+from gateway.state_folder import StateError, StateFolder, write_durably
+from gateway.yaml_documents import DocumentError
+
+log = structlog.get_logger(__name__)
+
+COMMUNITY = "community"
+"""Name of the secret in the state folder."""
+
+TICK_SECONDS = 1.0
+BUSY_TICK_SECONDS = 0.002
+_ERROR_LOG_SECONDS = 60.0
+
+
+async def run_snmp(loaded: LoadedConfiguration, clock: Clock, lifeline: Lifeline) -> None:
+    """Run the SNMP agent until the supervisor goes or the task is cancelled.
+
+    Raises:
+        CommandError: it cannot work with this configuration or state, or its address is taken.
+    """
+    try:
+        state = StateFolder(loaded.state_folder)
+        community = read_community(loaded, state)
+        locks = shipped_locks()
+        provisional = _provisional_lock(loaded, state, clock)
+    except StateError as error:
+        raise CommandError(ExitCode.STATE, str(error)) from error
+    except (SecretError, DocumentError) as error:
+        raise CommandError(ExitCode.CONFIGURATION, str(error)) from error
+    settings = loaded.settings.snmp
+    root = root_of(settings.root)
+    store, counters = Store(), SnmpCounters()
+    counters.serve(store)
+    system = SystemGroup(store, _description(loaded, root), time.monotonic_ns)
+    for lock in locks:
+        system.add_module((*root, *lock.module_arc), lock.module)
+    projection = Projection(
+        store,
+        ProjectionSettings(root, locks, settings.serve_stale_for, _version()),
+        provisional=provisional,
+        save=lambda lock, schemas: _save_provisional(state, lock, schemas),
+        clock=clock.now,
+        log=lambda event, detail: log.info(event, detail=detail),
+    )
+    responder = Responder({community.encode(): Access(store)}, counters, _Failures().failed)
+    server = UdpServer(responder.answer, counters, _Failures().failed)
+    try:
+        server.open(settings.listen)
+    except ListenError as error:
+        raise CommandError(ExitCode.ADDRESS_IN_USE, str(error)) from error
+    gc.collect()
+    gc.freeze()
+    lifeline.ready()
+    log.info("snmp-ready", listen=[f"{host}:{port}" for host, port in server.addresses])
+    tasks = [
+        asyncio.create_task(part)
+        for part in (follow(loaded.feed_socket, projection), _tick(projection), lifeline.parent_gone())
+    ]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        server.close()
+
+
+def read_community(loaded: LoadedConfiguration, state: StateFolder) -> str:
+    """The community that reads: as configured, else the state folder's own, made when it is missing.
+
+    Raises:
+        SecretError: the configured one cannot be read.
+    """
+    configured = loaded.settings.snmp.community
+    if configured is not None:
+        return configured.read(loaded.folder).get_secret_value()
+    return state.secret(COMMUNITY)
+
+
+def shipped_locks() -> tuple[Lock, ...]:
+    """The locks of the packages that this gateway knows.
+
+    Raises:
+        DocumentError: one of them is damaged.
+    """
+    folder = shipped_folder("mappings") / "locks"
+    return tuple(read_lock(path) for path in sorted(folder.glob("*.lock.yaml")))
+
+
+def root_of(text: str) -> Oid:
+    """An object identifier from its dotted form."""
+    return tuple(int(arc) for arc in text.split("."))
+
+
+async def _tick(projection: Projection) -> None:
+    while True:
+        busy = projection.tick()
+        await asyncio.sleep(BUSY_TICK_SECONDS if busy else TICK_SECONDS)
+
+
+def _provisional_path(state: StateFolder) -> Path:
+    return state.path / "provisional.lock.yaml"
+
+
+def _provisional_lock(loaded: LoadedConfiguration, state: StateFolder, clock: Clock) -> Lock:
+    path = _provisional_path(state)
+    if path.exists():
+        return read_lock(path)
+    site = loaded.settings.site
+    today = dt.datetime.fromtimestamp(clock.now() / 10**9, dt.UTC).date()
+    return new_lock("", 0, f"AMQP-GATEWAY-{site.upper()}-MIB", site[0].lower() + site[1:], today)
+
+
+def _save_provisional(state: StateFolder, lock: Lock, schemas: Mapping[str, ClassSchema]) -> None:
+    write_durably(_provisional_path(state), lock_text(lock))
+    log.info("provisional-classes", classes=sorted(schemas), lock=str(_provisional_path(state)))
+
+
+def _description(loaded: LoadedConfiguration, root: Oid) -> SystemDescription:
+    settings = loaded.settings.snmp
+    return SystemDescription(
+        description=f"AMQP management gateway {_version()} on {platform.system()} {platform.release()}",
+        object_id=(*root, *MODULE),
+        contact=settings.contact,
+        name=socket.gethostname(),
+        location=settings.location,
+    )
+
+
+def _version() -> str:
+    return importlib.metadata.version("amqp-management-gateway")
+
+
+class _Failures:
+    """Logs errors of the agent's own, at most one a minute: a datagram may cause as many as it likes."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._next = 0.0
+
+    def failed(self, error: Exception) -> None:
+        self._count += 1
+        if time.monotonic() >= self._next:
+            self._next = time.monotonic() + _ERROR_LOG_SECONDS
+            log.error("request-failed", count=self._count, exc_info=error)
