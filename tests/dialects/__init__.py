@@ -1,0 +1,1 @@
+"""Codecs by golden vectors and hostile bytes, sessions by playbooks."""

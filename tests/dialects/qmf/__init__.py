@@ -1,0 +1,1 @@
+"""QMF AM2: codec and sessions."""

@@ -1,0 +1,81 @@
+"""Absent statistics over a wire that cannot leave them out."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.dialects.errors import LocalProtocolError
+from gateway.dialects.qmf import absence, severities
+from gateway.model.events import Severity
+from gateway.model.schema import ClassKey, ClassSchema, Element
+from gateway.model.values import ValueType
+
+KEY = ClassKey("shop", "tank")
+
+
+def _statistics(count: int) -> tuple[Element, ...]:
+    return tuple(Element(f"s{number}", ValueType.U32) for number in range(count))
+
+
+def test_bit_n_stands_for_statistic_n() -> None:
+    assert absence.marked((5, None, 0, None)) == (5, None, 0, None, 0b1010)
+    assert absence.applied((5, 0, 0, 0, 0b1010)) == (5, None, 0, None)
+
+
+@given(st.lists(st.none() | st.integers(), max_size=64).map(tuple))
+def test_absence_survives(statistics: tuple[int | None, ...]) -> None:
+    marked = absence.marked(statistics)
+    sent = tuple(0 if value is None else value for value in marked)
+    assert absence.applied(sent) == statistics
+
+
+def test_the_statistic_is_added_and_hidden() -> None:
+    schema = ClassSchema(KEY, (), _statistics(2))
+    served = absence.with_absence(schema)
+    assert [one.name for one in served.statistics] == ["s0", "s1", "absentStatistics"]
+    assert absence.tells_absence(served)
+    assert not absence.tells_absence(schema)
+    assert absence.without_absence(served) == schema
+    assert absence.without_absence(schema) == schema
+
+
+def test_a_class_without_statistics_needs_none() -> None:
+    schema = ClassSchema(KEY)
+    assert absence.with_absence(schema) is schema
+    assert not absence.tells_absence(schema)
+
+
+def test_a_statistic_of_that_name_but_another_type_is_not_it() -> None:
+    assert not absence.tells_absence(ClassSchema(KEY, (), (Element(absence.NAME, ValueType.STRING),)))
+
+
+def test_there_are_64_bits() -> None:
+    absence.with_absence(ClassSchema(KEY, (), _statistics(64)))
+    with pytest.raises(LocalProtocolError, match="more than 64"):
+        absence.with_absence(ClassSchema(KEY, (), _statistics(65)))
+
+
+@pytest.mark.parametrize(
+    ("code", "severity"),
+    [
+        (0, Severity.CRITICAL),
+        (1, Severity.CRITICAL),
+        (2, Severity.CRITICAL),
+        (3, Severity.MAJOR),
+        (4, Severity.WARNING),
+        (5, Severity.INFO),
+        (6, Severity.INFO),
+        (7, Severity.INFO),
+        (8, Severity.INFO),
+        (255, Severity.INFO),
+    ],
+)
+def test_severities(code: int, severity: Severity) -> None:
+    assert severities.to_model(code) is severity
+
+
+@pytest.mark.parametrize("severity", [Severity.CRITICAL, Severity.MAJOR, Severity.WARNING, Severity.INFO])
+def test_severities_survive(severity: Severity) -> None:
+    assert severities.to_model(severities.from_model(severity)) is severity
