@@ -7,14 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from gateway.config.model import Configuration
-from gateway.yaml_documents import parse_document
+from gateway.config import model
+from gateway.service.exit_codes import ExitCode
+from gateway.yaml_documents import StrictModel, parse_document
 
 ROOT = Path(__file__).parent.parent
 PAGES = (ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md")))
 
 SAMPLE = re.compile(r"```yaml\n(version: 1\n.*?)```", re.DOTALL)
 COMMAND = re.compile(r"\bmake ([a-z]+(?:-[a-z]+)*)")
+TABLE_KEYS = re.compile(r"^\| ((?:`[a-z_]+`(?:, )?)+) \|", re.MULTILINE)
 LINK = re.compile(r"\]\((?!https?://|#)([^)#\s]+)")
 
 
@@ -28,7 +30,7 @@ def samples() -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize(("page", "text"), samples())
 def test_sample_configurations_are_read(page: str, text: str) -> None:
-    assert parse_document(text, Configuration, Path(page)).sources
+    assert parse_document(text, model.Configuration, Path(page)).sources
 
 
 def test_the_readme_shows_a_configuration() -> None:
@@ -52,3 +54,35 @@ def test_files_linked_are_there(page: Path) -> None:
         if not (page.parent / target).exists()
     ]
     assert missing == []
+
+
+SECTIONS: dict[str, type[StrictModel]] = {
+    "## The file": model.Configuration,
+    "## A source of kind rabbitmq": model.RabbitMqSource,
+    "### Its events": model.EventSettings,
+    "## A source of kind qmf": model.QmfSource,
+    "### Where it publishes": model.AgentPublishing,
+    "## AMQP": model.AmqpSettings,
+    "## SNMP": model.SnmpSettings,
+    "## State": model.StateSettings,
+    "## Feed": model.FeedSettings,
+}
+
+
+@pytest.mark.parametrize(("heading", "section"), SECTIONS.items())
+def test_every_key_of_the_configuration_is_described(heading: str, section: type[StrictModel]) -> None:
+    page = (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8")
+    text = re.split(r"^#", page.partition(f"{heading}\n")[2], maxsplit=1, flags=re.MULTILINE)[0]
+    described = {key for keys in TABLE_KEYS.findall(text) for key in re.findall("[a-z_]+", keys)}
+    assert described == set(section.model_fields)
+
+
+def test_an_agent_has_the_keys_of_a_source_but_for_publish_and_max_objects() -> None:
+    agent, source = set(model.RabbitMqAgent.model_fields), set(model.RabbitMqSource.model_fields)
+    assert agent ^ source == {"publish", "max_objects"}
+
+
+def test_every_exit_code_is_described() -> None:
+    page = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (\d+) \| ([A-Z_]+) \|", page, re.MULTILINE)
+    assert rows == [(str(code.value), code.name) for code in ExitCode]
