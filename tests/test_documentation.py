@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from gateway.config import model
+from gateway.dialects.qmf import console_states
 from gateway.service.exit_codes import ExitCode
 from gateway.yaml_documents import StrictModel, parse_document
 
@@ -86,3 +87,7 @@ def test_every_exit_code_is_described() -> None:
     page = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| (\d+) \| ([A-Z_]+) \|", page, re.MULTILINE)
     assert rows == [(str(code.value), code.name) for code in ExitCode]
+
+
+def test_the_states_of_a_console_are_drawn_as_they_are() -> None:
+    assert console_states.table() in (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
