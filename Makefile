@@ -30,7 +30,7 @@ demo-check: $(VENV)/.runtime  ## the demo by itself: walks compared with the bro
 	@$(BIN)/amqp-gateway demo --check
 
 test: lint docs debian-packages  ## everything: lint, types, contracts, documentation, all tests
-	@$(BIN)/python -m pytest -n $(WORKERS) -p randomly --randomly-seed=$(SEED)
+	@$(BIN)/python -m pytest -n $(WORKERS) --randomly-seed=$(SEED)
 
 # Other interpreters get environments of their own beside the first; one that is named but does not run is passed over.
 prove: lint docs debian-packages  ## the tests with large counts and new seeds, on newer Pythons too; writes docs/results/
