@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from gateway.snmp import ber
 from gateway.snmp.ber import Oid
@@ -29,7 +29,7 @@ class SortedOracle:
         self.tables.append((table, tuple(columns)))
         return table
 
-    def put(self, table: Table, index: Oid, values: dict[int, bytes | None]) -> None:
+    def put(self, table: Table, index: Oid, values: Mapping[int, bytes | None]) -> None:
         table.put(index, values)
         for column, value in values.items():
             self._set((*table.entry, column, *index), value)
@@ -39,7 +39,7 @@ class SortedOracle:
         for column in table.columns:
             self.instances.pop((*table.entry, column, *index), None)
 
-    def replace_column(self, table: Table, column: int, cells: dict[Oid, bytes | None]) -> None:
+    def replace_column(self, table: Table, column: int, cells: Mapping[Oid, bytes | None]) -> None:
         table.replace_column(column, cells)
         for index, value in cells.items():
             self._set((*table.entry, column, *index), value)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pyasn1.codec.ber import decoder  # type: ignore[import-untyped]
-from pysnmp.proto import rfc1902  # type: ignore[import-untyped]
+from pysnmp.proto import rfc1902
 
 from gateway.snmp import ber
 from gateway.snmp.ber import BerError

@@ -1,0 +1,41 @@
+"""Agents that listen on loopback ports."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+
+import pytest
+
+from gateway.snmp.counters import SnmpCounters
+from gateway.snmp.requests import Access, Responder
+from gateway.snmp.server import UdpServer
+from gateway.snmp.store import Store
+from tests.snmp.datagrams import COMMUNITY
+
+Serve = Callable[[Store], int]
+"""Serves a store in the running loop until the end of the test, and tells the port."""
+
+
+@pytest.fixture
+def failures() -> Iterator[list[Exception]]:
+    """What the agent told of its own errors: none may be left at the end."""
+    told: list[Exception] = []
+    yield told
+    assert told == []
+
+
+@pytest.fixture
+def serve(failures: list[Exception]) -> Iterator[Serve]:
+    """See `Serve`."""
+    with ExitStack() as servers:
+
+        def start(store: Store) -> int:
+            counters = SnmpCounters()
+            responder = Responder({COMMUNITY: Access(store)}, counters, failures.append)
+            server = UdpServer(responder.answer, counters, failures.append)
+            server.open([("127.0.0.1", 0)])
+            servers.callback(server.close)
+            return server.addresses[0][1]
+
+        yield start

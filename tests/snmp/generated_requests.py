@@ -1,0 +1,29 @@
+"""Random requests about an oracle's data: what a manager may ask, and near misses."""
+
+from __future__ import annotations
+
+import random
+
+from gateway.snmp.message import GET, GET_BULK, GET_NEXT, VERSION_1, VERSION_2C
+from tests.snmp.datagrams import request
+from tests.snmp.sorted_oracle import SortedOracle
+
+
+def random_request(oracle: SortedOracle, chance: random.Random) -> bytes:
+    """A GET, GETNEXT or GETBULK of one to six names, in v1 or v2c."""
+    version, pdu_type = chance.choice(
+        (
+            (VERSION_1, GET),
+            (VERSION_1, GET_NEXT),
+            (VERSION_2C, GET),
+            (VERSION_2C, GET_NEXT),
+            (VERSION_2C, GET_BULK),
+            (VERSION_2C, GET_BULK),
+        )
+    )
+    oids = [oracle.somewhere(chance) for _ in range(chance.choice((1, 1, 2, 6)))]
+    first, second = 0, 0
+    if pdu_type == GET_BULK:
+        first, second = chance.choice((0, 0, 1, 3, -1)), chance.choice((0, 1, 3, 12, -5))
+    request_id = chance.randrange(-(2**31), 2**31)
+    return request(pdu_type, oids, version=version, request_id=request_id, first=first, second=second)
