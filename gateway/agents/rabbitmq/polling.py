@@ -2,7 +2,7 @@
 
 One request at a time. The time that requests take, over the time between them, stays within a budget:
 classes that are cheap to list are listed at their own pace, those that are not as often as their share of
-the budget allows (a listing of 1.2 s at 5 % comes every 24 s). Failures make the pauses longer.
+the budget allows (a listing of 1.2 s at 4 % comes every 30 s). Failures make the pauses longer.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ class PollingConfig:
     """How often and how hard to read. Durations are nanoseconds.
 
     Attributes:
-        budget: share of time that requests may take, listings and everything else together.
+        budget: share of time that requests may take, listings and everything else together. The broker's
+            processor time was measured at 0.9 to 1 of the time of a request: 0.04 stays below 5 % of a core.
         interval: between listings of a class, where its cost allows.
         slow: the same for the classes named here.
         overview: between looks at what cluster this is.
@@ -37,7 +38,7 @@ class PollingConfig:
         urgent_share: share of time that listings may take while the known state is in doubt.
     """
 
-    budget: float = 0.05
+    budget: float = 0.04
     interval: int = 5 * SECOND
     slow: Mapping[str, int] = field(default_factory=lambda: {"vhost": 10 * SECOND, "exchange": 10 * SECOND})
     overview: int = 60 * SECOND

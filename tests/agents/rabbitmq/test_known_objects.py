@@ -1,0 +1,273 @@
+"""What is known of objects when events and listings come in any order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.agents.rabbitmq.known_objects import (
+    LISTING_LAG,
+    MERGE_WINDOW,
+    REMEMBERED_FOR,
+    Change,
+    Gone,
+    KnownObjects,
+    Put,
+)
+from gateway.agents.rabbitmq.object_names import ObjectName, object_number
+from gateway.agents.rabbitmq.reading import Reading, class_readers
+from gateway.mapping.files import load_shipped_mappings
+from gateway.mapping.paths import Json
+
+READERS = class_readers(load_shipped_mappings()["rabbitmq"])
+SECOND = 1_000_000_000
+T0 = 1_700_000_000 * SECOND
+"""When each story begins."""
+ORDERS = ObjectName("queue", ("/", "orders"))
+PEER = ObjectName("connection", ("peer -> us",))
+
+
+def queue(name: str = "orders", **more: Json) -> Reading:
+    told = {"vhost": "/", "name": name, "durable": True, "auto_delete": False, "exclusive": False, **more}
+    reading = READERS["queue"].read(told)
+    assert reading is not None
+    return reading
+
+
+def connection(connected_at: int | None = None, **more: Json) -> Reading:
+    reading = READERS["connection"].read({"name": "peer -> us", "connected_at": connected_at, **more})
+    assert reading is not None
+    return reading
+
+
+def told(changes: Iterable[Change]) -> list[tuple[str, str, int]]:
+    """The changes in short: new, put or gone, which object, and its creation or deletion time."""
+    return [
+        ("gone", change.object.name.leaf, change.time)
+        if isinstance(change, Gone)
+        else ("new" if change.new else "put", change.object.name.leaf, change.object.created)
+        for change in changes
+    ]
+
+
+def sweep(known: KnownObjects, began: int, *seen: ObjectName, hidden: bool = False) -> list[Change]:
+    changes, _ = known.swept("queue", set(seen), began, LISTING_LAG, began + SECOND, lambda _: hidden)
+    return changes
+
+
+def known_queue(now: int = T0) -> KnownObjects:
+    """A broker whose queue ``orders`` has been known for long."""
+    known = KnownObjects(READERS)
+    known.listed(queue(), now - 100 * SECOND, now - 100 * SECOND, now - 100 * SECOND)
+    return known
+
+
+def test_an_event_creates_and_a_listing_adds_values() -> None:
+    known = KnownObjects(READERS)
+    assert told(known.created(queue(), T0, T0 + 5)) == [("new", "orders", T0)]
+    changes = known.listed(queue(messages=3), T0 + SECOND, T0 + SECOND, T0 + SECOND)
+    assert told(changes) == [("put", "orders", T0)]
+    (change,) = changes
+    assert change.object.number == object_number(ORDERS, T0)
+    assert change.object.statistics[0] == 3
+
+
+def test_the_same_values_are_told_again_only_for_their_sample_time() -> None:
+    known = known_queue()
+    assert told(known.listed(queue(), T0, T0, T0)) == [("put", "orders", 0)]
+    assert told(known.listed(queue(), T0, T0, T0)) == []
+
+
+def test_a_creation_event_that_comes_after_the_listing_adds_the_time_and_keeps_the_number() -> None:
+    known = KnownObjects(READERS)
+    known.listed(queue(arguments={"a": 1}, state="running"), T0, T0, T0)
+    (change,) = known.created(queue(arguments={"b": 2}), T0 - 5, T0 + SECOND)
+    assert told([change]) == [("put", "orders", T0 - 5)]
+    assert change.object.number == object_number(ORDERS, 0)
+    positions = READERS["queue"].schema.positions
+    assert change.object.properties[positions["arguments"]] == {"a": 1}  # the listing's is preferred
+    assert change.object.properties[positions["state"]] == "running"
+
+
+def test_a_creation_event_for_an_object_known_for_long_means_that_its_end_was_missed() -> None:
+    known = known_queue()
+    later = T0 + MERGE_WINDOW
+    assert told(known.created(queue(), later, later)) == [("gone", "orders", later), ("new", "orders", later)]
+
+
+def test_the_same_creation_told_twice_is_nothing_new() -> None:
+    known = KnownObjects(READERS)
+    known.created(queue(), T0, T0)
+    assert told(known.created(queue(), T0, T0 + SECOND)) == []
+
+
+def test_a_listing_that_may_be_older_than_the_end_does_not_bring_an_object_back() -> None:
+    known = KnownObjects(READERS)
+    known.created(queue(), T0, T0)
+    assert told(known.deleted(ORDERS, T0 + 7, T0 + 10)) == [("gone", "orders", T0 + 7)]
+    assert known.listed(queue(), T0 - SECOND, T0, T0) == []
+    assert known.listed(queue(), T0 + LISTING_LAG, T0 + LISTING_LAG, T0 + LISTING_LAG) == []
+    later = T0 + LISTING_LAG + SECOND
+    assert told(known.listed(queue(), later, later, later)) == [("new", "orders", 0)]
+
+
+def test_the_end_of_an_unknown_object_is_remembered_for_a_while() -> None:
+    known = KnownObjects(READERS)
+    assert known.deleted(ORDERS, T0, T0) == []
+    assert known.listed(queue(), T0 - SECOND, T0, T0) == []
+    known.forget_old_ends(T0 + REMEMBERED_FOR + 1)
+    assert told(known.listed(queue(), T0 - SECOND, T0, T0)) == [("new", "orders", 0)]
+
+
+def test_a_new_creation_ends_the_memory_of_the_end() -> None:
+    known = KnownObjects(READERS)
+    known.deleted(ORDERS, T0, T0)
+    known.created(queue(), T0 + 1, T0 + 1)
+    assert told(known.listed(queue(messages=1), T0 + 2, T0 + 2, T0 + 2)) == [("put", "orders", T0 + 1)]
+
+
+def test_what_one_listing_lacks_is_gone_when_a_second_lacks_it_too() -> None:
+    known = known_queue()
+    changes, suspects = known.swept("queue", set(), T0, LISTING_LAG, T0 + SECOND, lambda _: False)
+    assert (changes, suspects) == ([], [ORDERS])
+    assert told(sweep(known, T0 + 5 * SECOND)) == [("gone", "orders", T0 + 6 * SECOND)]
+
+
+def test_a_listing_that_shows_it_again_clears_the_suspicion() -> None:
+    known = known_queue()
+    sweep(known, T0)
+    known.listed(queue(), T0 + SECOND, T0 + SECOND, T0 + SECOND)
+    assert sweep(known, T0 + 2 * SECOND, ORDERS) == []
+    assert sweep(known, T0 + 3 * SECOND) == []
+
+
+def test_what_an_event_created_about_when_the_listing_began_is_not_missed_in_it() -> None:
+    known = KnownObjects(READERS)
+    known.created(queue(), T0, T0)
+    assert sweep(known, T0 - SECOND) == sweep(known, T0 + LISTING_LAG - 1) == []
+    sweep(known, T0 + LISTING_LAG + 1)
+    assert told(sweep(known, T0 + LISTING_LAG + SECOND)) != []
+
+
+def test_what_the_listing_could_not_show_is_not_missed() -> None:
+    known = known_queue()
+    assert sweep(known, T0, hidden=True) == sweep(known, T0 + SECOND, hidden=True) == []
+
+
+def test_404_ends_an_object_at_once_unless_it_is_too_young() -> None:
+    known = known_queue()
+    known.created(queue("young"), T0, T0)
+    assert told(known.not_found(ORDERS, T0 + 1, T0 + 2)) == [("gone", "orders", T0 + 2)]
+    assert known.not_found(ORDERS, T0 + 1, T0 + 2) == []
+    assert known.not_found(ObjectName("queue", ("/", "young")), T0 + 1, T0 + 2) == []
+
+
+def test_an_answer_clears_the_suspicion() -> None:
+    known = known_queue()
+    sweep(known, T0)
+    known.confirmed(ORDERS)
+    known.confirmed(ObjectName("queue", ("/", "unheard of")))
+    assert sweep(known, T0 + SECOND) == []
+
+
+def test_a_connection_that_took_over_a_name_is_another_connection() -> None:
+    known = KnownObjects(READERS)
+    first = T0 // 1_000_000
+    known.listed(connection(first), T0, T0, T0)
+    changes = known.listed(connection(first + 5), T0 + 9, T0 + 9, T0 + 9)
+    assert told(changes) == [
+        ("gone", "peer -> us", T0 + 9),
+        ("new", "peer -> us", T0 + 5_000_000),
+    ]
+
+
+def test_a_listing_from_before_a_name_was_taken_over_changes_nothing() -> None:
+    known = KnownObjects(READERS)
+    first = T0 // 1_000_000
+    known.created(connection(first), T0, T0)
+    known.deleted(PEER, T0 + 10, T0 + 10)
+    known.created(connection(first + 5), T0 + 5_000_000, T0 + 5_000_000)
+    assert known.listed(connection(first), T0, T0, T0 + 6_000_000) == []
+
+
+def test_a_successor_is_shown_although_the_end_of_its_predecessor_is_remembered() -> None:
+    known = KnownObjects(READERS)
+    first = T0 // 1_000_000
+    known.created(connection(first), T0, T0)
+    known.deleted(PEER, T0 + 10, T0 + 10)
+    changes = known.listed(connection(first + 5), T0 + 9, T0 + 9, T0 + 9)
+    assert told(changes) == [("new", "peer -> us", T0 + 5_000_000)]
+
+
+def test_what_was_settled_at_creation_stays_and_what_changes_does_not() -> None:
+    known = KnownObjects(READERS)
+    known.listed(queue(type="classic", arguments={"a": 1}, state="running", messages=3), T0, T0, T0)
+    (change,) = known.listed(queue(), T0 + 1, T0 + 1, T0 + 1)  # as after a restart of the broker
+    positions = READERS["queue"].schema.positions
+    assert change.object.properties[positions["type"]] == "classic"
+    assert change.object.properties[positions["arguments"]] == {"a": 1}
+    assert change.object.properties[positions["state"]] is None
+    assert set(change.object.statistics) == {None}
+
+
+def test_what_may_not_be_read_any_more_keeps_its_properties() -> None:
+    known = KnownObjects(READERS)
+    known.listed(queue(messages=3, state="running"), T0, T0, T0)
+    known.created(queue("never-read"), T0, T0)
+    (change,) = known.out_of_sight(ORDERS, T0 + 1)
+    assert isinstance(change, Put)
+    assert set(change.object.statistics) == {None}
+    assert change.object.properties[0] == "/"
+    assert told(known.out_of_sight(ObjectName("queue", ("/", "never-read")), T0 + 1)) == [
+        ("gone", "never-read", T0 + 1)
+    ]
+
+
+def test_a_class_takes_no_more_than_its_limit() -> None:
+    known = KnownObjects(READERS, limit=2)
+    for name in ("a", "b", "c"):
+        known.created(queue(name), T0, T0)
+    assert known.refused == 1
+    assert [one.name.leaf for one in known.of_class("queue")] == ["a", "b"]
+
+
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(["created", "deleted", "listed", "missing", "404"]),
+        st.sampled_from(["a", "b"]),
+        st.integers(0, 30),
+    ),
+    max_size=30,
+)
+
+
+@given(STEPS)
+def test_whatever_happens_each_object_is_new_once_and_gone_once(steps: list[tuple[str, str, int]]) -> None:
+    known = KnownObjects(READERS)
+    alive: dict[int, str] = {}
+    now = T0
+    for what, name, seconds in steps:
+        now += seconds * SECOND + 1
+        object_name = ObjectName("queue", ("/", name))
+        match what:
+            case "created":
+                changes = known.created(queue(name), now, now)
+            case "deleted":
+                changes = known.deleted(object_name, now, now)
+            case "listed":
+                changes = known.listed(queue(name, messages=seconds), now - SECOND, now, now)
+            case "missing":
+                others = {one.name for one in known.of_class("queue")} - {object_name}
+                changes = sweep(known, now, *others)
+            case _:
+                changes = known.not_found(object_name, now, now)
+        for change in changes:
+            number = change.object.number
+            if isinstance(change, Gone):
+                del alive[number]
+            else:
+                assert change.new == (number not in alive)
+                alive[number] = change.object.name.leaf
+        assert sorted(alive.values()) == sorted(one.name.leaf for one in known.of_class("queue"))

@@ -1,0 +1,207 @@
+"""The polling plan: what to read next and when, within the budget."""
+
+from __future__ import annotations
+
+import itertools
+
+from gateway.agents.rabbitmq.management_api import (
+    ListingRequest,
+    ManagementRequest,
+    ObjectRequest,
+    OverviewRequest,
+    PermissionRequest,
+)
+from gateway.agents.rabbitmq.object_names import ObjectName
+from gateway.agents.rabbitmq.polling import MAX_EXTRA_REQUESTS, PollingConfig, PollingPlan
+
+MILLISECOND = 1_000_000
+SECOND = 1_000 * MILLISECOND
+QUEUE = ObjectRequest(ObjectName("queue", ("/", "q")), "queues")
+
+
+def plan() -> PollingPlan:
+    collections = {"node": "nodes", "vhost": "vhosts", "queue": "queues", "connection": "connections"}
+    return PollingPlan(
+        [ListingRequest(name, collection, ("name",)) for name, collection in collections.items()],
+        PollingConfig(budget=0.05),
+    )
+
+
+class Broker:
+    """Answers the plan's requests; its clock runs while it does. ``pages`` and ``wall`` are by class."""
+
+    def __init__(self, pages: dict[str, int] | None = None, wall: dict[str, int] | None = None) -> None:
+        self.plan = plan()
+        self.now = 0
+        self.pages = pages or {}
+        self.wall = wall or {}
+        self.busy = 0
+        self.begun: dict[str, list[int]] = {}
+
+    def step(self) -> ManagementRequest:
+        """Wait for the next request and answer it."""
+        request = self.plan.next_request(self.now)
+        while request is None:
+            assert self.plan.due() > self.now, "due, but nothing to do"
+            self.now = self.plan.due()
+            request = self.plan.next_request(self.now)
+        began = self.now
+        class_name = request.class_name if isinstance(request, ListingRequest) else ""
+        self.now += self.wall.get(class_name, 3 * MILLISECOND)
+        self.busy += self.now - began
+        match request:
+            case ListingRequest():
+                if request.page == 1:
+                    self.begun.setdefault(class_name, []).append(began)
+                last = request.page >= self.pages.get(class_name, 1)
+                self.plan.page_read(request, began, self.now, last=last)
+            case OverviewRequest():
+                self.plan.overview_read(self.now)
+            case ObjectRequest() | PermissionRequest():
+                self.plan.extra_read(request, began, self.now)
+        return request
+
+    def run(self, seconds: float) -> None:
+        end = self.now + seconds * SECOND
+        while max(self.plan.due(), self.now) < end:
+            self.step()
+        self.now = int(end)
+
+
+def test_at_first_everything_is_read_in_order_and_at_once() -> None:
+    broker = Broker()
+    requests = [broker.step() for _ in range(5)]
+    assert isinstance(requests[0], OverviewRequest)
+    names = [request.class_name for request in requests[1:] if isinstance(request, ListingRequest)]
+    assert names == ["node", "vhost", "queue", "connection"]
+    assert broker.now == 15 * MILLISECOND
+
+
+def test_a_small_broker_is_read_at_each_class_its_own_pace() -> None:
+    broker = Broker()
+    broker.run(101)
+    assert len(broker.begun["queue"]) == len(broker.begun["node"]) == 21
+    assert len(broker.begun["vhost"]) == 11
+    assert broker.busy / broker.now < 0.003
+
+
+def test_five_thousand_queues_stay_within_the_budget() -> None:
+    broker = Broker(pages={"queue": 10}, wall={"queue": 120 * MILLISECOND})
+    broker.run(1_000)
+    listing = 10 * 120 * MILLISECOND
+    assert (broker.busy - listing) / broker.now < 0.05  # the first listing comes at the very beginning
+    gaps = [later - earlier for earlier, later in itertools.pairwise(broker.begun["queue"])]
+    assert 23 * SECOND < max(gaps) < 27 * SECOND
+    assert len(broker.begun["node"]) > 180  # what costs little does not suffer
+
+
+def test_when_everything_is_slow_everything_waits() -> None:
+    broker = Broker(wall=dict.fromkeys(["node", "vhost", "queue", "connection"], 2 * SECOND))
+    broker.run(2_000)
+    assert broker.busy / broker.now < 0.06
+    assert min(len(begun) for begun in broker.begun.values()) > 8
+
+
+def test_between_pages_others_have_their_turn() -> None:
+    broker = Broker(pages={"queue": 3}, wall={"queue": 100 * MILLISECOND})
+    while "queue" not in broker.begun:
+        broker.step()
+    assert broker.plan.next_request(broker.now) is None
+    assert broker.plan.due() == broker.now + 100 * MILLISECOND
+    request = broker.step()
+    assert isinstance(request, ListingRequest)
+    assert (request.class_name, request.page) == ("queue", 2)
+
+
+def test_failures_make_the_pauses_longer_up_to_a_limit_and_success_ends_them() -> None:
+    broker = Broker()
+    pauses = []
+    for _ in range(8):
+        broker.now = max(broker.now, broker.plan.due())
+        assert broker.plan.next_request(broker.now) is not None
+        broker.plan.failed(broker.now)
+        pauses.append((broker.plan.due() - broker.now) // SECOND)
+    assert pauses == [1, 2, 4, 8, 16, 30, 30, 30]
+    broker.step()
+    broker.plan.failed(broker.now)
+    assert broker.plan.due() - broker.now == SECOND
+
+
+def test_a_listing_that_failed_begins_anew_after_the_others() -> None:
+    broker = Broker(pages={"node": 3})
+    broker.step()
+    broker.step()
+    broker.now = broker.plan.due()
+    assert broker.plan.next_request(broker.now) == ListingRequest("node", "nodes", ("name",), 2)
+    broker.plan.failed(broker.now)
+    requests = [broker.step() for _ in range(4)]
+    named = [
+        (request.class_name, request.page) for request in requests if isinstance(request, ListingRequest)
+    ]
+    assert named == [("vhost", 1), ("queue", 1), ("connection", 1), ("node", 1)]
+
+
+def test_what_is_refused_is_not_asked_for_again_for_a_while() -> None:
+    broker = Broker()
+    broker.step()
+    request = broker.plan.next_request(broker.now)
+    assert request == ListingRequest("node", "nodes", ("name",))
+    broker.plan.refused(request, broker.now)
+    broker.run(29)
+    assert "node" not in broker.begun
+    broker.run(6)
+    assert len(broker.begun["node"]) == 1
+
+
+def test_single_questions_come_first_but_not_faster_than_the_budget_allows() -> None:
+    broker = Broker()
+    broker.run(1)
+    questions: list[PermissionRequest | ObjectRequest] = [
+        PermissionRequest("a"),
+        PermissionRequest("b"),
+        QUEUE,
+    ]
+    for question in questions:
+        assert broker.plan.ask(question)
+        assert broker.plan.ask(question)  # once more is once
+    asked: list[ManagementRequest] = []
+    began = broker.now
+    while len(asked) < 3:
+        request = broker.step()
+        if not isinstance(request, ListingRequest):
+            asked.append(request)
+    assert asked == questions
+    assert broker.now - began >= 2 * 3 * MILLISECOND / 0.05
+
+
+def test_more_questions_than_anybody_could_ask_are_declined() -> None:
+    broker = Broker()
+    asked = [broker.plan.ask(PermissionRequest(str(number))) for number in range(MAX_EXTRA_REQUESTS + 1)]
+    assert asked == [True] * MAX_EXTRA_REQUESTS + [False]
+
+
+def test_in_doubt_everything_is_read_again_at_once() -> None:
+    broker = Broker()
+    broker.run(11)
+    before = {name: len(begun) for name, begun in broker.begun.items()}
+    broker.plan.hurry(broker.now)
+    broker.run(0.1)
+    assert {name: len(begun) - before[name] for name, begun in broker.begun.items()} == dict.fromkeys(
+        before, 1
+    )
+
+
+def test_even_in_doubt_a_dear_listing_is_not_repeated_without_end() -> None:
+    broker = Broker(wall={"queue": 2 * SECOND})
+    broker.run(10)
+    for _ in range(100):
+        broker.plan.hurry(broker.now, "queue")
+        broker.run(1)
+    assert len(broker.begun["queue"]) <= 1 + 110 / 8
+
+
+def test_the_interval_in_force_can_be_asked_for() -> None:
+    broker = Broker(wall={"queue": SECOND})
+    assert broker.plan.interval("queue") == 5 * SECOND
+    broker.run(5)
+    assert 20 * SECOND < broker.plan.interval("queue") < 22 * SECOND
