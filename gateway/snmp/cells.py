@@ -88,6 +88,11 @@ def gauge64(value: int) -> bytes:
     return ber.encode_counter64(min(max(value, 0), _MASK64))
 
 
+def float64(value: float) -> bytes:
+    """The TLV of an AgFloat64: binary64 of IEEE 754. ``OverflowError`` for an integer too large."""
+    return ber.encode_octets(struct.pack(">d", value))
+
+
 def counter64(value: int) -> bytes:
     """The TLV of a Counter64, which begins again after 2^64-1 (RFC 2578 section 7.1.10)."""
     return ber.encode_counter64(value & _MASK64)
@@ -132,7 +137,7 @@ def _encode_float64(value: FeedValue) -> bytes | None:
     if isinstance(value, bool) or not isinstance(value, float | int):
         return None
     try:
-        return ber.encode_octets(struct.pack(">d", value))
+        return float64(value)
     except (OverflowError, struct.error):
         return None
 
@@ -216,11 +221,12 @@ def _bytes_octets(value: FeedValue) -> bytes | None:
 def _json_octets(value: FeedValue) -> bytes | None:
     if not isinstance(value, Mapping | tuple | list):
         return None
+    # ASCII only (the default of dumps), so that tools show it as text without a display hint.
     try:
-        shown = json.dumps(_as_json(value), ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+        shown = json.dumps(_as_json(value), separators=(",", ":"), sort_keys=True)
     except (RecursionError, ValueError, TypeError):
         return None
-    return shown.encode("utf-8", "replace")
+    return shown.encode("ascii")
 
 
 def _as_json(value: object) -> object:

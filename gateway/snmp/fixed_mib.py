@@ -92,6 +92,7 @@ class ClassColumn(enum.IntEnum):
     STALE_ROWS = 5
     ROW_TABLE = 6
     LAST_CHANGE = 7
+    WORST_STATE = 8
 
 
 class SumColumn(enum.IntEnum):
@@ -101,3 +102,4 @@ class SumColumn(enum.IntEnum):
     UNITS = 3
     TOTAL = 4
     OBJECTS = 5
+    MEAN = 6

@@ -36,7 +36,7 @@ class RowState(enum.IntEnum):
 
 
 class RowLifetime(enum.IntEnum):
-    """Whether a row's number outlives its object (textual convention AgLifetime)."""
+    """Whether a row's number outlives its object."""
 
     DURABLE = 1
     TRANSIENT = 2
@@ -119,8 +119,9 @@ ROW_COLUMNS: dict[RowColumn, RowColumnText] = {
     ),
     RowColumn.LIFETIME: RowColumnText(
         "RowLifetime",
-        "AgLifetime",
-        "Whether an object of the same name, created again, gets this row again or a new one.",
+        "INTEGER { durable(1), transient(2) }",
+        "Whether an object of the same name, created again, gets this row again (durable) or a new one "
+        "(transient).",
     ),
 }
 """Each column of the gateway, in the order of its number."""

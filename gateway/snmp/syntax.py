@@ -66,7 +66,7 @@ SMI_TYPES: Mapping[Syntax, SmiType] = {
     Syntax.ROW_POINTER: SmiType("RowPointer", "SNMPv2-TC"),
     Syntax.TEXT: SmiType("SnmpAdminString", "SNMP-FRAMEWORK-MIB", f"(SIZE (0..{MAX_TEXT_OCTETS}))"),
     Syntax.OCTETS: SmiType("OCTET STRING", "", f"(SIZE (0..{MAX_BYTES_OCTETS}))"),
-    Syntax.JSON: SmiType("AgJson", "AMQP-GATEWAY-MIB"),
+    Syntax.JSON: SmiType("OCTET STRING", "", f"(SIZE (0..{MAX_JSON_OCTETS}))"),
     Syntax.UUID: SmiType("DisplayString", "SNMPv2-TC", "(SIZE (36))"),
 }
 

@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 
 from gateway.snmp import ber
 from gateway.snmp.ber import Oid
-from gateway.snmp.cells import date_and_time, gauge32, gauge64, text
+from gateway.snmp.cells import date_and_time, float64, gauge32, gauge64, text
 from gateway.snmp.fixed_mib import CLASS_ENTRY, SUM_ENTRY, ClassColumn, SumColumn
+from gateway.snmp.row_columns import RowState
 from gateway.snmp.store import Store
 from gateway.snmp.tables.bindings import SummedColumn
 
@@ -35,6 +36,13 @@ class Summary:
     summed: list[SummedColumn] = field(default_factory=list)
     totals: list[int] = field(default_factory=list)
     objects: list[int] = field(default_factory=list)
+
+    @property
+    def worst_state(self) -> RowState:
+        """The state of the row that can be believed least."""
+        if self.withheld:
+            return RowState.WITHHELD
+        return RowState.STALE if self.stale else RowState.CURRENT
 
     def add(self, slot: int, amount: int, objects: int) -> None:
         """Change one total: ``objects`` is 1 for a value that came, -1 for one that went, 0 for a change."""
@@ -119,6 +127,7 @@ class Summaries:
                 ClassColumn.ROWS: gauge32(summary.rows),
                 ClassColumn.STALE_ROWS: gauge32(summary.stale),
                 ClassColumn.LAST_CHANGE: date_and_time(summary.changed),
+                ClassColumn.WORST_STATE: ber.encode_integer(summary.worst_state),
             },
         )
         for column, total, objects in zip(summary.summed, summary.totals, summary.objects, strict=True):
@@ -129,5 +138,6 @@ class Summaries:
                     SumColumn.UNITS: text(column.unit),
                     SumColumn.TOTAL: gauge64(total),
                     SumColumn.OBJECTS: gauge32(objects),
+                    SumColumn.MEAN: float64(total / objects) if objects else None,
                 },
             )

@@ -1,0 +1,108 @@
+"""Files around schema locks: the shipped locks and modules, and what a site keeps of its own."""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from gateway.mapping.files import class_schemas
+from gateway.mapping.rules import Mapping as MappingFile
+from gateway.model.schema import ClassSchema
+from gateway.shipped_files import shipped_folder
+from gateway.snmp.lock import Lock, lock_text, read_lock
+from gateway.snmp.lock_growth import extend, new_lock, snmp_units
+from gateway.snmp.mib.module import module_text
+from gateway.snmp.names import lower_camel, words
+
+MIB_SUFFIX = ".mib"
+LOCK_SUFFIX = ".lock.yaml"
+
+_MAX_MODULE_LABEL = 40
+_MAX_PREFIX = 16
+
+
+def load_shipped_locks() -> tuple[Lock, ...]:
+    """The locks that travel with the gateway, by package.
+
+    Raises:
+        DocumentError: one of them is damaged.
+        FileNotFoundError: the installation lacks them.
+    """
+    folder = shipped_folder("mappings") / "locks"
+    return tuple(read_lock(path) for path in sorted(folder.glob(f"*{LOCK_SUFFIX}")))
+
+
+def generated(mapping: MappingFile, lock: Lock, today: dt.date, *, grow: bool) -> tuple[Lock, str]:
+    """What `mib gen` makes of a mapping that defines its classes: the lock, and the text of its module.
+
+    Args:
+        mapping: of the lock's package.
+        lock: as it stands; comes back as it is if nothing is new or ``grow`` is false.
+        today: the revision, if anything is new.
+        grow: whether elements that the lock lacks may be added to it; they are left out of the text if not.
+    """
+    schemas = tuple(class_schemas(mapping).values())
+    if grow:
+        lock = extend(lock, schemas, today, units=snmp_units(mapping))
+    return lock, module_text(lock, schemas, mapping.description)
+
+
+class SiteSchemas:
+    """The provisional lock of a site and its module, in the state folder.
+
+    Only one process may hold a folder at a time; who starts processes sees to that.
+
+    Args:
+        folder: made if it is not there.
+        label: the site's name for its module; counts when the lock is made and never again.
+    """
+
+    def __init__(self, folder: Path, label: str) -> None:
+        self._folder = folder
+        self._label = label
+        self._lock_path = folder / f"provisional{LOCK_SUFFIX}"
+
+    def load(self, today: dt.date) -> Lock:
+        """The lock as it was left, or an empty one.
+
+        Raises:
+            DocumentError: the file is damaged; it is not replaced, because numbers in use would move.
+        """
+        if self._lock_path.exists():
+            return read_lock(self._lock_path)
+        label = "-".join(words(self._label)).upper()[:_MAX_MODULE_LABEL].strip("-")
+        prefix = lower_camel(self._label)[:_MAX_PREFIX]
+        return new_lock("", 0, f"AMQP-GATEWAY-{label}-MIB", prefix, today)
+
+    def save(self, lock: Lock, schemas: Mapping[str, ClassSchema]) -> None:
+        """Keep a lock that has grown, and write the module that names what is new.
+
+        Raises:
+            OSError: the folder cannot be written.
+        """
+        write_atomically(self._lock_path, lock_text(lock))
+        module = self._folder / "mibs" / f"{lock.module}{MIB_SUFFIX}"
+        write_atomically(module, module_text(lock, schemas.values()))
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Replace ``path`` as a whole: whoever reads it sees the old content or the new one, also after a crash.
+
+    Raises:
+        OSError: it cannot be written; the old content stays.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(name).chmod(0o644)
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise

@@ -1,0 +1,199 @@
+"""The OBJECT-TYPEs of one table: the gateway's own columns, and those of the elements of a class."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gateway.model.schema import Access, ClassSchema, Element, Kind
+from gateway.model.values import ValueType
+from gateway.snmp.lock import ClassLock, ElementLock
+from gateway.snmp.row_columns import ROW_COLUMNS, RowColumn
+from gateway.snmp.syntax import (
+    MAX_BYTES_OCTETS,
+    MAX_JSON_OCTETS,
+    MAX_TEXT_OCTETS,
+    NUMERIC_SYNTAXES,
+    SMI_TYPES,
+    UNIT_NANOSECONDS,
+    Syntax,
+)
+from gateway.snmp.tables.bindings import column_of
+
+_RANGED = {
+    Syntax.GAUGE32: (0, 2**32 - 1),
+    Syntax.UNSIGNED32: (0, 2**32 - 1),
+    Syntax.INTEGER32: (-(2**31), 2**31 - 1),
+}
+_SIZED = {Syntax.TEXT: MAX_TEXT_OCTETS, Syntax.OCTETS: MAX_BYTES_OCTETS}
+_OWN_SYNTAX_MODULES = {
+    "AgRowState": "AMQP-GATEWAY-MIB",
+    "DateAndTime": "SNMPv2-TC",
+    "INTEGER": "",
+    "Integer32": "SNMPv2-SMI",
+    "RowPointer": "SNMPv2-TC",
+    "SnmpAdminString": "SNMP-FRAMEWORK-MIB",
+    "TruthValue": "SNMPv2-TC",
+}
+_CUT = {
+    Syntax.TEXT: f"Text of more than {MAX_TEXT_OCTETS} octets is cut; {{twin}} has the whole length.",
+    Syntax.OCTETS: f"A value of more than {MAX_BYTES_OCTETS} octets is shown empty; {{twin}} has its length.",
+    Syntax.JSON: (
+        "JSON text in ASCII, the keys of maps in alphabetical order. "
+        f"One of more than {MAX_JSON_OCTETS} octets is shown empty; {{twin}} has its length."
+    ),
+    Syntax.ROW_POINTER: "{twin} has the name of the object pointed to.",
+}
+_KINDS = {
+    Kind.HIGH: "The highest value that was reached.",
+    Kind.LOW: "The lowest value that was reached.",
+    Kind.AVERAGE: "An average, made by the source.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnText:
+    """One column as a module defines it.
+
+    Attributes:
+        syntax: the SYNTAX clause.
+        type_name: the type alone, as the row's SEQUENCE has it.
+        module: where the type is imported from; empty for SMIv2's own.
+    """
+
+    number: int
+    descriptor: str
+    syntax: str
+    type_name: str
+    module: str
+    units: str
+    access: str
+    status: str
+    description: str
+
+
+def columns_of(class_lock: ClassLock, versions: Sequence[ClassSchema]) -> list[ColumnText]:
+    """All columns, ascending; ``versions`` (the newest last) tell what the lock does not keep."""
+    columns = [_own_column(class_lock, column) for column in ROW_COLUMNS]
+    for lock in class_lock.elements:
+        element = _element_of(class_lock, lock, versions)
+        columns.append(_element_column(class_lock, lock, element))
+        if lock.twin is not None:
+            columns.append(_twin_column(lock))
+    return sorted(columns, key=lambda column: column.number)
+
+
+def _element_of(class_lock: ClassLock, lock: ElementLock, versions: Sequence[ClassSchema]) -> Element | None:
+    for schema in reversed(versions):
+        for element in schema.elements:
+            if element.name == lock.name and column_of(class_lock, element) is lock:
+                return element
+    return None
+
+
+def _own_column(class_lock: ClassLock, column: RowColumn) -> ColumnText:
+    text = ROW_COLUMNS[column]
+    type_name = text.syntax.partition(" ")[0]
+    return ColumnText(
+        number=column,
+        descriptor=class_lock.descriptor + text.suffix,
+        syntax=text.syntax,
+        type_name=type_name,
+        module=_OWN_SYNTAX_MODULES[type_name],
+        units="",
+        access="not-accessible" if column is RowColumn.INDEX else "read-only",
+        status="current",
+        description=text.description,
+    )
+
+
+def _element_column(class_lock: ClassLock, lock: ElementLock, element: Element | None) -> ColumnText:
+    smi = SMI_TYPES[lock.syntax]
+    return ColumnText(
+        number=lock.column,
+        descriptor=lock.descriptor,
+        syntax=_syntax(lock, element),
+        type_name=smi.name,
+        module=smi.module,
+        units=_units(lock, element),
+        access="read-only",
+        status=lock.status.value,
+        description=_description(class_lock, lock, element),
+    )
+
+
+def _twin_column(lock: ElementLock) -> ColumnText:
+    assert lock.twin is not None
+    smi = SMI_TYPES[Syntax.TEXT if lock.syntax is Syntax.ROW_POINTER else Syntax.UNSIGNED32]
+    named = lock.syntax is Syntax.ROW_POINTER
+    return ColumnText(
+        number=lock.twin.column,
+        descriptor=lock.twin.descriptor,
+        syntax=f"{smi.name} {smi.bounds}".rstrip(),
+        type_name=smi.name,
+        module=smi.module,
+        units="" if named else "octets",
+        access="read-only",
+        status=lock.status.value,
+        description=f"The full name of the object that {lock.descriptor} points to."
+        if named
+        else f"The length of the whole value that {lock.descriptor} shows as far as it can.",
+    )
+
+
+def _syntax(lock: ElementLock, element: Element | None) -> str:
+    if lock.syntax is Syntax.ENUMERATION:
+        labels = ",\n".join(f"                    {value.label}({value.number})" for value in lock.values)
+        return f"INTEGER {{\n{labels}\n                }}"
+    smi = SMI_TYPES[lock.syntax]
+    bounds = (element and (_range(lock, element) or _size(lock, element))) or smi.bounds
+    return f"{smi.name} {bounds}".rstrip()
+
+
+def _range(lock: ElementLock, element: Element) -> str:
+    if lock.syntax not in _RANGED or (element.minimum is None and element.maximum is None):
+        return ""
+    lowest, highest = _RANGED[lock.syntax]
+    divisor = UNIT_NANOSECONDS.get(lock.unit, 1)
+    low = lowest if element.minimum is None else max(lowest, int(element.minimum) // divisor)
+    high = highest if element.maximum is None else min(highest, int(element.maximum) // divisor)
+    return f"({low}..{high})" if low <= high else ""
+
+
+def _size(lock: ElementLock, element: Element) -> str:
+    limit = _SIZED.get(lock.syntax)
+    if limit is None or element.max_length is None or not 0 < element.max_length < limit:
+        return ""
+    return f"(SIZE (0..{element.max_length}))"
+
+
+def _units(lock: ElementLock, element: Element | None) -> str:
+    if lock.syntax not in NUMERIC_SYNTAXES:
+        return ""
+    if lock.unit or element is None:
+        return lock.unit
+    return "nanoseconds" if element.type is ValueType.DURATION else element.unit
+
+
+def _description(class_lock: ClassLock, lock: ElementLock, element: Element | None) -> str:
+    if not lock.current:
+        return f"Obsolete, and never instantiated: '{lock.name}' has another column now, or none."
+    said = (element.description or element.label) if element else ""
+    sentences = [_sentence(said or f"'{lock.name}' of the source; it gives no description.")]
+    if element is not None and element.access is Access.READ_CREATE:
+        sentences.append("It is set when the object is created and does not change.")
+    if lock.kind is Kind.COUNTER:
+        discontinuity = class_lock.descriptor + ROW_COLUMNS[RowColumn.DISCONTINUITY].suffix
+        sentences.append(f"{discontinuity} tells when it may have begun again.")
+    elif lock.kind in _KINDS:
+        sentences.append(_KINDS[lock.kind])
+    if lock.twin is not None:
+        sentences.append(_CUT[lock.syntax].format(twin=lock.twin.descriptor))
+    if lock.syntax is Syntax.DECIMAL:
+        sentences.append("A decimal number.")
+    return " ".join(sentences)
+
+
+def _sentence(text: str) -> str:
+    text = text.strip()
+    return text if text.endswith((".", "!", "?")) else text + "."

@@ -1,0 +1,110 @@
+"""Checks MIB files with the tools that users have: smilint where it is installed, and pysmi in process."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pysmi.codegen import PySnmpCodeGen
+from pysmi.compiler import MibCompiler
+from pysmi.error import PySmiError
+from pysmi.parser.smi import parserFactory
+from pysmi.reader import FileReader
+from pysmi.searcher import StubSearcher
+from pysmi.writer import CallbackWriter
+
+SMILINT_LEVEL = 6
+"""Level 6 is everything but names of more than 32 characters, which RFC 2578 section 3.1 allows to 64."""
+
+_SMILINT_SECONDS = 120
+_SMILINT_LINE = re.compile(r"^(?P<file>.*?):(?P<line>\d+): (?P<text>.*)$")
+_GOOD_STATES = frozenset({"compiled", "untouched"})
+
+
+@dataclass(frozen=True, slots=True)
+class LintComplaint:
+    """Something a tool says about a file; ``line`` is 0 where it does not tell."""
+
+    tool: str
+    file: str
+    line: int
+    text: str
+
+    def __str__(self) -> str:
+        """``file:line: text (tool)``."""
+        return f"{self.file}:{self.line}: {self.text} ({self.tool})"
+
+
+def base_folders() -> list[Path]:
+    """Where SNMPv2-SMI, -TC, -CONF and SNMP-FRAMEWORK-MIB may stand: Debian's erlang-snmp has all of them."""
+    erlang = sorted(Path("/usr/lib/erlang/lib").glob("snmp-*/mibs"))
+    return [folder for folder in (*erlang, Path("/usr/share/snmp/mibs")) if folder.is_dir()]
+
+
+def have_smilint() -> bool:
+    """Whether smilint (Debian: smitools) is installed."""
+    return shutil.which("smilint") is not None
+
+
+def lint(path: Path, folders: Sequence[Path]) -> list[LintComplaint]:
+    """All complaints about one file; modules that it imports are looked for beside it and in ``folders``."""
+    smilint = smilint_complaints(path, folders) if have_smilint() else []
+    return smilint + pysmi_complaints(path, folders)
+
+
+def smilint_complaints(path: Path, folders: Sequence[Path]) -> list[LintComplaint]:
+    """What smilint prints: its exit code says nothing, so every line counts.
+
+    Raises:
+        FileNotFoundError: it is not installed.
+        subprocess.TimeoutExpired: it does not come to an end.
+    """
+    smilint = shutil.which("smilint")
+    if smilint is None:
+        raise FileNotFoundError("smilint is not installed (Debian package smitools)")
+    search = ":".join(str(folder) for folder in (path.parent, *folders))
+    run = subprocess.run(  # noqa: S603  the file's name is one argument, and no shell reads it
+        [smilint, "-s", "-l", str(SMILINT_LEVEL), str(path.resolve())],
+        env={**os.environ, "SMIPATH": search},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        timeout=_SMILINT_SECONDS,
+        check=False,
+    )
+    printed = run.stdout.decode("utf-8", "replace").splitlines()
+    return [_smilint_complaint(path, line) for line in printed if line.strip()]
+
+
+def _smilint_complaint(path: Path, line: str) -> LintComplaint:
+    found = _SMILINT_LINE.match(line)
+    if found is None:
+        return LintComplaint("smilint", str(path), 0, line)
+    return LintComplaint("smilint", found["file"], int(found["line"]), found["text"])
+
+
+def pysmi_complaints(path: Path, folders: Sequence[Path]) -> list[LintComplaint]:
+    """What keeps pysmi from compiling the file, or one that it imports, for pysnmp."""
+    compiler = MibCompiler(parserFactory()(), PySnmpCodeGen(), CallbackWriter(_drop))
+    compiler.add_sources(
+        *(FileReader(str(folder), recursive=False) for folder in (path.parent, *folders) if folder.is_dir())
+    )
+    compiler.add_searchers(StubSearcher(*PySnmpCodeGen.baseMibs))
+    try:
+        results = compiler.compile(path.stem, rebuild=True)
+    except PySmiError as error:
+        return [LintComplaint("pysmi", str(path), 0, str(error))]
+    return [
+        LintComplaint("pysmi", str(path), 0, f"{name}: {state} {getattr(state, 'error', '')}".rstrip())
+        for name, state in sorted(results.items())
+        if str(state) not in _GOOD_STATES
+    ]
+
+
+def _drop(_name: str, _text: str, _context: object) -> None:
+    """Compiled modules are not kept: only whether they compile matters."""

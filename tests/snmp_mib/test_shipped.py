@@ -1,0 +1,185 @@
+"""What is shipped: locks and modules fit their mappings, the fixed module the code, and tools take all."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import os
+import subprocess
+from enum import IntEnum
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pysmi.codegen import JsonCodeGen
+from pysmi.compiler import MibCompiler
+from pysmi.parser.smi import parserFactory
+from pysmi.reader import FileReader
+from pysmi.writer import CallbackWriter
+
+from gateway.mapping.files import load_shipped_mappings
+from gateway.shipped_files import shipped_folder
+from gateway.snmp import fixed_mib
+from gateway.snmp.ber import Oid
+from gateway.snmp.fixed_mib import (
+    CLASS_ENTRY,
+    HEALTH,
+    SOURCE_ENTRY,
+    SUM_ENTRY,
+    ClassColumn,
+    Health,
+    SourceColumn,
+    SourceStateNumber,
+    SumColumn,
+)
+from gateway.snmp.lock import DEFAULT_ROOT, Lock, lock_text
+from gateway.snmp.lock_files import generated, load_shipped_locks
+from gateway.snmp.mib.lint import base_folders, lint
+from gateway.snmp.row_columns import ROW_COLUMNS, RowColumn, RowState
+
+MIBS = shipped_folder("mibs")
+LOCKS = {lock.package: lock for lock in load_shipped_locks()}
+BASE_MODULES = {"SNMPv2-SMI", "SNMPv2-TC", "SNMPv2-CONF", "SNMPv2-MIB", "SNMP-FRAMEWORK-MIB"}
+
+
+def compiled(module: str) -> dict[str, Any]:
+    """The module as pysmi understands it."""
+    texts: dict[str, str] = {}
+    compiler = MibCompiler(
+        parserFactory()(), JsonCodeGen(), CallbackWriter(lambda name, text, _: texts.update({name: text}))
+    )
+    compiler.add_sources(*(FileReader(str(folder), recursive=False) for folder in (MIBS, *base_folders())))
+    compiler.compile(module, rebuild=True)
+    document: dict[str, Any] = json.loads(texts[module])
+    return document
+
+
+@pytest.fixture(scope="module")
+def fixed() -> dict[str, Any]:
+    return compiled("AMQP-GATEWAY-MIB")
+
+
+def oid_of(document: dict[str, Any], name: str) -> Oid:
+    return tuple(int(part) for part in document[name]["oid"].split("."))
+
+
+def camel(name: str) -> str:
+    return "".join(word.capitalize() for word in name.split("_"))
+
+
+@pytest.mark.parametrize("path", sorted(MIBS.iterdir()), ids=lambda path: path.name)
+def test_every_file_of_mibs_is_accepted_without_a_word(path: Path) -> None:
+    assert path.suffix == ".mib"
+    assert path.read_text(encoding="ascii").startswith(f"{path.stem} DEFINITIONS ::= BEGIN\n")
+    assert lint(path, base_folders()) == []
+
+
+@pytest.mark.parametrize("path", sorted(MIBS.iterdir()), ids=lambda path: path.name)
+def test_only_modules_that_users_have_are_imported(path: Path) -> None:
+    imported = set(compiled(path.stem)["imports"]) - {"class"}
+    assert imported <= BASE_MODULES | {"AMQP-GATEWAY-MIB"}
+
+
+@pytest.mark.parametrize("package", sorted(LOCKS))
+def test_a_shipped_lock_and_module_are_what_their_mapping_gives(package: str) -> None:
+    lock, mapping = LOCKS[package], load_shipped_mappings()[package]
+    path = shipped_folder("mappings") / "locks" / f"{package}.lock.yaml"
+    assert lock_text(lock) == path.read_text(encoding="utf-8")
+    grown, text = generated(mapping, lock, dt.date(2100, 1, 1), grow=True)
+    assert grown is lock, "the mapping has something that the lock lacks: run `amqp-gateway mib gen`"
+    assert (lock.module, lock.prefix) == (mapping.module, mapping.prefix)
+    assert text == (MIBS / f"{lock.module}.mib").read_text(encoding="utf-8")
+
+
+def test_every_shipped_mapping_has_its_lock() -> None:
+    assert set(load_shipped_mappings()) == set(LOCKS)
+
+
+def test_the_classes_of_rabbitmq_have_the_arcs_that_were_published() -> None:
+    assert LOCKS["rabbitmq"].arc == 1
+    assert {c.name: c.arc for c in LOCKS["rabbitmq"].classes} == {
+        "node": 1,
+        "vhost": 2,
+        "queue": 3,
+        "exchange": 4,
+        "connection": 5,
+        "binding": 6,
+        "channel": 7,
+        "consumer": 8,
+        "user": 9,
+        "policy": 10,
+    }
+
+
+def test_the_fixed_module_hangs_where_the_code_says(fixed: dict[str, Any]) -> None:
+    assert oid_of(fixed, "agRoot") == DEFAULT_ROOT
+    assert oid_of(fixed, "agMIB") == (*DEFAULT_ROOT, *fixed_mib.MODULE)
+    assert oid_of(fixed, "agPackages") == (*DEFAULT_ROOT, 2)
+    assert oid_of(fixed, "agSourceEntry") == (*DEFAULT_ROOT, *SOURCE_ENTRY)
+    assert oid_of(fixed, "agClassEntry") == (*DEFAULT_ROOT, *CLASS_ENTRY)
+    assert oid_of(fixed, "agSumEntry") == (*DEFAULT_ROOT, *SUM_ENTRY)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "base", "prefix"),
+    [
+        (Health, HEALTH, "ag"),
+        (SourceColumn, SOURCE_ENTRY, "agSource"),
+        (ClassColumn, CLASS_ENTRY, "agClass"),
+        (SumColumn, SUM_ENTRY, "agSum"),
+    ],
+)
+def test_every_object_of_the_fixed_module_has_the_number_of_the_code(
+    fixed: dict[str, Any], numbers: type[IntEnum], base: Oid, prefix: str
+) -> None:
+    expected = {f"{prefix}{camel(member.name)}": (*DEFAULT_ROOT, *base, int(member)) for member in numbers}
+    readable = {
+        name: oid_of(fixed, name)
+        for name, node in fixed.items()
+        if node.get("maxaccess") == "read-only" and oid_of(fixed, name)[:-1] == (*DEFAULT_ROOT, *base)
+    }
+    assert readable == expected
+
+
+def test_the_enumerations_of_the_fixed_module_are_those_of_the_code(fixed: dict[str, Any]) -> None:
+    states = fixed["agSourceState"]["syntax"]["constraints"]["enumeration"]
+    assert states == {member.name.lower(): int(member) for member in SourceStateNumber}
+    row_states = fixed["AgRowState"]["type"]["constraints"]["enumeration"]
+    assert row_states == {member.name.lower(): int(member) for member in RowState}
+
+
+def test_a_generated_module_has_the_oids_that_the_agent_serves() -> None:
+    lock: Lock = LOCKS["rabbitmq"]
+    document = compiled(lock.module)
+    for class_lock in lock.classes:
+        if not class_lock.elements:
+            continue
+        entry = lock.entry_oid(DEFAULT_ROOT, class_lock)
+        assert oid_of(document, f"{class_lock.descriptor}Entry") == entry
+        for column in RowColumn:
+            name = class_lock.descriptor + ROW_COLUMNS[column].suffix
+            assert oid_of(document, name) == (*entry, column)
+        for element in class_lock.elements:
+            for descriptor, number in zip(element.descriptors, element.columns, strict=True):
+                assert oid_of(document, descriptor) == (*entry, number)
+
+
+@pytest.mark.parametrize(
+    ("name", "oid"),
+    [
+        ("AMQP-GATEWAY-MIB::agSourceState.1", (*DEFAULT_ROOT, *SOURCE_ENTRY, SourceColumn.STATE, 1)),
+        ("AMQP-GATEWAY-RABBITMQ-MIB::rmqQueueRowName.1.2", (*DEFAULT_ROOT, 2, 1, 1, 3, 1, 2, 1, 2)),
+    ],
+)
+def test_net_snmp_translates_names(name: str, oid: Oid) -> None:
+    module = name.partition("::")[0]
+    folders = ":".join(str(folder) for folder in (*base_folders(), MIBS))
+    run = subprocess.run(  # noqa: S603  fixed arguments
+        ["/usr/bin/snmptranslate", "-M", folders, "-m", module, "-On", name],
+        env={**os.environ, "SNMPCONFPATH": os.devnull, "MIBS": ""},
+        capture_output=True,
+        check=True,
+        text=True,
+        timeout=60,
+    )
+    assert run.stdout.strip() == "." + ".".join(str(part) for part in oid)
