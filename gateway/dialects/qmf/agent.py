@@ -148,6 +148,11 @@ class AgentSession:
         """What is known: supports ``number in``, ``len`` and iteration over numbers."""
         return self._objects
 
+    @property
+    def definitions(self) -> Definitions:
+        """The classes and events served, as consoles are told of them."""
+        return self._definitions
+
     def class_key(self, package: str, name: str) -> ClassKey:
         """Return the full key of a class that is served; `LocalProtocolError` if it is not."""
         agent_class = self._objects.classes.get((package, name))

@@ -1,0 +1,160 @@
+"""Sessions told as plays: what arrives, and what must leave, in order, with a clock that tests move.
+
+A step that leaves is one of: ``(routing key, message)`` for what is sent, an observation, or the name of a
+note. Wishes to be woken are kept apart, in ``wake_at``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeAlias
+from uuid import UUID
+
+from gateway.dialects.effects import Delivery, Effect, Observed, Send, WakeAt
+from gateway.dialects.qmf.agent import AgentConfig, AgentSession, ManagedObject
+from gateway.dialects.qmf.console import ConsoleConfig, ConsoleSession
+from gateway.dialects.qmf.definitions import Definitions
+from gateway.dialects.qmf.messages import Message, Received
+from gateway.dialects.qmf.reader import read_body
+from gateway.dialects.qmf.writer import write
+from gateway.model.observations import Observation
+from gateway.model.schema import ClassSchema, EventSchema
+from gateway.model.values import Value
+from tests.dialects.qmf.examples import LEAK, TANK, shop
+
+SECOND = 10**9
+START = 1_700_000_000 * SECOND
+QUEUE = "amqp-gateway.console.1"
+AGENT_USER = "agent"
+CONSOLE_USER = "gateway"
+BROKER = UUID(int=1)
+NEXT_BROKER = UUID(int=2)
+
+Step: TypeAlias = tuple[str, Received] | Observation | str
+
+
+class _Play:
+    def __init__(self, known: Definitions) -> None:
+        self.now = START
+        self.wake_at = 0
+        self.sent: list[Send] = []
+        self._known = known
+        self._steps: list[Step] = []
+
+    def take(self, effects: Sequence[Effect]) -> None:
+        for effect in effects:
+            if isinstance(effect, WakeAt):
+                self.wake_at = effect.time
+            elif isinstance(effect, Send):
+                self.sent.append(effect)
+                self._steps.extend((effect.routing_key, one) for one in read_body(effect.body, self._known))
+            elif isinstance(effect, Observed):
+                self._steps.extend(effect.observations)
+            else:
+                self._steps.append(effect.event)
+
+    def leaves(self, *expected: Step) -> None:
+        """All that left since the last time is this."""
+        steps, self._steps = self._steps, []
+        assert steps == list(expected)
+
+    def left(self) -> list[Step]:
+        """Return all that left since the last time, for tests that look at a part of it."""
+        steps, self._steps = self._steps, []
+        return steps
+
+    def notes(self) -> list[Step]:
+        """Return the names of the notes that left since the last time."""
+        return [step for step in self.left() if isinstance(step, str)]
+
+
+class ConsolePlay(_Play):
+    """A console session; its peer's messages are written here."""
+
+    def __init__(self, config: ConsoleConfig | None = None, known: Definitions | None = None) -> None:
+        super().__init__(known or shop())
+        self.session = ConsoleSession(config or ConsoleConfig(believed=frozenset({AGENT_USER})))
+
+    def connects(self) -> None:
+        self.take(self.session.connected(QUEUE, self.now))
+
+    def disconnects(self, detail: str = "connection reset") -> None:
+        self.take(self.session.disconnected(detail, self.now))
+
+    def arrives(self, *messages: Message, key: str = QUEUE, user: str = AGENT_USER) -> None:
+        """Messages arrive in one body."""
+        self.arrives_octets(b"".join(write(one, self._known) for one in messages), key=key, user=user)
+
+    def arrives_octets(self, body: bytes, key: str = QUEUE, user: str = AGENT_USER) -> None:
+        exchange = "amq.direct" if key == QUEUE else "qpid.management"
+        self.take(self.session.receive(Delivery(exchange, key, body, user_id=user), self.now))
+
+    def time_passes(self, seconds: float) -> None:
+        """Time passes, and the session is woken whenever it asked to be."""
+        until = self.now + int(seconds * SECOND)
+        while self.now < self.wake_at <= until:
+            self.now = self.wake_at
+            self.take(self.session.tick(self.now))
+        self.now = until
+
+    def sequence(self) -> int:
+        """Return the sequence of the request sent last."""
+        return int.from_bytes(self.sent[-1].body[4:8], "big")
+
+
+class AgentPlay(_Play):
+    """An agent session with the shop's classes; consoles' messages are written here."""
+
+    def __init__(
+        self,
+        classes: Sequence[ClassSchema] = (TANK,),
+        events: Sequence[EventSchema] = (LEAK,),
+        config: AgentConfig | None = None,
+    ) -> None:
+        self.session = AgentSession(
+            config or AgentConfig(BROKER, boot=4, obey=frozenset({CONSOLE_USER})), classes, events
+        )
+        # What the agent serves is not what it was given: hashes and absence are its own.
+        super().__init__(self.session.definitions)
+
+    def starts(self) -> None:
+        self.take(self.session.start(self.now))
+
+    def asks(self, *messages: Message, key: str = "broker", user: str = CONSOLE_USER, sent: int = 0) -> None:
+        """A console sends messages in one body, at time ``sent`` (0: it does not say)."""
+        body = b"".join(write(one, self._known) for one in messages)
+        self.asks_octets(body, key=key, user=user, sent=sent)
+
+    def asks_octets(
+        self,
+        body: bytes,
+        *,
+        key: str = "broker",
+        user: str = CONSOLE_USER,
+        sent: int = 0,
+        reply_to: str = QUEUE,
+    ) -> None:
+        delivery = Delivery("qpid.management", key, body, reply_to, user, timestamp=sent)
+        self.take(self.session.receive(delivery, self.now))
+
+    def flushes(self) -> None:
+        self.take(self.session.flush(self.now))
+
+    def time_passes(self, seconds: float) -> None:
+        until = self.now + int(seconds * SECOND)
+        while self.now < self.wake_at <= until:
+            self.now = self.wake_at
+            self.take(self.session.tick(self.now))
+        self.now = until
+
+
+def tank(
+    number: int = 0x1122,
+    name: str = "t1",
+    level: float | None = 50.0,
+    fills: int | None = 9,
+    note: Value | None = None,
+    size: Value | None = 100,
+) -> ManagedObject:
+    """A tank as an agent's program tells it."""
+    return ManagedObject(TANK.key, number, START, (name, size, note, None), (level, fills), START)
