@@ -16,7 +16,8 @@ from gateway.snmp.requests import LARGEST_DATAGRAM
 _DATAGRAMS_A_TURN: Final = 64
 _RECEIVE_BUFFER: Final = LARGEST_DATAGRAM + 1  # one more, so that what is too long is seen to be
 _ANCILLARY_BUFFER: Final = 256
-_KERNEL_QUEUE: Final = 1 << 20
+_KERNEL_QUEUE: Final = 1 << 20  # octets
+_LAST_PORT: Final = 65_535
 # Linux has it, the socket module names it only since Python 3.14.
 _IP_PKTINFO: Final = 8
 _IN_PKTINFO: Final = struct.Struct("=I4s4s")  # interface, local address, address in the header (ip(7))
@@ -172,6 +173,8 @@ def _source(level: int, kind: int, data: bytes) -> tuple[int, int, bytes] | None
 def _bound_endpoint(address: ListenAddress) -> _Endpoint:
     """An open endpoint, not yet read. Raises `ListenError`."""
     try:
+        if not 0 <= address[1] <= _LAST_PORT:  # which getaddrinfo takes modulo 65,536
+            raise OverflowError(address[1])
         family, kind, protocol, _, where = socket.getaddrinfo(
             *address, type=socket.SOCK_DGRAM, flags=socket.AI_NUMERICHOST
         )[0]

@@ -9,8 +9,8 @@ from tests.snmp.datagrams import request
 from tests.snmp.sorted_oracle import SortedOracle
 
 
-def random_request(oracle: SortedOracle, chance: random.Random) -> bytes:
-    """A GET, GETNEXT or GETBULK of one to six names, in v1 or v2c."""
+def random_request(oracle: SortedOracle, chance: random.Random, *, least_count: int = -5) -> bytes:
+    """A GET, GETNEXT or GETBULK of one to six names, in v1 or v2c; no repetitions below ``least_count``."""
     version, pdu_type = chance.choice(
         (
             (VERSION_1, GET),
@@ -25,5 +25,6 @@ def random_request(oracle: SortedOracle, chance: random.Random) -> bytes:
     first, second = 0, 0
     if pdu_type == GET_BULK:
         first, second = chance.choice((0, 0, 1, 3, -1)), chance.choice((0, 1, 3, 12, -5))
+        first, second = max(first, -1 if least_count < 0 else 0), max(second, least_count)
     request_id = chance.randrange(-(2**31), 2**31)
     return request(pdu_type, oids, version=version, request_id=request_id, first=first, second=second)

@@ -109,7 +109,7 @@ def snmpd(folder: Path, root: Oid, instances: Mapping[Oid, bytes], options: str 
         stderr=log,
     )
     try:
-        wait_until(lambda: _answers(port, root) or daemon.poll() is not None, "an answer of snmpd")
+        wait_until(lambda: answers(port) or daemon.poll() is not None, "an answer of snmpd")
         assert daemon.poll() is None, (folder / "snmpd.log").read_text()
         yield port
     finally:
@@ -127,9 +127,10 @@ def exchange(port: int, datagram: bytes, seconds: float = 20.0) -> bytes:
         return manager.recv(65_536)
 
 
-def _answers(port: int, root: Oid) -> bool:
+def answers(port: int) -> bool:
+    """Whether an agent on this port answers."""
     try:
-        return bool(exchange(port, request(GET_NEXT, [root]), seconds=0.5))
+        return bool(exchange(port, request(GET_NEXT, [(1, 3)]), seconds=0.5))
     except OSError:
         return False
 

@@ -1,0 +1,218 @@
+"""The UDP sockets: who is answered from where, and that nothing silences them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from gateway.snmp.counters import SnmpCounters
+from gateway.snmp.server import Answer, ListenAddress, ListenError, UdpServer
+from tests.components.waiting import DEADLINE
+
+
+def has_ipv6() -> bool:
+    """Whether this host has the IPv6 loopback: containers often do not."""
+    with contextlib.suppress(OSError), socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as probe:
+        probe.bind(("::1", 0))
+        return True
+    return False
+
+
+LOOPBACKS = ["127.0.0.1", "::1"] if has_ipv6() else ["127.0.0.1"]
+ASKED_OF_ANY = [("0.0.0.0", "127.0.0.1"), ("0.0.0.0", "127.0.0.7"), ("::", "::1")][: 1 + len(LOOPBACKS)]  # noqa: S104
+
+
+class Echo:
+    """A server whose answers a test chooses."""
+
+    def __init__(self, answer: Answer) -> None:
+        self.counters = SnmpCounters()
+        self.failures: list[Exception] = []
+        self.server = UdpServer(answer, self.counters, self.failures.append)
+
+    def open(self, *hosts: str) -> list[ListenAddress]:
+        self.server.open([(host, 0) for host in hosts])
+        return list(self.server.addresses)
+
+
+@pytest.fixture
+def managers() -> Iterator[list[socket.socket]]:
+    """Sockets that are closed at the end."""
+    opened: list[socket.socket] = []
+    yield opened
+    for manager in opened:
+        manager.close()
+
+
+def manager_of(address: ListenAddress, managers: list[socket.socket]) -> socket.socket:
+    """A socket that takes datagrams from this address only, as a manager does."""
+    family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
+    manager = socket.socket(family, socket.SOCK_DGRAM)
+    managers.append(manager)
+    manager.setblocking(False)
+    manager.connect(address)
+    return manager
+
+
+async def received(manager: socket.socket) -> bytes:
+    async with asyncio.timeout(DEADLINE):
+        return await asyncio.get_running_loop().sock_recv(manager, 70_000)
+
+
+def upper(datagram: bytes) -> bytes | None:
+    return datagram.upper()
+
+
+@pytest.mark.parametrize("host", LOOPBACKS)
+async def test_an_answer_goes_to_who_asked(host: str, managers: list[socket.socket]) -> None:
+    echo = Echo(upper)
+    (address,) = echo.open(host)
+    one, other = manager_of(address, managers), manager_of(address, managers)
+    one.send(b"one")
+    other.send(b"other")
+    assert (await received(one), await received(other)) == (b"ONE", b"OTHER")
+    echo.server.close()
+
+
+@pytest.mark.parametrize(("listen", "asked"), ASKED_OF_ANY)
+async def test_an_answer_comes_from_the_address_that_was_asked(
+    listen: str, asked: str, managers: list[socket.socket]
+) -> None:
+    echo = Echo(upper)
+    ((_, port),) = echo.open(listen)
+    manager = manager_of((asked, port), managers)
+    manager.send(b"who")
+    assert await received(manager) == b"WHO"
+    echo.server.close()
+
+
+async def test_several_addresses_are_listened_on_at_once(managers: list[socket.socket]) -> None:
+    echo = Echo(upper)
+    for address in echo.open("127.0.0.1", "127.0.0.2", *LOOPBACKS):
+        manager = manager_of(address, managers)
+        manager.send(b"a")
+        assert await received(manager) == b"A"
+    echo.server.close()
+
+
+async def test_silence_is_no_datagram_and_not_the_end(managers: list[socket.socket]) -> None:
+    echo = Echo(lambda datagram: datagram if datagram == b"speak" else None)
+    (address,) = echo.open("127.0.0.1")
+    manager = manager_of(address, managers)
+    manager.send(b"wrong")
+    manager.send(b"speak")
+    assert await received(manager) == b"speak"
+    echo.server.close()
+
+
+async def test_an_error_of_the_answer_is_told_and_the_next_datagram_answered(
+    managers: list[socket.socket],
+) -> None:
+    fault = RuntimeError("a fault")
+
+    def answer(datagram: bytes) -> bytes:
+        if datagram == b"bad":
+            raise fault
+        return datagram
+
+    echo = Echo(answer)
+    (address,) = echo.open("127.0.0.1")
+    manager = manager_of(address, managers)
+    manager.send(b"bad")
+    manager.send(b"good")
+    assert await received(manager) == b"good"
+    assert (echo.failures, echo.counters.internal_errors) == ([fault], 1)
+    echo.server.close()
+
+
+async def test_an_answer_that_cannot_be_sent_is_counted(managers: list[socket.socket]) -> None:
+    echo = Echo(lambda datagram: bytes(70_000) if datagram == b"much" else datagram)
+    (address,) = echo.open("127.0.0.1")
+    manager = manager_of(address, managers)
+    manager.send(b"much")
+    manager.send(b"little")
+    assert await received(manager) == b"little"
+    assert (echo.counters.unsent, echo.failures) == (1, [])
+    echo.server.close()
+
+
+@pytest.mark.parametrize("size", [1, 1_472, 65_507])
+async def test_datagrams_of_every_size_come_and_go(size: int, managers: list[socket.socket]) -> None:
+    echo = Echo(upper)
+    (address,) = echo.open("127.0.0.1")
+    manager = manager_of(address, managers)
+    manager.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 18)
+    manager.send(b"x" * size)
+    assert await received(manager) == b"X" * size
+    echo.server.close()
+
+
+async def test_a_flood_leaves_the_loop_to_others_and_is_answered_whole(managers: list[socket.socket]) -> None:
+    at_once: list[int] = []
+    answered = [0]
+
+    def answer(datagram: bytes) -> bytes:
+        answered[0] += 1
+        return datagram
+
+    echo = Echo(answer)
+    (address,) = echo.open("127.0.0.1")
+    manager = manager_of(address, managers)
+    manager.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
+    for number in range(200):
+        manager.send(number.to_bytes(2, "big"))
+    async with asyncio.timeout(DEADLINE):
+        while answered[0] < 200:
+            before = answered[0]
+            await asyncio.sleep(0)
+            at_once.append(answered[0] - before)
+    assert max(at_once) == 64
+    answers = [await received(manager) for _ in range(200)]
+    assert answers == [number.to_bytes(2, "big") for number in range(200)]
+    echo.server.close()
+
+
+# ---- addresses that cannot be listened on --------------------------------------------------------------
+
+
+async def test_a_port_in_use_is_one_clear_error_and_nothing_stays_open() -> None:
+    first, second = Echo(upper), Echo(upper)
+    ((host, port),) = first.open("127.0.0.1")
+    with pytest.raises(ListenError) as caught:
+        second.server.open([("127.0.0.1", 0), (host, port)])
+    assert str(caught.value) == (
+        f"cannot listen on 127.0.0.1:{port}/udp: the port is in use, perhaps by another SNMP agent; "
+        "stop that or take another port"
+    )
+    assert second.server.addresses == ()
+    first.server.close()
+
+
+@pytest.mark.parametrize(
+    ("address", "says"),
+    [
+        (("localhost", 1161), "localhost:1161/udp: give an IPv4 or IPv6 address"),
+        (("", 1161), "give an IPv4 or IPv6 address"),
+        (("127.0.0.1", 65_536), "a port up to 65535"),
+        (("192.0.2.1", 1161), "192.0.2.1:1161/udp: no interface of this host has the address"),
+    ],
+)
+async def test_an_address_of_no_use_is_told_with_what_to_do(address: ListenAddress, says: str) -> None:
+    with pytest.raises(ListenError) as caught:
+        Echo(upper).server.open([address])
+    assert says in str(caught.value)
+
+
+async def test_a_closed_server_leaves_its_port() -> None:
+    echo = Echo(upper)
+    (address,) = echo.open("127.0.0.1")
+    echo.server.close()
+    echo.server.close()
+    again = Echo(upper)
+    again.server.open([address])
+    assert again.server.addresses == (address,)
+    again.server.close()
