@@ -160,6 +160,13 @@ class AgentSession:
             raise LocalProtocolError(f"class {package}:{name} is not served")
         return agent_class.definition.key
 
+    def event_key(self, package: str, name: str) -> ClassKey:
+        """Return the full key of an event that is served; `LocalProtocolError` if it is not."""
+        event = self._events.get((package, name))
+        if event is None:
+            raise LocalProtocolError(f"event {package}:{name} is not served")
+        return event.key
+
     def object_id(self, number: int) -> ObjectId:
         """Return the object id that the object of this number has; for references to it."""
         return ObjectId.of(sequence=self._config.boot % 4095 + 1, number=number)
@@ -233,16 +240,12 @@ class AgentSession:
         Raises:
             LocalProtocolError: the event is not served, or an argument does not fit.
         """
-        event = self._events.get((key.package, key.name))
-        if event is None:
-            raise LocalProtocolError(f"event {key} is not served")
-        wire = EventIndication(0, event.key, time, severities.from_model(severity), wire_values(arguments))
+        full_key = self.event_key(key.package, key.name)
+        wire = EventIndication(0, full_key, time, severities.from_model(severity), wire_values(arguments))
         octets = write(wire, self._definitions)
-        return (
-            [self._publish(addresses.event_key(addresses.BROKER_AGENT, event.key), octets)]
-            if self._started
-            else []
-        )
+        if not self._started:
+            return []
+        return [self._publish(addresses.event_key(addresses.BROKER_AGENT, full_key), octets)]
 
     def receive(self, delivery: Delivery, now: int) -> list[Effect]:
         """Answer a request. Whatever arrives, nothing is raised; what is refused leaves a note."""
@@ -320,7 +323,8 @@ class AgentSession:
             records = self._select(query)
         except ProtocolError as error:
             # qpidd says nothing at all here, and consoles wait in vain.
-            yield self._reply(reply_to, CommandComplete(query.sequence, _FAILED, f"{error}"[:200]))
+            text = str(error).encode("ascii", "replace")[:200].decode()
+            yield self._reply(reply_to, CommandComplete(query.sequence, _FAILED, text))
             return
         for body in join_records(records, limit=MAX_BODY):
             yield self._reply_octets(reply_to, body)

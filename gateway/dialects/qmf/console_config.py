@@ -21,6 +21,7 @@ class ConsoleConfig:
         secrets: which elements are dropped, what is masked.
         request_deadline: an answer is missed after this, and asked for again.
         request_attempts: after so many a request is given up, and the resync is incomplete.
+        request_limit: requests that wait for their turn; more make a resync incomplete.
         retry_interval: until a resync that fell short is tried again; doubled each time,
         retry_longest: up to this.
         greeting_interval: agents that announce themselves are greeted no more often than this.
@@ -37,6 +38,7 @@ class ConsoleConfig:
     heartbeats: HeartbeatRules = field(default_factory=HeartbeatRules)
     request_deadline: int = 10 * SECOND
     request_attempts: int = 3
+    request_limit: int = 65_536
     retry_interval: int = 5 * SECOND
     retry_longest: int = 300 * SECOND
     greeting_interval: int = 2 * SECOND
@@ -46,7 +48,12 @@ class ConsoleConfig:
     @property
     def request_rules(self) -> RequestRules:
         """The rules for requests that follow."""
-        return RequestRules(self.request_deadline, 3 * self.request_deadline, self.request_attempts)
+        return RequestRules(
+            self.request_deadline,
+            longest=3 * self.request_deadline,
+            attempts=self.request_attempts,
+            limit=self.request_limit,
+        )
 
     def includes(self, package: str) -> bool:
         """Whether to learn about ``package``."""

@@ -133,9 +133,6 @@ class Requests:
         """Whether anything is waited for."""
         return bool(self._known)
 
-    def __contains__(self, subject: Subject) -> bool:
-        return subject in self._known
-
     def clear(self) -> None:
         """Wait for nothing any more; late replies will belong to nobody."""
         self._waiting.clear()

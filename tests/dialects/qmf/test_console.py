@@ -605,16 +605,18 @@ def test_there_is_an_end_to_the_classes_that_are_learnt() -> None:
 
 
 def test_there_is_an_end_to_the_requests_that_wait() -> None:
-    play = ConsolePlay()
+    play = ConsolePlay(ConsoleConfig(believed=frozenset({AGENT_USER}), request_limit=50))
     listed(play)
-    keys = [ClassKey("shop", f"c{number}", b"h" * 16) for number in range(66_000)]
-    for first in range(0, len(keys), 3000):
-        play.arrives(
-            *(ClassIndication(0, ClassKind.OBJECT, key) for key in keys[first : first + 3000]),
-            key="schema.class",
-        )
-    requests = [step for step in play.left() if isinstance(step, tuple)]
-    assert len(requests) == 15  # the window is 16, and one is in flight already
+    keys = [ClassKey("shop", f"c{number}", b"h" * 16) for number in range(500)]
+    for key in keys:
+        play.arrives(ClassIndication(0, ClassKind.OBJECT, key), key="schema.class")
+    assert len(play.left()) == 15  # the window is 16, and a get query is in flight already
+    for sequence in range(6, 600):
+        play.arrives(CommandComplete(sequence, 1, "Class key not found"))
+    asked = [step for step in play.left() if isinstance(step, tuple)]
+    assert len(asked) == 50
+    play.arrives(CommandComplete(5))
+    assert ResyncEnded(complete=False) in play.left()
 
 
 def test_a_java_broker_ends_every_reply_and_hashes_nothing() -> None:

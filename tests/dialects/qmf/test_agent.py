@@ -1,0 +1,578 @@
+"""The agent session as a play: what consoles and time bring, and what it publishes and answers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import groupby
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.dialects.effects import Delivery
+from gateway.dialects.errors import LocalProtocolError
+from gateway.dialects.qmf.agent import AgentConfig, AgentSession, ManagedObject
+from gateway.dialects.qmf.agent_objects import MAX_BODY, MAX_RECORDS, join_records
+from gateway.dialects.qmf.messages import (
+    AttachRequest,
+    BrokerRequest,
+    BrokerResponse,
+    ClassIndication,
+    ClassKind,
+    ClassQuery,
+    CommandComplete,
+    EventIndication,
+    GetQuery,
+    Heartbeat,
+    MethodRequest,
+    MethodResponse,
+    ObjectContent,
+    PackageIndication,
+    PackageQuery,
+    PropertyContent,
+    SchemaRequest,
+    SchemaResponse,
+    StatisticContent,
+    Status,
+)
+from gateway.dialects.qmf.object_id import ObjectId
+from gateway.model.events import Severity
+from gateway.model.schema import ClassKey, ClassSchema, Element
+from gateway.model.values import Reference, ValueType
+from tests.dialects.qmf.examples import LEAK, TANK
+from tests.dialects.qmf.playbook import BROKER, QUEUE, SECOND, START, AgentPlay, tank
+
+PUSHED = "console.obj.1.0.shop.tank"
+HEARTBEAT = "console.heartbeat.1.0"
+TANK_ID = ObjectId.of(sequence=5, number=0x1122)
+POND = ClassSchema(ClassKey("shop", "pond"), (Element("name", ValueType.STRING),))
+
+
+def started(*objects: ManagedObject, classes: tuple[ClassSchema, ...] = (TANK,)) -> AgentPlay:
+    """An agent that runs, and has told everything once."""
+    play = AgentPlay(classes)
+    for managed in objects:
+        play.session.put(managed)
+    play.starts()
+    play.time_passes(10)
+    play.left()
+    return play
+
+
+def key_of(play: AgentPlay, name: str = "tank") -> ClassKey:
+    return play.session.class_key("shop", name)
+
+
+def properties(play: AgentPlay, name: str = "t1", deleted: int = 0, number: int = 0x1122) -> PropertyContent:
+    values = (name, 100, None, None)
+    object_id = ObjectId.of(sequence=5, number=number)
+    return PropertyContent(0, key_of(play), START, START, deleted, object_id, values)
+
+
+def statistics(
+    play: AgentPlay,
+    level: float = 50.0,
+    fills: int = 9,
+    absent: int = 0,
+    deleted: int = 0,
+    number: int = 0x1122,
+) -> StatisticContent:
+    values = (level, fills, absent)
+    object_id = ObjectId.of(sequence=5, number=number)
+    return StatisticContent(0, key_of(play), START, START, deleted, object_id, None, values)
+
+
+def test_what_the_link_must_bind() -> None:
+    bound = [(one.exchange, one.routing_key) for one in AgentPlay().session.bindings()]
+    assert bound == [
+        ("qpid.management", "broker"),
+        ("qpid.management", "agent.1.0"),
+        ("qpid.management", "schema.#"),
+    ]
+
+
+def test_a_start_announces_the_packages_and_the_first_interval_tells_everything() -> None:
+    play = AgentPlay()
+    play.session.put(tank())
+    play.starts()
+    play.leaves(("schema.package", PackageIndication(0, "shop")))
+    play.flushes()
+    play.leaves()
+    play.time_passes(10)
+    play.leaves(
+        (PUSHED, properties(play)), (PUSHED, statistics(play)), (HEARTBEAT, Heartbeat(0, START + 10 * SECOND))
+    )
+    assert play.wake_at == START + 20 * SECOND
+
+
+def test_an_agent_of_nothing_has_nothing_to_announce() -> None:
+    play = AgentPlay(classes=(), events=())
+    play.starts()
+    play.leaves()
+    play.asks(PackageQuery(1))
+    play.leaves((QUEUE, CommandComplete(1)))
+
+
+def test_an_idle_interval_is_a_heartbeat() -> None:
+    play = started(tank())
+    play.time_passes(10)
+    play.leaves((HEARTBEAT, Heartbeat(0, START + 20 * SECOND)))
+
+
+def test_only_what_changed_is_published() -> None:
+    play = started(tank())
+    play.session.put(tank(fills=10))
+    play.time_passes(10)
+    assert play.left()[:-1] == [(PUSHED, statistics(play, fills=10))]
+    play.session.put(tank(name="t2", fills=10))
+    play.time_passes(10)
+    assert play.left()[:-1] == [(PUSHED, properties(play, "t2"))]
+    play.session.put(replace(tank(name="t2", fills=10), sampled=START + 1))
+    play.time_passes(10)
+    assert play.left()[:-1] == []
+
+
+def test_absent_statistics_are_marked() -> None:
+    play = started(tank())
+    play.session.put(tank(level=None))
+    play.time_passes(10)
+    assert play.left()[:-1] == [(PUSHED, statistics(play, level=0.0, absent=0b01))]
+
+
+def test_a_creation_leaves_at_once() -> None:
+    play = started()
+    play.session.put(tank())
+    play.flushes()
+    play.leaves((PUSHED, properties(play)), (PUSHED, statistics(play)))
+    play.flushes()
+    play.leaves()
+    play.time_passes(10)
+    play.leaves((HEARTBEAT, Heartbeat(0, START + 20 * SECOND)))
+
+
+def test_a_creation_that_is_not_flushed_leaves_with_the_interval() -> None:
+    play = started()
+    play.session.put(tank())
+    play.time_passes(10)
+    assert play.left()[:-1] == [(PUSHED, properties(play)), (PUSHED, statistics(play))]
+
+
+def test_a_deletion_leaves_at_once_and_says_when() -> None:
+    play = started(tank())
+    assert play.session.delete(0x1122, START + 7)
+    assert not play.session.delete(0x1122, START + 8)
+    play.flushes()
+    play.leaves((PUSHED, properties(play, deleted=START + 7)))
+
+
+def test_a_deletion_tells_the_last_statistics_if_nobody_heard_them() -> None:
+    play = started(tank())
+    play.session.put(tank(fills=10))
+    play.session.delete(0x1122, START + 7)
+    play.flushes()
+    play.leaves(
+        (PUSHED, properties(play, deleted=START + 7)), (PUSHED, statistics(play, fills=10, deleted=START + 7))
+    )
+
+
+def test_created_and_deleted_before_a_flush_is_one_record_with_both_times() -> None:
+    play = started()
+    play.session.put(tank())
+    play.session.delete(0x1122, START + 7)
+    play.flushes()
+    play.leaves((PUSHED, properties(play, deleted=START + 7)))
+
+
+def test_deletions_come_first_and_the_newest_object_first_of_them() -> None:
+    play = started(tank(1), tank(2))
+    play.session.delete(1, START + 7)
+    play.session.delete(2, START + 8)
+    play.session.put(tank(3))
+    play.time_passes(10)
+    assert play.left()[:-1] == [
+        (PUSHED, properties(play, deleted=START + 8, number=2)),
+        (PUSHED, properties(play, deleted=START + 7, number=1)),
+        (PUSHED, properties(play, number=3)),
+        (PUSHED, statistics(play, number=3)),
+    ]
+
+
+def test_an_object_that_comes_back_is_deleted_and_created() -> None:
+    play = started(tank())
+    play.session.delete(0x1122, START + 7)
+    play.session.put(tank(name="t2"))
+    play.flushes()
+    play.leaves(
+        (PUSHED, properties(play, deleted=START + 7)),
+        (PUSHED, properties(play, "t2")),
+        (PUSHED, statistics(play)),
+    )
+
+
+def test_bodies_hold_one_class_and_no_more_than_peers_take() -> None:
+    play = started(classes=(TANK, POND))
+    for number in range(250):
+        play.session.put(tank(number, name="n" * 200))
+        play.session.put(ManagedObject(POND.key, 1000 + number, START, ("n" * 200,), (), START))
+    play.sent.clear()
+    play.flushes()
+    assert sum(len(list(play.left())) for _ in range(1)) == 750
+    assert {send.routing_key for send in play.sent} == {PUSHED, "console.obj.1.0.shop.pond"}
+    assert [key for key, _ in groupby(send.routing_key for send in play.sent)] == [
+        PUSHED,
+        "console.obj.1.0.shop.pond",
+    ]
+    for send in play.sent:
+        assert len(send.body) <= MAX_BODY
+        assert send.body.count(b"AM2") <= MAX_RECORDS
+
+
+@given(st.lists(st.lists(st.integers(8, 40_000), min_size=1, max_size=2), max_size=12), st.integers(2, 5))
+def test_joined_bodies_keep_every_record_in_order(sizes: list[list[int]], limit: int) -> None:
+    groups = [[bytes(size) for size in group] for group in sizes]
+    bodies = list(join_records(groups, limit))
+    assert b"".join(bodies) == b"".join(record for group in groups for record in group)
+    assert all(0 < len(body) <= MAX_BODY for body in bodies)
+
+
+def test_a_console_that_appears_makes_everything_told_again_at_the_next_interval() -> None:
+    play = started(tank())
+    play.asks(BrokerRequest(3))
+    play.leaves((QUEUE, BrokerResponse(3, BROKER)))
+    play.time_passes(10)
+    assert play.left()[:-1] == [(PUSHED, properties(play)), (PUSHED, statistics(play))]
+    play.take(play.session.console_bound(play.now))
+    play.time_passes(10)
+    assert play.left()[:-1] == [(PUSHED, properties(play)), (PUSHED, statistics(play))]
+
+
+def test_nothing_is_said_before_the_start() -> None:
+    play = AgentPlay()
+    play.session.put(tank())
+    play.flushes()
+    play.take(play.session.tick(play.now))
+    play.take(play.session.console_bound(play.now))
+    play.take(play.session.raise_event(LEAK.key, START, Severity.MAJOR, ("t1", 5)))
+    play.leaves()
+    play.asks(BrokerRequest(1))
+    play.leaves("not-ready")
+
+
+def test_what_was_created_and_deleted_before_the_first_start_is_nobody_s_business() -> None:
+    play = AgentPlay()
+    play.session.put(tank(1))
+    play.session.delete(1, START)
+    play.starts()
+    play.left()
+    play.flushes()
+    play.leaves()
+
+
+def test_what_changes_while_suspended_is_told_after_the_next_start() -> None:
+    play = started(tank(1), tank(2))
+    play.session.suspend()
+    play.session.delete(1, START + 7)
+    play.session.put(tank(3))
+    play.flushes()
+    play.time_passes(60)
+    play.leaves()
+    play.starts()
+    play.left()
+    play.flushes()
+    play.leaves(
+        (PUSHED, properties(play, deleted=START + 7, number=1)),
+        (PUSHED, properties(play, number=3)),
+        (PUSHED, statistics(play, number=3)),
+    )
+    play.time_passes(10)
+    assert len(play.left()) == 5  # both tanks whole, and the heartbeat
+
+
+def test_starting_twice_only_announces_again() -> None:
+    play = started(tank())
+    wake_at = play.wake_at
+    play.starts()
+    play.leaves(("schema.package", PackageIndication(0, "shop")))
+    assert play.wake_at == wake_at
+
+
+def test_a_tick_too_early_changes_nothing() -> None:
+    play = started(tank())
+    wake_at = play.wake_at
+    play.take(play.session.tick(play.now + 1))
+    play.leaves()
+    assert play.wake_at == wake_at
+
+
+def test_a_late_tick_is_not_made_up_for() -> None:
+    play = started(tank())
+    play.now += 100 * SECOND
+    play.take(play.session.tick(play.now))
+    play.leaves((HEARTBEAT, Heartbeat(0, play.now)))
+    assert play.wake_at == play.now + 10 * SECOND
+
+
+def test_what_is_here() -> None:
+    play = started()
+    play.asks(PackageQuery(1))
+    play.leaves((QUEUE, PackageIndication(1, "shop")), (QUEUE, CommandComplete(1)))
+    play.asks(ClassQuery(2, "shop"))
+    leak = play.session.definitions.find_event(play.session.event_key("shop", "leak"))
+    assert leak is not None
+    play.leaves(
+        (QUEUE, ClassIndication(2, ClassKind.OBJECT, key_of(play))),
+        (QUEUE, ClassIndication(2, ClassKind.EVENT, leak.key)),
+        (QUEUE, CommandComplete(2)),
+    )
+    play.asks(ClassQuery(3, "barn"))
+    play.leaves((QUEUE, CommandComplete(3)))
+    play.asks(SchemaRequest(4, leak.key))
+    play.leaves((QUEUE, SchemaResponse(4, leak)))
+
+
+def test_a_schema_tells_absence_and_its_key_is_the_hash_of_it() -> None:
+    play = started()
+    play.asks(SchemaRequest(4, key_of(play)))
+    ((queue, answer),) = [step for step in play.left() if isinstance(step, tuple)]
+    assert queue == QUEUE
+    assert isinstance(answer, SchemaResponse)
+    schema = answer.definition.schema
+    assert isinstance(schema, ClassSchema)
+    assert [one.name for one in schema.statistics] == ["level", "fills", "absentStatistics"]
+    assert schema.key != TANK.key
+
+
+@pytest.mark.parametrize(
+    ("key", "text"),
+    [
+        (ClassKey("barn", "tank", b"T" * 16), "Package not found"),
+        (ClassKey("shop", "tank", b"?" * 16), "Class key not found"),
+        (ClassKey("shop", "pond", b"?" * 16), "Class key not found"),
+    ],
+)
+def test_schemas_that_are_not_here(key: ClassKey, text: str) -> None:
+    play = started()
+    play.asks(SchemaRequest(4, key))
+    play.leaves((QUEUE, CommandComplete(4, 1, text)))
+
+
+def _got(play: AgentPlay, sequence: int, number: int = 0x1122) -> ObjectContent:
+    object_id = ObjectId.of(sequence=5, number=number)
+    values = ("t1", 100, None, None), (50.0, 9, 0)
+    return ObjectContent(sequence, key_of(play), START, START, 0, object_id, *values)
+
+
+@pytest.mark.parametrize(
+    ("selector", "found"),
+    [
+        ({"_class": "tank"}, 1),
+        ({"_class": "tank", "_package": "shop"}, 1),
+        ({"_class": "tank", "_package": ""}, 1),
+        ({"_class": "tank", "_package": "barn"}, 0),
+        ({"_class": "pond"}, 0),
+        ({"_class": ""}, 0),
+        ({"_class": 7, "_objectid": "0-5-1-0-4386"}, 1),
+        ({"_objectid": "0-5-1-0-4386"}, 1),
+        ({"_objectid": "0-5-1-0-1"}, 0),
+        ({"_objectid": "0-6-1-0-4386"}, 0),
+    ],
+)
+def test_objects_by_class_or_id(selector: dict[str, str], found: int) -> None:
+    play = started(tank())
+    play.asks(GetQuery(5, selector), key="agent.1.0")
+    play.leaves(*[(QUEUE, _got(play, 5))] * found, (QUEUE, CommandComplete(5)))
+
+
+def test_many_objects_come_in_several_bodies_and_one_completion() -> None:
+    play = started(*(tank(number, name="n" * 200) for number in range(1000)))
+    play.sent.clear()
+    play.asks(GetQuery(5, {"_class": "tank"}), key="agent.1.0")
+    assert len(play.left()) == 1001
+    assert 4 < len(play.sent) < 10
+    assert all(len(send.body) <= MAX_BODY and send.exchange == "amq.direct" for send in play.sent)
+
+
+@pytest.mark.parametrize(
+    "selector",
+    [{}, {"_class": 7}, {"_objectid": "nonsense"}, {"_objectid": "\U0001f4a7" * 90}, {"_objectid": 7}],
+)
+def test_a_get_query_without_a_usable_selector_is_refused_and_not_left_waiting(
+    selector: dict[str, str | int],
+) -> None:
+    play = started(tank())
+    play.asks(GetQuery(5, selector))
+    (step,) = play.left()
+    assert isinstance(step, tuple)
+    assert isinstance(step[1], CommandComplete)
+    assert (step[1].sequence, step[1].code) == (5, 1)
+
+
+def test_calls_are_refused_as_a_qpid_broker_would() -> None:
+    play = started(tank(), classes=(TANK, POND))
+    key = key_of(play)
+    play.asks(MethodRequest(1, ObjectId.of(sequence=5, number=1), key, "drain"))
+    play.leaves((QUEUE, MethodResponse(1, Status.UNKNOWN_OBJECT, "UnknownObject")))
+    play.asks(MethodRequest(2, TANK_ID, key_of(play, "pond"), "drain"))
+    play.leaves((QUEUE, MethodResponse(2, Status.INVALID_PARAMETER, "InvalidParameter")))
+    play.asks(MethodRequest(3, TANK_ID, key, "burn"))
+    play.leaves((QUEUE, MethodResponse(3, Status.UNKNOWN_METHOD, "UnknownMethod")))
+    play.asks(MethodRequest(4, TANK_ID, key, "drain", b"\0\0\0\x01\0"))
+    play.leaves((QUEUE, MethodResponse(4, Status.NOT_IMPLEMENTED, "NotImplemented")))
+
+
+def test_several_requests_in_one_body_are_answered_in_order() -> None:
+    play = started()
+    play.asks(BrokerRequest(1), BrokerRequest(2), PackageQuery(3))
+    play.leaves(
+        (QUEUE, BrokerResponse(1, BROKER)),
+        (QUEUE, BrokerResponse(2, BROKER)),
+        (QUEUE, PackageIndication(3, "shop")),
+        (QUEUE, CommandComplete(3)),
+    )
+
+
+def test_other_agents_do_not_join_here() -> None:
+    play = started()
+    play.asks(AttachRequest(1, "farm", BROKER, 1, 10))
+    play.leaves((QUEUE, CommandComplete(1, 1, "Remote agents are not served here")))
+    play.asks(PackageIndication(0, "barn"))
+    play.leaves("unserved-message")
+    play.asks(PackageIndication(0, "barn"), key="schema.package")
+    play.leaves("unserved-message")
+
+
+def test_only_configured_users_are_obeyed() -> None:
+    play = started()
+    play.asks(BrokerRequest(1), user="guest")
+    play.asks(BrokerRequest(1), user="")
+    play.leaves("refused-sender", "refused-sender")
+
+
+def test_a_late_request_is_refused() -> None:
+    play = started()
+    play.asks(BrokerRequest(1), sent=play.now - 30 * SECOND)
+    play.leaves((QUEUE, BrokerResponse(1, BROKER)))
+    play.asks(BrokerRequest(2), sent=play.now - 32 * SECOND)
+    play.leaves("late-request")
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"junk", b"AM1B\0\0\0\1", b"AM2Q\0\0\0\1", b"AM2B\0\0\0\1" + bytes(MAX_BODY)]
+)
+def test_octets_that_are_no_request_are_noted(body: bytes) -> None:
+    play = started()
+    play.asks_octets(body)
+    assert "protocol-error" in play.notes()
+
+
+def test_a_request_without_a_way_back_is_noted() -> None:
+    play = started()
+    play.asks_octets(b"AM2B\0\0\0\1", reply_to="")
+    play.leaves("protocol-error")
+
+
+@given(st.binary(max_size=60), st.sampled_from(list("BPQSGMAbzpqsciegh?")))
+def test_whatever_arrives_nothing_is_raised(octets: bytes, opcode: str) -> None:
+    session = AgentSession(AgentConfig(BROKER, 1, frozenset({"gateway"})), (TANK,), (LEAK,))
+    session.put(tank())
+    session.start(START)
+    for body in (octets, b"AM2" + opcode.encode() + b"\0\0\0\1" + octets):
+        session.receive(Delivery("qpid.management", "broker", body, QUEUE, "gateway"), START)
+
+
+def test_an_event_leaves_at_once() -> None:
+    play = started()
+    play.take(play.session.raise_event(LEAK.key, START, Severity.MAJOR, ("t1", 5)))
+    key = play.session.event_key("shop", "leak")
+    play.leaves(("console.event.1.0.shop.leak", EventIndication(0, key, START, 3, ("t1", 5))))
+    with pytest.raises(LocalProtocolError, match="barn:flood is not served"):
+        play.session.raise_event(ClassKey("barn", "flood"), START, Severity.MAJOR, ())
+    with pytest.raises(LocalProtocolError):
+        play.session.raise_event(LEAK.key, START, Severity.MAJOR, ("t1", -5))
+
+
+def test_references_are_object_ids_of_this_agent() -> None:
+    play = started()
+    owner = Reference(str(play.session.object_id(77)))
+    play.session.put(ManagedObject(TANK.key, 1, START, ("t1", 100, None, owner), (1.0, 1), START))
+    play.session.put(ManagedObject(TANK.key, 2, START, ("t2", 100, None, Reference("")), (1.0, 1), START))
+    play.flushes()
+    told = [step[1] for step in play.left() if isinstance(step, tuple)]
+    owners = [one.properties[3] for one in told if isinstance(one, PropertyContent) and one.properties]
+    assert owners == [ObjectId.of(sequence=5, number=77), ObjectId(0, 0)]
+
+
+@pytest.mark.parametrize(
+    "managed",
+    [
+        replace(tank(), key=ClassKey("shop", "barrel")),
+        tank(name="n" * 256),
+        tank(size=1 << 16),
+        tank(size=None),
+        tank(fills=-1),
+        tank(number=1 << 64),
+        tank(number=-1),
+        replace(tank(), created=-1),
+        replace(tank(), properties=("t1", 100, None)),
+        replace(tank(), statistics=(1.0,)),
+        replace(tank(), properties=("t1", 100, None, Reference("nonsense"))),
+        replace(tank(0x77), key=ClassKey("shop", "pond"), properties=("p1",), statistics=()),
+    ],
+)
+def test_what_cannot_be_told_is_refused_and_changes_nothing(managed: ManagedObject) -> None:
+    play = started(tank(0x77), classes=(TANK, POND))
+    with pytest.raises(LocalProtocolError):
+        play.session.put(managed)
+    play.flushes()
+    play.leaves()
+    assert list(play.session.objects) == [0x77]
+
+
+def test_an_object_that_does_not_fit_a_body_is_refused() -> None:
+    long = ClassSchema(ClassKey("shop", "scroll"), (Element("text", ValueType.STRING),))
+    play = started(classes=(long,))
+    with pytest.raises(LocalProtocolError, match="does not fit 65536 octets"):
+        play.session.put(ManagedObject(long.key, 1, START, ("x" * 65_500,), (), START))
+    play.session.put(ManagedObject(long.key, 1, START, ("x" * 65_000,), (), START))
+    play.session.put(ManagedObject(long.key, 2, START, ("y" * 65_000,), (), START))
+    play.sent.clear()
+    play.flushes()
+    assert len(play.sent) == 2
+
+
+def test_there_is_an_end_to_deletions_that_nobody_can_be_told() -> None:
+    config = AgentConfig(BROKER, 4, frozenset(), deletion_limit=2)
+    play = AgentPlay(config=config)
+    play.starts()
+    play.left()
+    for number in (1, 2, 3):
+        play.session.put(tank(number))
+    play.flushes()
+    play.left()
+    play.session.suspend()
+    for number in (1, 2, 3):
+        play.session.delete(number, START + number)
+    play.starts()
+    play.left()
+    play.flushes()
+    assert len(play.left()) == 2
+
+
+def test_objects_can_be_counted_and_found() -> None:
+    play = started(tank(1), tank(2))
+    assert len(play.session.objects) == 2
+    assert 1 in play.session.objects
+    assert 3 not in play.session.objects
+    with pytest.raises(LocalProtocolError, match="shop:barrel is not served"):
+        play.session.class_key("shop", "barrel")
+
+
+@pytest.mark.parametrize(("boot", "sequence"), [(0, 1), (1, 2), (4094, 4095), (4095, 1)])
+def test_the_boot_goes_into_object_ids_and_is_never_zero(boot: int, sequence: int) -> None:
+    session = AgentSession(AgentConfig(BROKER, boot), (TANK,))
+    assert session.object_id(9) == ObjectId.of(sequence=sequence, number=9)
+
+
+def test_a_class_is_served_once() -> None:
+    with pytest.raises(LocalProtocolError, match="shop:tank is given twice"):
+        AgentSession(AgentConfig(BROKER, 1), (TANK, TANK))
