@@ -1,0 +1,274 @@
+"""A world in which time stands still until told: an imitated broker, the agent, a console on a loopback."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+from gateway.agents.rabbitmq.agent import RabbitMqAgent, RabbitMqAgentConfig
+from gateway.agents.rabbitmq.management_api import (
+    PAGE_SIZE,
+    Answer,
+    BeyondLastPage,
+    Document,
+    ListingRequest,
+    ManagementRequest,
+    NotFound,
+    ObjectRequest,
+    OverviewRequest,
+    Refused,
+)
+from gateway.dialects.effects import Delivery, Effect, Note, Observed, Send, WakeAt
+from gateway.dialects.qmf.agent import AgentConfig
+from gateway.dialects.qmf.console import ConsoleSession
+from gateway.dialects.qmf.console_config import ConsoleConfig
+from gateway.mapping.files import load_shipped_mappings
+from gateway.mapping.paths import Json
+from gateway.model.observations import AgentLost, ObjectSeen, Observation, ResyncBegan
+
+MAPPING = load_shipped_mappings()["rabbitmq"]
+MILLISECOND = 1_000_000
+SECOND = 1_000 * MILLISECOND
+EPOCH = 1_795_000_000 * SECOND
+NODE = "rabbit@shop"
+
+
+class ImitatedBroker:
+    """What the management API would answer. Objects are JSON, by class and index."""
+
+    def __init__(self) -> None:
+        self.objects: dict[str, dict[tuple[str, ...], dict[str, Json]]] = {
+            name: {} for name in ("node", "vhost", "queue", "exchange", "connection")
+        }
+        self.forbidden: set[str] = set()
+        self.failure: Callable[[ManagementRequest], Answer | None] = lambda _: None
+        self.hidden_listings: set[str] = set()
+        self.requests: list[ManagementRequest] = []
+        self.add_node()
+        self.add_vhost("/")
+
+    def add_node(self, process: int = 100, uptime: int = 60_000) -> None:
+        self.objects["node"][NODE,] = {
+            "name": NODE,
+            "type": "disc",
+            "running": True,
+            "os_pid": str(process),
+            "uptime": uptime,
+            "mem_used": 1000,
+        }
+
+    def add_vhost(self, name: str) -> None:
+        self.objects["vhost"][name,] = {
+            "name": name,
+            "cluster_state": {NODE: "running"},
+            "messages": 0,
+            "tracing": False,
+        }
+        self.objects["exchange"][name, ""] = {
+            "vhost": name,
+            "name": "",
+            "type": "direct",
+            "durable": True,
+            "auto_delete": False,
+            "internal": False,
+        }
+
+    def add_queue(self, name: str, vhost: str = "/", **more: Json) -> None:
+        self.objects["queue"][vhost, name] = {
+            "vhost": vhost,
+            "name": name,
+            "durable": True,
+            "auto_delete": False,
+            "exclusive": False,
+            "type": "classic",
+            "node": NODE,
+            **more,
+        }
+
+    def add_connection(self, name: str, connected_at: int, **more: Json) -> None:
+        self.objects["connection"][name,] = {
+            "name": name,
+            "vhost": "/",
+            "user": "app",
+            "connected_at": connected_at,
+            "state": "running",
+            **more,
+        }
+
+    def answer(self, request: ManagementRequest) -> Answer:
+        """What comes of ``request`` now."""
+        self.requests.append(request)
+        failure = self.failure(request)
+        if failure is not None:
+            return failure
+        match request:
+            case OverviewRequest():
+                return Document({"cluster_name": "shop", "erlang_version": "25"})
+            case ListingRequest():
+                return self._page(request)
+            case ObjectRequest():
+                found = request.name.parts in self.objects[request.name.class_name]
+                return Document({}) if found else NotFound()
+        return self._permission(request.virtual_host)
+
+    def _permission(self, virtual_host: str) -> Answer:
+        if (virtual_host,) not in self.objects["vhost"]:
+            return NotFound()
+        if virtual_host in self.forbidden:
+            return Refused(login=False, reason="User not authorised to access virtual host")
+        return Document({"items": [], "page": 1, "page_count": 1})
+
+    def _page(self, request: ListingRequest) -> Answer:
+        items = [
+            dict(item)
+            for item in self.objects[request.class_name].values()
+            if request.class_name not in {"queue", "exchange"} or item.get("vhost") not in self.forbidden
+        ]
+        if request.class_name in self.hidden_listings:
+            items = []
+        count = max(1, -(-len(items) // PAGE_SIZE))
+        if request.page > count:
+            return BeyondLastPage()
+        part: list[Json] = [*items[(request.page - 1) * PAGE_SIZE : request.page * PAGE_SIZE]]
+        return Document({"items": part, "page": request.page, "page_count": count})
+
+
+@dataclass
+class World:
+    """Agent and console over a loopback, with the imitated broker.
+
+    Attributes:
+        seen: every object that the console heard of, in order.
+        sent: every message of the agent.
+        notes: every note of the agent, by name.
+    """
+
+    config: RabbitMqAgentConfig = field(default_factory=lambda: RabbitMqAgentConfig(user="gateway"))
+    broker: ImitatedBroker = field(default_factory=ImitatedBroker)
+    now: int = EPOCH
+    sent: list[Send] = field(default_factory=list)
+    seen: list[ObjectSeen] = field(default_factory=list)
+    observations: list[Observation] = field(default_factory=list)
+    notes: list[Note] = field(default_factory=list)
+    request_takes: int = 2 * MILLISECOND
+
+    def __post_init__(self) -> None:
+        session = AgentConfig(UUID(int=7), 1, frozenset({"loopback"}), publish_interval=5 * SECOND)
+        self.agent = RabbitMqAgent(self.config, MAPPING, session)
+        self.console = ConsoleSession(ConsoleConfig(believed=frozenset({"loopback"})))
+        self._agent_wakes = self._console_wakes = 0
+        self._console_does(self.console.connected("reply", self.now))
+        self.agent_does(self.agent.connected("", self.now))
+
+    def agent_does(self, effects: list[Effect]) -> None:
+        """Carry out what the agent wants."""
+        for effect in effects:
+            match effect:
+                case Send():
+                    self.sent.append(effect)
+                    self._console_does(self.console.receive(self._delivered(effect), self.now))
+                case WakeAt(time):
+                    self._agent_wakes = time
+                case Note():
+                    self.notes.append(effect)
+
+    def _console_does(self, effects: list[Effect]) -> None:
+        for effect in effects:
+            match effect:
+                case Send():
+                    self.agent_does(self.agent.receive(self._delivered(effect), self.now))
+                case WakeAt(time):
+                    self._console_wakes = time
+                case Observed(observations):
+                    self.observations.extend(observations)
+                    self.seen.extend(one for one in observations if isinstance(one, ObjectSeen))
+
+    def _delivered(self, send: Send) -> Delivery:
+        return Delivery(send.exchange, send.routing_key, send.body, send.reply_to, "loopback")
+
+    def run(self, seconds: float) -> None:
+        """Let time pass: requests, ticks, and whatever they bring about."""
+        end = self.now + int(seconds * SECOND)
+        while True:
+            wakes = [time for time in (self._agent_wakes, self._console_wakes) if time]
+            nearest = max(self.now, min(self.agent.request_at, *wakes))
+            if nearest > end:
+                self.now = end
+                return
+            self.now = nearest
+            if self._agent_wakes and self._agent_wakes <= self.now:
+                self._agent_wakes = 0
+                self.agent_does(self.agent.tick(self.now))
+            elif self._console_wakes and self._console_wakes <= self.now:
+                self._console_wakes = 0
+                self._console_does(self.console.tick(self.now))
+            else:
+                self._read()
+
+    def _read(self) -> None:
+        request = self.agent.next_request(self.now)
+        assert request is not None, "a request was due"
+        began = self.now
+        answer = self.broker.answer(request)
+        self.now += self.request_takes
+        self.agent_does(self.agent.answered(request, answer, began, self.now))
+        while self.agent.busy:
+            self.agent_does(self.agent.advance(self.now))
+
+    def event(self, key: str, **headers: object) -> None:
+        """The broker tells an event, now."""
+        told = {"timestamp_in_ms": self.now // MILLISECOND, **headers}
+        self.agent_does(self.agent.event(key, told, None, self.now))
+
+    def queue_created(self, name: str, vhost: str = "/", **more: object) -> None:
+        """The broker tells that a queue was created."""
+        self.event(
+            "queue.created",
+            **{
+                "vhost": vhost,
+                "name": name,
+                "durable": True,
+                "auto_delete": False,
+                "exclusive": False,
+                **more,
+            },
+        )
+
+    def names(self, class_name: str) -> list[str]:
+        """The names of the objects that the agent knows now, in order of their names."""
+        return sorted("/".join(known.name.parts) for known in self.agent.known(class_name))
+
+    def value(self, class_name: str, leaf: str, element: str) -> Any:  # noqa: ANN401  as the schema says
+        """A value that the agent knows."""
+        (known,) = [one for one in self.agent.known(class_name) if one.name.leaf == leaf]
+        rule = MAPPING.classes[class_name]
+        values = dict(zip(rule.properties, known.properties, strict=True))
+        values |= dict(zip(rule.statistics, known.statistics, strict=True))
+        return values[element]
+
+    def story(self, class_name: str, since: int = 0) -> list[tuple[str, str]]:
+        """What the console heard of the properties of a class, in short: ``("orders", "created")``."""
+        position = 1 if class_name in {"queue", "exchange"} else 0
+        return [
+            (str(one.properties[position]), "deleted" if one.deleted else "there")
+            for one in self.seen[since:]
+            if one.key.name == class_name and one.properties is not None
+        ]
+
+    @property
+    def silent(self) -> bool:
+        """Whether the console has lost the agent."""
+        return any(isinstance(one, AgentLost) for one in self.observations)
+
+    @property
+    def resyncs(self) -> int:
+        """How often the console began to learn everything anew."""
+        return sum(isinstance(one, ResyncBegan) for one in self.observations)
+
+    @property
+    def note_counts(self) -> Mapping[str, int]:
+        """How many notes of each name the agent left."""
+        names = [note.event for note in self.notes]
+        return {name: names.count(name) for name in names}
