@@ -172,9 +172,9 @@ def _source(level: int, kind: int, data: bytes) -> tuple[int, int, bytes] | None
 
 def _bound_endpoint(address: ListenAddress) -> _Endpoint:
     """An open endpoint, not yet read. Raises `ListenError`."""
+    if not 0 <= address[1] <= _LAST_PORT:  # getaddrinfo would take it modulo 65,536
+        raise ListenError(f"cannot listen on {_shown(address)}: {_NOT_AN_ADDRESS}")
     try:
-        if not 0 <= address[1] <= _LAST_PORT:  # which getaddrinfo takes modulo 65,536
-            raise OverflowError(address[1])
         family, kind, protocol, _, where = socket.getaddrinfo(
             *address, type=socket.SOCK_DGRAM, flags=socket.AI_NUMERICHOST
         )[0]
