@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from gateway.model.schema import Access, Element, Kind, NamedValue
 from gateway.model.values import ValueType
 from gateway.snmp.syntax import SMI_TYPES, Form, Syntax, form_of, needs_twin
+from gateway.snmp.types_page import types_page
 
 
 @pytest.mark.parametrize(
@@ -105,3 +108,8 @@ def test_what_fits_where() -> None:
 )
 def test_what_may_be_cut_or_points_elsewhere_has_a_second_column(element: Element, *, twin: bool) -> None:
     assert needs_twin(element, form_of(element)) is twin
+
+
+def test_the_page_of_types_is_what_the_code_does() -> None:
+    page = Path(__file__).parent.parent.parent / "docs" / "types.md"
+    assert page.read_text(encoding="utf-8") == types_page(), "write docs/types.md anew from types_page()"

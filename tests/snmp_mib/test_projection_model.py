@@ -1,0 +1,157 @@
+"""Whatever happened, the store shows what it would show had it been told the final state only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.feed.records import FeedValue, ObjectRecord, Record
+from gateway.model.observations import SourceState
+from gateway.snmp import ber
+from gateway.snmp.fixed_mib import (
+    CLASS_ENTRY,
+    HEALTH,
+    SOURCE_ENTRY,
+    SUM_ENTRY,
+    ClassColumn,
+    Health,
+    SumColumn,
+)
+from gateway.snmp.row_columns import RowColumn, RowState
+from tests.snmp_mib.shop import ROOT, TILL_ENTRY, Gateway, agent, classes, delete, source, till, update
+
+AGENTS = ("1.0", "2.0")
+WAITING = 107
+
+
+@dataclass
+class Core:
+    """What a core knows, and how it tells of each change."""
+
+    gateway: Gateway = field(default_factory=Gateway)
+    state: SourceState = SourceState.SYNCHRONISED
+    fresh: dict[str, bool] = field(default_factory=lambda: dict.fromkeys(AGENTS, True))
+    objects: dict[int, ObjectRecord] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.connect(0)
+
+    def snapshot(self) -> list[Record]:
+        agents = [agent(fresh=fresh, name=name) for name, fresh in self.fresh.items()]
+        return [source(self.state), *classes(), *agents, *self.objects.values()]
+
+    def connect(self, cores_later: int) -> None:
+        self.gateway.projection.disconnected("reset")
+        self.gateway.hello(self.gateway.epoch + cores_later)
+        self.gateway.snapshot(*self.snapshot())
+
+    def tell(self, row: int, told: dict[int, FeedValue], name: str) -> None:
+        self.objects[row] = till(row, told, agent_name=name)
+        self.gateway.tell(self.objects[row])
+
+    def update(self, row: int, told: dict[int, FeedValue], absent: set[int]) -> None:
+        before = self.objects.get(row)
+        if before is not None:
+            record = update(row, told, tuple(sorted(absent - told.keys())))
+            kept = {place: value for place, value in before.values.items() if place not in record.absent}
+            self.objects[row] = replace(
+                before, values={**kept, **told}, statistics_sampled=record.statistics_sampled
+            )
+            self.gateway.tell(record)
+
+    def delete(self, row: int) -> None:
+        if self.objects.pop(row, None) is not None:
+            self.gateway.tell(delete(row))
+
+    def set_agent(self, name: str, fresh: bool) -> None:  # noqa: FBT001  drawn by position
+        self.fresh[name] = fresh
+        self.gateway.tell(agent(fresh=fresh, name=name))
+
+    def set_source(self, state: SourceState) -> None:
+        self.state = state
+        self.gateway.tell(source(state))
+
+    def wait(self, seconds: int) -> None:
+        self.gateway.wait(seconds)
+
+    def run(self, steps: list[tuple[Any, ...]]) -> None:
+        for name, *arguments in steps:
+            getattr(self, name)(*arguments)
+
+
+rows = st.integers(1, 6)
+values: st.SearchStrategy[dict[int, FeedValue]] = st.fixed_dictionaries(
+    {},
+    optional={
+        1: st.text(max_size=3),
+        2: st.sampled_from(["open", "closed", "burnt"]),
+        3: st.text(max_size=300),
+        4: st.integers(-1, 2**64),
+        5: st.integers(0, 2**32 - 1) | st.just("many"),
+    },
+)
+steps = st.lists(
+    st.one_of(
+        st.tuples(st.just("tell"), rows, values, st.sampled_from(AGENTS)),
+        st.tuples(st.just("update"), rows, values, st.sets(st.integers(0, 9), max_size=3)),
+        st.tuples(st.just("delete"), rows),
+        st.tuples(st.just("set_agent"), st.sampled_from(AGENTS), st.booleans()),
+        st.tuples(st.just("set_source"), st.sampled_from(SourceState)),
+        st.tuples(st.just("wait"), st.integers(0, 90)),
+        st.tuples(st.just("connect"), st.integers(0, 1)),
+    ),
+    max_size=25,
+)
+
+
+def shown(gateway: Gateway) -> dict[ber.Oid, bytes]:
+    """All that depends on objects; without the times at which counts changed, which history decides."""
+    found: dict[ber.Oid, bytes] = {}
+    for area in ((*ROOT, 2), (*ROOT, *SOURCE_ENTRY), (*ROOT, *CLASS_ENTRY), (*ROOT, *SUM_ENTRY)):
+        found |= {(*area, *rest): tlv for rest, tlv in gateway.walk(area).items()}
+    times = (*ROOT, *CLASS_ENTRY, ClassColumn.LAST_CHANGE)
+    return {oid: tlv for oid, tlv in found.items() if oid[: len(times)] != times}
+
+
+@given(steps)
+def test_any_history_ends_where_its_last_state_does(history: list[tuple[Any, ...]]) -> None:
+    core = Core()
+    core.tell(7, {1: "the first"}, AGENTS[0])  # so that the class is counted whatever comes
+    core.run(history)
+    # Believed and known in full: what was stale in between leaves no trace.
+    core.set_source(SourceState.SYNCHRONISED)
+    for name in AGENTS:
+        core.set_agent(name, fresh=True)
+    core.gateway.settle()
+
+    other = Core(Gateway(now=core.gateway.now), objects=core.objects)
+    other.gateway.settle()
+    assert shown(core.gateway) == shown(other.gateway)
+    for scalar in (Health.ROWS, Health.ROWS_STALE, Health.ROWS_WITHHELD):
+        oid = (*ROOT, *HEALTH, scalar, 0)
+        assert core.gateway.store.get(oid) == other.gateway.store.get(oid)
+
+
+def number(tlv: bytes | None) -> int:
+    """The integer in a TLV of any numeric type."""
+    return int.from_bytes(tlv[2:], "big") if tlv else 0
+
+
+@given(steps)
+def test_counts_and_sums_are_always_those_of_the_rows(history: list[tuple[Any, ...]]) -> None:
+    core = Core()
+    gateway = core.gateway
+    for step in history:
+        core.run([step])
+        gateway.settle()
+        states = [number(tlv) for tlv in gateway.walk((*TILL_ENTRY, RowColumn.STATE)).values()]
+        assert number(gateway.cell((*ROOT, *CLASS_ENTRY), ClassColumn.ROWS, 1, 7002)) == len(states)
+        stale = number(gateway.cell((*ROOT, *CLASS_ENTRY), ClassColumn.STALE_ROWS, 1, 7002))
+        assert stale == sum(state != RowState.CURRENT for state in states)
+        waiting = [number(tlv) for tlv in gateway.walk((*TILL_ENTRY, WAITING)).values()]
+        sums = (*ROOT, *SUM_ENTRY)
+        assert number(gateway.cell(sums, SumColumn.TOTAL, 1, 7002, WAITING)) == sum(waiting)
+        assert number(gateway.cell(sums, SumColumn.OBJECTS, 1, 7002, WAITING)) == len(waiting)
