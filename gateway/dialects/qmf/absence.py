@@ -52,6 +52,8 @@ def without_absence(schema: ClassSchema) -> ClassSchema:
 
 def marked(statistics: QmfValues) -> QmfValues:
     """Return ``statistics`` with the additional one; absent ones stay ``None``, which travels as zero."""
+    if None not in statistics:
+        return (*statistics, 0)
     bits = sum(1 << position for position, value in enumerate(statistics) if value is None)
     return (*statistics, bits)
 
@@ -59,7 +61,12 @@ def marked(statistics: QmfValues) -> QmfValues:
 def applied(statistics: QmfValues) -> QmfValues:
     """Return what was given to `marked`, from statistics whose last one tells absence."""
     bits = statistics[-1]
-    shown = statistics[:-1]
     if not bits or not isinstance(bits, int):
-        return shown
-    return tuple(None if bits >> position & 1 else value for position, value in enumerate(shown))
+        return statistics[:-1]
+    shown = list(statistics[:-1])
+    bits &= (1 << len(shown)) - 1
+    while bits:
+        lowest = bits & -bits
+        shown[lowest.bit_length() - 1] = None
+        bits ^= lowest
+    return tuple(shown)

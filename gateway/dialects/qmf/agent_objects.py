@@ -19,7 +19,7 @@ from gateway.dialects.qmf.schema_records import described_class
 from gateway.dialects.qmf.typed_values import QmfValue, QmfValues
 from gateway.dialects.qmf.writer import write_header, write_times_and_id
 from gateway.model.schema import ClassKey, ClassSchema
-from gateway.model.values import Reference, Value, Values
+from gateway.model.values import Reference, Values
 
 MAX_BODY: Final = 65_536
 """Octets of a body: qpidd sends no more, and takes no more."""
@@ -301,17 +301,19 @@ def wire_values(values: Values) -> QmfValues:
     Raises:
         LocalProtocolError: a reference is no object id.
     """
-    return tuple(_wire_value(value) for value in values)
+    # Maps and lists of the model hold references only if the agent's program puts them there, and then the
+    # encoder refuses them.
+    wire = cast("list[QmfValue]", list(values))
+    for position, value in enumerate(values):
+        if value.__class__ is Reference:
+            wire[position] = _object_id(value)
+    return tuple(wire)
 
 
-def _wire_value(value: Value | None) -> QmfValue:
-    if not isinstance(value, Reference):
-        # Maps and lists of the model hold references only if the agent's program puts them there, and
-        # then the encoder refuses them.
-        return cast("QmfValue", value)
-    if not value.native_id:
+def _object_id(reference: Reference) -> ObjectId:
+    if not reference.native_id:
         return NULL
     try:
-        return ObjectId.parse(value.native_id)
+        return ObjectId.parse(reference.native_id)
     except ProtocolError as error:
         raise LocalProtocolError(f"a reference must be an object id: {error}") from error

@@ -150,7 +150,16 @@ def joined(first: ObjectSeen, second: ObjectSeen) -> ObjectSeen | None:
     belongs = first.native_id == second.native_id and first.key == second.key
     if not belongs or first.statistics is not None or second.properties is not None:
         return None
-    return replace(second, properties=first.properties, deleted=first.deleted or second.deleted)
+    return ObjectSeen(
+        second.key,
+        second.agent,
+        second.native_id,
+        second.sampled,
+        second.created,
+        first.deleted or second.deleted,
+        first.properties,
+        second.statistics,
+    )
 
 
 def _model_key(key: ClassKey, schema_octets: bytes) -> ClassKey:
