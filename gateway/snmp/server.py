@@ -7,6 +7,7 @@ import errno
 import ipaddress
 import socket
 import struct
+import time
 from collections.abc import Callable, Iterable
 from typing import Any, Final, TypeAlias
 
@@ -14,6 +15,7 @@ from gateway.snmp.counters import SnmpCounters
 from gateway.snmp.requests import LARGEST_DATAGRAM
 
 _DATAGRAMS_A_TURN: Final = 64
+_SECONDS_A_TURN: Final = 0.002
 _RECEIVE_BUFFER: Final = LARGEST_DATAGRAM + 1  # one more, so that what is too long is seen to be
 _ANCILLARY_BUFFER: Final = 256
 _KERNEL_QUEUE: Final = 1 << 20  # octets
@@ -42,12 +44,20 @@ class UdpServer:
         answer: see `Answer`.
         counters: ``unsent`` and ``internal_errors`` are counted here.
         failed: told of errors that nothing else handles; it limits its own rate.
+        clock: monotonic seconds; bounds how long datagrams are answered before the loop serves others.
     """
 
-    def __init__(self, answer: Answer, counters: SnmpCounters, failed: Callable[[Exception], None]) -> None:
+    def __init__(
+        self,
+        answer: Answer,
+        counters: SnmpCounters,
+        failed: Callable[[Exception], None],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._answer = answer
         self._counters = counters
         self._failed = failed
+        self._clock = clock
         self._endpoints: list[_Endpoint] = []
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -82,6 +92,7 @@ class UdpServer:
 
     def _drain(self, endpoint: _Endpoint) -> None:
         """Answer what waits, but give the loop to others after a while; the rest is for the next turn."""
+        end = self._clock() + _SECONDS_A_TURN
         for _ in range(_DATAGRAMS_A_TURN):
             try:
                 if not self._answer_one(endpoint):
@@ -89,6 +100,8 @@ class UdpServer:
             except Exception as error:  # noqa: BLE001  no datagram may ever silence the agent
                 self._counters.internal_errors += 1
                 self._failed(error)
+            if self._clock() > end:
+                return
 
     def _answer_one(self, endpoint: _Endpoint) -> bool:
         """Whether there was a datagram."""

@@ -151,29 +151,31 @@ async def test_datagrams_of_every_size_come_and_go(size: int, managers: list[soc
     echo.server.close()
 
 
-async def test_a_flood_leaves_the_loop_to_others_and_is_answered_whole(managers: list[socket.socket]) -> None:
-    at_once: list[int] = []
-    answered = [0]
+@pytest.mark.parametrize(("seconds_each", "most_at_once"), [(0.0, 64), (0.0005, 5), (1.0, 1)])
+async def test_a_flood_leaves_the_loop_to_others_and_is_answered_whole(
+    managers: list[socket.socket], failures: list[Exception], seconds_each: float, most_at_once: int
+) -> None:
+    answered: list[bytes] = []
 
     def answer(datagram: bytes) -> bytes:
-        answered[0] += 1
+        answered.append(datagram)
         return datagram
 
-    echo = Echo(answer)
-    (address,) = echo.open("127.0.0.1")
-    manager = manager_of(address, managers)
-    manager.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
-    for number in range(200):
-        manager.send(number.to_bytes(2, "big"))
+    server = UdpServer(answer, SnmpCounters(), failures.append, clock=lambda: seconds_each * len(answered))
+    server.open([("127.0.0.1", 0)])
+    manager = manager_of(server.addresses[0], managers)
+    flood = [number.to_bytes(2, "big") for number in range(150)]
+    for datagram in flood:
+        manager.send(datagram)
+    at_once = []
     async with asyncio.timeout(DEADLINE):
-        while answered[0] < 200:
-            before = answered[0]
+        while len(answered) < len(flood):
+            before = len(answered)
             await asyncio.sleep(0)
-            at_once.append(answered[0] - before)
-    assert max(at_once) == 64
-    answers = [await received(manager) for _ in range(200)]
-    assert answers == [number.to_bytes(2, "big") for number in range(200)]
-    echo.server.close()
+            at_once.append(len(answered) - before)
+    assert max(at_once) == most_at_once
+    assert [await received(manager) for _ in flood] == flood
+    server.close()
 
 
 # ---- addresses that cannot be listened on --------------------------------------------------------------
