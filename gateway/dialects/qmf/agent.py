@@ -249,6 +249,8 @@ class AgentSession:
 
     def receive(self, delivery: Delivery, now: int) -> list[Effect]:
         """Answer a request. Whatever arrives, nothing is raised; what is refused leaves a note."""
+        if delivery.routing_key.startswith("schema."):
+            return []  # announcements of agents: our own come back by our own binding, others do not join
         refusal = self._refusal(delivery, now)
         if refusal is not None:
             return [refusal]
@@ -261,11 +263,10 @@ class AgentSession:
         return effects
 
     def _refusal(self, delivery: Delivery, now: int) -> Note | None:
-        size, key = len(delivery.body), delivery.routing_key
+        size = len(delivery.body)
         age = now - delivery.timestamp if delivery.timestamp else 0
         checks = (
             (delivery.user_id not in self._config.obey, "refused-sender", "only configured users are obeyed"),
-            (key.startswith("schema."), "unserved-message", f"{key}: no other agents join here"),
             (not self._started, "not-ready", "the objects are not known yet"),
             (size > MAX_BODY, "protocol-error", f"{size} octets, {MAX_BODY} are taken"),
             (not delivery.reply_to, "protocol-error", "no reply-to"),

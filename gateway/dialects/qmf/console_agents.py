@@ -34,13 +34,14 @@ class HeartbeatRules:
 
 
 class _Agent:
-    __slots__ = ("beats", "heard", "interval", "last_beat", "lost")
+    __slots__ = ("beat_heard", "beat_time", "beats", "heard", "interval", "lost")
 
     def __init__(self, heard: int, interval: int) -> None:
         self.heard = heard
         self.interval = interval
         self.beats = False
-        self.last_beat = 0
+        self.beat_time = 0
+        self.beat_heard = 0
         self.lost = False
 
 
@@ -87,15 +88,19 @@ class Agents:
         known.heard, known.lost = now, False
         return silent_since
 
-    def beat(self, agent: str, time: int) -> None:
-        """An agent sent a heartbeat of ``time`` in its own clock; learn its interval from two of them."""
+    def beat(self, agent: str, time: int, now: int) -> None:
+        """An agent sent a heartbeat of ``time`` in its own clock; learn its interval from two of them.
+
+        Neither clock is enough: the agent's may jump, and heartbeats that were held up arrive together.
+        """
         known = self._agents.get(agent)
         if known is None:
             return
-        if known.beats and time > known.last_beat:
-            interval = max(time - known.last_beat, self._rules.shortest)
+        if known.beats and time > known.beat_time:
+            received = max(now - known.beat_heard, known.interval)
+            interval = max(min(time - known.beat_time, received), self._rules.shortest)
             known.interval = min(interval, self._rules.longest)
-        known.beats, known.last_beat = True, time
+        known.beats, known.beat_time, known.beat_heard = True, time, now
 
     def _deadline(self, agent: str, known: _Agent) -> int | None:
         expected = known.beats or (self._rules.expected and agent == BROKER_AGENT)

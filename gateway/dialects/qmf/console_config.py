@@ -16,7 +16,8 @@ class ConsoleConfig:
 
     Attributes:
         believed: users, as the broker checked them, whose messages are believed.
-        believe_anyone: also messages without a checked user; a Qpid broker's own carry none.
+        believe_anyone: believe every message, whoever sent it; for peers whose messages carry no checked
+            user, as a Qpid broker's own do, where the broker itself guards its management exchange.
         packages: those to learn about; ``None`` for all.
         secrets: which elements are dropped, what is masked.
         request_deadline: an answer is missed after this, and asked for again.

@@ -172,7 +172,7 @@ class Listener:
 
     def _on_heartbeat(self, message: Heartbeat) -> None:
         self._talk.hear(self._sender)
-        self._talk.agents.beat(self._sender, message.time)
+        self._talk.agents.beat(self._sender, message.time, self._talk.now)
         self._talk.observations.append(HeartbeatSeen(self._sender, message.time))
 
     def _on_unknown_class(self, message: UnknownClass) -> None:

@@ -437,8 +437,13 @@ def test_other_agents_do_not_join_here() -> None:
     play.leaves((QUEUE, CommandComplete(1, 1, "Remote agents are not served here")))
     play.asks(PackageIndication(0, "barn"))
     play.leaves("unserved-message")
+
+
+def test_announcements_are_not_for_us_not_even_our_own_that_come_back() -> None:
+    play = started()
     play.asks(PackageIndication(0, "barn"), key="schema.package")
-    play.leaves("unserved-message")
+    play.asks(PackageIndication(0, "shop"), key="schema.package", user="agent")
+    play.leaves()
 
 
 def test_only_configured_users_are_obeyed() -> None:

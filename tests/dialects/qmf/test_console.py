@@ -8,7 +8,7 @@ import pytest
 
 from gateway.dialects.errors import LocalProtocolError
 from gateway.dialects.qmf.console import ConsoleConfig, ConsoleSession
-from gateway.dialects.qmf.console_agents import HeartbeatRules
+from gateway.dialects.qmf.console_agents import Agents, HeartbeatRules
 from gateway.dialects.qmf.console_states import TRANSITIONS, Signal, State, table
 from gateway.dialects.qmf.definitions import ClassDefinition, Definitions, EventDefinition
 from gateway.dialects.qmf.messages import (
@@ -46,7 +46,7 @@ from gateway.model.observations import (
     SourceState,
     SourceStateSeen,
 )
-from gateway.model.schema import ClassKey, ClassSchema, Element
+from gateway.model.schema import Argument, ClassKey, ClassSchema, Element, EventSchema
 from gateway.model.values import Reference, ValueType
 from tests.dialects.qmf.examples import LEAK, OBJECT_ID, TANK, shop
 from tests.dialects.qmf.playbook import AGENT_USER, BROKER, NEXT_BROKER, QUEUE, SECOND, START, ConsolePlay
@@ -410,13 +410,35 @@ def test_an_agent_that_never_sent_heartbeats_is_not_missed_where_none_are_expect
     play.leaves()
 
 
-def test_heartbeats_that_tell_nonsense_do_not_change_what_is_silence() -> None:
-    play = synchronised()
-    for time in (2**64 - 1, 0, 1, 2):
-        play.arrives(Heartbeat(0, time), key="console.heartbeat.1.0")
-    play.left()
-    play.time_passes(4)  # the shortest interval is a second
-    assert AgentLost("1.0", "agent 1.0 has been silent for 3 s") in play.left()
+@pytest.mark.parametrize(
+    ("beats", "silence"),
+    [
+        ([(2, 2), (4, 4), (6, 6)], 6),  # an agent that is quicker than what is assumed
+        ([(2, 2), (22, 22)], 60),  # one that is slower
+        ([(2, 2), (4, 4), (100_000, 6)], 6),  # its clock was set
+        ([(2, 2), (12, 32), (22, 32), (32, 32)], 30),  # heartbeats were held up
+        ([(2, 2), (1, 4)], 30),  # its clock went back
+        ([(2, 2), (2, 4)], 30),
+        ([(100, 2), (100.5, 2.5)], 3),  # never less than a second
+        ([(0, 0), (20_000, 20_000)], 10_800),  # nor more than an hour
+    ],
+)
+def test_how_long_silence_may_last_is_learnt_from_heartbeats(
+    beats: list[tuple[float, float]], silence: int
+) -> None:
+    agents = Agents(HeartbeatRules(), limit=1)
+    for time, now in beats:
+        agents.heard("1.0", int(now * SECOND))
+        agents.beat("1.0", int(time * SECOND), int(now * SECOND))
+    assert agents.next_deadline == int(beats[-1][1] * SECOND) + silence * SECOND
+
+
+def test_there_is_an_end_to_the_agents_that_are_watched() -> None:
+    agents = Agents(HeartbeatRules(), limit=1)
+    agents.heard("1.0", START)
+    agents.heard("1.10", START)
+    agents.beat("1.10", START, START)
+    assert list(agents) == ["1.0"]
 
 
 def test_a_remote_agent_is_asked_for_its_objects_too() -> None:
@@ -724,6 +746,28 @@ def test_secrets_go_no_further() -> None:
         Reference("0-5-1-0-4386"),
     )
     assert seen.statistics == (8,)
+
+
+def test_secrets_of_events_go_no_further() -> None:
+    login = EventSchema(
+        ClassKey("shop", "login", b"E" * 16),
+        (
+            Argument("user", ValueType.STRING),
+            Argument("password", ValueType.STRING),
+            Argument("args", ValueType.MAP),
+        ),
+    )
+    known = shop()
+    known.add(EventDefinition.of(login))
+    play = ConsolePlay(known=known)
+    listed(play)
+    play.arrives(ClassIndication(0, ClassKind.EVENT, login.key), key="schema.class")
+    play.arrives(SchemaResponse(6, EventDefinition.of(login)))
+    arguments: QmfValues = ("u", "plant", {"secret": "plant", "uri": "amqp://u:plant@h"})
+    play.arrives(EventIndication(0, login.key, 1, 6, arguments), key="console.event.1.0.shop.login")
+    left = play.left()
+    assert "plant" not in repr(left)
+    assert left[-1] == EventSeen(login.key, "1.0", 1, Severity.INFO, ("u", {"uri": "amqp://***@h"}))
 
 
 def test_connecting_twice_is_a_mistake_of_ours() -> None:
