@@ -87,8 +87,12 @@ def read_message(datagram: bytes) -> Message:
 def read_request(datagram: bytes, start: int, stop: int) -> Request:
     """The content of a request's PDU. Raises `BerError`."""
     request_id, offset = ber.read_integer(datagram, start, stop)
-    first, offset = ber.read_integer(datagram, offset, stop)
-    second, offset = ber.read_integer(datagram, offset, stop)
+    if datagram[offset : offset + len(_NO_ERROR_AT_ALL)] == _NO_ERROR_AT_ALL:  # all but GETBULK say so
+        first = second = 0
+        offset += len(_NO_ERROR_AT_ALL)
+    else:
+        first, offset = ber.read_integer(datagram, offset, stop)
+        second, offset = ber.read_integer(datagram, offset, stop)
     offset, end = ber.read_tagged(datagram, offset, stop, ber.SEQUENCE)
     names: list[bytes] = []
     values: list[bytes] = []
