@@ -284,12 +284,13 @@ class Conversation:
 
     def hear(self, agent: str) -> None:
         """An agent said something: it lives; a new one is asked for its objects."""
-        new = agent not in self.agents
+        known = agent in self.agents
         lost_since = self.agents.heard(agent, self.now)
+        appeared = not known and agent in self.agents
         if lost_since is not None:
             self.observations.append(Gap(lost_since, self.now, f"agent {agent} was silent"))
             self.greet_soon(f"agent {agent} speaks again")
-        elif new and agent != BROKER_AGENT and self.state not in (State.GREETING, State.LISTING):
+        elif appeared and agent != BROKER_AGENT and self.state not in (State.GREETING, State.LISTING):
             self.fetch_all(agent)
 
     def lose(self, agent: str, detail: str) -> None:

@@ -456,6 +456,12 @@ def test_a_remote_agent_is_asked_for_its_objects_too() -> None:
     assert play.session.state is State.SYNCHRONISED
 
 
+def test_agents_beyond_the_limit_are_believed_but_not_asked() -> None:
+    play = synchronised(ConsoleConfig(believed=frozenset({AGENT_USER}), agent_limit=1))
+    play.arrives(Heartbeat(0, START), key="console.heartbeat.1.10")
+    play.leaves(HeartbeatSeen("1.10", START))
+
+
 AGENT_CLASS = ClassSchema(
     ClassKey("org.apache.qpid.broker", "agent", b"A" * 16),
     (
