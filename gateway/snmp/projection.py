@@ -36,7 +36,10 @@ from gateway.snmp.tables.sources import SourceTable
 from gateway.snmp.tables.summaries import Summaries
 
 SLICE_ROWS = 250
-"""Rows that one call may move between states or take away: a few milliseconds' worth."""
+"""Rows that one call may call stale or current again: a millisecond's worth."""
+
+_HEAVY = 10
+"""What touches every cell of a row (to withhold, show again or remove it) counts as so many rows."""
 
 _BELIEVED = frozenset({SourceState.SYNCHRONISED, SourceState.DEGRADED})
 _NOT_BELIEVED = frozenset({SourceState.CONNECTING, SourceState.DOWN})
@@ -312,20 +315,20 @@ class Projection:
     # ---- work in slices -------------------------------------------------------------------------------
 
     def _work(self) -> None:
-        """Settle and sweep up to `SLICE_ROWS` rows."""
+        """Settle and sweep up to `SLICE_ROWS` rows, or fewer where every cell is touched."""
         rows_left = SLICE_ROWS
         now = self._clock()
-        while rows_left and self._unswept:
-            rows_left -= 1
+        while rows_left > 0 and self._unswept:
+            rows_left -= _HEAVY
             row = self._unswept.pop()
             if row in row.group.rows and row.generation < self._generation:
                 row.table.remove(row, now)
-        while rows_left and self._unsettled:
+        while rows_left > 0 and self._unsettled:
             group, rows = next(iter(self._unsettled.items()))
-            while rows_left and rows:
-                rows_left -= 1
+            while rows_left > 0 and rows:
                 row = rows.pop()
                 if row in group.rows:
+                    rows_left -= _HEAVY if RowState.WITHHELD in (row.state, group.state) else 1
                     row.table.settle(row)
             if not rows:
                 del self._unsettled[group]

@@ -172,6 +172,15 @@ class Table:
         """The value TLV of one cell; ``None`` for a hole. Raises ``KeyError`` for a row that is not there."""
         return self._columns[column].cells[self._slot(index)]
 
+    def row(self, index: Oid) -> dict[int, bytes]:
+        """The cells of one row by column, holes left out. Raises ``KeyError`` for a row that is not there."""
+        slot = self._slot(index)
+        return {
+            number: value
+            for number, column in self._columns.items()
+            if (value := column.cells[slot]) is not None
+        }
+
     def put(self, index: Oid, values: Mapping[int, bytes | None]) -> None:
         """Insert a row, or change some cells of one; ``None`` leaves a hole, and so do columns not given.
 

@@ -122,10 +122,7 @@ class ClassTable:
         self._class_lock = class_lock
         if columns == self._columns:
             return
-        kept = {
-            index: {column: self._table.cell(index, column) for column in self._columns}
-            for index in self.rows
-        }
+        kept = {index: self._table.row(index) for index in self.rows}
         self._store.remove_table(self.entry)
         self._columns = columns
         self._table = self._store.table(self.entry, columns)
@@ -156,6 +153,7 @@ class ClassTable:
             if write is not None:
                 write(cells, record.values.get(position), record.source)
         fixed: Cells = {
+            **_STATE_CELLS[row.state],
             RowColumn.NAME: text(record.leaf_name),
             RowColumn.NATIVE_ID: text(record.native_id),
             RowColumn.PARENT: None if record.parent is None else pointer(record.parent, record.source),
@@ -207,9 +205,9 @@ class ClassTable:
             row.withheld = None
             self._add_to_sums(row, 1)
         elif state is RowState.WITHHELD:
-            columns = [column for column in self._columns if column >= FIRST_ELEMENT_COLUMN]
-            row.withheld = {column: self._table.cell(row.index, column) for column in columns}
-            cells.update(dict.fromkeys(columns))
+            shown = self._table.row(row.index)
+            row.withheld = {c: cell for c, cell in shown.items() if c >= FIRST_ELEMENT_COLUMN}
+            cells.update(dict.fromkeys(row.withheld))
             self._add_to_sums(row, -1)
         self._table.put(row.index, cells)
         self._count_state(row.summary, row.state, -1)
@@ -224,7 +222,6 @@ class ClassTable:
         summary.changed = now
         self._summaries.touch(summary)
         row = Row(index, self, bound, group, summary, generation)
-        self._table.put(index, _STATE_CELLS[RowState.CURRENT])
         self.rows[index] = row
         group.rows[row] = None
         return row
@@ -238,14 +235,15 @@ class ClassTable:
 
     def _write(self, row: Row, elements: Cells, fixed: Cells) -> None:
         if row.withheld is None:
-            self._table.put(row.index, elements | fixed)
+            elements.update(fixed)
+            self._table.put(row.index, elements)
         else:
             row.withheld |= elements
             self._table.put(row.index, fixed)
 
     def _count(self, row: Row, values: Mapping[int, FeedValue | None]) -> None:
         """Replace what a row adds to sums, by slot."""
-        addends, summary = row.addends, row.summary
+        addends, summary, shown = row.addends, row.summary, row.withheld is None
         while len(addends) < len(self._summed):
             addends.append(None)
         for slot, value in values.items():
@@ -254,14 +252,16 @@ class ClassTable:
             if before == after:
                 continue
             addends[slot] = after
-            if row.withheld is None:
-                summary.add(slot, (after or 0) - (before or 0), (after is not None) - (before is not None))
+            if shown:
+                summary.totals[slot] += (after or 0) - (before or 0)
+                summary.objects[slot] += (after is not None) - (before is not None)
                 self._summaries.touch(summary)
 
     def _add_to_sums(self, row: Row, sign: int) -> None:
         for slot, addend in enumerate(row.addends):
             if addend is not None:
-                row.summary.add(slot, sign * addend, sign)
+                row.summary.totals[slot] += sign * addend
+                row.summary.objects[slot] += sign
 
     @staticmethod
     def _count_state(summary: Summary, state: RowState, rows: int) -> None:

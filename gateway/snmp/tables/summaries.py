@@ -19,7 +19,7 @@ from gateway.snmp.tables.bindings import SummedColumn
 
 @dataclass(slots=True, eq=False)
 class Summary:
-    """What is known of one class of one source; change it through `Summaries.touch`.
+    """What is known of one class of one source; who changes it calls `Summaries.touch`.
 
     ``totals`` and ``objects`` (how many rows have a value) are by the slot that the class gave a column.
     """
@@ -43,11 +43,6 @@ class Summary:
         if self.withheld:
             return RowState.WITHHELD
         return RowState.STALE if self.stale else RowState.CURRENT
-
-    def add(self, slot: int, amount: int, objects: int) -> None:
-        """Change one total: ``objects`` is 1 for a value that came, -1 for one that went, 0 for a change."""
-        self.totals[slot] += amount
-        self.objects[slot] += objects
 
     def make_room(self, summed: Iterable[SummedColumn]) -> None:
         """Take up columns that the class has learnt to sum."""
