@@ -90,7 +90,8 @@ class Responder:
         except Exception as error:  # noqa: BLE001  a client must not be left without an answer by our own fault
             counters.internal_errors += 1
             self._failed(error)
-            return self._sized(envelope, request, message.GEN_ERR, 0, _echo(request))
+            index = _failing_index(envelope, request, access.view)
+            return self._sized(envelope, request, message.GEN_ERR, index, _echo(request))
 
     def _receive(self, datagram: bytes) -> tuple[Message, Request, Access] | None:
         if len(datagram) > self._limits.message_size:
@@ -223,6 +224,16 @@ def _repetitions(view: MibView, names: list[bytes], repetitions: int) -> list[by
         end = ber.encode_varbind(last, ber.END_OF_MIB_VIEW)
         columns.append(varbinds + [end] * (repetitions - len(varbinds)))
     return [varbind for repetition in zip(*columns, strict=True) for varbind in repetition]
+
+
+def _failing_index(envelope: Message, request: Request, view: MibView) -> int:
+    """The number of the first name that cannot be read, from 1; 0 if each of them alone can."""
+    for index, name in enumerate(request.names, 1):
+        try:
+            view.read(name) if envelope.pdu_type == message.GET else view.walk(name, 1)
+        except Exception:  # noqa: BLE001  told already, only its place is wanted
+            return index
+    return 0
 
 
 def _echo(request: Request) -> list[bytes]:

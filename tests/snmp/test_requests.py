@@ -330,9 +330,9 @@ def test_an_error_of_our_own_is_answered_and_told() -> None:
         raise fault
 
     agent.store.scalar((1, 3, 9, 0), broken)
-    answer = read_answer(agent.responder.answer(request(GET, [(1, 3, 9, 0)], request_id=5)))
-    assert (answer.status, answer.request_id) == (message.GEN_ERR, 5)
-    assert answer.varbinds == [((1, 3, 9, 0), ber.NULL)]
+    answer = read_answer(agent.responder.answer(request(GET, [DESCRIPTION, (1, 3, 9, 0)], request_id=5)))
+    assert (answer.status, answer.index, answer.request_id) == (message.GEN_ERR, 2, 5)
+    assert answer.varbinds == [(DESCRIPTION, ber.NULL), ((1, 3, 9, 0), ber.NULL)]
     assert agent.failures == [fault]
     assert agent.counters.internal_errors == 1
 
