@@ -1,0 +1,412 @@
+"""A small real workload, so that a demonstration and a test have something true to look at.
+
+A shop and its billing, each in a virtual host: publishers with confirms, steady consumers, a collector that
+comes and goes, and visitors, whose connections and queues live for moments. It keeps a ledger of what it
+did, which can be compared with what anybody else says about the same queues.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Final, NoReturn, Self, TypeAlias
+from urllib.parse import quote
+
+import aio_pika
+import httpx
+from aio_pika.abc import AbstractChannel, AbstractConnection, AbstractIncomingMessage, AbstractQueue
+from aio_pika.exceptions import CONNECTION_EXCEPTIONS
+from aiormq.abc import FieldTable
+
+from gateway.demo.node_setup import Credentials
+from gateway.links.amqp_connection import ended
+
+VirtualHostUrl: TypeAlias = Callable[[str], str]
+"""Gives the AMQP URL, with credentials, of a virtual host."""
+
+_START_SECONDS: Final = 30.0
+_RECONNECT_SECONDS: Final = 0.5
+_REQUEST_SECONDS: Final = 10.0
+"""A broker that is starting or out of memory may leave a request without any answer."""
+_PREFETCH: Final = 10
+_MAX_BODY_OCTETS: Final = 512
+_MAX_MESSAGES_OF_A_VISITOR: Final = 5
+
+
+class WorkloadError(Exception):
+    """The workload cannot start or come to rest; the text says what is missing."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class QueueName:
+    """A queue, by its virtual host and name."""
+
+    vhost: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """Where a message published to ``exchange`` with ``key`` arrives."""
+
+    vhost: str
+    exchange: str
+    key: str
+    queues: tuple[QueueName, ...]
+
+
+@dataclass(slots=True)
+class Ledger:
+    """What was done to each queue: messages published (confirmed) and consumed (acknowledged).
+
+    After an interruption, messages may be lost or doubled, and the sums need not match the broker's.
+    """
+
+    published: Counter[QueueName] = field(default_factory=Counter)
+    consumed: Counter[QueueName] = field(default_factory=Counter)
+    visits: int = 0
+    interruptions: int = 0
+    last_interruption: str = "none"
+
+    def waiting(self, queue: QueueName) -> int:
+        """How many messages must be in ``queue``."""
+        return self.published[queue] - self.consumed[queue]
+
+
+class Topology:
+    """The exchanges, queues and bindings of the workload in its two virtual hosts."""
+
+    def __init__(self, shop: str, billing: str) -> None:
+        self.shop, self.billing = shop, billing
+        self.incoming = QueueName(shop, "orders.incoming")
+        self.audit = QueueName(shop, "orders.audit")
+        self.live = QueueName(shop, "orders.live")
+        self.due = QueueName(billing, "invoices.due")
+        self.mail = QueueName(billing, "notices.mail")
+        orders = (self.incoming, self.audit, self.live)
+        self.routes = (
+            Route(shop, "orders", "new.books", orders),
+            Route(shop, "orders", "new.music", orders),
+            Route(shop, "orders", "cancelled.books", (self.audit,)),
+            Route(billing, "invoices", "due", (self.due,)),
+            Route(billing, "notices", "", (self.mail,)),
+        )
+
+    @property
+    def consumed_at_once(self) -> tuple[QueueName, ...]:
+        """Queues with a steady consumer; the audit queue is emptied by a collector now and then."""
+        return (self.incoming, self.live, self.due, self.mail)
+
+    async def declare(self, channel: AbstractChannel, vhost: str) -> None:
+        """Declare what lasts in ``vhost``; the live queue is its consumer's own."""
+        if vhost == self.shop:
+            orders = await channel.declare_exchange("orders", aio_pika.ExchangeType.TOPIC, durable=True)
+            # No quorum queue: in RabbitMQ 3.10.8, after a SIGKILL of its only node, one answers no consumer.
+            incoming = await channel.declare_queue(self.incoming.name, durable=True)
+            audit = await channel.declare_queue(self.audit.name, durable=True)
+            await incoming.bind(orders, "new.#")
+            await audit.bind(orders, "#")
+        else:
+            invoices = await channel.declare_exchange("invoices", aio_pika.ExchangeType.DIRECT, durable=True)
+            notices = await channel.declare_exchange("notices", aio_pika.ExchangeType.FANOUT)
+            due = await channel.declare_queue(self.due.name, durable=True)
+            mail = await channel.declare_queue(self.mail.name, arguments={"x-message-ttl": 3_600_000})
+            await due.bind(invoices, "due")
+            await mail.bind(notices)
+
+    async def declare_live(self, channel: AbstractChannel) -> None:
+        """Declare the queue that goes with its consumer."""
+        live = await channel.declare_queue(self.live.name, auto_delete=True)
+        await live.bind("orders", "new.*")
+
+
+def prepare(client: httpx.Client, user: Credentials, vhosts: Mapping[str, str]) -> None:
+    """Make the workload's user and virtual hosts on a private broker.
+
+    Args:
+        client: of the management API (base URL ends with ``/api/``), as an administrator.
+        user: may do anything in ``vhosts`` and nothing elsewhere.
+        vhosts: descriptions by name.
+
+    Raises:
+        httpx.HTTPError: the broker refuses, or cannot be reached.
+    """
+    name = quote(user.name, safe="")
+    client.put(f"users/{name}", json={"password": user.password, "tags": ""}).raise_for_status()
+    everything = {"configure": ".*", "write": ".*", "read": ".*"}
+    for vhost, description in vhosts.items():
+        path = quote(vhost, safe="")
+        client.put(f"vhosts/{path}", json={"description": description}).raise_for_status()
+        client.put(f"permissions/{path}/{name}", json=everything).raise_for_status()
+
+
+class Workload:
+    """Publishers, consumers, a collector and visitors, from `start` to `stop`; also a context manager.
+
+    Args:
+        url: gives the AMQP URL of each of the two virtual hosts, which must exist.
+        shop: name of the first virtual host.
+        billing: name of the second.
+        rate: messages published per second in each virtual host.
+        limit: messages published in all in each virtual host; then nothing is published, but all the rest
+            goes on. None: no end.
+        seed: the same seed publishes the same messages in the same order.
+        visit_interval: seconds between two visitors, and between two collections.
+    """
+
+    def __init__(
+        self,
+        url: VirtualHostUrl,
+        *,
+        shop: str = "shop",
+        billing: str = "billing",
+        rate: float = 20.0,
+        limit: int | None = None,
+        seed: int = 1,
+        visit_interval: float = 3.0,
+    ) -> None:
+        self.topology = Topology(shop, billing)
+        self.ledger = Ledger()
+        self._url = url
+        self._interval = 1.0 / rate
+        self._left = {shop: limit, billing: limit}
+        self._seed = seed
+        self._visit_interval = visit_interval
+        self._tasks: list[asyncio.Task[NoReturn]] = []
+        self._going = asyncio.Event()
+        self._busy = 0
+        self._changed = asyncio.Condition()
+
+    # -- life
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.stop()
+
+    async def start(self) -> None:
+        """Declare everything, start the consumers, and then the others.
+
+        Raises:
+            WorkloadError: a virtual host cannot be reached, or refuses.
+        """
+        topology = self.topology
+        try:
+            for vhost in (topology.shop, topology.billing):
+                async with await self._connect(vhost, "set-up") as connection:
+                    await topology.declare(await connection.channel(), vhost)
+        except CONNECTION_EXCEPTIONS as error:
+            raise WorkloadError(f"the workload cannot set up its queues: {error}") from error
+        await self._start_consumers()
+        self._going.set()
+        for vhost in (topology.shop, topology.billing):
+            self._keep(vhost, "publisher", self._publisher(vhost))
+        self._keep(topology.shop, "collector", self._collect, pause=self._visit_interval)
+        self._keep(topology.shop, "visitor", self._visitor(), pause=self._visit_interval)
+
+    async def _start_consumers(self) -> None:
+        consuming = {queue: asyncio.Event() for queue in self.topology.consumed_at_once}
+        for queue, event in consuming.items():
+            self._keep(queue.vhost, f"consumer of {queue.name}", self._consumer(queue, event), first=True)
+        try:
+            async with asyncio.timeout(_START_SECONDS):
+                for event in consuming.values():
+                    await event.wait()
+        except TimeoutError as error:
+            await self.stop()
+            raise WorkloadError(
+                f"the consumers do not consume after {_START_SECONDS:g} s;"
+                f" last interruption: {self.ledger.last_interruption}"
+            ) from error
+
+    async def pause(self, deadline: float = 30.0) -> None:
+        """Publish and visit no more, and wait until all steady consumers have consumed what there is.
+
+        Then the ledger stands still, for comparison. `resume` goes on.
+
+        Raises:
+            WorkloadError: that did not happen within ``deadline`` seconds.
+        """
+        self._going.clear()
+        try:
+            async with asyncio.timeout(deadline), self._changed:
+                await self._changed.wait_for(self._at_rest)
+        except TimeoutError as error:
+            left = [queue for queue in self.topology.consumed_at_once if self.ledger.waiting(queue)]
+            raise WorkloadError(f"after {deadline:g} s messages still wait in {left}") from error
+
+    def resume(self) -> None:
+        """Go on after `pause`."""
+        self._going.set()
+
+    async def stop(self) -> None:
+        """End all that goes on, and close every connection; what was declared and waits, stays.
+
+        Raises:
+            WorkloadError: something had ended before by a fault of the workload's own.
+        """
+        for task in self._tasks:
+            task.cancel()
+        ends = await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._tasks.clear()
+        for end in ends:
+            if isinstance(end, Exception):
+                raise WorkloadError(f"part of the workload failed: {end!r}") from end
+
+    async def finished(self) -> None:
+        """Wait until ``limit`` messages are published, and the steady consumers have consumed theirs."""
+        async with self._changed:
+            await self._changed.wait_for(lambda: not any(self._left.values()) and self._at_rest())
+
+    def _at_rest(self) -> bool:
+        # What an interruption lost is never consumed: then only what goes on is waited for.
+        settled = not any(map(self.ledger.waiting, self.topology.consumed_at_once))
+        return self._busy == 0 and (settled or self.ledger.interruptions > 0)
+
+    # -- connections
+
+    async def _connect(self, vhost: str, name: str) -> AbstractConnection:
+        properties: FieldTable = {"connection_name": f"{vhost} {name}", "product": "demo workload"}
+        return await aio_pika.connect(self._url(vhost), client_properties=properties)
+
+    def _keep(
+        self,
+        vhost: str,
+        name: str,
+        act: Callable[[AbstractConnection], Awaitable[None]],
+        pause: float = _RECONNECT_SECONDS,
+        *,
+        first: bool = False,
+    ) -> None:
+        """Do ``act`` on a new connection again and again, ``pause`` seconds apart, until stopped.
+
+        While all pauses, only who comes ``first`` connects anew.
+        """
+
+        async def again() -> NoReturn:
+            while True:
+                if not first:
+                    await self._going.wait()
+                try:
+                    async with await self._connect(vhost, name) as connection:
+                        await act(connection)
+                except CONNECTION_EXCEPTIONS as error:
+                    self._interrupted(f"{vhost} {name}: {error!r}")
+                await asyncio.sleep(pause)
+
+        self._tasks.append(asyncio.create_task(again(), name=f"{vhost} {name}"))
+
+    # -- who does what
+
+    def _publisher(self, vhost: str) -> Callable[[AbstractConnection], Awaitable[None]]:
+        routes = [route for route in self.topology.routes if route.vhost == vhost]
+        chance = self._chance("publisher", vhost)
+
+        async def publish(connection: AbstractConnection) -> None:
+            channel = await connection.channel()
+            await self.topology.declare(channel, vhost)
+            exchanges = {route.exchange: await channel.get_exchange(route.exchange) for route in routes}
+            while (left := self._left[vhost]) != 0:
+                await self._going.wait()
+                route = chance.choice(routes)
+                self._left[vhost] = None if left is None else left - 1
+                self._busy += 1
+                try:
+                    await exchanges[route.exchange].publish(
+                        _message(chance), route.key, mandatory=False, timeout=_REQUEST_SECONDS
+                    )
+                    self.ledger.published.update(route.queues)
+                finally:
+                    await self._told_busy(-1)
+                await asyncio.sleep(self._interval)
+            await ended(connection)
+
+        return publish
+
+    def _consumer(
+        self, name: QueueName, consuming: asyncio.Event
+    ) -> Callable[[AbstractConnection], Awaitable[None]]:
+        async def consumed(message: AbstractIncomingMessage) -> None:
+            await self._consumed(name, message)
+
+        async def consume(connection: AbstractConnection) -> None:
+            channel = await connection.channel()
+            await channel.set_qos(_PREFETCH)
+            await self.topology.declare(channel, name.vhost)
+            if name == self.topology.live:
+                await self.topology.declare_live(channel)
+            queue = await channel.get_queue(name.name)
+            await queue.consume(consumed, timeout=_REQUEST_SECONDS)
+            consuming.set()
+            await ended(connection)
+
+        return consume
+
+    async def _collect(self, connection: AbstractConnection) -> None:
+        """Take half of what waits in the audit queue, and one more, so that it never grows for ever."""
+        audit = self.topology.audit
+        queue = await (await connection.channel()).get_queue(audit.name)
+        for _ in range(self.ledger.waiting(audit) // 2 + 1):
+            if not self._going.is_set() or not await self._take(queue, audit):
+                break
+
+    def _visitor(self) -> Callable[[AbstractConnection], Awaitable[None]]:
+        chance = self._chance("visitor")
+
+        async def visit(connection: AbstractConnection) -> None:
+            """Talk to oneself through a queue that goes with the connection."""
+            self._busy += 1
+            try:
+                channel = await connection.channel()
+                queue = await channel.declare_queue(exclusive=True)
+                for _ in range(chance.randint(1, _MAX_MESSAGES_OF_A_VISITOR)):
+                    await channel.default_exchange.publish(_message(chance), queue.name)
+                while message := await queue.get(fail=False):
+                    await message.ack()
+                self.ledger.visits += 1
+            finally:
+                await self._told_busy(-1)
+
+        return visit
+
+    async def _take(self, queue: AbstractQueue, name: QueueName) -> bool:
+        self._busy += 1
+        try:
+            message = await queue.get(fail=False)
+            if message is not None:
+                await self._consumed(name, message)
+        finally:
+            await self._told_busy(-1)
+        return message is not None
+
+    async def _consumed(self, name: QueueName, message: AbstractIncomingMessage) -> None:
+        await message.ack()
+        async with self._changed:
+            self.ledger.consumed[name] += 1
+            self._changed.notify_all()
+
+    async def _told_busy(self, change: int) -> None:
+        async with self._changed:
+            self._busy += change
+            self._changed.notify_all()
+
+    def _interrupted(self, what: str) -> None:
+        self.ledger.interruptions += 1
+        self.ledger.last_interruption = what
+
+    def _chance(self, *who: str) -> random.Random:
+        """Each actor has its own: what one does never depends on how the others are scheduled."""
+        return random.Random(f"{self._seed} {who}")  # noqa: S311  repeatable on purpose
+
+
+def _message(chance: random.Random) -> aio_pika.Message:
+    body = chance.randbytes(chance.randint(1, _MAX_BODY_OCTETS))
+    return aio_pika.Message(body, delivery_mode=aio_pika.DeliveryMode.PERSISTENT)
