@@ -26,7 +26,8 @@ from gateway.snmp.lock import (
     Status,
     Twin,
 )
-from gateway.snmp.names import MAX_DESCRIPTOR, lower_camel, unique, upper_camel
+from gateway.snmp.names import MAX_DESCRIPTOR, unique, upper_camel
+from gateway.snmp.names import label as label_of
 from gateway.snmp.syntax import Form, Syntax, form_of, needs_twin
 
 Units: TypeAlias = Mapping[tuple[str, str], str]
@@ -259,7 +260,7 @@ def _extended_values(
             raise LockFullError(
                 f"{element.name}: an enumeration has at most {MAX_VALUES_PER_ENUMERATION} values"
             )
-        label = unique(lower_camel(named.label), labels)
+        label = unique(label_of(named.label), labels)
         number = max(entry.number for entry in extended) + 1
         extended.append(EnumerationNumber(value=named.label, label=label, number=number))
         known.add(named.label)

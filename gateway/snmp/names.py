@@ -15,6 +15,9 @@ from collections.abc import Collection
 MAX_DESCRIPTOR = 64
 """Characters of a descriptor or label at most."""
 
+_KEYWORDS = frozenset({"current", "deprecated", "mandatory", "obsolete", "optional"})
+"""Words of SMI that net-snmp does not take as labels of an enumeration: it then shows bare numbers."""
+
 _HASH_LENGTH = 8
 _WORD = re.compile(r"[A-Za-z0-9]+")
 
@@ -38,6 +41,12 @@ def lower_camel(text: str) -> str:
     """Like `upper_camel` with a small first letter, and a letter in front where a digit comes first."""
     camel = upper_camel(text)
     return ("n" + camel) if camel[0].isdigit() else camel[0].lower() + camel[1:]
+
+
+def label(text: str) -> str:
+    """What the value ``text`` of an enumeration is called, before `unique`."""
+    camel = lower_camel(text)
+    return f"{camel}Value" if camel in _KEYWORDS else camel
 
 
 def shortened(text: str, limit: int = MAX_DESCRIPTOR) -> str:

@@ -273,7 +273,7 @@ class Projection:
             since = self._stale_since(group)
             # What is stale for a second reason has been stale since the first.
             group.stale_since = min(group.stale_since or since, since) if since else 0
-            state = RowState.CURRENT
+            state = RowState.FRESH
             if group.stale_since:
                 withheld = now - group.stale_since >= self._serve_stale_for
                 state = RowState.WITHHELD if withheld else RowState.STALE

@@ -30,7 +30,7 @@ class RowColumn(enum.IntEnum):
 class RowState(enum.IntEnum):
     """How far the values of a row can be believed (textual convention AgRowState)."""
 
-    CURRENT = 1
+    FRESH = 1
     STALE = 2
     WITHHELD = 3
 
@@ -97,7 +97,7 @@ ROW_COLUMNS: dict[RowColumn, RowColumnText] = {
     RowColumn.STATE: RowColumnText(
         "RowState",
         "AgRowState",
-        "Whether the values of this row are current, stale but shown, or withheld because they have been "
+        "Whether the values of this row are fresh, stale but shown, or withheld because they have been "
         "stale for too long.",
     ),
     RowColumn.DISCONTINUITY: RowColumnText(

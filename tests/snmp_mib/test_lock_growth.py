@@ -144,6 +144,12 @@ def test_enumerations_begin_with_unknown_and_grow_at_the_end() -> None:
     assert only(lock).numbers == {"unknown": 1, "open": 2, "not-open": 3, "Not_Open": 4, "burnt": 5}
 
 
+def test_labels_are_never_words_that_net_snmp_takes_for_keywords() -> None:
+    values = tuple(NamedValue(label, label) for label in ("current", "Optional", "current value"))
+    lock = extend(EMPTY, [till(Element("state", ValueType.STRING, values=values))], DAY)
+    assert [v.label for v in only(lock).values][1:] == ["currentValue", "optionalValue", "currentValue2"]
+
+
 def test_a_label_unknown_of_the_peer_is_the_first_number() -> None:
     values = (NamedValue("busy", 0), NamedValue("unknown", 1))
     lock = extend(EMPTY, [till(Element("state", ValueType.U8, values=values))], DAY)

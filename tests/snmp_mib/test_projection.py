@@ -42,7 +42,7 @@ from tests.snmp_mib.shop import (
     update,
 )
 
-CURRENT, STALE, WITHHELD = (ber.encode_integer(state) for state in RowState)
+FRESH, STALE, WITHHELD = (ber.encode_integer(state) for state in RowState)
 TRUE, FALSE = ber.encode_integer(1), ber.encode_integer(2)
 SALES, WAITING, NOTE, NOTE_LENGTH = 106, 107, 104, 105
 
@@ -83,7 +83,7 @@ def test_a_row_tells_the_object_and_the_gateways_own_columns(gateway: Gateway) -
     assert gateway.till(RowColumn.SAMPLED) == date_and_time(START + SECOND)
     assert gateway.till(RowColumn.CREATED) == date_and_time(START)
     assert gateway.till(RowColumn.STALE) == FALSE
-    assert gateway.till(RowColumn.STATE) == CURRENT
+    assert gateway.till(RowColumn.STATE) == FRESH
     assert gateway.till(RowColumn.DISCONTINUITY) == date_and_time(START)
     assert gateway.till(RowColumn.LAST_CHANGE) == date_and_time(START)
     assert gateway.till(RowColumn.FULL_NAME) == text("hall1/till1")

@@ -150,7 +150,7 @@ def test_counts_and_sums_are_always_those_of_the_rows(history: list[tuple[Any, .
         states = [number(tlv) for tlv in gateway.walk((*TILL_ENTRY, RowColumn.STATE)).values()]
         assert number(gateway.cell((*ROOT, *CLASS_ENTRY), ClassColumn.ROWS, 1, 7002)) == len(states)
         stale = number(gateway.cell((*ROOT, *CLASS_ENTRY), ClassColumn.STALE_ROWS, 1, 7002))
-        assert stale == sum(state != RowState.CURRENT for state in states)
+        assert stale == sum(state != RowState.FRESH for state in states)
         waiting = [number(tlv) for tlv in gateway.walk((*TILL_ENTRY, WAITING)).values()]
         sums = (*ROOT, *SUM_ENTRY)
         assert number(gateway.cell(sums, SumColumn.TOTAL, 1, 7002, WAITING)) == sum(waiting)

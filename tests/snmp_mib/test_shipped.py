@@ -63,6 +63,21 @@ def oid_of(document: dict[str, Any], name: str) -> Oid:
     return tuple(int(part) for part in document[name]["oid"].split("."))
 
 
+def translate(form: str, name: str) -> str:
+    """What net-snmp makes of a name."""
+    module = name.partition("::")[0]
+    folders = ":".join(str(folder) for folder in (*base_folders(), MIBS))
+    run = subprocess.run(  # noqa: S603  fixed arguments
+        ["/usr/bin/snmptranslate", "-M", folders, "-m", module, form, name],
+        env={**os.environ, "SNMPCONFPATH": os.devnull, "MIBS": ""},
+        capture_output=True,
+        check=True,
+        text=True,
+        timeout=60,
+    )
+    return run.stdout.strip()
+
+
 def camel(name: str) -> str:
     return "".join(word.capitalize() for word in name.split("_"))
 
@@ -172,14 +187,18 @@ def test_a_generated_module_has_the_oids_that_the_agent_serves() -> None:
     ],
 )
 def test_net_snmp_translates_names(name: str, oid: Oid) -> None:
-    module = name.partition("::")[0]
-    folders = ":".join(str(folder) for folder in (*base_folders(), MIBS))
-    run = subprocess.run(  # noqa: S603  fixed arguments
-        ["/usr/bin/snmptranslate", "-M", folders, "-m", module, "-On", name],
-        env={**os.environ, "SNMPCONFPATH": os.devnull, "MIBS": ""},
-        capture_output=True,
-        check=True,
-        text=True,
-        timeout=60,
-    )
-    assert run.stdout.strip() == "." + ".".join(str(part) for part in oid)
+    assert translate("-On", name) == "." + ".".join(str(part) for part in oid)
+
+
+@pytest.mark.parametrize("path", sorted(MIBS.iterdir()), ids=lambda path: path.name)
+def test_net_snmp_knows_the_label_of_every_number(path: Path) -> None:
+    document = compiled(path.stem)
+    labelled = {
+        name: set(node["syntax"]["constraints"]["enumeration"])
+        for name, node in document.items()
+        if isinstance(node, dict) and "enumeration" in node.get("syntax", {}).get("constraints", {})
+    }
+    assert labelled
+    for name, labels in labelled.items():
+        told = translate("-Td", f"{path.stem}::{name}")
+        assert all(f"{label}(" in told for label in labels), name

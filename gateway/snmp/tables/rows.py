@@ -18,7 +18,7 @@ from gateway.snmp.tables.summaries import Summaries, Summary
 
 _STATE_CELLS: Mapping[RowState, Cells] = {
     state: {
-        RowColumn.STALE: truth(state is not RowState.CURRENT),
+        RowColumn.STALE: truth(state is not RowState.FRESH),
         RowColumn.STATE: ber.encode_integer(state),
     }
     for state in RowState
@@ -38,7 +38,7 @@ class RowGroup:
 
     source: int
     agent: str
-    state: RowState = RowState.CURRENT
+    state: RowState = RowState.FRESH
     stale_since: int = 0
     rows: dict[Row, None] = field(default_factory=dict)
 
@@ -57,7 +57,7 @@ class Row:
     group: RowGroup
     summary: Summary
     generation: int
-    state: RowState = RowState.CURRENT
+    state: RowState = RowState.FRESH
     withheld: Cells | None = None
     addends: list[int | None] = field(default_factory=list)
 
@@ -265,7 +265,7 @@ class ClassTable:
 
     @staticmethod
     def _count_state(summary: Summary, state: RowState, rows: int) -> None:
-        summary.stale += rows * (state is not RowState.CURRENT)
+        summary.stale += rows * (state is not RowState.FRESH)
         summary.withheld += rows * (state is RowState.WITHHELD)
 
 

@@ -42,7 +42,7 @@ class Summary:
         """The state of the row that can be believed least."""
         if self.withheld:
             return RowState.WITHHELD
-        return RowState.STALE if self.stale else RowState.CURRENT
+        return RowState.STALE if self.stale else RowState.FRESH
 
     def make_room(self, summed: Iterable[SummedColumn]) -> None:
         """Take up columns that the class has learnt to sum."""
