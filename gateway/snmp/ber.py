@@ -187,7 +187,8 @@ def from_sort_key(key: bytes) -> Oid:
 
 def _signed_tlv(value: int) -> bytes:
     bits = value if value >= 0 else ~value
-    return encode_tlv(INTEGER, value.to_bytes((bits.bit_length() >> 3) + 1, "big", signed=True))
+    size = (bits.bit_length() >> 3) + 1
+    return bytes((INTEGER, size)) + value.to_bytes(size, "big", signed=True)
 
 
 def _unsigned_tlv(tag: int, value: int) -> bytes:

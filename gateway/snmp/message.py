@@ -7,6 +7,7 @@ anything else inside a list of variable bindings is refused.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from gateway.snmp import ber
@@ -21,6 +22,7 @@ RESPONSE: Final = 0xA2
 SET: Final = 0xA3
 GET_BULK: Final = 0xA5
 _KNOWN_PDUS: Final = range(0xA0, 0xA9)
+_USUAL_VERSIONS: Final = {ber.encode_integer(version): version for version in (VERSION_1, VERSION_2C)}
 # The first octets of a varbind with a NULL, by the length of its name; no match for one with long lengths.
 _USUAL_VARBINDS: Final = tuple(
     bytes((ber.SEQUENCE, length + 4, ber.OBJECT_IDENTIFIER)) if length + 4 < 0x80 else b""  # noqa: PLR2004
@@ -74,9 +76,13 @@ def read_message(datagram: bytes) -> Message:
     that no version of SNMP knows is a `BerError` too.
     """
     offset, end = ber.read_tagged(datagram, 0, len(datagram), ber.SEQUENCE)
-    version, offset = ber.read_integer(datagram, offset, end)
-    if version not in (VERSION_1, VERSION_2C):
-        raise UnknownVersionError(version)
+    version = _USUAL_VERSIONS.get(datagram[offset : offset + 3])
+    if version is not None:
+        offset += 3
+    else:
+        version, offset = ber.read_integer(datagram, offset, end)
+        if version not in (VERSION_1, VERSION_2C):
+            raise UnknownVersionError(version)
     community, offset = ber.read_octets(datagram, offset, end)
     pdu_type, start, stop = ber.read_header(datagram, offset, end)
     if pdu_type not in _KNOWN_PDUS:
@@ -124,8 +130,12 @@ def encode_response(
     head = ber.encode_integer(request_id)
     head += ber.encode_integer(status) + ber.encode_integer(index) if status or index else _NO_ERROR_AT_ALL
     pdu = ber.encode_tlv(RESPONSE, head + ber.encode_tlv(ber.SEQUENCE, content))
-    community = ber.encode_tlv(ber.OCTET_STRING, message.community)
-    return ber.encode_tlv(ber.SEQUENCE, ber.encode_integer(message.version) + community + pdu)
+    return ber.encode_tlv(ber.SEQUENCE, _preamble(message.version, message.community) + pdu)
+
+
+@lru_cache(maxsize=64)  # answers are given to known communities only, and of those there are few
+def _preamble(version: int, community: bytes) -> bytes:
+    return ber.encode_integer(version) + ber.encode_tlv(ber.OCTET_STRING, community)
 
 
 def response_overhead(message: Message) -> int:
