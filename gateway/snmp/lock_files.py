@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from gateway.mapping.files import class_schemas
@@ -19,6 +19,9 @@ from gateway.snmp.names import lower_camel, words
 
 MIB_SUFFIX = ".mib"
 LOCK_SUFFIX = ".lock.yaml"
+
+RESERVED_ARCS: Mapping[str, int] = {"rabbitmq": 1, "org.apache.qpid.broker": 2, "openamq": 3}
+"""Arcs below agPackages that are spoken for, whether their locks exist yet or not."""
 
 _MAX_MODULE_LABEL = 40
 _MAX_PREFIX = 16
@@ -43,11 +46,58 @@ def generated(mapping: MappingFile, lock: Lock, today: dt.date, *, grow: bool) -
         lock: as it stands; comes back as it is if nothing is new or ``grow`` is false.
         today: the revision, if anything is new.
         grow: whether elements that the lock lacks may be added to it; they are left out of the text if not.
+
+    Raises:
+        MappingError: the mapping leaves a type open, so that it defines no classes.
+        LockFullError: it needs more numbers than a lock gives out.
+        ValueError: it is of another package, or names a unit that does not suit its element.
     """
     schemas = tuple(class_schemas(mapping).values())
     if grow:
         lock = extend(lock, schemas, today, units=snmp_units(mapping))
     return lock, module_text(lock, schemas, mapping.description)
+
+
+def generate_files(
+    mapping: MappingFile, locks: Path, mibs: Path, today: dt.date, *, grow: bool, dry_run: bool = False
+) -> list[Path]:
+    """`mib gen`: bring the lock file and the MIB file of a package up to date.
+
+    Args:
+        mapping: of the package.
+        locks: folder of ``<package>.lock.yaml``.
+        mibs: folder of ``<module>.mib``.
+        today: the revision, if anything is new.
+        grow: whether the lock may be extended, or made where there is none.
+        dry_run: write nothing.
+
+    Returns:
+        The files that were (or would be) changed; none when everything is up to date.
+
+    Raises:
+        DocumentError: a lock file is damaged, or not there and ``grow`` is false.
+        OSError: a file cannot be written.
+        MappingError, LockFullError, ValueError: as `generated`.
+    """
+    lock_path = locks / f"{mapping.package}{LOCK_SUFFIX}"
+    if grow and not lock_path.exists():
+        arc = _next_arc(mapping.package, locks)
+        lock = new_lock(mapping.package, arc, mapping.module, mapping.prefix, today)
+    else:
+        lock = read_lock(lock_path)
+    lock, text = generated(mapping, lock, today, grow=grow)
+    changed = []
+    for path, content in ((lock_path, lock_text(lock)), (mibs / f"{lock.module}{MIB_SUFFIX}", text)):
+        if not path.exists() or path.read_bytes() != content.encode():
+            changed.append(path)
+            if not dry_run:
+                write_atomically(path, content)
+    return changed
+
+
+def _next_arc(package: str, locks: Path) -> int:
+    taken = {read_lock(path).arc for path in locks.glob(f"*{LOCK_SUFFIX}")} | set(RESERVED_ARCS.values())
+    return RESERVED_ARCS.get(package) or max(taken) + 1
 
 
 class SiteSchemas:
@@ -58,11 +108,13 @@ class SiteSchemas:
     Args:
         folder: made if it is not there.
         label: the site's name for its module; counts when the lock is made and never again.
+        write: replaces a file whole; the state folder has a way of its own.
     """
 
-    def __init__(self, folder: Path, label: str) -> None:
+    def __init__(self, folder: Path, label: str, write: Callable[[Path, str], None] | None = None) -> None:
         self._folder = folder
         self._label = label
+        self._write = write or write_atomically
         self._lock_path = folder / f"provisional{LOCK_SUFFIX}"
 
     def load(self, today: dt.date) -> Lock:
@@ -83,9 +135,10 @@ class SiteSchemas:
         Raises:
             OSError: the folder cannot be written.
         """
-        write_atomically(self._lock_path, lock_text(lock))
+        self._write(self._lock_path, lock_text(lock))
         module = self._folder / "mibs" / f"{lock.module}{MIB_SUFFIX}"
-        write_atomically(module, module_text(lock, schemas.values()))
+        module.parent.mkdir(parents=True, exist_ok=True)
+        self._write(module, module_text(lock, schemas.values()))
 
 
 def write_atomically(path: Path, text: str) -> None:

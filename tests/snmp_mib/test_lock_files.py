@@ -7,13 +7,16 @@ from pathlib import Path
 
 import pytest
 
+from gateway.mapping.files import load_mapping
 from gateway.model.schema import ClassKey, ClassSchema, Element
 from gateway.model.values import ValueType
-from gateway.snmp.lock_files import SiteSchemas, write_atomically
+from gateway.snmp.lock import read_lock
+from gateway.snmp.lock_files import SiteSchemas, generate_files, write_atomically
 from gateway.snmp.lock_growth import extend
 from gateway.yaml_documents import DocumentError
 
-DAY = dt.date(2026, 5, 1)
+DAY, NEXT_DAY = dt.date(2026, 5, 1), dt.date(2026, 6, 1)
+SHOP = load_mapping(Path(__file__).parent.parent / "data" / "snmp_mib" / "shop.yaml")
 DOG = ClassSchema(
     ClassKey("zoo", "dog"), statistics=(Element("legs", ValueType.U8, description="How many it has."),)
 )
@@ -51,6 +54,14 @@ def test_what_was_saved_is_loaded_whatever_the_label_is_by_then(tmp_path: Path) 
     assert sorted(path.name for path in (tmp_path / "snmp").iterdir()) == ["mibs", "provisional.lock.yaml"]
 
 
+def test_a_site_may_be_kept_by_a_writer_of_its_own(tmp_path: Path) -> None:
+    written: dict[Path, str] = {}
+    site = SiteSchemas(tmp_path, "berlin", written.__setitem__)
+    lock = extend(site.load(DAY), [DOG], DAY, retire=False)
+    site.save(lock, {"zoo:dog": DOG})
+    assert [path.name for path in written] == ["provisional.lock.yaml", "AMQP-GATEWAY-BERLIN-MIB.mib"]
+
+
 def test_a_damaged_lock_is_not_replaced(tmp_path: Path) -> None:
     path = tmp_path / "provisional.lock.yaml"
     path.write_text("version: 9\n", encoding="utf-8")
@@ -66,3 +77,29 @@ def test_a_file_that_cannot_be_written_keeps_its_content(tmp_path: Path) -> None
         write_atomically(path, "new \ud800\n")
     assert path.read_text(encoding="utf-8") == "old\n"
     assert [entry.name for entry in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_new_package_gets_the_next_arc_its_lock_and_its_module(tmp_path: Path) -> None:
+    locks, mibs = tmp_path / "locks", tmp_path / "mibs"
+    changed = generate_files(SHOP, locks, mibs, DAY, grow=True)
+    assert changed == [locks / "shop.lock.yaml", mibs / "SHOP-MIB.mib"]
+    assert read_lock(changed[0]).arc == 4
+    generate_files(SHOP.model_copy(update={"package": "stall"}), locks, mibs, DAY, grow=True)
+    assert read_lock(locks / "stall.lock.yaml").arc == 5
+    generate_files(SHOP.model_copy(update={"package": "openamq"}), locks, mibs, DAY, grow=True)
+    assert read_lock(locks / "openamq.lock.yaml").arc == 3
+
+
+def test_nothing_is_written_when_everything_is_up_to_date_or_only_asked_for(tmp_path: Path) -> None:
+    assert len(generate_files(SHOP, tmp_path, tmp_path, DAY, grow=True, dry_run=True)) == 2
+    assert list(tmp_path.iterdir()) == []
+    generate_files(SHOP, tmp_path, tmp_path, DAY, grow=True)
+    assert generate_files(SHOP, tmp_path, tmp_path, NEXT_DAY, grow=True) == []
+    module = tmp_path / "SHOP-MIB.mib"
+    module.write_text("edited by hand", encoding="utf-8")
+    assert generate_files(SHOP, tmp_path, tmp_path, NEXT_DAY, grow=False, dry_run=True) == [module]
+
+
+def test_a_lock_is_made_only_when_asked_for(tmp_path: Path) -> None:
+    with pytest.raises(DocumentError, match=r"shop\.lock\.yaml"):
+        generate_files(SHOP, tmp_path, tmp_path, DAY, grow=False)
