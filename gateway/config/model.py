@@ -34,7 +34,14 @@ class EventSettings(StrictModel):
 
 
 class RabbitMqSettings(StrictModel):
-    """How our agent reads a RabbitMQ."""
+    """How our agent reads a RabbitMQ.
+
+    Attributes:
+        interval: between two readings of a class, where its cost allows.
+        budget: share of the time that requests may take; a broker with many queues is read less often.
+        show_own: show the gateway's own queues and connections too.
+        own_users: further users whose connections are the gateway's own, such as another agent's.
+    """
 
     management: HttpUrl
     user: str
@@ -44,6 +51,7 @@ class RabbitMqSettings(StrictModel):
     interval: Duration = 5 * SECOND
     budget: Annotated[float, Field(gt=0, le=0.5)] = 0.05
     show_own: bool = False
+    own_users: tuple[str, ...] = ()
 
 
 class RabbitMqSource(RabbitMqSettings):

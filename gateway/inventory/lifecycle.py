@@ -135,6 +135,9 @@ class ObjectLifecycle:
         class_name = str(seen.key)
         provisional = bool(unresolved)
         holder = self._objects.by_name(class_name, text)
+        if holder is not None and self._is_another(holder):
+            self._remove(holder, 0, inferred=True, now=now)
+            holder = None
         if holder is not None:
             if self._unconfirmed(holder):
                 return self._come_back(holder, seen, class_record, now)
@@ -284,6 +287,15 @@ class ObjectLifecycle:
         agent, class_name = entry.record.agent, str(entry.key)
         scopes = (("", ""), (agent, ""), ("", class_name), (agent, class_name))
         return any(entry.generation < self._resyncs.get(scope, 0) for scope in scopes)
+
+    def _is_another(self, holder: Entry) -> bool:
+        """Whether the name that a new object should have was a former one's, told apart by a native id only.
+
+        Native ids of before a restart mean nothing any more.
+        """
+        record = holder.record
+        unbound = self._objects.by_native_id(record.native_id) is not holder
+        return unbound and record.lifetime is Lifetime.TRANSIENT and not record.created
 
     def _can_be_named_now(self, entry: Entry, seen: ObjectSeen) -> bool:
         """Whether a provisional object, told again, could have the name it should have."""

@@ -195,7 +195,7 @@ def rabbitmq_agent(
     """The agent for one RabbitMQ."""
     config = RabbitMqAgentConfig(
         user=settings.user,
-        own_users=frozenset({settings.user}),
+        own_users=frozenset({settings.user, *settings.own_users}),
         show_own=settings.show_own,
         management_exchange=session.management_exchange,
         management_virtual_host=management_vhost,

@@ -9,14 +9,15 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import structlog
 
 from gateway.service.exit_codes import CommandError, ExitCode
-from gateway.service.lifeline import READY
+from gateway.service.lifeline import READY, Lifeline
 
 log = structlog.get_logger(__name__)
 
@@ -46,10 +47,12 @@ class Supervisor:
 
     Args:
         plans: what to run, in the order of start; each is awaited to be ready before the next is started.
+        lifeline: to whoever started this supervisor.
     """
 
-    def __init__(self, plans: Sequence[ProcessPlan]) -> None:
+    def __init__(self, plans: Sequence[ProcessPlan], lifeline: Lifeline) -> None:
         self._plans = plans
+        self._lifeline = lifeline
         self._stopping = asyncio.Event()
         self._failure: CommandError | None = None
         self.processes: dict[str, int] = {}
@@ -71,10 +74,12 @@ class Supervisor:
         for plan in self._plans:
             ready = asyncio.Event()
             keepers.append(asyncio.create_task(self._keep(plan, ready)))
-            await _either(ready, self._stopping)
+            await _first(ready.wait(), self._stopping.wait())
         if not self._stopping.is_set():
+            self._lifeline.ready()
             log.info("gateway-ready", processes=self.processes)
-        await self._stopping.wait()
+        await _first(self._stopping.wait(), self._lifeline.parent_gone())
+        self.stop()
         await asyncio.gather(*keepers)
         if self._failure is not None:
             raise self._failure
@@ -140,11 +145,14 @@ async def _hear(line: socket.socket, ready: asyncio.Event) -> None:
             ready.set()
 
 
-async def _either(*events: asyncio.Event) -> None:
-    tasks = [asyncio.ensure_future(event.wait()) for event in events]
-    await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-    for task in tasks:
-        task.cancel()
+async def _first(*parts: Coroutine[Any, Any, object]) -> None:
+    """Until one of ``parts`` has ended."""
+    tasks = [asyncio.ensure_future(part) for part in parts]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
 
 
 def _known(code: int) -> ExitCode:

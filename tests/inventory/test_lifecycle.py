@@ -164,6 +164,15 @@ def test_a_native_id_reused_after_a_restart_is_not_taken_for_its_former_owner(pl
     assert (after["/|a"].values[DEPTH], after["/|b"].values[DEPTH]) == (10, 20)
 
 
+def test_a_transient_object_without_a_birth_is_another_after_a_restart(playbook: Playbook) -> None:
+    playbook.synchronise(connection("a", "c1"))
+    row = next(iter(playbook.objects().values())).row
+    playbook.synchronise(connection("a", "c1"))
+    assert [record.row for record in playbook.objects().values()] == [row], "the native id still tells"
+    playbook.synchronise(connection("a", "c1"), restarted=True)
+    assert [record.row for record in playbook.objects().values()] != [row]
+
+
 def test_only_what_changed_is_told(playbook: Playbook) -> None:
     playbook.synchronise(vhost("/", "v1"), queue("a", "q1", depth=1, published=5))
     (update,) = of(UpdateRecord, playbook.tell(statistics("q1", 1, 9, sampled=NOW + SECOND)))

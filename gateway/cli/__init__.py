@@ -1,0 +1,1 @@
+"""The command ``amqp-gateway``: one file a group of commands; what they do is elsewhere."""

@@ -1,0 +1,33 @@
+"""``amqp-gateway agent``."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import click
+
+from gateway.cli.options import config_option, lifeline_option, loaded
+from gateway.clock import SystemClock
+from gateway.service.agent_process import run_agent
+from gateway.service.exit_codes import CommandError, ExitCode
+from gateway.service.lifeline import Lifeline
+from gateway.service.logs import configure_logs
+
+
+@click.command()
+@click.argument("name")
+@config_option
+@lifeline_option
+def agent(name: str, config: Path | None, lifeline: int | None) -> None:
+    """Run the agent NAME of the configuration as a process of its own, on its broker's QMF exchange."""
+    configuration = loaded(config)
+    configure_logs(f"agent {name}")
+    settings = configuration.settings.agents.get(name)
+    if settings is None:
+        known = ", ".join(sorted(configuration.settings.agents)) or "none"
+        raise CommandError(
+            ExitCode.CONFIGURATION,
+            f"{configuration.path}: no agent {name!r} under 'agents'; there are: {known}",
+        )
+    asyncio.run(run_agent(name, settings, configuration.folder, SystemClock(), Lifeline(lifeline)))

@@ -1,0 +1,34 @@
+"""``amqp-gateway check`` and ``health``: before it runs, and while it does."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import click
+
+from gateway.cli.options import config_option, loaded
+from gateway.service.checks import check_sources
+from gateway.service.snmp_health import ask_health
+
+
+@click.command()
+@config_option
+@click.option(
+    "--connect", is_flag=True, help="Also reach every source; ends with the first trouble's exit code."
+)
+def check(config: Path | None, *, connect: bool) -> None:
+    """Read the configuration and say what is wrong with it, with file and line."""
+    configuration = loaded(config)
+    for name, source in configuration.settings.sources.items():
+        click.echo(f"source {name}: {source.kind}")
+    if connect:
+        asyncio.run(check_sources(configuration, click.echo))
+    click.echo(f"{configuration.path}: good")
+
+
+@click.command()
+@config_option
+def health(config: Path | None) -> None:
+    """Ask the running gateway over SNMP how it is; exit 0 when every source is synchronised."""
+    asyncio.run(ask_health(loaded(config), click.echo))

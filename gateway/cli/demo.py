@@ -1,0 +1,121 @@
+"""``amqp-gateway demo``: a live RabbitMQ behind SNMP by one command, shown or checked."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from pathlib import Path
+
+import click
+
+from gateway.demo.broker import BrokerSettings
+from gateway.demo.check import CheckFailedError, DemonstrationCheck
+from gateway.demo.demonstration import Demonstration, DemonstrationError, ExistingBroker
+from gateway.demo.install import DEMO_PACKAGES, InstallError, ensure_installed
+from gateway.demo.node_setup import BrokerError
+from gateway.demo.snmp_commands import SnmpCommandError
+from gateway.demo.workload import WorkloadError
+from gateway.service.exit_codes import CommandError, ExitCode
+
+STATISTICS_SECONDS = 1.0
+"""Of the demonstration's own broker: a newcomer should not wait to see a counter move."""
+
+
+@click.command()
+@click.option("--check", is_flag=True, help="Try everything with net-snmp's commands, and end.")
+@click.option("--snmp-port", default=1161, show_default=True, type=click.IntRange(1, 65535))
+@click.option("--management", help="Read this RabbitMQ instead of starting one: http://HOST:15672")
+@click.option("--amqp", default="", help="Of the same broker, for its events: amqp://HOST:5672")
+@click.option("--user", help="Of the same broker, with the tag 'monitoring'.")
+@click.option(
+    "--password-file", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Of that user."
+)
+def demo(
+    *,
+    check: bool,
+    snmp_port: int,
+    management: str | None,
+    amqp: str,
+    user: str | None,
+    password_file: Path | None,
+) -> None:
+    """Start a RabbitMQ of its own with a small workload, and show it through SNMP until Ctrl-C."""
+    existing = None
+    if management is not None:
+        if check:
+            raise click.UsageError("--check compares with a broker of its own: leave --management out")
+        if user is None or password_file is None:
+            raise click.UsageError("--management needs --user and --password-file")
+        existing = ExistingBroker(management, amqp, user, password_file.read_text("utf-8").rstrip())
+    try:
+        ensure_installed(DEMO_PACKAGES, progress)
+    except InstallError as error:
+        raise CommandError(ExitCode.NOT_INSTALLED, str(error)) from error
+    try:
+        asyncio.run(_run(existing, snmp_port, check=check))
+    except CheckFailedError as error:
+        raise CommandError(ExitCode.DIFFERENCE, str(error)) from error
+    except (DemonstrationError, BrokerError, WorkloadError, SnmpCommandError) as error:
+        raise CommandError(ExitCode.FAILED, str(error)) from error
+
+
+def progress(line: str) -> None:
+    """One line of what is being done."""
+    click.echo(f"  ..  {line}")
+
+
+async def _run(existing: ExistingBroker | None, snmp_port: int, *, check: bool) -> None:
+    stop = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    demonstration = Demonstration(
+        progress,
+        snmp_port=snmp_port,
+        existing=existing,
+        agent=check,
+        settings=BrokerSettings(statistics_interval=STATISTICS_SECONDS),
+    )
+    running = asyncio.create_task(_until_stopped(demonstration, stop, check=check))
+    stopped = asyncio.create_task(stop.wait())
+    await asyncio.wait({running, stopped}, return_when=asyncio.FIRST_COMPLETED)
+    if not running.done() and check:
+        running.cancel()
+    await asyncio.gather(running, return_exceptions=check and stop.is_set())
+    stopped.cancel()
+    click.echo("  ..  all ended, nothing is left")
+
+
+async def _until_stopped(demonstration: Demonstration, stop: asyncio.Event, *, check: bool) -> None:
+    async with demonstration:
+        if check:
+            await DemonstrationCheck(demonstration, click.echo).run()
+            return
+        click.echo(_what_is_where(demonstration))
+        await stop.wait()
+
+
+def _what_is_where(demonstration: Demonstration) -> str:
+    snmp, state, broker = demonstration.snmp, demonstration.state, demonstration.broker
+    assert snmp is not None
+    assert state is not None
+    lines = ["", "Everything runs."]
+    if broker is not None:
+        lines += [
+            f"  RabbitMQ      AMQP 127.0.0.1:{broker.ports.amqp}, management {broker.management_url}",
+            f"                user {broker.administrator.name}, password {broker.administrator.password}",
+        ]
+    lines += [
+        f"  SNMP          UDP {snmp.address}, v1 and v2c, community in {state.secret_path('community')}",
+        f"  configuration {demonstration.configuration}",
+        f"  log           {demonstration.folder / 'gateway.log'}",
+        "",
+        "In another terminal (the variable tells net-snmp community, version and MIBs):",
+        f"  export SNMPCONFPATH={snmp.folder}",
+        f"  snmptable -Cb -Cw 150 {snmp.address} AMQP-GATEWAY-MIB::agSourceTable",
+        f"  snmpwalk {snmp.address} AMQP-GATEWAY-RABBITMQ-MIB::rmqQueueName",
+        f"  snmpwalk {snmp.address} AMQP-GATEWAY-RABBITMQ-MIB::rmqQueueMessages",
+        f"  snmpdelta -Cs -CT {snmp.address} AMQP-GATEWAY-RABBITMQ-MIB::rmqQueueMessagesPublished.1.1",
+        "",
+        "Ctrl-C ends everything.",
+    ]
+    return "\n".join(lines)

@@ -1,0 +1,61 @@
+"""``amqp-gateway``: the group of all commands, and how each of them ends."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+import click
+
+from gateway.service.exit_codes import CommandError, ExitCode
+
+COMMANDS = {
+    "run": "gateway.cli.run:run",
+    "check": "gateway.cli.check:check",
+    "health": "gateway.cli.check:health",
+    "init": "gateway.cli.init:init",
+    "agent": "gateway.cli.agent:agent",
+    "mib": "gateway.cli.mib:mib",
+    "demo": "gateway.cli.demo:demo",
+    "version": "gateway.cli.version:version",
+    "process": "gateway.cli.process:process",
+}
+"""Where each command is. Only the one that was asked for is imported: a process of the gateway that is
+started again should not first read what builds MIBs and demonstrations.
+"""
+
+
+class Commands(click.Group):
+    """Ends every command with one line on standard error and its exit code, never with a traceback."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  click's signature
+        """In the order in which a newcomer needs them."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        """Import one command."""
+        if cmd_name not in COMMANDS:
+            return None
+        module, _, attribute = COMMANDS[cmd_name].partition(":")
+        command: click.Command = getattr(importlib.import_module(module), attribute)
+        return command
+
+    def invoke(self, ctx: click.Context) -> object:
+        """Run the command that was asked for."""
+        try:
+            return super().invoke(ctx)
+        except CommandError as error:
+            if str(error):
+                click.echo(f"amqp-gateway: {error}", err=True)
+            ctx.exit(error.code)
+        except KeyboardInterrupt:
+            ctx.exit(ExitCode.OK)
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+def main() -> None:
+    """Put AMQP management behind SNMP: RabbitMQ and QMF agents, walked with snmpwalk."""
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,33 @@
+"""``amqp-gateway process``: what `run` starts, restarts and ends."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+from pathlib import Path
+
+import click
+
+from gateway.cli.options import config_option, lifeline_option, loaded
+from gateway.clock import SystemClock
+from gateway.service.lifeline import Lifeline
+from gateway.service.logs import configure_logs
+
+PROCESSES = {
+    "core": ("gateway.service.core", "run_core"),
+    "snmp": ("gateway.service.snmp_process", "run_snmp"),
+}
+"""Where each process is; only that one is imported, so that none carries what it does not need."""
+
+
+@click.command(hidden=True)
+@click.argument("name", type=click.Choice(sorted(PROCESSES)))
+@config_option
+@lifeline_option
+def process(name: str, config: Path | None, lifeline: int | None) -> None:
+    """Run one process of the gateway."""
+    configuration = loaded(config)
+    configure_logs(name)
+    module, function = PROCESSES[name]
+    run_process = getattr(importlib.import_module(module), function)
+    asyncio.run(run_process(configuration, SystemClock(), Lifeline(lifeline)))

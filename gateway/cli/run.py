@@ -1,0 +1,32 @@
+"""``amqp-gateway run``."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import click
+
+from gateway.cli.options import config_option, lifeline_option, loaded
+from gateway.service.exit_codes import CommandError, ExitCode
+from gateway.service.lifeline import Lifeline
+from gateway.service.logs import configure_logs
+from gateway.service.supervisor import Supervisor, gateway_process
+from gateway.state_folder import StateError, StateFolder
+
+
+@click.command()
+@config_option
+@lifeline_option
+def run(config: Path | None, lifeline: int | None) -> None:
+    """Run the gateway in the foreground until Ctrl-C or SIGTERM."""
+    configuration = loaded(config)
+    configure_logs("supervisor")
+    try:
+        StateFolder(configuration.state_folder)
+    except StateError as error:
+        raise CommandError(ExitCode.STATE, str(error)) from error
+    plans = [gateway_process("core", configuration.path)]
+    if configuration.settings.snmp.enabled:
+        plans.append(gateway_process("snmp", configuration.path))
+    asyncio.run(Supervisor(plans, Lifeline(lifeline)).run())

@@ -1,0 +1,235 @@
+"""``make demo-check``: the demonstration tried by itself, with the commands that an operator has."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from gateway.demo import comparison
+from gateway.demo.broker import PrivateBroker
+from gateway.demo.comparison import View, differences, rows_by_name, shown
+from gateway.demo.demonstration import AGENT_SOURCE, SOURCE, Demonstration
+from gateway.demo.snmp_commands import SnmpCommands, Table
+
+DEADLINE_SECONDS = 90.0
+POLL_SECONDS = 0.5
+BOOKS = "books.declared.by.another.client"
+
+VIEWS = {
+    "virtual hosts against rabbitmqctl": View(
+        "rmqVhost", {"tracing": "Tracing"}, comparison.vhosts_by_rabbitmqctl
+    ),
+    "exchanges against rabbitmqctl": View(
+        "rmqExchange", {"type": "Type", "durable": "Durable"}, comparison.exchanges_by_rabbitmqctl
+    ),
+    "queues against rabbitmqctl": View(
+        "rmqQueue",
+        {
+            "durable": "Durable",
+            "messages": "Messages",
+            "ready": "MessagesReady",
+            "consumers": "Consumers",
+        },
+        comparison.queues_by_rabbitmqctl,
+    ),
+    "queue counters against the HTTP API": View(
+        "rmqQueue",
+        {"published": "MessagesPublished", "acknowledged": "MessagesAcknowledged", "type": "Type"},
+        comparison.queues_by_http,
+    ),
+    "nodes against the HTTP API": View(
+        "rmqNode", {"running": "Running", "process": "OsProcess"}, comparison.nodes_by_http
+    ),
+    "connections against the HTTP API": View(
+        "rmqConnection",
+        {"user": "User", "given": "ProvidedName", "port": "PeerPort"},
+        comparison.connections_by_http,
+    ),
+}
+TABLES = ("rmqNode", "rmqVhost", "rmqQueue", "rmqExchange", "rmqConnection")
+
+Result = TypeVar("Result")
+Tell = Callable[[str], None]
+
+
+class CheckFailedError(Exception):
+    """Something differs; the text says what, one line each."""
+
+
+class DemonstrationCheck:
+    """Tries everything that the demonstration promises.
+
+    Args:
+        demonstration: running, with the agent as a process of its own.
+        tell: told one line for each promise kept.
+    """
+
+    def __init__(self, demonstration: Demonstration, tell: Tell) -> None:
+        assert demonstration.broker is not None
+        assert demonstration.snmp is not None
+        self._demonstration = demonstration
+        self._broker: PrivateBroker = demonstration.broker
+        self._snmp: SnmpCommands = demonstration.snmp
+        self._tell = tell
+        self._sources: dict[str, int] = {}
+
+    async def run(self) -> None:
+        """Try all of it.
+
+        Raises:
+            CheckFailedError: for the first promise that is not kept.
+        """
+        await self._sources_synchronised()
+        await self._counters_move()
+        workload = self._demonstration.workload
+        assert workload is not None
+        await workload.pause()
+        for name, view in VIEWS.items():
+            for source in (SOURCE, AGENT_SOURCE):
+                await self._agrees_with_broker(name, view, source)
+        await self._tables_have_the_same_rows()
+        await self._sources_agree()
+        await self._another_clients_queue_comes_and_goes()
+        workload.resume()
+        await self._a_stopped_agent_makes_its_rows_stale()
+        await self._nothing_is_left_on_the_broker()
+
+    async def _sources_synchronised(self) -> None:
+        async def problems() -> list[str]:
+            rows = await self._walk("agSourceTable")
+            self._sources = {cells["agSourceName"]: int(index) for index, cells in rows.items()}
+            missing = [f"no source {name}" for name in (SOURCE, AGENT_SOURCE) if name not in self._sources]
+            return missing + [
+                "source {agSourceName} is {agSourceState}: {agSourceDetail}".format_map(cells)
+                for cells in rows.values()
+                if cells["agSourceState"] != "synchronised"
+            ]
+
+        await self._until_none("both sources are synchronised", problems)
+
+    async def _counters_move(self) -> None:
+        async def total() -> int:
+            rows = await self._walk("rmqQueueMessagesPublished")
+            return sum(int(cells["rmqQueueMessagesPublished"]) for cells in rows.values())
+
+        before = await total()
+
+        async def problems() -> list[str]:
+            now = await total()
+            return [] if now > before > 0 else [f"rmqQueueMessagesPublished was {before} in all, is {now}"]
+
+        async def started() -> list[str]:
+            nonlocal before
+            before = before or await total()
+            return [] if before else ["no queue has a publish counter"]
+
+        await self._until_none("publish counters are there", started)
+        await self._until_none("publish counters move", problems)
+
+    async def _agrees_with_broker(self, name: str, view: View, source: str) -> None:
+        async def problems() -> list[str]:
+            table = await self._walk(f"{view.table}Table")
+            expected = await asyncio.to_thread(view.broker, self._broker)
+            found = shown(table, view, self._sources[source], view.table)
+            if view.table == "rmqConnection":  # which connections of ours and visitors exist is not compared
+                found = {key: facts for key, facts in found.items() if key in expected}
+            return differences(expected, found) or ([] if expected else ["there is nothing to compare"])
+
+        await self._until_none(f"source {source}: {name}", problems)
+
+    async def _tables_have_the_same_rows(self) -> None:
+        async def problems() -> list[str]:
+            walked = await self._walk("rmqQueueTable")
+            printed = await asyncio.to_thread(self._snmp.table, "rmqQueueTable")
+            in_walk = sorted(cells["rmqQueueRowFullName"] for cells in walked.values())
+            in_table = sorted(row["rmqQueueRowFullName"].strip('"') for row in printed)
+            return [] if in_walk == in_table else [f"snmpwalk has {in_walk}, snmptable {in_table}"]
+
+        await self._until_none("snmptable shows what snmpwalk does", problems)
+
+    async def _sources_agree(self) -> None:
+        async def problems() -> list[str]:
+            tables = {prefix: await self._walk(f"{prefix}Table") for prefix in TABLES}
+            lines: list[str] = []
+            for prefix in ("rmqVhost", "rmqQueue", "rmqExchange"):
+                one, other = (
+                    rows_by_name(tables, prefix, self._sources[source]) for source in (SOURCE, AGENT_SOURCE)
+                )
+                lines += [f"{prefix}: {line}" for line in differences(one, other)]
+                lines += [] if one else [f"{prefix}: there is nothing to compare"]
+            return lines
+
+        await self._until_none("the two sources' walks agree but for the source", problems)
+
+    async def _another_clients_queue_comes_and_goes(self) -> None:
+        async def indexes() -> list[str]:
+            rows = await self._walk("rmqQueueName")
+            return [index for index, cells in rows.items() if cells["rmqQueueName"] == BOOKS]
+
+        async def missing() -> list[str]:
+            return [] if len(await indexes()) == len(self._sources) else [f"no row for {BOOKS} yet"]
+
+        async def lingering() -> list[str]:
+            return [f"{BOOKS} still has the row {index}" for index in await indexes()]
+
+        await asyncio.to_thread(self._queue, "PUT")
+        await self._until_none("a queue declared by another client appears", missing)
+        before = sorted(await indexes())
+        await asyncio.to_thread(self._queue, "DELETE")
+        await self._until_none("and goes when it is deleted", lingering)
+        await asyncio.to_thread(self._queue, "PUT")
+        await self._until_none("and comes back", missing)
+        if sorted(await indexes()) != before:
+            raise CheckFailedError(f"{BOOKS} had the rows {before}, has now {sorted(await indexes())}")
+        self._tell("ok   with the row numbers that it had before")
+        await asyncio.to_thread(self._queue, "DELETE")
+
+    def _queue(self, method: str) -> None:
+        with self._broker.http() as client:
+            body = {"durable": True} if method == "PUT" else None
+            client.request(method, f"queues/%2F/{BOOKS}", json=body).raise_for_status()
+
+    async def _a_stopped_agent_makes_its_rows_stale(self) -> None:
+        await self._demonstration.stop_process("agent")
+
+        async def problems() -> list[str]:
+            rows = await self._walk("rmqQueueRowStale")
+            wrong: list[str] = []
+            for index, cells in rows.items():
+                stale = cells["rmqQueueRowStale"] == "true"
+                if stale != (index.split(".")[0] == str(self._sources[AGENT_SOURCE])):
+                    wrong.append(f"row {index} is {'stale' if stale else 'shown as current'}")
+            return wrong or ([] if rows else ["no rows are left"])
+
+        await self._until_none("stopping the agent turns its rows stale, and no others", problems)
+
+    async def _nothing_is_left_on_the_broker(self) -> None:
+        await self._demonstration.stop_process("gateway")
+
+        async def problems() -> list[str]:
+            queues = await asyncio.to_thread(self._own_queues)
+            return [f"the queue {queue} is left" for queue in queues]
+
+        await self._until_none("nothing of the gateway is left on the broker", problems)
+
+    def _own_queues(self) -> list[str]:
+        vhosts = ("/", "amqp-gateway")
+        printed = [
+            self._broker.rabbitmqctl("--quiet", "list_queues", "-p", vhost, "name") for vhost in vhosts
+        ]
+        return [line for text in printed for line in text.splitlines() if line.startswith("amqp-gateway.")]
+
+    async def _walk(self, name: str) -> Table:
+        return await asyncio.to_thread(self._snmp.walk, name)
+
+    async def _until_none(self, promise: str, problems: Callable[[], Awaitable[list[str]]]) -> None:
+        """Wait until there are no problems: the broker's statistics and our polling take their time."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + DEADLINE_SECONDS
+        while lines := await problems():
+            if loop.time() > deadline:
+                shown_lines = "\n".join(f"     {line}" for line in lines[:20])
+                raise CheckFailedError(f"not kept: {promise}:\n{shown_lines}")
+            await asyncio.sleep(POLL_SECONDS)
+        self._tell(f"ok   {promise}")

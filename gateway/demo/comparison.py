@@ -1,0 +1,204 @@
+"""What SNMP shows, held against what the broker's own tools say of the same objects."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from gateway.demo.broker import PrivateBroker
+from gateway.demo.snmp_commands import Table
+
+OWN_QUEUE_PREFIX = "amqp-gateway."
+VOLATILE = frozenset(
+    {
+        "Index",
+        "RowNativeId",
+        "RowSampled",
+        "RowCreated",
+        "RowDiscontinuity",
+        "RowLastChange",
+        "RowFullName",
+        "ReceivedOctets",
+        "SentOctets",
+        "Memory",
+    }
+)
+"""Suffixes of the columns that differ between two sources of the same broker by their nature.
+
+Octets and memory move with heartbeats although nothing is published.
+"""
+
+OWN_TRAFFIC = frozenset({"amqp-gateway"})
+"""Virtual hosts in which, and in whose exchanges, the gateway's own messages are counted."""
+
+Facts = dict[str, dict[str, str]]
+"""Objects by name, each with some of its values as text."""
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """How a class is compared.
+
+    Attributes:
+        table: the MIB table, and the prefix of its columns.
+        columns: SNMP column, by the name it has in the facts.
+        broker: reads the same facts from the broker.
+    """
+
+    table: str
+    columns: Mapping[str, str]
+    broker: Callable[[PrivateBroker], Facts]
+
+
+def shown(table: Table, view: View, source: int, prefix: str) -> Facts:
+    """The facts that one source's rows of ``table`` show, by full name; stale rows are left out."""
+    facts: Facts = {}
+    for index, cells in table.items():
+        if index.split(".")[0] == str(source) and cells.get(f"{prefix}RowStale") == "false":
+            name = _without_incarnation(cells[f"{prefix}RowFullName"])
+            facts[name] = {fact: cells.get(f"{prefix}{column}", "") for fact, column in view.columns.items()}
+    return facts
+
+
+def differences(expected: Facts, found: Facts) -> list[str]:
+    """One line for each thing in which two sets of facts differ."""
+    lines = [f"{name!r} is missing" for name in expected.keys() - found.keys()]
+    lines += [f"{name!r} should not be there" for name in found.keys() - expected.keys()]
+    for name in expected.keys() & found.keys():
+        lines += [
+            f"{name!r}: {fact} is {found[name].get(fact, '')!r}, should be {value!r}"
+            for fact, value in expected[name].items()
+            if found[name].get(fact, "") != value
+        ]
+    return sorted(lines)
+
+
+def rows_by_name(tables: Mapping[str, Table], prefix: str, source: int) -> Facts:
+    """All cells of one source's rows by full name, without those that differ by nature.
+
+    Args:
+        tables: by the prefix of their columns; pointers into them are replaced by names.
+        prefix: of the table wanted.
+        source: number of the source.
+    """
+    facts: Facts = {}
+    for index, cells in tables[prefix].items():
+        name = _without_incarnation(cells[f"{prefix}RowFullName"])
+        if index.split(".")[0] == str(source) and name.split("|")[0] not in OWN_TRAFFIC:
+            facts[name] = {
+                column: _pointed_to(cell, tables)
+                for column, cell in cells.items()
+                if column.removeprefix(prefix) not in VOLATILE
+            }
+    return facts
+
+
+def _pointed_to(cell: str, tables: Mapping[str, Table]) -> str:
+    """The full name of the row that a cell points to; any other cell as it is."""
+    match = re.fullmatch(r"(rmq[A-Z][a-z]+)RowName\.([0-9.]+)", cell)
+    row = tables.get(match[1], {}).get(match[2]) if match else None
+    return cell if match is None or row is None else row[f"{match[1]}RowFullName"]
+
+
+def _without_incarnation(full_name: str) -> str:
+    """A full name without what tells the incarnations of a transient object apart."""
+    return re.split(r"(?<!\\)#", full_name)[0]
+
+
+# What the broker says.
+
+
+def queues_by_rabbitmqctl(broker: PrivateBroker) -> Facts:
+    """Queues of all virtual hosts that are shown, as ``rabbitmqctl list_queues`` has them."""
+    facts: Facts = {}
+    for vhost in _vhosts(broker):
+        columns = ("name", "durable", "auto_delete", "messages", "messages_ready", "consumers")
+        for queue in _rabbitmqctl(broker, "list_queues", "-p", vhost, *columns):
+            if not queue["name"].startswith(OWN_QUEUE_PREFIX):
+                facts[f"{vhost}|{queue['name']}"] = {
+                    "durable": _truth(queue["durable"]),
+                    "messages": str(queue["messages"]),
+                    "ready": str(queue["messages_ready"]),
+                    "consumers": str(queue["consumers"]),
+                }
+    return facts
+
+
+def queues_by_http(broker: PrivateBroker) -> Facts:
+    """Message counters of queues, as the management API has them."""
+    return {
+        f"{queue['vhost']}|{queue['name']}": {
+            "published": _number(queue, "publish"),
+            "acknowledged": _number(queue, "ack"),
+            "type": queue["type"],
+        }
+        for queue in _http(broker, "queues")
+        if not queue["name"].startswith(OWN_QUEUE_PREFIX)
+    }
+
+
+def exchanges_by_rabbitmqctl(broker: PrivateBroker) -> Facts:
+    """Exchanges, as ``rabbitmqctl list_exchanges`` has them."""
+    return {
+        f"{vhost}|{exchange['name']}": {"type": exchange["type"], "durable": _truth(exchange["durable"])}
+        for vhost in _vhosts(broker)
+        for exchange in _rabbitmqctl(broker, "list_exchanges", "-p", vhost, "name", "type", "durable")
+    }
+
+
+def vhosts_by_rabbitmqctl(broker: PrivateBroker) -> Facts:
+    """Virtual hosts, as ``rabbitmqctl list_vhosts`` has them."""
+    return {
+        vhost["name"]: {"tracing": _truth(vhost["tracing"])}
+        for vhost in _rabbitmqctl(broker, "list_vhosts", "name", "tracing")
+    }
+
+
+def nodes_by_http(broker: PrivateBroker) -> Facts:
+    """Nodes, as the management API has them."""
+    return {
+        node["name"]: {"running": _truth(node["running"]), "process": str(node["os_pid"])}
+        for node in _http(broker, "nodes")
+    }
+
+
+def connections_by_http(broker: PrivateBroker) -> Facts:
+    """Connections of the workload, as the management API has them; short-lived ones may be on their way."""
+    return {
+        connection["name"]: {
+            "user": connection["user"],
+            "given": connection.get("user_provided_name", ""),
+            "port": str(connection["peer_port"]),
+        }
+        for connection in _http(broker, "connections")
+        if connection.get("user") == "workload" and " visitor" not in connection.get("user_provided_name", "")
+    }
+
+
+def _vhosts(broker: PrivateBroker) -> Iterable[str]:
+    return [vhost["name"] for vhost in _rabbitmqctl(broker, "list_vhosts", "name")]
+
+
+def _rabbitmqctl(broker: PrivateBroker, *arguments: str) -> list[dict[str, Any]]:
+    printed = broker.rabbitmqctl(*arguments, "--formatter", "json", "--quiet")
+    listed: list[dict[str, Any]] = json.loads(printed[printed.index("[") :])
+    return listed
+
+
+def _http(broker: PrivateBroker, path: str) -> list[dict[str, Any]]:
+    with broker.http() as client:
+        listed: list[dict[str, Any]] = client.get(path).raise_for_status().json()
+        return listed
+
+
+def _truth(value: object) -> str:
+    return "true" if value in {True, "true"} else "false"
+
+
+def _number(queue: Mapping[str, Any], counter: str) -> str:
+    """A counter as text; empty where the broker has none yet, which is not zero."""
+    value = queue.get("message_stats", {}).get(counter)
+    return "" if value is None else str(value)

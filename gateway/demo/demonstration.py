@@ -1,0 +1,282 @@
+"""Everything that the demonstration is made of, started in order and ended without a trace."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shutil
+import socket
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Self
+
+import yaml
+
+from gateway.agents.rabbitmq.provisioning import ProvisionedUser, provision
+from gateway.agents.rabbitmq.rights import EVENT_VHOST, MANAGEMENT_VHOST, agent_rights, gateway_rights
+from gateway.demo.broker import BrokerSettings, PrivateBroker
+from gateway.demo.node_setup import Credentials
+from gateway.demo.snmp_commands import SnmpCommands
+from gateway.demo.workload import Workload, prepare
+from gateway.service.lifeline import READY
+from gateway.state_folder import StateFolder
+
+SHOP = {"shop": "Orders of the demonstration", "billing": "Invoices of the demonstration"}
+SOURCE, AGENT_SOURCE, AGENT = "rabbitmq", "rabbitmq-agent", "rabbitmq"
+READY_SECONDS = 60.0
+STOP_SECONDS = 15.0
+
+Progress = Callable[[str], None]
+
+
+class DemonstrationError(Exception):
+    """The demonstration cannot start; the text says why and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExistingBroker:
+    """A RabbitMQ that somebody else runs: it is read, and nothing else is done to it.
+
+    Attributes:
+        amqp: URL without user info, for the broker's events; empty to do without.
+    """
+
+    management: str
+    amqp: str
+    user: str
+    password: str = field(repr=False)
+
+
+class Demonstration:
+    """A broker, a workload, the gateway, and an agent of its own process where wanted.
+
+    Args:
+        folder: where everything lies; made, and removed at the end.
+        progress: told each step in one line.
+        snmp_port: to listen on at 127.0.0.1.
+        existing: read this broker instead of starting one; there is no workload and no agent then.
+        agent: also run the agent as a process of its own, and a second source that believes it.
+        settings: of the broker.
+    """
+
+    def __init__(
+        self,
+        progress: Progress,
+        *,
+        snmp_port: int = 1161,
+        existing: ExistingBroker | None = None,
+        agent: bool = False,
+        settings: BrokerSettings | None = None,
+    ) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="amqp-gateway-demo-"))
+        self.broker = None if existing else PrivateBroker(self.folder / "broker", settings, progress)
+        self.workload: Workload | None = None
+        self._existing = existing
+        self._progress = progress
+        self._snmp_port = snmp_port
+        self._with_agent = agent
+        self._processes: dict[str, _Child] = {}
+        self._users: dict[str, Credentials] = {}
+        self.configuration = self.folder / "gateway.yaml"
+        self.state: StateFolder | None = None
+        self.snmp: SnmpCommands | None = None
+
+    async def __aenter__(self) -> Self:
+        try:
+            await self.start()
+        except BaseException:
+            await self.stop()
+            raise
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.stop()
+
+    async def start(self) -> None:
+        """Start everything, in order.
+
+        Raises:
+            DemonstrationError: the gateway or its agent ended, or is not ready in time.
+            BrokerError: the broker did not start.
+        """
+        if self.broker is not None:
+            await asyncio.to_thread(self.broker.start)
+            await asyncio.to_thread(self._provision, self.broker)
+        self._configure()
+        await self.start_gateway()
+        if self._with_agent:
+            await self.start_agent()
+        if self.broker is not None:
+            self._progress("starting the workload")
+            user = self._users["workload"]
+            broker = self.broker
+            self.workload = Workload(lambda vhost: broker.amqp_url(user, vhost))
+            await self.workload.start()
+
+    async def stop(self) -> None:
+        """End everything, in the other order; nothing remains."""
+        if self.workload is not None:
+            await self.workload.stop()
+        for name in list(self._processes):
+            await self.stop_process(name)
+        if self.broker is not None:
+            await asyncio.to_thread(self.broker.close)
+        await asyncio.to_thread(shutil.rmtree, self.folder, ignore_errors=True)
+
+    async def start_gateway(self) -> None:
+        """Start the gateway and wait until its processes are ready."""
+        self._progress("starting the gateway")
+        await self._start_process("gateway", "run")
+
+    async def start_agent(self) -> None:
+        """Start the agent as a process of its own."""
+        self._progress("starting the agent as a process of its own, on exchange qpid.management")
+        await self._start_process("agent", "agent", AGENT)
+
+    async def stop_process(self, name: str) -> None:
+        """End ``gateway`` or ``agent`` as an operator would, and wait for its end."""
+        child = self._processes.pop(name, None)
+        if child is not None:
+            await child.stop()
+
+    def process_id(self, name: str) -> int:
+        """Of ``gateway`` (its supervisor) or ``agent``."""
+        return self._processes[name].process.pid
+
+    def log_of(self, name: str) -> str:
+        """What a process has logged so far."""
+        return (self.folder / f"{name}.log").read_text(errors="replace")
+
+    async def _start_process(self, name: str, *command: str) -> None:
+        child = await _Child.start(self.folder / f"{name}.log", *command, "--config", str(self.configuration))
+        self._processes[name] = child
+        try:
+            await asyncio.wait_for(child.ready(), timeout=READY_SECONDS)
+        except TimeoutError as error:
+            raise DemonstrationError(f"the {name} is not ready:\n{self.log_of(name)[-2000:]}") from error
+        if child.process.returncode is not None:
+            raise DemonstrationError(f"the {name} ended:\n{self.log_of(name)[-2000:].strip()}")
+
+    def _provision(self, broker: PrivateBroker) -> None:
+        self._progress("setting up users with the least rights, and the virtual host amqp-gateway")
+        for name in ("gateway", "agent", "workload"):
+            self._users[name] = Credentials.generate(name)
+        watched = (EVENT_VHOST, *SHOP)
+        with broker.http() as client:
+            prepare(client, self._users["workload"], SHOP)
+            provision(
+                client,
+                (
+                    ProvisionedUser("gateway", self._users["gateway"].password, gateway_rights(watched)),
+                    ProvisionedUser("agent", self._users["agent"].password, agent_rights(watched)),
+                ),
+            )
+
+    def _configure(self) -> None:
+        self.configuration.write_text(yaml.safe_dump(self._settings(), sort_keys=False), encoding="utf-8")
+        self.state = StateFolder.create(self.folder / "state")
+        community = self.state.secret("community")
+        address = f"127.0.0.1:{self._snmp_port}"
+        self.snmp = SnmpCommands.configured(self.folder / "snmp", address, community)
+
+    def _settings(self) -> dict[str, object]:
+        settings: dict[str, object] = {
+            "version": 1,
+            "sources": {SOURCE: {"kind": "rabbitmq", **self._reading("gateway")}},
+            "snmp": {"listen": [f"127.0.0.1:{self._snmp_port}"]},
+            "state": {"folder": "state"},
+            "feed": {"socket": "feed.sock"},
+        }
+        if self._with_agent:
+            sources = settings["sources"]
+            assert isinstance(sources, dict)
+            sources[AGENT_SOURCE] = {"kind": "qmf", "amqp": self._amqp("gateway"), "believe": ["agent"]}
+            publish = {"amqp": self._amqp("agent"), "obey": ["gateway"], "interval": "2s"}
+            settings["agents"] = {AGENT: {"kind": "rabbitmq", **self._reading("agent"), "publish": publish}}
+        return settings
+
+    def _reading(self, user: str) -> dict[str, object]:
+        """How a RabbitMQ is read, by our own user or the existing one's."""
+        if self._existing is not None:
+            management, amqp = self._existing.management, self._existing.amqp
+            user, password = self._existing.user, self._existing.password
+        else:
+            assert self.broker is not None
+            management, amqp = self.broker.management_url, f"amqp://127.0.0.1:{self.broker.ports.amqp}"
+            password = self._users[user].password
+        reading: dict[str, object] = {
+            "management": management,
+            "user": user,
+            "password": {"file": self._secret(user, password)},
+            "interval": "2s",
+            "own_users": [user] if self._existing is not None else ["agent", "gateway"],
+        }
+        if amqp:
+            reading["events"] = {"url": amqp, "vhost": EVENT_VHOST}
+        return reading
+
+    def _amqp(self, user: str) -> dict[str, object]:
+        assert self.broker is not None
+        return {
+            "url": f"amqp://127.0.0.1:{self.broker.ports.amqp}",
+            "vhost": MANAGEMENT_VHOST,
+            "user": user,
+            "password": {"file": self._secret(user, self._users[user].password)},
+        }
+
+    def _secret(self, user: str, password: str) -> str:
+        """A file of mode 0600 with the password, named relative to the configuration."""
+        path = self.folder / f"password-of-{user}"
+        path.touch(mode=0o600)
+        path.write_text(password, encoding="utf-8")
+        return path.name
+
+
+class _Child:
+    """A command of ours as a process, held by a lifeline: it ends when we do."""
+
+    def __init__(self, process: asyncio.subprocess.Process, line: socket.socket) -> None:
+        self.process = process
+        self._line = line
+
+    @classmethod
+    async def start(cls, log: Path, *command: str) -> Self:
+        ours, theirs = socket.socketpair()
+        ours.setblocking(False)
+        with theirs, log.open("ab") as output:
+            process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                "-m",
+                "gateway.cli.main",
+                *command,
+                "--lifeline",
+                str(theirs.fileno()),
+                pass_fds=[theirs.fileno()],
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                env=dict(os.environ),
+                start_new_session=True,
+            )
+        return cls(process, ours)
+
+    async def ready(self) -> None:
+        """Until it says that it is ready, or has ended."""
+        with contextlib.suppress(ConnectionError):
+            if await asyncio.get_running_loop().sock_recv(self._line, 1) == READY:
+                return
+        await self.process.wait()
+
+    async def stop(self) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            self.process.terminate()
+        try:
+            await asyncio.wait_for(self.process.wait(), timeout=STOP_SECONDS)
+        except TimeoutError:
+            self.process.kill()
+            await self.process.wait()
+        self._line.close()

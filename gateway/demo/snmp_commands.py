@@ -1,0 +1,130 @@
+"""net-snmp's own commands against the gateway, by name: what an operator would type, and what it printed."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from gateway.shipped_files import shipped_folder
+
+MODULES = ("AMQP-GATEWAY-MIB", "AMQP-GATEWAY-RABBITMQ-MIB")
+BASE_MIBS = "/usr/lib/erlang/lib"
+"""Below it Debian's erlang-snmp keeps the standard modules that ours import."""
+
+_COMMAND_SECONDS = 60.0
+_LINE = re.compile(
+    r"(?:[A-Za-z0-9-]+::)?(?P<name>[A-Za-z][A-Za-z0-9]*)(?:\.(?P<index>[0-9.]+))? = ?(?P<value>.*)", re.DOTALL
+)
+_REMARK = "Created directory:"
+_NO_VALUE = ("No Such Object", "No Such Instance", "No more variables")
+
+Table = dict[str, dict[str, str]]
+"""Rows by their index as text (``1.27``), each with its cells by column name."""
+
+
+class SnmpCommandError(Exception):
+    """A command failed, or printed what is not understood; the text quotes it."""
+
+
+@dataclass(frozen=True, slots=True)
+class SnmpCommands:
+    """The commands, configured for one agent by a file of their own.
+
+    Attributes:
+        folder: holds ``snmp.conf`` and what the commands keep for themselves.
+        address: ``HOST:PORT``.
+    """
+
+    folder: Path
+    address: str
+
+    @classmethod
+    def configured(cls, folder: Path, address: str, community: str) -> SnmpCommands:
+        """Write ``snmp.conf`` (0600, it holds the community) into ``folder``."""
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        lines = [
+            "defVersion 2c",
+            f"defCommunity {community}",
+            f"mibdirs {':'.join([*standard_mib_folders(), str(shipped_folder('mibs'))])}",
+            f"mibs {':'.join(MODULES)}",
+        ]
+        path = folder / "snmp.conf"
+        path.touch(mode=0o600)
+        path.write_text("\n".join(lines) + "\n", encoding="ascii")
+        return cls(folder, address)
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """What makes the commands read that file, and leave nothing in the user's own folders."""
+        return {"SNMPCONFPATH": str(self.folder), "SNMP_PERSISTENT_DIR": str(self.folder)}
+
+    def run(self, command: str, *arguments: str) -> str:
+        """Run a net-snmp command with the agent's address before the last argument.
+
+        Raises:
+            SnmpCommandError: it is not installed, failed, or did not end.
+        """
+        program = shutil.which(command)
+        if program is None:
+            raise SnmpCommandError(f"{command} is not installed: apt-get install snmp")
+        *options, what = arguments
+        line = [program, *options, self.address, what]
+        try:
+            done = subprocess.run(  # noqa: S603  no shell; the arguments are ours
+                line,
+                env=dict(os.environ) | dict(self.environment),
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=_COMMAND_SECONDS,
+                check=False,
+            )
+        except subprocess.TimeoutExpired as error:
+            raise SnmpCommandError(f"{' '.join(line)}: no end after {_COMMAND_SECONDS:.0f} s") from error
+        complaints = [line for line in done.stderr.splitlines() if not line.startswith(_REMARK)]
+        if done.returncode != 0 or complaints:
+            said = "\n".join(complaints) or done.stdout.strip()
+            raise SnmpCommandError(f"{' '.join(line)}: exit {done.returncode}: {said[:2000]}")
+        return done.stdout
+
+    def walk(self, name: str) -> Table:
+        """``snmpbulkwalk`` of a table or scalar by name; cells that are absent are not there.
+
+        Raises:
+            SnmpCommandError: it failed, or printed a name that it could not resolve.
+        """
+        printed = self.run("snmpbulkwalk", "-OQsU", "-Cr25", name)
+        rows: Table = {}
+        for line in re.split(r"\n(?=\S+ = ?)", printed.rstrip("\n")):
+            match = _LINE.fullmatch(line)
+            if match is None:
+                raise SnmpCommandError(
+                    f"snmpbulkwalk {name} printed {line!r}: not a name that the MIBs resolve"
+                )
+            if not match["value"].startswith(_NO_VALUE):
+                rows.setdefault(match["index"], {})[match["name"]] = match["value"].strip('"')
+        return rows
+
+    def table(self, name: str) -> list[dict[str, str]]:
+        """``snmptable`` by name: its rows, cells by column heading, ``?`` for absent ones.
+
+        Raises:
+            SnmpCommandError: it failed.
+        """
+        separator = "\x1f"
+        printed = self.run("snmptable", "-Cf", separator, "-Cl", name)
+        lines = [line for line in printed.splitlines() if separator in line]
+        if not lines:
+            return []
+        heading = lines[0].split(separator)
+        return [dict(zip(heading, line.split(separator), strict=True)) for line in lines[1:]]
+
+
+def standard_mib_folders() -> list[str]:
+    """Where the standard modules are on this machine."""
+    return [str(path) for path in sorted(Path(BASE_MIBS).glob("snmp-*/mibs"))]
