@@ -143,6 +143,10 @@ class Demonstration:
         if child is not None:
             await child.stop()
 
+    async def kill_process(self, name: str) -> None:
+        """End ``gateway`` (its supervisor) or ``agent`` by SIGKILL, as a crash would."""
+        await self._processes.pop(name).kill()
+
     def process_id(self, name: str) -> int:
         """Of ``gateway`` (its supervisor) or ``agent``."""
         return self._processes[name].process.pid
@@ -270,6 +274,11 @@ class _Child:
             if await asyncio.get_running_loop().sock_recv(self._line, 1) == READY:
                 return
         await self.process.wait()
+
+    async def kill(self) -> None:
+        self.process.kill()
+        await self.process.wait()
+        self._line.close()
 
     async def stop(self) -> None:
         with contextlib.suppress(ProcessLookupError):

@@ -8,12 +8,13 @@ did, which can be compared with what anybody else says about the same queues.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Final, NoReturn, Self, TypeAlias
+from typing import Final, Self, TypeAlias
 from urllib.parse import quote
 
 import aio_pika
@@ -29,6 +30,7 @@ VirtualHostUrl: TypeAlias = Callable[[str], str]
 """Gives the AMQP URL, with credentials, of a virtual host."""
 
 _START_SECONDS: Final = 30.0
+_STOP_SECONDS: Final = 30.0
 _RECONNECT_SECONDS: Final = 0.5
 _REQUEST_SECONDS: Final = 10.0
 """A broker that is starting or out of memory may leave a request without any answer."""
@@ -176,8 +178,9 @@ class Workload:
         self._left = {shop: limit, billing: limit}
         self._seed = seed
         self._visit_interval = visit_interval
-        self._tasks: list[asyncio.Task[NoReturn]] = []
+        self._tasks: list[asyncio.Task[None]] = []
         self._going = asyncio.Event()
+        self._stopping = asyncio.Event()
         self._busy = 0
         self._changed = asyncio.Condition()
 
@@ -253,8 +256,13 @@ class Workload:
         Raises:
             WorkloadError: something had ended before by a fault of the workload's own.
         """
-        for task in self._tasks:
-            task.cancel()
+        # Everybody ends by himself: an AMQP request that is cancelled leaves tasks of its library behind.
+        self._stopping.set()
+        self._going.set()
+        if self._tasks:
+            _done, late = await asyncio.wait(self._tasks, timeout=_STOP_SECONDS)
+            for task in late:
+                task.cancel()
         ends = await asyncio.gather(*self._tasks, return_exceptions=True)
         self._tasks.clear()
         for end in ends:
@@ -291,8 +299,8 @@ class Workload:
         While all pauses, only who comes ``first`` connects anew.
         """
 
-        async def again() -> NoReturn:
-            while True:
+        async def again() -> None:
+            while not self._stopping.is_set():
                 if not first:
                     await self._going.wait()
                 try:
@@ -300,9 +308,27 @@ class Workload:
                         await act(connection)
                 except CONNECTION_EXCEPTIONS as error:
                     self._interrupted(f"{vhost} {name}: {error!r}")
-                await asyncio.sleep(pause)
+                await self._rest(pause)
 
         self._tasks.append(asyncio.create_task(again(), name=f"{vhost} {name}"))
+
+    async def _rest(self, seconds: float) -> None:
+        """Sleep, but not longer than until the end."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._stopping.wait()
+
+    async def _stay(self, connection: AbstractConnection) -> None:
+        """Keep ``connection`` until the end; a `ConnectionError` if it ends before."""
+        loss = asyncio.ensure_future(ended(connection))
+        stopping = asyncio.ensure_future(self._stopping.wait())
+        try:
+            await asyncio.wait((loss, stopping), return_when=asyncio.FIRST_COMPLETED)
+            if loss.done():
+                await loss
+        finally:
+            loss.cancel()
+            stopping.cancel()
 
     # -- who does what
 
@@ -316,6 +342,8 @@ class Workload:
             exchanges = {route.exchange: await channel.get_exchange(route.exchange) for route in routes}
             while (left := self._left[vhost]) != 0:
                 await self._going.wait()
+                if self._stopping.is_set():
+                    return
                 route = chance.choice(routes)
                 self._left[vhost] = None if left is None else left - 1
                 self._busy += 1
@@ -326,8 +354,8 @@ class Workload:
                     self.ledger.published.update(route.queues)
                 finally:
                     await self._told_busy(-1)
-                await asyncio.sleep(self._interval)
-            await ended(connection)
+                await self._rest(self._interval)
+            await self._stay(connection)
 
         return publish
 
@@ -346,7 +374,7 @@ class Workload:
             queue = await channel.get_queue(name.name)
             await queue.consume(consumed, timeout=_REQUEST_SECONDS)
             consuming.set()
-            await ended(connection)
+            await self._stay(connection)
 
         return consume
 
@@ -355,7 +383,7 @@ class Workload:
         audit = self.topology.audit
         queue = await (await connection.channel()).get_queue(audit.name)
         for _ in range(self.ledger.waiting(audit) // 2 + 1):
-            if not self._going.is_set() or not await self._take(queue, audit):
+            if not self._going.is_set() or self._stopping.is_set() or not await self._take(queue, audit):
                 break
 
     def _visitor(self) -> Callable[[AbstractConnection], Awaitable[None]]:
