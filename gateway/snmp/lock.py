@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import datetime as dt
 import enum
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import cached_property
@@ -49,6 +50,9 @@ Column = Annotated[int, Field(ge=FIRST_ELEMENT_COLUMN, le=MAX_COLUMN)]
 Arc = Annotated[int, Field(ge=1, le=MAX_ARC)]
 
 _ROW_SUFFIXES = tuple(text.suffix for text in ROW_COLUMNS.values())
+_WORD = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+_NOT_PLAIN_IN_YAML = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "null"})
+
 _CLASS_SUFFIXES = ("", "Table", "Entry", "Group", "ObsoleteGroup", *_ROW_SUFFIXES)
 _MODULE_SUFFIXES = (
     "MIB",
@@ -313,6 +317,10 @@ def _flow(value: object) -> str:
         return "{" + ", ".join(f"{key}: {_flow(inner)}" for key, inner in value.items()) + "}"
     if isinstance(value, list | tuple):
         return "[" + ", ".join(_flow(inner) for inner in value) + "]"
+    if isinstance(value, int) or (
+        isinstance(value, str) and _WORD.fullmatch(value) and value.lower() not in _NOT_PLAIN_IN_YAML
+    ):
+        return str(value)  # nearly everything, and a hundred times faster
     # Text with line breaks would be folded over lines in any style but the double-quoted one.
     style = None if not isinstance(value, str) or value.isprintable() else '"'
     line: str = yaml.safe_dump([value], default_flow_style=True, default_style=style, width=2**31)

@@ -16,7 +16,6 @@ from gateway.model.schema import ClassSchema, Element
 from gateway.snmp.lock import (
     FIRST_ELEMENT_COLUMN,
     MAX_ARC,
-    MAX_COLUMN,
     UNKNOWN_LABEL,
     UNKNOWN_NUMBER,
     ClassLock,
@@ -116,11 +115,17 @@ class _Growing:
 
     lock: Lock
     classes: dict[str, ClassLock] = field(init=False)
-    taken: set[str] = field(init=False)
+    _taken: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.classes = {class_lock.name: class_lock for class_lock in self.lock.classes}
-        self.taken = {descriptor.lower() for descriptor in self.lock.descriptors()}
+
+    @property
+    def taken(self) -> set[str]:
+        """Descriptors in use, in lower case; collected when the first new one is needed, which is rare."""
+        if not self._taken:
+            self._taken = {descriptor.lower() for descriptor in self.lock.descriptors()}
+        return self._taken
 
     def result(self, today: dt.date) -> Lock:
         classes = tuple(self.classes.values())
@@ -238,10 +243,7 @@ def _next_column(elements: Sequence[ElementLock]) -> int:
     used = [column for element in elements for column in element.columns]
     if len(used) >= MAX_COLUMNS_PER_CLASS:
         raise LockFullError(f"a class has at most {MAX_COLUMNS_PER_CLASS} columns")
-    column = max(used, default=FIRST_ELEMENT_COLUMN - 1) + 1
-    if column > MAX_COLUMN:
-        raise LockFullError(f"columns end at {MAX_COLUMN}")
-    return column
+    return max(used, default=FIRST_ELEMENT_COLUMN - 1) + 1
 
 
 def _extended_values(

@@ -82,7 +82,7 @@ class Projection:
         store: filled here; the fixed tables are made at once, those of classes as they are told.
         settings: what is configured.
         provisional: the lock of this site for classes that no shipped lock knows.
-        save: keeps a provisional lock that has grown.
+        save: keeps a provisional lock that has grown; may raise ``OSError``, and is then called again.
         clock: now, in nanoseconds since 1970-01-01 UTC.
         log: told of what cannot be shown.
     """
@@ -143,6 +143,7 @@ class Projection:
         self._health.feed.last_message = now
         if isinstance(message, Batch):
             self._apply(message.records)
+            self._tables.save()
         elif isinstance(message, Hello):
             self._connected(message, now)
         elif isinstance(message, SnapshotBegan):
@@ -173,6 +174,7 @@ class Projection:
 
         To be called about once a second; and again soon, after requests, while it returns ``True``.
         """
+        self._tables.save()
         self._judge(group for group in self._groups.values() if group.state is RowState.STALE)
         self._work()
         self._show()

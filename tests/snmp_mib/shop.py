@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import errno
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -76,6 +77,7 @@ class Gateway:
     store: Store = field(default_factory=Store)
     provisional: Lock = PROVISIONAL
     saved: list[Lock] = field(default_factory=list)
+    disk_full: bool = False
     logged: list[tuple[str, str]] = field(default_factory=list)
     epoch: int = 1
 
@@ -84,10 +86,15 @@ class Gateway:
             self.store,
             ProjectionSettings(ROOT, (LOCK,), SERVE_STALE_FOR, "1.2.3"),
             provisional=self.provisional,
-            save=lambda lock, _schemas: self.saved.append(lock),
+            save=self.save,
             clock=lambda: self.now,
             log=lambda event, detail: self.logged.append((event, detail)),
         )
+
+    def save(self, lock: Lock, _schemas: Mapping[str, ClassSchema]) -> None:
+        if self.disk_full:
+            raise OSError(errno.ENOSPC, "no space left")
+        self.saved.append(lock)
 
     def hello(self, epoch: int = 1) -> None:
         self.epoch = epoch

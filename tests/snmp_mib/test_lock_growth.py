@@ -190,6 +190,11 @@ def test_classes_whose_derived_names_would_meet_are_told_apart() -> None:
     assert [c.descriptor for c in lock.classes] == ["shpA", "shpATable2"]
 
 
+def test_a_class_whose_table_would_be_called_like_another_class_is_told_apart() -> None:
+    schemas = [till(Element("x", ValueType.U32), name=name) for name in ("aTable", "a")]
+    assert [c.descriptor for c in extend(EMPTY, schemas, DAY).classes] == ["shpATable", "shpA2"]
+
+
 def test_reserved_classes_have_their_arcs_before_they_have_elements() -> None:
     lock = reserve(EMPTY, ["drawer", "clerk"], DAY)
     lock = extend(
@@ -224,6 +229,12 @@ def test_a_class_of_another_package_is_refused() -> None:
 def test_a_flood_of_elements_meets_a_bound() -> None:
     with pytest.raises(LockFullError, match="at most 2000 columns"):
         extend(PROVISIONAL, [till(*(Element(f"e{i}", ValueType.U32) for i in range(2_001)))], DAY)
+
+
+def test_a_flood_of_values_meets_a_bound() -> None:
+    values = tuple(NamedValue(f"v{n}", n) for n in range(1_000))
+    with pytest.raises(LockFullError, match="at most 1000 values"):
+        extend(PROVISIONAL, [till(Element("state", ValueType.U32, values=values))], DAY)
 
 
 def test_a_flood_of_classes_meets_a_bound() -> None:

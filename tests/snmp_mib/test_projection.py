@@ -304,6 +304,22 @@ def test_an_unknown_class_gets_a_provisional_table_and_the_lock_is_kept(gateway:
     assert gateway.cell((*ROOT, 1, 1, 1), 18, 0) == ber.encode_gauge32(1)
 
 
+def test_the_provisional_lock_is_kept_once_for_all_classes_of_a_message(gateway: Gateway) -> None:
+    gateway.tell(ClassRecord(30, DOG, "", ""), ClassRecord(31, CAT, "", ""))
+    assert [len(lock.classes) for lock in gateway.saved] == [2]
+
+
+def test_a_provisional_lock_that_cannot_be_kept_is_logged_once_and_tried_again(gateway: Gateway) -> None:
+    gateway.disk_full = True
+    gateway.tell(ClassRecord(30, DOG, "", ""), till(1, {0: 4}, class_number=30))
+    gateway.tell(ClassRecord(31, CAT, "", ""))
+    assert gateway.cell(SITE_ENTRY, 100, 1, 1) == ber.encode_gauge32(4)
+    assert [event for event, _ in gateway.logged] == ["provisional-lock-not-saved"]
+    gateway.disk_full = False
+    gateway.settle()
+    assert [len(lock.classes) for lock in gateway.saved] == [2]
+
+
 def test_a_provisional_class_keeps_its_numbers_over_a_restart(gateway: Gateway) -> None:
     gateway.tell(ClassRecord(30, DOG, "", ""), ClassRecord(31, CAT, "", ""))
     again = Gateway(provisional=gateway.projection.provisional)

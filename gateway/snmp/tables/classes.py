@@ -34,7 +34,7 @@ class ClassTables:
         root: the configured root.
         locks: the shipped locks.
         provisional: the lock of this site for everything else.
-        save: called with each new state of ``provisional``.
+        save: called with each new state of ``provisional``; may raise ``OSError``.
         log: called once for each class or element that cannot be shown.
         clock: now, in nanoseconds since 1970-01-01 UTC.
     """
@@ -64,6 +64,8 @@ class ClassTables:
         self._tables: dict[str, ClassTable] = {}
         self._pointed: dict[str, bytes] = {}
         self._provisional_schemas: dict[str, ClassSchema] = {}
+        self._unsaved = False
+        self._save_error = ""
 
     def bind(self, schema: ClassSchema) -> BoundClass | None:
         """The table for one version of a class; ``None`` (logged and counted) where there is no room."""
@@ -75,6 +77,22 @@ class ClassTables:
         bound = table.bind(schema, self.pointer)
         self._report(schema.key, bound.binding.not_shown)
         return bound
+
+    def save(self) -> None:
+        """Keep what the provisional lock has got since the last call: once a message, not once a class.
+
+        Where it cannot be kept it is logged and tried again with the next call; what is shown stays shown.
+        """
+        if not self._unsaved:
+            return
+        try:
+            self._save(self.provisional, self._provisional_schemas)
+        except OSError as error:
+            if str(error) != self._save_error:
+                self._log("provisional-lock-not-saved", f"numbers may change with a restart: {error}")
+            self._save_error = str(error)
+        else:
+            self._unsaved, self._save_error = False, ""
 
     def pointer(self, link: ObjectLink, source: int) -> bytes | None:
         """The TLV of a RowPointer to an object: its first readable column; ``None`` without a table."""
@@ -100,7 +118,7 @@ class ClassTables:
         self._provisional_schemas[name] = schema
         if grown is not self.provisional:
             self.provisional = grown
-            self._save(grown, self._provisional_schemas)
+            self._unsaved = True
         class_lock = grown.find(schema.key)
         assert class_lock is not None
         return grown, class_lock
