@@ -1,0 +1,214 @@
+"""Debian packages that the demonstration and the tests need: what is missing, and installing it.
+
+``python -m gateway.demo.install [--tests]`` installs what is missing, or names it. Standard library only,
+so that it also runs before there is a virtual environment.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, TypeAlias
+
+from gateway.demo.node_setup import BrokerNotInstalledError, find_server
+from gateway.demo.service_starts import running_daemons, service_starts_prevented
+
+Progress: TypeAlias = Callable[[str], None]
+"""Told in one line each what is being done."""
+
+EXIT_NOT_INSTALLED: Final = 11
+"""The same as `gateway.service.exit_codes.ExitCode.NOT_INSTALLED`, which takes more than this module may."""
+
+_APT_SECONDS: Final = 1800
+_TAIL_LINES: Final = 8
+
+
+class InstallError(Exception):
+    """Something is missing and cannot be installed here; the text says what, and what would bring it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Package:
+    """A Debian package: what it is needed for, and how to see that this is there, wherever it came from."""
+
+    name: str
+    purpose: str
+    is_there: Callable[[], bool]
+
+
+def _command(name: str) -> Callable[[], bool]:
+    # Daemons and their like are in sbin, which is not in an ordinary user's path.
+    path = os.pathsep.join((os.environ.get("PATH", os.defpath), "/usr/local/sbin", "/usr/sbin", "/sbin"))
+    return lambda: shutil.which(name, path=path) is not None
+
+
+def _rabbitmq_is_there() -> bool:
+    try:
+        find_server()
+    except BrokerNotInstalledError:
+        return False
+    return True
+
+
+def _base_mibs_are_there() -> bool:
+    return any(Path("/usr/lib/erlang/lib").glob("snmp-*/mibs/SNMPv2-TC.mib"))
+
+
+DEMO_PACKAGES: Final = (
+    Package("rabbitmq-server", "the broker that is shown", _rabbitmq_is_there),
+    Package("snmp", "net-snmp's commands: snmpwalk, snmptable", _command("snmpwalk")),
+    Package(
+        "erlang-snmp", "the texts of the base MIBs, without which no name resolves", _base_mibs_are_there
+    ),
+)
+"""What ``make demo`` and ``make demo-check`` need."""
+
+TEST_PACKAGES: Final = (
+    *DEMO_PACKAGES,
+    Package("snmpd", "net-snmp's agent, whose answers ours are compared with", _command("snmpd")),
+    Package("smitools", "smilint, which checks MIB modules", _command("smilint")),
+)
+"""What ``make test`` needs."""
+
+
+def missing(packages: Sequence[Package]) -> tuple[Package, ...]:
+    """Those of ``packages`` that this machine lacks."""
+    return tuple(package for package in packages if not package.is_there())
+
+
+def ensure_installed(packages: Sequence[Package], progress: Progress) -> None:
+    """Install what is missing of ``packages``, starting and enabling no service.
+
+    Raises:
+        InstallError: something is missing, and may not or cannot be installed here.
+    """
+    lacking = missing(packages)
+    if not lacking:
+        return
+    for package in lacking:
+        progress(f"missing: {package.name} ({package.purpose})")
+    obstacle = _obstacle()
+    if obstacle:
+        raise InstallError(advice(lacking, obstacle))
+    _install([package.name for package in lacking], progress)
+    still = missing(packages)
+    if still:
+        raise InstallError(
+            advice(still, "apt-get installed the packages, but what they should bring is not there")
+        )
+
+
+def advice(lacking: Sequence[Package], obstacle: str) -> str:
+    """What people read when ``lacking`` cannot be installed because of ``obstacle``."""
+    lines = [f"missing: {package.name} ({package.purpose})" for package in lacking]
+    again = shlex.join([sys.executable, "-m", "gateway.demo.install"])
+    names = [package.name for package in lacking]
+    return "\n".join(
+        [
+            *lines,
+            f"not installed, because {obstacle}.",
+            f"As root, this brings it on Debian:  {shlex.join(_apt('install', *names))}",
+            f"and this without starting the services that come with it:  {again}",
+        ]
+    )
+
+
+def _obstacle() -> str:
+    """Why nothing can be installed here; empty where it can."""
+    if shutil.which("apt-get") is None:
+        return "there is no apt-get here"
+    if os.geteuid() != 0:
+        return "that takes root"
+    return ""
+
+
+def _apt(action: str, *packages: str) -> list[str]:
+    if action == "update":
+        return ["apt-get", "update"]
+    return ["apt-get", action, "--yes", "--no-install-recommends", *packages]
+
+
+def _install(names: Sequence[str], progress: Progress) -> None:
+    before = running_daemons()
+    with service_starts_prevented(progress):
+        for command in (_apt("update"), _apt("install", *names)):
+            progress(" ".join(command))
+            _run(command)
+    started = sorted(running_daemons() - before)
+    # What others start in the meantime looks the same; the private brokers of tests, for instance.
+    if started and any(_is_a_service(process) for process, _name in started):
+        told = ", ".join(f"{name} (process {process})" for process, name in started)
+        raise InstallError(
+            f"installing has started {told}, although it was held off; stop it before going on"
+        )
+    progress(f"installed {', '.join(names)}; no service was started or enabled")
+
+
+def _is_a_service(process: int) -> bool:
+    """Whether ``process`` runs for the whole machine: as a system user of its own, or adopted by init."""
+    try:
+        status = Path("/proc", str(process), "status").read_text()
+    except OSError:
+        return False
+    fields = dict(line.split(":\t", 1) for line in status.splitlines() if ":\t" in line)
+    return fields["PPid"] == "1" or int(fields["Uid"].split("\t")[0]) not in {0, os.getuid()}
+
+
+def _run(command: list[str]) -> None:
+    environment = {
+        **os.environ,
+        "DEBIAN_FRONTEND": "noninteractive",
+        "NEEDRESTART_SUSPEND": "1",  # needrestart would restart services of others
+        "LC_ALL": "C.UTF-8",
+    }
+    lock = ["-o", "DPkg::Lock::Timeout=120", "-o", "Acquire::Retries=3"]
+    try:
+        done = subprocess.run(  # noqa: S603  no shell; names from above
+            [command[0], *lock, *command[1:]],
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            timeout=_APT_SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise InstallError(f"{shlex.join(command)}: did not end within {_APT_SECONDS} s") from error
+    if done.returncode != 0:
+        tail = "\n".join(done.stdout.strip().splitlines()[-_TAIL_LINES:])
+        raise InstallError(f"{shlex.join(command)} failed with status {done.returncode}:\n{tail}")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Install what is missing, or name it; the exit status is 0 or `EXIT_NOT_INSTALLED`."""
+    parser = argparse.ArgumentParser(
+        prog="python -m gateway.demo.install",
+        description="Install the Debian packages that the demonstration needs, without starting a service.",
+    )
+    parser.add_argument("--tests", action="store_true", help="also those that only the tests need")
+    options = parser.parse_args(arguments)
+    packages = TEST_PACKAGES if options.tests else DEMO_PACKAGES
+    try:
+        ensure_installed(packages, _say)
+    except InstallError as error:
+        sys.stderr.write(f"{error}\n")
+        return EXIT_NOT_INSTALLED
+    return 0
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
