@@ -108,14 +108,15 @@ def ensure_installed(packages: Sequence[Package], progress: Progress) -> None:
 def advice(lacking: Sequence[Package], obstacle: str) -> str:
     """What people read when ``lacking`` cannot be installed because of ``obstacle``."""
     lines = [f"missing: {package.name} ({package.purpose})" for package in lacking]
-    again = shlex.join([sys.executable, "-m", "gateway.demo.install"])
+    also_tests = ["--tests"] * any(package not in DEMO_PACKAGES for package in lacking)
+    again = shlex.join([sys.executable, "-m", "gateway.demo.install", *also_tests])
     names = [package.name for package in lacking]
     return "\n".join(
         [
             *lines,
             f"not installed, because {obstacle}.",
             f"As root, this brings it on Debian:  {shlex.join(_apt('install', *names))}",
-            f"and this without starting the services that come with it:  {again}",
+            f"and this does without starting the services that come with it:  {again}",
         ]
     )
 
