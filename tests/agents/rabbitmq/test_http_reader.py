@@ -1,0 +1,150 @@
+"""The HTTP reader against servers of every kind: whatever they do is an answer, in time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+import pytest
+from pydantic import SecretStr
+
+from gateway.agents.rabbitmq.http_reader import MAX_BODY_OCTETS, HttpReader, ManagementEndpoint
+from gateway.agents.rabbitmq.management_api import (
+    Answer,
+    Document,
+    NotManagement,
+    OverviewRequest,
+    PermissionRequest,
+    Unavailable,
+)
+
+Serve = Callable[[bytes, asyncio.StreamWriter], Awaitable[None]]
+
+
+@asynccontextmanager
+async def server(serve: Serve) -> AsyncIterator[str]:
+    """A server on loopback that answers the head of each request by ``serve``; its URL."""
+
+    async def converse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(asyncio.IncompleteReadError, ConnectionError):
+            while True:
+                await serve(await reader.readuntil(b"\r\n\r\n"), writer)
+                await writer.drain()
+
+    conversations: list[tuple[asyncio.Task[None], asyncio.StreamWriter]] = []
+
+    def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        conversations.append((asyncio.ensure_future(converse(reader, writer)), writer))
+
+    listening = await asyncio.start_server(connected, "127.0.0.1", 0)
+    async with listening:
+        port = listening.sockets[0].getsockname()[1]
+        yield f"http://127.0.0.1:{port}"
+    for conversation, writer in conversations:
+        conversation.cancel()
+        writer.close()
+    await asyncio.gather(*(conversation for conversation, _ in conversations), return_exceptions=True)
+
+
+def response(body: bytes, status: str = "200 OK", headers: str = "") -> bytes:
+    return f"HTTP/1.1 {status}\r\ncontent-length: {len(body)}\r\n{headers}\r\n".encode() + body
+
+
+async def read_from(serve: Serve, deadline: float = 20.0) -> Answer:
+    async with server(serve) as url:
+        endpoint = ManagementEndpoint(url, "gateway", SecretStr("sesame"), deadline=deadline)
+        async with HttpReader(endpoint) as reader:
+            return await reader.read(OverviewRequest())
+
+
+async def test_a_request_carries_credentials_and_asks_for_nothing_compressed() -> None:
+    heads: list[bytes] = []
+
+    async def serve(head: bytes, writer: asyncio.StreamWriter) -> None:
+        heads.append(head)
+        writer.write(response(b"[1]"))
+
+    async with (
+        server(serve) as url,
+        HttpReader(ManagementEndpoint(f"{url}/", "gateway", SecretStr("sesame"))) as reader,
+    ):
+        assert await reader.read(PermissionRequest("a/b")) == Document([1])
+        assert await reader.read(PermissionRequest("/")) == Document([1])
+    assert heads[0].startswith(b"GET /api/exchanges/a%2Fb?page=1&page_size=1&columns=name HTTP/1.1\r\n")
+    assert b"authorization: basic z2f0zxdhetpzzxnhbwu=" in heads[1].lower()
+    assert b"accept-encoding: identity" in heads[1].lower()
+
+
+async def test_what_is_no_management_api_is_said_so() -> None:
+    async def redirect(_: bytes, writer: asyncio.StreamWriter) -> None:
+        writer.write(response(b"", "302 Found", "location: http://evil.example/\r\n"))
+
+    async def page(_: bytes, writer: asyncio.StreamWriter) -> None:
+        writer.write(response(b"<html>"))
+
+    async def other_protocol(_: bytes, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"AMQP\0\0\x09\x01\r\n\r\n")
+
+    async def compressed(_: bytes, writer: asyncio.StreamWriter) -> None:
+        writer.write(response(b"xx", headers="content-encoding: gzip\r\n"))
+
+    for serve in (redirect, page, other_protocol, compressed):
+        assert isinstance(await read_from(serve), NotManagement), serve.__name__
+
+
+async def test_an_answer_that_does_not_come_in_time_is_given_up() -> None:
+    async def silent(_: bytes, __: asyncio.StreamWriter) -> None:
+        await asyncio.get_running_loop().create_future()
+
+    async def trickling(_: bytes, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 1000000\r\n\r\n")
+        while True:
+            writer.write(b" ")
+            await writer.drain()
+            await asyncio.sleep(0.01)
+
+    for serve in (silent, trickling):
+        assert await read_from(serve, deadline=0.2) == Unavailable("no answer within 0.2 s")
+
+
+async def test_an_answer_without_end_is_cut_off() -> None:
+    async def flood(_: bytes, writer: asyncio.StreamWriter) -> None:
+        writer.write(f"HTTP/1.1 200 OK\r\ncontent-length: {2 * MAX_BODY_OCTETS}\r\n\r\n".encode())
+        for _part in range(2 * MAX_BODY_OCTETS // 65_536):
+            writer.write(b" " * 65_536)
+            await writer.drain()
+
+    assert await read_from(flood) == NotManagement(f"an answer of more than {MAX_BODY_OCTETS} octets")
+
+
+async def test_a_server_that_breaks_off_is_unavailable() -> None:
+    async def closing(_: bytes, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\n[1")
+        writer.close()
+
+    assert isinstance(await read_from(closing), Unavailable)
+
+
+async def test_nobody_listening_is_unavailable() -> None:
+    async with server(lambda *_: asyncio.sleep(0)) as url:
+        pass
+    async with HttpReader(ManagementEndpoint(url, "gateway", SecretStr("sesame"))) as reader:
+        answer = await reader.read(OverviewRequest())
+    assert isinstance(answer, Unavailable)
+    assert "sesame" not in answer.reason
+
+
+async def test_a_url_that_is_none_is_said_so() -> None:
+    async with HttpReader(ManagementEndpoint("rabbit", "gateway", SecretStr("sesame"))) as reader:
+        assert isinstance(await reader.read(OverviewRequest()), Unavailable | NotManagement)
+
+
+def test_a_ca_file_that_is_missing_is_an_error_at_once(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        HttpReader(ManagementEndpoint("https://x", "u", SecretStr("p"), ca_file=tmp_path / "none"))
+
+
+def test_a_password_is_not_shown() -> None:
+    assert "sesame" not in repr(ManagementEndpoint("http://x", "u", SecretStr("sesame")))

@@ -1,0 +1,147 @@
+"""The agent on a real broker, with a console on a loopback that remembers what it hears."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import uuid
+from collections import Counter
+from collections.abc import AsyncIterator, Iterable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from urllib.parse import quote
+
+from pydantic import SecretStr
+
+from gateway.agents.rabbitmq.agent import RabbitMqAgent, RabbitMqAgentConfig
+from gateway.agents.rabbitmq.http_reader import HttpReader, ManagementEndpoint
+from gateway.agents.rabbitmq.provisioning import ProvisionedUser, provision
+from gateway.agents.rabbitmq.rights import UserRights, hearing_events, watching
+from gateway.agents.rabbitmq.runner import AgentRunner
+from gateway.agents.rabbitmq.status import AgentStatus
+from gateway.clock import SystemClock
+from gateway.demo.broker import Credentials, PrivateBroker
+from gateway.dialects.qmf.agent import AgentConfig
+from gateway.dialects.qmf.console import ConsoleSession
+from gateway.dialects.qmf.console_config import ConsoleConfig
+from gateway.links.amqp_connection import AmqpEndpoint
+from gateway.links.conversation import Conversation
+from gateway.links.loopback import USER_ID, carry
+from gateway.mapping.files import load_shipped_mappings
+from gateway.model.observations import ObjectSeen, Observation, SourceState, SourceStateSeen
+
+MAPPING = load_shipped_mappings()["rabbitmq"]
+SECOND = 1_000_000_000
+
+
+@contextmanager
+def reading_user(broker: PrivateBroker, virtual_hosts: Iterable[str]) -> Iterator[Credentials]:
+    """A user with the rights to watch some virtual hosts and hear events, and no other."""
+    user = Credentials(f"reader-{secrets.token_hex(4)}", secrets.token_hex(8))
+    rights = UserRights.of(("monitoring",), [*map(watching, virtual_hosts), hearing_events()])
+    with broker.http() as client:
+        provision(client, (ProvisionedUser(user.name, user.password, rights),))
+        try:
+            yield user
+        finally:
+            client.delete(f"users/{quote(user.name)}").raise_for_status()
+
+
+def event_endpoint(broker: PrivateBroker, user: Credentials, password: str = "") -> AmqpEndpoint:
+    """Where ``broker`` has its event exchange."""
+    secret = SecretStr(password or user.password)
+    return AmqpEndpoint(f"amqp://127.0.0.1:{broker.ports.amqp}", "/", user.name, secret)
+
+
+class Watch:
+    """What the console heard, and how the agent saw the broker."""
+
+    def __init__(self, agent: RabbitMqAgent) -> None:
+        self.agent = agent
+        self.console_synchronised = False
+        self.seen: list[ObjectSeen] = []
+        self.statuses: list[AgentStatus] = []
+
+    def observed(self, observations: tuple[Observation, ...]) -> None:
+        for one in observations:
+            if isinstance(one, ObjectSeen):
+                self.seen.append(one)
+            elif isinstance(one, SourceStateSeen):
+                self.console_synchronised = one.state is SourceState.SYNCHRONISED
+
+    @property
+    def status(self) -> AgentStatus | None:
+        """As the agent sees the broker now."""
+        return self.statuses[-1] if self.statuses else None
+
+    def heard(self, class_name: str, leaf: str) -> list[ObjectSeen]:
+        """What was heard of an object's properties."""
+        rule = MAPPING.classes[class_name]
+        position = list(rule.properties).index(rule.name or "name")
+        return [
+            one
+            for one in self.seen
+            if one.key.name == class_name and one.properties is not None and one.properties[position] == leaf
+        ]
+
+    def exists(self, class_name: str, leaf: str) -> bool:
+        """Whether the console knows the object as there."""
+        heard = self.heard(class_name, leaf)
+        return bool(heard) and not heard[-1].deleted
+
+    def gone(self, class_name: str, leaf: str) -> bool:
+        """Whether the console has heard of the object's end."""
+        heard = self.heard(class_name, leaf)
+        return bool(heard) and bool(heard[-1].deleted)
+
+    def value(self, class_name: str, leaf: str, element: str) -> object:
+        """The value that the console heard last."""
+        rule = MAPPING.classes[class_name]
+        if element in rule.properties:
+            last = self.heard(class_name, leaf)[-1].properties
+            return last[list(rule.properties).index(element)] if last else None
+        native_id = self.heard(class_name, leaf)[-1].native_id
+        told = [one.statistics for one in self.seen if one.native_id == native_id and one.statistics]
+        return told[-1][list(rule.statistics).index(element)] if told else None
+
+
+@asynccontextmanager
+async def watch(
+    broker: PrivateBroker, user: Credentials, *, password: str = "", events: bool = True
+) -> AsyncIterator[Watch]:
+    """The agent, reading ``broker`` as ``user``, for as long as the context."""
+    clock = SystemClock()
+    secret = SecretStr(password or user.password)
+    session = AgentConfig(uuid.uuid4(), 1, frozenset({USER_ID}), publish_interval=SECOND)
+    agent = RabbitMqAgent(RabbitMqAgentConfig(user=user.name), MAPPING, session)
+    watched = Watch(agent)
+    console = ConsoleSession(ConsoleConfig(believed=frozenset({USER_ID})))
+    console_side = Conversation("console", console, watched.observed, clock, Counter())
+    agent_side = Conversation("agent", agent, lambda _: None, clock, Counter())
+    amqp = event_endpoint(broker, user, password)
+    async with HttpReader(ManagementEndpoint(broker.management_url, user.name, secret)) as reader:
+        runner = AgentRunner(
+            agent,
+            reader,
+            agent_side.perform,
+            clock,
+            events=amqp if events else None,
+            on_status=watched.statuses.append,
+        )
+        console_side.perform(console.connected("console", clock.now()))
+        agent_side.perform(agent.connected("", clock.now()))
+        running = [
+            asyncio.create_task(carry(agent_side, console_side, clock)),
+            asyncio.create_task(carry(console_side, agent_side, clock)),
+            asyncio.create_task(runner.run()),
+        ]
+        try:
+            yield watched
+        finally:
+            for task in running:
+                task.cancel()
+            ended = await asyncio.gather(*running, return_exceptions=True)
+            console_side.stop()
+            agent_side.stop()
+            for end in ended:
+                if isinstance(end, Exception):
+                    raise end
