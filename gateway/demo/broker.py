@@ -9,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import json
 import secrets
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -234,6 +235,9 @@ class PrivateBroker:
             if self._keeper.returncode is None:
                 # It goes on for other users; when it ends, this process, if it still lives, buries it.
                 threading.Thread(target=self._keeper.wait, daemon=True).start()
+            elif self._node.remove:
+                # Its keeper has done that, unless it was killed.
+                shutil.rmtree(self.folder, ignore_errors=True)
             self._keeper = None
 
     def rabbitmqctl(self, *arguments: str, timeout: float = 60.0) -> str:

@@ -41,6 +41,14 @@ def processes_of(broker: PrivateBroker) -> set[int]:
     return found
 
 
+def runs(process: int) -> bool:
+    """Whether it does: a zombie, which only waits to be buried, does not."""
+    try:
+        return psutil.Process(process).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
 def listeners_of(processes: set[int]) -> set[tuple[str, int]]:
     """Addresses and ports on which any of ``processes`` listens."""
     return {
@@ -117,7 +125,7 @@ def test_nothing_is_left_after_close(start_rabbitmq: Callable[[BrokerSettings], 
 
     broker.close()
 
-    assert not any(psutil.pid_exists(process) for process in processes)
+    assert not any(map(runs, processes))
     assert processes_of(broker) == set()
     assert not broker.folder.exists()
 
@@ -137,7 +145,22 @@ def test_nothing_is_left_when_its_owner_is_killed(tmp_path: Path) -> None:
             owner.send_signal(signal.SIGKILL)
 
     wait_until(lambda: not folder.exists(), "the keeper removed the folder")
-    wait_until(lambda: not any(map(psutil.pid_exists, processes)), "all processes ended")
+    wait_until(lambda: not any(map(runs, processes)), "all processes ended")
+
+
+def test_nothing_runs_on_when_its_keeper_is_killed(own_rabbitmq: PrivateBroker) -> None:
+    processes = processes_of(own_rabbitmq)
+    node = own_rabbitmq.node_process()
+    assert node is not None
+
+    keeper = psutil.Process(node).parent()
+    assert keeper is not None
+
+    keeper.kill()
+
+    wait_until(lambda: not any(map(runs, processes)), "all processes ended")
+    own_rabbitmq.close()
+    assert not own_rabbitmq.folder.exists()
 
 
 def test_it_lives_until_its_last_user_has_closed_it() -> None:
@@ -173,6 +196,16 @@ def test_a_node_that_cannot_start_tells_what_its_log_says(tmp_path: Path) -> Non
 
     broker.close()
     assert not folder.exists()
+
+
+def test_a_node_that_takes_too_long_is_not_waited_for() -> None:
+    broker = PrivateBroker(settings=BrokerSettings(grace=0, start_deadline=0.1))
+
+    with pytest.raises(BrokerError, match=r"did not serve within 0\.1 s"):
+        broker.start()
+
+    broker.close()
+    assert not broker.folder.exists()
 
 
 def test_a_port_taken_since_it_was_chosen_is_replaced() -> None:
