@@ -106,6 +106,7 @@ class RabbitMqAgent:
         )
         self._listing: Listing | None = None
         self._unlisted = self._listed_classes()
+        self._complete = False
         self._refusals: dict[str, str] = {}
         self._failure = "not asked yet"
         self._silent_since = 0
@@ -132,7 +133,7 @@ class RabbitMqAgent:
             state = SourceState.CONNECTING if self._failure == "not asked yet" else SourceState.DOWN
             return AgentStatus(state, self._failure)
         detail = visible_text(self._events_missing, self._refusals, self._view.hosts.not_permitted)
-        state = SourceState.SYNCHRONISED if self._ready else SourceState.SYNCHRONISING
+        state = SourceState.SYNCHRONISED if self._complete else SourceState.SYNCHRONISING
         return AgentStatus(state, detail)
 
     @property
@@ -186,6 +187,7 @@ class RabbitMqAgent:
             return self._awake(self._service.tick(now))
         # Nobody vouches for these values any more. All is read again before consoles are told again.
         self._unlisted = self._listed_classes() - self._refusals.keys()
+        self._complete = False
         return [Note("agent-silent", self._failure)] if self._service.suspend() else []
 
     def _listed_classes(self) -> set[str]:
@@ -263,7 +265,7 @@ class RabbitMqAgent:
     def answered(self, request: ManagementRequest, answer: Answer, began: int, ended: int) -> list[Effect]:
         """What came of ``request``, made at ``began`` and over at ``ended`` (ns). `advance` may follow."""
         if isinstance(answer, Unavailable | NotManagement) or (isinstance(answer, Refused) and answer.login):
-            return self._awake(self._unanswered(answer, ended))
+            return self._awake(self._unanswered(request, answer, ended))
         effects: list[Effect] = []
         self._silent_since = 0
         if self._failure:
@@ -281,8 +283,8 @@ class RabbitMqAgent:
                 effects += self._single(request, answer, began, ended)
         return self._awake(effects)
 
-    def _unanswered(self, answer: Answer, ended: int) -> list[Effect]:
-        self._plan.failed(ended)
+    def _unanswered(self, request: ManagementRequest, answer: Answer, ended: int) -> list[Effect]:
+        self._plan.failed(request, ended)
         self._listing = None
         text = failure_text(answer, self._config.user)
         news = text != self._failure
@@ -313,7 +315,7 @@ class RabbitMqAgent:
             return [*self._cannot_read(request.class_name, request, answer), *self._served(ended)]
         page = page_of(answer)
         if page is None:
-            return self._unanswered(NotManagement(f"{request.collection} is no listing"), ended)
+            return self._unanswered(request, NotManagement(f"{request.collection} is no listing"), ended)
         items, last = page
         if request.page == 1:
             self._listing = Listing(request.class_name, began)
@@ -396,14 +398,12 @@ class RabbitMqAgent:
 
     # Towards consoles.
 
-    @property
-    def _ready(self) -> bool:
-        """Whether everything has been read once."""
-        return not self._unlisted and not self._view.hosts.doubted
-
     def _served(self, now: int) -> list[Effect]:
         """Begin, or begin again, to speak to consoles as soon as there is something true to tell."""
-        if not self._linked or self._failure or not self._ready:
+        if not self._complete:
+            # What is found out later on (a new virtual host's permissions) changes nothing about that.
+            self._complete = not self._unlisted and not self._view.hosts.doubted
+        if not self._linked or self._failure or not self._complete:
             return []
         return self._service.begin(now)
 

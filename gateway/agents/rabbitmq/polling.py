@@ -109,7 +109,7 @@ class PollingPlan:
         if now < soonest.due:
             return None
         soonest.spent = 0
-        self._page = soonest.first_page
+        self._page, self._page_due = soonest.first_page, now
         return self._page
 
     def page_read(self, request: ListingRequest, began: int, ended: int, *, last: bool) -> None:
@@ -127,7 +127,6 @@ class PollingPlan:
             self._page_due = ended + (ended - began)
             return
         self._page = None
-        self._page_due = 0
         plan.cost = plan.spent if not plan.cost else 0.7 * plan.cost + 0.3 * plan.spent
         plan.due = max(plan.began + self._interval(plan), ended)
 
@@ -142,24 +141,25 @@ class PollingPlan:
         self._extras.pop(request, None)
         self._extra_due = ended + int((ended - began) / self._config.budget)
 
-    def refused(self, request: ManagementRequest, ended: int) -> None:
-        """This may not be read, or cannot be answered: not again for a while."""
+    def refused(self, request: ListingRequest, ended: int) -> None:
+        """This may not be listed, or cannot be: not again for a while."""
         self._succeeded()
-        if isinstance(request, ListingRequest):
-            self._page = None
-            self._classes[request.class_name].due = ended + self._config.refused_pause
-        elif isinstance(request, OverviewRequest):
-            self.overview_read(ended)
-        else:
-            self._extras.pop(request, None)
+        self._page = None
+        self._classes[request.class_name].due = ended + self._config.refused_pause
 
-    def failed(self, ended: int) -> None:
-        """Nothing answers: ask again after a pause that grows with each failure, a listing from its start."""
+    def failed(self, request: ManagementRequest, ended: int) -> None:
+        """Nothing answers: ask again after a pause that grows with each failure, a listing from its start.
+
+        What was asked now waits until something else was, which may fare better.
+        """
         if self._page is not None:
             plan = self._classes[self._page.class_name]
-            plan.due = ended + plan.interval  # another class first
+            plan.due = ended + plan.interval
             self._page = None
-        self._page_due = 0
+        if isinstance(request, ObjectRequest | PermissionRequest) and request in self._extras:
+            del self._extras[request]
+            self._extras[request] = None
+            self._extra_due = ended + self._config.refused_pause
         pause = self._config.first_pause << min(self._failures, 30)
         self._paused_until = ended + min(pause, self._config.longest_pause)
         self._failures += 1

@@ -14,6 +14,7 @@ from gateway.agents.rabbitmq.management_api import (
     ListingRequest,
     NotManagement,
     ObjectRequest,
+    OverviewRequest,
     PermissionRequest,
     Refused,
     Unavailable,
@@ -269,6 +270,7 @@ def test_a_new_virtual_host_is_asked_about_at_once() -> None:
     shop.broker.forbidden.add("new")
     shop.event("vhost.created", name="new", description="", tags="[]", tracing=False)
     shop.queue_created("early", "new")
+    assert shop.agent.status.state is SourceState.SYNCHRONISED
     shop.run(0.2)
     assert PermissionRequest("new") in shop.broker.requests
     assert shop.value("vhost", "new", "state") == "notPermitted"
@@ -367,6 +369,40 @@ def test_a_listing_that_the_broker_cannot_make_does_not_stop_the_others() -> Non
     assert shop.agent.status.state is SourceState.SYNCHRONISED
     assert "the broker cannot list exchanges (status 500)" in shop.agent.status.detail
     assert shop.story("queue")
+
+
+def test_an_overview_that_may_not_be_read_is_said_and_no_more() -> None:
+    shop = World()
+    refusal = Refused(login=False, reason="No")
+    shop.broker.failure = lambda request: refusal if isinstance(request, OverviewRequest) else None
+    shop.run(12)
+    assert "may not read the overview (No)" in shop.agent.status.detail
+    assert shop.value("node", "rabbit@shop", "clusterName") is None
+    assert shop.story("node")
+
+
+def test_a_question_about_a_virtual_host_that_cannot_be_answered_stops_nothing() -> None:
+    shop = World()
+    shop.broker.add_vhost("odd")
+    shop.broker.forbidden.add("odd")
+    shop.broker.failure = lambda request: Broken("500") if isinstance(request, PermissionRequest) else None
+    shop.run(12)
+    assert shop.agent.status.state is SourceState.SYNCHRONISED
+    assert shop.value("vhost", "odd", "state") is None
+    assert shop.value("vhost", "odd", "messages") is None
+
+
+def test_a_virtual_host_on_some_nodes_only_or_on_none() -> None:
+    shop = World()
+    for name, states in (("some", {"a": "running", "b": "stopped"}), ("none", {"a": "stopped"}), ("odd", {})):
+        shop.broker.add_vhost(name)
+        shop.broker.objects["vhost"][name,]["cluster_state"] = dict(states)
+    shop.run(12)
+    assert [shop.value("vhost", name, "state") for name in ("some", "none", "odd")] == [
+        "partlyRunning",
+        "stopped",
+        None,
+    ]
 
 
 def test_a_link_that_comes_back_is_told_what_happened_meanwhile() -> None:

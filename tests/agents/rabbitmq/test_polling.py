@@ -118,12 +118,12 @@ def test_failures_make_the_pauses_longer_up_to_a_limit_and_success_ends_them() -
     pauses = []
     for _ in range(8):
         broker.now = max(broker.now, broker.plan.due())
-        assert broker.plan.next_request(broker.now) is not None
-        broker.plan.failed(broker.now)
+        request = broker.plan.next_request(broker.now)
+        assert request is not None
+        broker.plan.failed(request, broker.now)
         pauses.append((broker.plan.due() - broker.now) // SECOND)
     assert pauses == [1, 2, 4, 8, 16, 30, 30, 30]
-    broker.step()
-    broker.plan.failed(broker.now)
+    broker.plan.failed(broker.step(), broker.now)
     assert broker.plan.due() - broker.now == SECOND
 
 
@@ -132,8 +132,9 @@ def test_a_listing_that_failed_begins_anew_after_the_others() -> None:
     broker.step()
     broker.step()
     broker.now = broker.plan.due()
-    assert broker.plan.next_request(broker.now) == ListingRequest("node", "nodes", ("name",), 2)
-    broker.plan.failed(broker.now)
+    request = broker.plan.next_request(broker.now)
+    assert request == ListingRequest("node", "nodes", ("name",), 2)
+    broker.plan.failed(request, broker.now)
     requests = [broker.step() for _ in range(4)]
     named = [
         (request.class_name, request.page) for request in requests if isinstance(request, ListingRequest)
@@ -145,7 +146,8 @@ def test_what_is_refused_is_not_asked_for_again_for_a_while() -> None:
     broker = Broker()
     broker.step()
     request = broker.plan.next_request(broker.now)
-    assert request == ListingRequest("node", "nodes", ("name",))
+    assert isinstance(request, ListingRequest)
+    assert request.class_name == "node"
     broker.plan.refused(request, broker.now)
     broker.run(29)
     assert "node" not in broker.begun
@@ -172,6 +174,22 @@ def test_single_questions_come_first_but_not_faster_than_the_budget_allows() -> 
             asked.append(request)
     assert asked == questions
     assert broker.now - began >= 2 * 3 * MILLISECOND / 0.05
+
+
+def test_a_question_that_nobody_answers_does_not_keep_others_from_being_asked() -> None:
+    broker = Broker()
+    broker.run(1)
+    for name in ("never", "soon"):
+        broker.plan.ask(PermissionRequest(name))
+    broker.now = broker.plan.due()
+    request = broker.plan.next_request(broker.now)
+    assert request == PermissionRequest("never")
+    broker.plan.failed(request, broker.now)
+    listings = []
+    while isinstance(request := broker.step(), ListingRequest):
+        listings.append(request.class_name)
+    assert request == PermissionRequest("soon")
+    assert set(listings) == {"node", "vhost", "queue", "connection"}
 
 
 def test_more_questions_than_anybody_could_ask_are_declined() -> None:
