@@ -143,7 +143,7 @@ _texts = st.text(max_size=30) | st.sampled_from(['"', "END", "::=", "--", "x" * 
     _texts,
     _texts,
 )
-@settings(max_examples=max(examples() // 10, 5))
+@settings(max_examples=max(examples() // 50, 5))
 def test_no_schema_of_a_peer_makes_a_module_that_tools_refuse(
     tmp_path_factory: pytest.TempPathFactory, elements: list[Element], name: str, description: str
 ) -> None:
