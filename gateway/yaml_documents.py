@@ -16,11 +16,20 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 MAX_DOCUMENT_OCTETS = 8 * 1024 * 1024
 """Larger files are refused before they are parsed."""
 
+MAX_NODES = 500_000
+"""Values of one document, keys among them; an alias counts as all that it stands for."""
+
+MAX_DEPTH = 50
+MAX_COMPLAINTS = 20
+_MAX_SHOWN = 80
+
 
 class StrictModel(BaseModel):
     """Base of every section of a document: frozen, no unknown keys, no silent conversions of text."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=False, populate_by_name=True)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, strict=False, populate_by_name=True, hide_input_in_errors=True
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,23 +55,75 @@ class DocumentError(Exception):
         )
 
 
-class _UniqueKeyLoader(yaml.SafeLoader):
-    """Safe loader that refuses a key given twice, which plain YAML lets the last one win."""
+class _StrictLoader(yaml.SafeLoader):
+    """Plain YAML without its surprises: no tags, no merging, no key given twice, and bounded in every way.
+
+    Aliases count as what they stand for, so that a few lines cannot become millions of values. What it says
+    never quotes a value, which may be a password that lacks its quotes.
+    """
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self._nodes = 0
+        self._depth = 0
+        self._nodes_of_anchor: dict[str, int] = {}
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        event: Any = self.peek_event()  # type: ignore[no-untyped-call]
+        nodes_before = self._nodes
+        if isinstance(event, yaml.AliasEvent):
+            self._nodes += self._nodes_behind(event)
+        elif event.tag is not None:
+            raise _refusal(_NO_TAGS, event)
+        self._nodes += 1
+        self._depth += 1
+        if self._nodes > MAX_NODES:
+            raise _refusal(f"holds more than {MAX_NODES} values", event)
+        if self._depth > MAX_DEPTH:
+            raise _refusal(f"is nested deeper than {MAX_DEPTH} levels", event)
+        node = super().compose_node(parent, index)
+        self._depth -= 1
+        if event.anchor is not None and not isinstance(event, yaml.AliasEvent):
+            self._nodes_of_anchor[event.anchor] = self._nodes - nodes_before
+        return node
+
+    def _nodes_behind(self, alias: Any) -> int:  # noqa: ANN401  an event, which has no type
+        if alias.anchor not in self.anchors:
+            raise _refusal("an alias (*) of nothing; a text that begins with * takes quotes", alias)
+        if alias.anchor not in self._nodes_of_anchor:
+            raise _refusal("an alias (*) of what it stands in", alias)
+        return self._nodes_of_anchor[alias.anchor]
+
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:  # noqa: ANN401, FBT001, FBT002  as in PyYAML
+        try:
+            return super().construct_object(node, deep)
+        except (ValueError, OverflowError) as error:
+            raise _refusal("looks like a number or date and is none; a text takes quotes", node) from error
 
 
-def _mapping_without_duplicates(loader: _UniqueKeyLoader, node: yaml.MappingNode) -> dict[Any, Any]:
+_NO_TAGS = "a tag (!) means nothing here; a text that begins with ! takes quotes"
+
+
+def _refusal(problem: str, place: Any) -> yaml.MarkedYAMLError:  # noqa: ANN401  a node or an event
+    return yaml.MarkedYAMLError(None, None, problem, place.start_mark)
+
+
+def _mapping_without_duplicates(loader: _StrictLoader, node: yaml.MappingNode) -> dict[Any, Any]:
     seen: set[Any] = set()
     for key_node, _ in node.value:
-        key = loader.construct_object(key_node, deep=True)
+        if not isinstance(key_node, yaml.ScalarNode):
+            raise _refusal("a key is a word, no list and no mapping", key_node)
+        if key_node.tag == "tag:yaml.org,2002:merge":
+            raise _refusal("'<<' merges nothing here: write the keys out", key_node)
+        key = loader.construct_object(key_node)
         if key in seen:
-            raise yaml.constructor.ConstructorError(
-                None, None, f"the key {key!r} stands here for the second time", key_node.start_mark
-            )
+            raise _refusal(f"the key {_shortened(repr(key))} stands here for the second time", key_node)
         seen.add(key)
     return loader.construct_mapping(node, deep=True)
 
 
-_UniqueKeyLoader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _mapping_without_duplicates)
+_StrictLoader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _mapping_without_duplicates)
+_StrictLoader.add_constructor("tag:yaml.org,2002:value", lambda _loader, node: node.value)  # a lone "="
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -74,33 +135,70 @@ def read_document(path: Path, model: type[Model]) -> Model:
         DocumentError: the file cannot be read, is not YAML, or does not have that shape.
     """
     try:
-        if path.stat().st_size > MAX_DOCUMENT_OCTETS:
-            raise DocumentError(path, [Complaint(1, "", f"larger than {MAX_DOCUMENT_OCTETS} octets")])
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "is not UTF-8 text"
-        raise DocumentError(path, [Complaint(1, "", f"cannot be read: {reason}")]) from error
+        with path.open("rb") as file:
+            octets = file.read(MAX_DOCUMENT_OCTETS + 1)
+        if len(octets) > MAX_DOCUMENT_OCTETS:
+            raise _unusable(path, f"is larger than {MAX_DOCUMENT_OCTETS} octets")
+        text = octets.decode("utf-8")
+    except OSError as error:
+        raise _unusable(path, f"cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise _unusable(path, "is not UTF-8 text", octets.count(b"\n", 0, error.start) + 1) from error
     return parse_document(text, model, path)
 
 
 def parse_document(text: str, model: type[Model], path: Path) -> Model:
     """Like `read_document`, of text at hand; ``path`` only names it in complaints."""
-    loader = _UniqueKeyLoader(text)
     try:
-        node = loader.get_single_node()
-        data = loader.construct_document(node) if node is not None else {}
+        loader = _StrictLoader(text)
+        try:
+            node = loader.get_single_node()
+            data = loader.construct_document(node) if node is not None else {}
+        finally:
+            loader.dispose()
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        line = mark.line + 1 if mark else 1
-        raise DocumentError(path, [Complaint(line, "", error.problem or "is not YAML")]) from error
-    except (yaml.YAMLError, RecursionError, ValueError) as error:
-        raise DocumentError(path, [Complaint(1, "", f"is not YAML: {error}")]) from error
-    finally:
-        loader.dispose()
+        raise _unusable(path, _problem(error), mark.line + 1 if mark else 1) from error
+    except yaml.reader.ReaderError as error:
+        line = text.count("\n", 0, error.position) + 1
+        raise _unusable(
+            path, f"the character U+{error.character:04X} has no place in a text", line
+        ) from error
     try:
         return model.model_validate(data)
     except ValidationError as error:
-        raise DocumentError(path, [_complaint(node, dict(e)) for e in error.errors()]) from error
+        found = error.errors(include_url=False, include_input=False)
+        complaints = [_complaint(node, dict(one)) for one in found[:MAX_COMPLAINTS]]
+        if len(found) > MAX_COMPLAINTS:
+            complaints.append(Complaint(1, "", f"and {len(found) - MAX_COMPLAINTS} more"))
+        raise DocumentError(path, complaints) from error
+
+
+def _unusable(path: Path, message: str, line: int = 1) -> DocumentError:
+    return DocumentError(path, [Complaint(line, "", message)])
+
+
+def _problem(error: yaml.MarkedYAMLError) -> str:
+    problem = error.problem or ""
+    if problem.startswith("found undefined tag handle"):  # it goes on with the text, perhaps a password
+        return _NO_TAGS
+    return f"is not YAML: {problem}" if type(error) is not yaml.MarkedYAMLError else problem
+
+
+_IN_WORDS = {
+    "extra_forbidden": "unknown key",
+    "missing": "is required",
+    "model_type": "takes keys with values",
+    "model_attributes_type": "takes keys with values",
+    "dict_type": "takes keys with values",
+    "tuple_type": "takes a list",
+    "bool_parsing": "is true or false",
+    "bool_type": "is true or false",
+    "int_parsing": "is a whole number",
+    "int_type": "is a whole number",
+    "string_type": "is a text; one that looks like something else takes quotes",
+}
+"""Where pydantic's own words are for programmers."""
 
 
 def _complaint(root: yaml.Node | None, error: dict[str, Any]) -> Complaint:
@@ -110,19 +208,27 @@ def _complaint(root: yaml.Node | None, error: dict[str, Any]) -> Complaint:
         found = _child(node, step)
         if found is None:  # a key that is missing, or the name of a union's branch, which no file has
             if error["type"] in {"missing", "extra_forbidden"} and place == len(error["loc"]):
-                trail.append(str(step))
+                trail.append(_shown(step))
             continue
         line, node = found
-        trail.append(str(step))
-    message = error["msg"].removeprefix("Value error, ")
-    if error["type"] == "extra_forbidden":
-        message = "unknown key"
-    elif error["type"] == "missing":
-        message = "is required"
+        trail.append(_shown(step))
+    message = _IN_WORDS.get(error["type"], error["msg"].removeprefix("Value error, "))
+    if error["type"] == "union_tag_not_found":
+        message = f"{error['ctx']['discriminator']} is required"
     elif error["type"] == "union_tag_invalid":
         context = error["ctx"]
-        message = f"{context['discriminator']} is {context['tag']!r}; it can be {context['expected_tags']}"
+        tag = _shortened(repr(context["tag"]))
+        message = f"{context['discriminator']} is {tag}; it can be {context['expected_tags']}"
     return Complaint(line, ".".join(trail), message)
+
+
+def _shown(step: str | int) -> str:
+    text = str(step)
+    return _shortened(text if text.isprintable() else repr(text))
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}..."
 
 
 def _child(node: yaml.Node | None, step: str | int) -> tuple[int, yaml.Node] | None:

@@ -35,9 +35,9 @@ class LoadedConfiguration:
         """As configured; else ``$XDG_STATE_HOME/amqp-gateway``, else ``/var/lib/amqp-gateway``."""
         folder = self.settings.state.folder
         if folder is not None:
-            return self.folder / folder.expanduser()
-        home = os.environ.get("XDG_STATE_HOME", "")
-        return Path(home) / "amqp-gateway" if home else Path("/var/lib/amqp-gateway")
+            return self.folder / folder
+        home = _xdg_folder("XDG_STATE_HOME")
+        return home / "amqp-gateway" if home else Path("/var/lib/amqp-gateway")
 
     @property
     def feed_socket(self) -> Path:
@@ -46,12 +46,12 @@ class LoadedConfiguration:
         The name carries the state folder's, so that two gateways of one user do not meet.
         """
         if self.settings.feed.socket is not None:
-            return self.folder / self.settings.feed.socket.expanduser()
-        runtime = os.environ.get("XDG_RUNTIME_DIR", "")
-        if not runtime:
+            return self.folder / self.settings.feed.socket
+        runtime = _xdg_folder("XDG_RUNTIME_DIR")
+        if runtime is None:
             return self.state_folder / "feed.sock"
         state = str(self.state_folder.resolve())
-        return Path(runtime) / "amqp-gateway" / f"feed-{_short_digest(state)}.sock"
+        return runtime / "amqp-gateway" / f"feed-{_short_digest(state)}.sock"
 
 
 def find_configuration(given: Path | None) -> Path:
@@ -84,6 +84,12 @@ def load_configuration(given: Path | None) -> LoadedConfiguration:
     """
     path = find_configuration(given)
     return LoadedConfiguration(read_document(path, Configuration), path.absolute())
+
+
+def _xdg_folder(variable: str) -> Path | None:
+    """The folder that ``variable`` names; a relative one does not count (XDG Base Directory)."""
+    folder = Path(os.environ.get(variable, ""))
+    return folder if folder.is_absolute() else None
 
 
 def _short_digest(text: str) -> str:

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field, model_validator
 
-from gateway.config.types import AmqpUrl, Duration, HttpUrl, ListenAddress, SecretSource
+from gateway.config.types import (
+    AmqpUrl,
+    Duration,
+    FilePath,
+    HttpUrl,
+    ListenAddress,
+    ObjectIdentifier,
+    SecretSource,
+)
 from gateway.yaml_documents import StrictModel
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")]
@@ -23,7 +30,7 @@ class AmqpSettings(StrictModel):
     vhost: VirtualHost = "amqp-gateway"
     user: str
     password: SecretSource
-    ca_file: Path | None = None
+    ca_file: FilePath | None = None
 
 
 class EventSettings(StrictModel):
@@ -46,7 +53,7 @@ class RabbitMqSettings(StrictModel):
     management: HttpUrl
     user: str
     password: SecretSource
-    ca_file: Path | None = None
+    ca_file: FilePath | None = None
     events: EventSettings | None = None
     interval: Duration = 5 * SECOND
     budget: Annotated[float, Field(gt=0, le=0.5)] = 0.05
@@ -81,13 +88,11 @@ class QmfSource(StrictModel):
     max_queue_length: Annotated[int, Field(ge=100, le=1_000_000)] = 20_000
     max_objects: Annotated[int, Field(ge=1, le=10_000_000)] = 200_000
 
-    @field_validator("believe_anyone")
-    @classmethod
-    def _somebody(cls, anyone: bool, info: object) -> bool:  # noqa: FBT001  pydantic's signature
-        data = getattr(info, "data", {})
-        if not anyone and not data.get("believe"):
+    @model_validator(mode="after")
+    def _somebody(self) -> QmfSource:
+        if not self.believe and not self.believe_anyone:
             raise ValueError("name under 'believe' the users whose messages are an agent's")
-        return anyone
+        return self
 
 
 Source = Annotated[RabbitMqSource | QmfSource, Field(discriminator="kind")]
@@ -126,7 +131,7 @@ class SnmpSettings(StrictModel):
     enabled: bool = True
     listen: Annotated[tuple[ListenAddress, ...], Field(min_length=1)] = (("127.0.0.1", 1161),)
     community: SecretSource | None = None
-    root: Annotated[str, Field(pattern=r"^[0-2](\.\d{1,10}){1,40}$")] = "1.3.6.1.4.1.8072.9999.9999"
+    root: ObjectIdentifier = "1.3.6.1.4.1.8072.9999.9999"
     contact: Annotated[str, Field(max_length=255)] = ""
     location: Annotated[str, Field(max_length=255)] = ""
     serve_stale_for: Duration = 300 * SECOND
@@ -135,13 +140,13 @@ class SnmpSettings(StrictModel):
 class StateSettings(StrictModel):
     """Where identities, boots and secrets are kept; the folder must outlive the gateway."""
 
-    folder: Path | None = None
+    folder: FilePath | None = None
 
 
 class FeedSettings(StrictModel):
     """The Unix socket between core and norths."""
 
-    socket: Path | None = None
+    socket: FilePath | None = None
     max_waiting_records: Annotated[int, Field(ge=1000, le=10_000_000)] = 100_000
 
 

@@ -16,20 +16,39 @@ from gateway.yaml_documents import StrictModel
 
 MAX_SECRET_OCTETS = 4096
 
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|min|h|d)")
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|min|h|d)", re.ASCII)
 _NANOSECONDS = {"ms": 10**6, "s": 10**9, "min": 60 * 10**9, "h": 3600 * 10**9, "d": 86400 * 10**9}
+_SHORTEST, _LONGEST = _NANOSECONDS["ms"], 366 * _NANOSECONDS["d"]
 _MAX_PORT = 65535
+_MAX_ARC, _MAX_SECOND_ARC = 2**32 - 1, 39
+_LISTEN = re.compile(r"(?:([0-9.]+)|\[([0-9A-Fa-f:.]+(?:%[^\]]+)?)\]):([0-9]{1,5})")
 
 
 class SecretError(Exception):
     """A secret cannot be read; the text says which and what to do."""
 
 
+def _path(value: Any) -> Path:  # noqa: ANN401  whatever YAML gave
+    if not isinstance(value, str | Path) or not str(value) or not str(value).isprintable():
+        raise ValueError("write the path of a file or folder")
+    try:
+        return Path(value).expanduser()
+    except RuntimeError as error:
+        raise ValueError("begins with ~ and a user that this machine does not know") from error
+
+
+FilePath = Annotated[Path, BeforeValidator(_path)]
+"""Relative to the configuration's folder, or from ``~``."""
+
+
 def _duration(value: Any) -> int:  # noqa: ANN401  whatever YAML gave
     match = _DURATION.fullmatch(value.strip()) if isinstance(value, str) else None
     if match is None:
         raise ValueError("write a duration with its unit: 500ms, 10s, 5min, 2h or 1d")
-    return int(float(match[1]) * _NANOSECONDS[match[2]])
+    duration = int(min(float(match[1]) * _NANOSECONDS[match[2]], _LONGEST + 1))
+    if not _SHORTEST <= duration <= _LONGEST:
+        raise ValueError("a duration here is 1ms to 366d")
+    return duration
 
 
 Duration = Annotated[int, BeforeValidator(_duration)]
@@ -39,13 +58,13 @@ Duration = Annotated[int, BeforeValidator(_duration)]
 class SecretSource(StrictModel):
     """Where a secret is: ``{file: PATH}`` (relative to the configuration) or ``{env: NAME}``."""
 
-    file: Path | None = None
+    file: FilePath | None = None
     env: str | None = None
 
     @model_validator(mode="before")
     @classmethod
     def _not_in_clear(cls, value: Any) -> Any:  # noqa: ANN401  whatever YAML gave
-        if not isinstance(value, dict):
+        if not isinstance(value, dict) or not value.keys() <= {"file", "env"}:
             raise PydanticCustomError(
                 "secret_in_clear",
                 "a secret does not stand in the configuration itself: write {file: PATH} or {env: NAME}",
@@ -73,57 +92,80 @@ class SecretSource(StrictModel):
                 raise SecretError(f"the environment variable {self.env} is not set: it should hold a secret")
             return SecretStr(text)
         assert self.file is not None
-        path = folder / self.file.expanduser()
+        path = folder / self.file
         try:
-            text = path.read_text(encoding="utf-8").rstrip()
+            with path.open("rb") as file:
+                text = file.read(MAX_SECRET_OCTETS + 1).decode("utf-8")
         except (OSError, UnicodeDecodeError) as error:
             reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
             raise SecretError(f"{path}: the secret cannot be read: {reason}") from error
-        if not text or len(text) > MAX_SECRET_OCTETS:
-            raise SecretError(
-                f"{path}: a secret has 1 to {MAX_SECRET_OCTETS} characters, this has {len(text)}"
-            )
+        size = len(text.encode())
+        text = text.rstrip()
+        if not text or size > MAX_SECRET_OCTETS:
+            found = "more" if text else "none"
+            raise SecretError(f"{path}: a secret has 1 to {MAX_SECRET_OCTETS} octets, this has {found}")
         return SecretStr(text)
 
 
-def _without_user_info(schemes: frozenset[str]) -> Any:  # noqa: ANN401  a pydantic validator
+def _url(schemes: frozenset[str], path: str) -> Any:  # noqa: ANN401  a pydantic validator
+    """A URL of one of ``schemes``; ``path`` is what to say where it has one. No message repeats any of it."""
+
     def check(value: Any) -> str:  # noqa: ANN401  whatever YAML gave
-        try:
-            parts = urlsplit(value if isinstance(value, str) else "")
-            port_fits = parts.port is None or 0 < parts.port <= _MAX_PORT
-        except ValueError as error:
-            raise ValueError(f"is not a URL: {error}") from error
-        if parts.scheme not in schemes or not parts.hostname or not port_fits:
-            raise ValueError(f"write a URL such as {min(schemes)}://HOST:PORT")
-        if parts.username is not None or parts.password is not None:
+        text = value if isinstance(value, str) else ""
+        if "@" in text:  # before it is taken apart: a password with a slash ends up anywhere
             raise ValueError("leave user and password out of the URL: they have keys of their own")
+        try:
+            parts = urlsplit(text)
+            fits = parts.scheme in schemes and parts.hostname and parts.port != 0
+        except ValueError:
+            fits = False
+        if not fits or not text.isprintable() or " " in text:
+            raise ValueError(f"write a URL such as {min(schemes)}://HOST:PORT")
         if parts.query or parts.fragment:
             raise ValueError("a URL here has no query and no fragment")
-        return str(value)
+        if path and parts.path not in {"", "/"}:
+            raise ValueError(path)
+        return text
 
     return BeforeValidator(check)
 
 
-AmqpUrl = Annotated[str, _without_user_info(frozenset({"amqp", "amqps"}))]
+AmqpUrl = Annotated[
+    str, _url(frozenset({"amqp", "amqps"}), "leave the virtual host out of the URL: it has the key 'vhost'")
+]
 """``amqp://HOST[:PORT]`` or ``amqps://``; user, password and virtual host have keys of their own."""
 
-HttpUrl = Annotated[str, _without_user_info(frozenset({"http", "https"}))]
+HttpUrl = Annotated[str, _url(frozenset({"http", "https"}), "")]
 """``http://HOST[:PORT][/PREFIX]`` or ``https://``."""
 
 
 def _host_port(value: Any) -> tuple[str, int]:  # noqa: ANN401  whatever YAML gave
-    text = value if isinstance(value, str) else ""
-    host, _, port = text.rpartition(":")
-    host = host.removeprefix("[").removesuffix("]")
+    match = _LISTEN.fullmatch(value) if isinstance(value, str) else None
     try:
-        ipaddress.ip_address(host)
-        number = int(port)
+        if match is not None and 0 < int(match[3]) <= _MAX_PORT:
+            version_4, version_6, port = match.groups()
+            address = ipaddress.IPv4Address(version_4) if version_4 else ipaddress.IPv6Address(version_6)
+            return str(address), int(port)
     except ValueError:
-        number = 0
-    if not 0 < number <= _MAX_PORT:
-        raise ValueError("write ADDRESS:PORT with a numeric address, such as 127.0.0.1:1161 or [::1]:1161")
-    return host, number
+        pass
+    raise ValueError("write ADDRESS:PORT with a numeric address, such as 127.0.0.1:1161 or [::1]:1161")
 
 
 ListenAddress = Annotated[tuple[str, int], BeforeValidator(_host_port)]
 """Numeric address and port."""
+
+
+def _object_identifier(value: Any) -> str:  # noqa: ANN401  whatever YAML gave
+    text = value if isinstance(value, str) else ""
+    arcs = text.split(".")
+    if (
+        not re.fullmatch(r"[0-2](\.(0|[1-9][0-9]{0,9})){1,40}", text)
+        or int(max(arcs, key=int)) > _MAX_ARC
+        or (arcs[0] != "2" and int(arcs[1]) > _MAX_SECOND_ARC)
+    ):
+        raise ValueError("write an object identifier in dotted form, such as 1.3.6.1.4.1.8072.9999.9999")
+    return text
+
+
+ObjectIdentifier = Annotated[str, BeforeValidator(_object_identifier)]
+"""Dotted; at most 41 arcs below 2^32, which leaves room for what is below (RFC 2578 section 3.5)."""
