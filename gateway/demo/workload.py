@@ -19,11 +19,12 @@ from urllib.parse import quote
 
 import aio_pika
 import httpx
-from aio_pika.abc import AbstractChannel, AbstractConnection, AbstractIncomingMessage, AbstractQueue
+from aio_pika.abc import AbstractConnection, AbstractIncomingMessage, AbstractQueue
 from aio_pika.exceptions import CONNECTION_EXCEPTIONS
 from aiormq.abc import FieldTable
 
 from gateway.demo.node_setup import Credentials
+from gateway.demo.topology import QueueName, Topology
 from gateway.links.amqp_connection import ended
 
 VirtualHostUrl: TypeAlias = Callable[[str], str]
@@ -43,24 +44,6 @@ class WorkloadError(Exception):
     """The workload cannot start or come to rest; the text says what is missing."""
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class QueueName:
-    """A queue, by its virtual host and name."""
-
-    vhost: str
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
-class Route:
-    """Where a message published to ``exchange`` with ``key`` arrives."""
-
-    vhost: str
-    exchange: str
-    key: str
-    queues: tuple[QueueName, ...]
-
-
 @dataclass(slots=True)
 class Ledger:
     """What was done to each queue: messages published (confirmed) and consumed (acknowledged).
@@ -77,53 +60,6 @@ class Ledger:
     def waiting(self, queue: QueueName) -> int:
         """How many messages must be in ``queue``."""
         return self.published[queue] - self.consumed[queue]
-
-
-class Topology:
-    """The exchanges, queues and bindings of the workload in its two virtual hosts."""
-
-    def __init__(self, shop: str, billing: str) -> None:
-        self.shop, self.billing = shop, billing
-        self.incoming = QueueName(shop, "orders.incoming")
-        self.audit = QueueName(shop, "orders.audit")
-        self.live = QueueName(shop, "orders.live")
-        self.due = QueueName(billing, "invoices.due")
-        self.mail = QueueName(billing, "notices.mail")
-        orders = (self.incoming, self.audit, self.live)
-        self.routes = (
-            Route(shop, "orders", "new.books", orders),
-            Route(shop, "orders", "new.music", orders),
-            Route(shop, "orders", "cancelled.books", (self.audit,)),
-            Route(billing, "invoices", "due", (self.due,)),
-            Route(billing, "notices", "", (self.mail,)),
-        )
-
-    @property
-    def consumed_at_once(self) -> tuple[QueueName, ...]:
-        """Queues with a steady consumer; the audit queue is emptied by a collector now and then."""
-        return (self.incoming, self.live, self.due, self.mail)
-
-    async def declare(self, channel: AbstractChannel, vhost: str) -> None:
-        """Declare what lasts in ``vhost``; the live queue is its consumer's own."""
-        if vhost == self.shop:
-            orders = await channel.declare_exchange("orders", aio_pika.ExchangeType.TOPIC, durable=True)
-            # No quorum queue: in RabbitMQ 3.10.8, after a SIGKILL of its only node, one answers no consumer.
-            incoming = await channel.declare_queue(self.incoming.name, durable=True)
-            audit = await channel.declare_queue(self.audit.name, durable=True)
-            await incoming.bind(orders, "new.#")
-            await audit.bind(orders, "#")
-        else:
-            invoices = await channel.declare_exchange("invoices", aio_pika.ExchangeType.DIRECT, durable=True)
-            notices = await channel.declare_exchange("notices", aio_pika.ExchangeType.FANOUT)
-            due = await channel.declare_queue(self.due.name, durable=True)
-            mail = await channel.declare_queue(self.mail.name, arguments={"x-message-ttl": 3_600_000})
-            await due.bind(invoices, "due")
-            await mail.bind(notices)
-
-    async def declare_live(self, channel: AbstractChannel) -> None:
-        """Declare the queue that goes with its consumer."""
-        live = await channel.declare_queue(self.live.name, auto_delete=True)
-        await live.bind("orders", "new.*")
 
 
 def prepare(client: httpx.Client, user: Credentials, vhosts: Mapping[str, str]) -> None:
