@@ -73,6 +73,7 @@ class VirtualHosts:
 
     def __init__(self) -> None:
         self._permitted: dict[str, bool] = {}
+        self._refused: set[str] = set()
         self._doubted: set[str] = set()
         self._cluster_states: dict[str, str] = {}
 
@@ -105,7 +106,7 @@ class VirtualHosts:
 
     def hides(self, name: str) -> bool:
         """Whether what is missing in a listing may be there all the same, because it may not be read."""
-        return name in self._doubted or self._permitted.get(name) is False
+        return name in self._doubted or name in self._refused
 
     @property
     def doubted(self) -> bool:
@@ -117,18 +118,20 @@ class VirtualHosts:
         self._doubted.discard(name)
         news = self._permitted.get(name) is not permitted
         self._permitted[name] = permitted
+        (self._refused.discard if permitted else self._refused.add)(name)
         return news
 
     def forget(self, name: str) -> None:
         """The virtual host is gone, or another of that name has come: its permissions are new."""
         self._permitted.pop(name, None)
+        self._refused.discard(name)
         self._doubted.discard(name)
         self._cluster_states.pop(name, None)
 
     @property
     def not_permitted(self) -> int:
         """How many virtual hosts' contents may not be read."""
-        return sum(not permitted for permitted in self._permitted.values())
+        return len(self._refused)
 
 
 def _cluster_state(states: Json) -> str:
