@@ -7,6 +7,7 @@ takes an explicit ``init``.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import re
@@ -43,7 +44,8 @@ class StateFolder:
                 "before: restore its state, or every row number changes"
             ) from error
         except (OSError, UnicodeDecodeError) as error:
-            raise StateError(f"{path}: the state cannot be read: {error}") from error
+            reason = error.strerror if isinstance(error, OSError) else "VERSION is not text"
+            raise StateError(f"{path}: the state cannot be read: {reason}") from error
         if version != str(VERSION):
             raise StateError(
                 f"{path}: state of version {version[:20]!r}, this gateway knows {VERSION}: "
@@ -90,21 +92,39 @@ class StateFolder:
         return int(text)
 
     def next_boot(self) -> int:
-        """Count a start; the new number is on the disk before this returns."""
+        """Count a start; the new number is on the disk before this returns.
+
+        Raises:
+            StateError: it cannot be read or written.
+        """
         boot = self.boots + 1
-        write_durably(self.path / "boots", f"{boot}\n")
+        try:
+            write_durably(self.path / "boots", f"{boot}\n")
+        except OSError as error:
+            raise StateError(f"{self.path / 'boots'}: cannot be written: {error.strerror}") from error
         return boot
 
     def secret(self, name: str) -> str:
-        """The secret ``name``, made at random when it is first asked for; file mode 0600."""
+        """The secret ``name``, made at random when it is first asked for; file mode 0600.
+
+        Processes that ask at the same time get the same one.
+
+        Raises:
+            StateError: it cannot be read or made.
+        """
         assert re.fullmatch(r"[a-z][a-z0-9-]{0,63}", name)
         path = self.secret_path(name)
         try:
-            return path.read_text(encoding="ascii").strip()
-        except FileNotFoundError:
-            path.parent.mkdir(mode=0o700, exist_ok=True)
-            write_durably(path, f"{secrets.token_urlsafe(_SECRET_OCTETS)}\n")
-            return path.read_text(encoding="ascii").strip()
+            if not path.exists():
+                path.parent.mkdir(mode=0o700, exist_ok=True)
+                _create_durably(path, f"{secrets.token_urlsafe(_SECRET_OCTETS)}\n")
+            secret = path.read_text(encoding="ascii").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "is not ASCII text"
+            raise StateError(f"{path}: the secret cannot be used: {reason}") from error
+        if not secret:
+            raise StateError(f"{path}: the secret is empty: remove the file, and a new one is made")
+        return secret
 
     def secret_path(self, name: str) -> Path:
         """Where the secret ``name`` is kept."""
@@ -118,7 +138,11 @@ class StateFolder:
             StateError: another process holds it for longer than ``patience_seconds``.
         """
         deadline = time.monotonic() + patience_seconds
-        with (self.path / "LOCK").open("a", encoding="ascii") as file:
+        try:
+            file = (self.path / "LOCK").open("a", encoding="ascii")
+        except OSError as error:
+            raise StateError(f"{self.path / 'LOCK'}: cannot be opened: {error.strerror}") from error
+        with file:
             while True:
                 try:
                     fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -140,15 +164,34 @@ class StateFolder:
 
 
 def write_durably(path: Path, text: str) -> None:
-    """Replace a file whole, mode 0600, so that it has the old or the new text after a power cut."""
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    """Replace a file whole, mode 0600, so that it has the old or the new text after a power cut.
+
+    Raises:
+        OSError: it cannot be written; it has the old text then.
+    """
+    with _draft(path, text) as draft:
+        draft.replace(path)
+
+
+def _create_durably(path: Path, text: str) -> None:
+    """Make a file whole, mode 0600; one that is there stays as it is."""
+    with _draft(path, text) as draft, contextlib.suppress(FileExistsError):
+        path.hardlink_to(draft)
+
+
+@contextmanager
+def _draft(path: Path, text: str) -> Iterator[Path]:
+    """``text`` in a file beside ``path``, to be put there; gone at the end, the folder on the disk."""
+    draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     try:
-        os.write(descriptor, text.encode())
-        os.fsync(descriptor)
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        yield draft
     finally:
-        os.close(descriptor)
-    draft.replace(path)
+        draft.unlink(missing_ok=True)
     folder = os.open(path.parent, os.O_RDONLY)
     try:
         os.fsync(folder)

@@ -1,0 +1,255 @@
+"""The state folder: made on purpose only, counted and locked across real processes."""
+
+from __future__ import annotations
+
+import resource
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+
+from gateway.state_folder import StateError, StateFolder, write_durably
+
+HOLDER = """
+import sys, time
+from pathlib import Path
+from gateway.state_folder import StateFolder
+with StateFolder(Path(sys.argv[1])).locked():
+    print("locked", flush=True)
+    time.sleep(600)
+"""
+ASKER = """
+import sys
+from pathlib import Path
+from gateway.state_folder import StateFolder
+state = StateFolder(Path(sys.argv[1]))
+print("here", flush=True)
+sys.stdin.readline()
+for number in range(100):
+    print(state.secret(f"secret-{number}"))
+"""
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> StateFolder:
+    return StateFolder.create(tmp_path / "state")
+
+
+@contextmanager
+def running(program: str, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+    """A Python process that is killed at the end, and has said one line."""
+    command = [sys.executable, "-c", program, *arguments]
+    with subprocess.Popen(  # noqa: S603  text from above
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def refusal(path: Path) -> str:
+    with pytest.raises(StateError) as raised:
+        StateFolder(path)
+    return str(raised.value)
+
+
+def test_a_new_one_has_an_identity_and_was_never_started(tmp_path: Path) -> None:
+    state = StateFolder.create(tmp_path / "deep" / "state")
+
+    assert str(UUID(state.identity)) == state.identity
+    assert state.boots == 0
+    assert sorted(path.name for path in state.path.iterdir()) == ["VERSION", "boots", "identity", "secrets"]
+
+
+def test_nobody_else_reads_what_is_in_it(state: StateFolder) -> None:
+    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in [state.path, *state.path.iterdir()]}
+    assert modes == {"state": 0o700, "VERSION": 0o600, "boots": 0o600, "identity": 0o600, "secrets": 0o700}
+
+
+def test_an_empty_folder_is_taken(tmp_path: Path) -> None:
+    assert StateFolder.create(tmp_path).path == tmp_path
+
+
+def test_identities_differ(tmp_path: Path) -> None:
+    assert StateFolder.create(tmp_path / "a").identity != StateFolder.create(tmp_path / "b").identity
+
+
+def test_it_is_the_same_when_opened_again(state: StateFolder) -> None:
+    assert StateFolder(state.path).identity == state.identity
+
+
+def test_none_is_made_where_something_is(state: StateFolder) -> None:
+    with pytest.raises(StateError) as raised:
+        StateFolder.create(state.path)
+    assert str(raised.value) == (
+        f"{state.path}: is not empty; a new identity is made in a new or empty folder only"
+    )
+
+
+def test_none_is_made_where_a_file_is(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(StateError) as raised:
+        StateFolder.create(tmp_path / "file" / "state")
+    assert str(raised.value) == f"{tmp_path}/file/state: cannot be made: Not a directory"
+
+
+def test_one_that_is_missing_is_not_made_in_passing(tmp_path: Path) -> None:
+    assert refusal(tmp_path / "state") == (
+        f"{tmp_path}/state: no gateway state here. A new gateway: run `amqp-gateway init`. One that ran "
+        "before: restore its state, or every row number changes"
+    )
+    assert not (tmp_path / "state").exists()
+
+
+@pytest.mark.parametrize("version", ["2", "", "one", "9" * 1000])
+def test_one_of_another_version_is_left_alone(state: StateFolder, version: str) -> None:
+    (state.path / "VERSION").write_text(f"{version}\n", encoding="ascii")
+    assert refusal(state.path) == (
+        f"{state.path}: state of version {version[:20]!r}, this gateway knows 1: "
+        "use the gateway that wrote it"
+    )
+
+
+def test_one_that_cannot_be_read(state: StateFolder) -> None:
+    (state.path / "VERSION").write_bytes(b"\xff")
+    assert refusal(state.path) == f"{state.path}: the state cannot be read: VERSION is not text"
+
+
+@pytest.mark.parametrize("name", ["identity", "boots"])
+def test_a_file_that_is_missing_has_to_be_restored(state: StateFolder, name: str) -> None:
+    (state.path / name).unlink()
+    with pytest.raises(StateError) as raised:
+        getattr(state, name)
+    assert str(raised.value) == f"{state.path}/{name}: cannot be read: restore it from a backup"
+
+
+# -- boots
+
+
+def test_each_start_counts(state: StateFolder) -> None:
+    assert [state.next_boot(), state.next_boot()] == [1, 2]
+    assert StateFolder(state.path).boots == 2
+
+
+@pytest.mark.parametrize("text", ["", "many", "-1", "1.5"])
+def test_a_damaged_count_is_not_begun_anew(state: StateFolder, text: str) -> None:
+    (state.path / "boots").write_text(text, encoding="ascii")
+    with pytest.raises(StateError) as raised:
+        state.next_boot()
+    assert str(raised.value) == f"{state.path}/boots: should be a number: restore it from a backup"
+
+
+@contextmanager
+def full_disk() -> Iterator[None]:
+    """No file of this process can grow, as on a disk that is full."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def test_a_count_that_cannot_be_written_is_told_and_stays(state: StateFolder) -> None:
+    with full_disk(), pytest.raises(StateError) as raised:
+        state.next_boot()
+    assert str(raised.value) == f"{state.path}/boots: cannot be written: File too large"
+    assert state.boots == 0
+
+
+def test_a_file_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    write_durably(path, "before")
+    with pytest.raises(UnicodeEncodeError):
+        write_durably(path, "after" * 10_000 + "\ud800")
+    assert path.read_text(encoding="ascii") == "before"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+# -- secrets
+
+
+def test_a_secret_is_made_once_and_for_its_owner_alone(state: StateFolder) -> None:
+    secret = state.secret("community")
+
+    assert len(secret) == 24
+    assert StateFolder(state.path).secret("community") == secret
+    assert stat.S_IMODE(state.secret_path("community").stat().st_mode) == 0o600
+    assert [path.name for path in (state.path / "secrets").iterdir()] == ["community"]
+
+
+def test_secrets_differ(state: StateFolder) -> None:
+    assert state.secret("one") != state.secret("other")
+
+
+def test_a_secret_of_an_operators_own_is_taken(state: StateFolder) -> None:
+    state.secret_path("community").write_text("public\n", encoding="ascii")
+    assert state.secret("community") == "public"
+
+
+@pytest.mark.parametrize(
+    ("octets", "what"),
+    [
+        (b"\n", "the secret is empty: remove the file, and a new one is made"),
+        (b"\xff", "the secret cannot be used: is not ASCII text"),
+    ],
+)
+def test_a_secret_that_is_none(state: StateFolder, octets: bytes, what: str) -> None:
+    state.secret_path("community").write_bytes(octets)
+    with pytest.raises(StateError) as raised:
+        state.secret("community")
+    assert str(raised.value) == f"{state.secret_path('community')}: {what}"
+
+
+def test_processes_that_ask_at_once_get_the_same_secret(state: StateFolder) -> None:
+    with running(ASKER, str(state.path)) as one, running(ASKER, str(state.path)) as other:
+        for process in (one, other):
+            assert process.stdout is not None
+            assert process.stdout.readline() == "here\n"
+        for process in (one, other):
+            assert process.stdin is not None
+            process.stdin.write("go\n")
+            process.stdin.flush()
+        answers = [process.communicate()[0] for process in (one, other)]
+
+    assert answers[0] == answers[1]
+    assert len(set(answers[0].split())) == 100
+
+
+# -- the lock
+
+
+def test_a_second_process_is_refused_until_the_first_is_killed(state: StateFolder) -> None:
+    with running(HOLDER, str(state.path)) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "locked\n"
+        with pytest.raises(StateError) as raised, state.locked(patience_seconds=0.1):
+            pytest.fail("two processes hold one state")
+        assert str(raised.value) == (
+            f"{state.path}: another gateway runs on this state: stop it, or give this one a "
+            "state folder of its own"
+        )
+
+        holder.kill()
+        with state.locked():
+            pass
+
+
+def test_who_ends_lets_the_next_in(state: StateFolder) -> None:
+    with state.locked():
+        pass
+    with state.locked(patience_seconds=0):
+        pass
+
+
+def test_a_lock_that_cannot_be_opened(state: StateFolder) -> None:
+    (state.path / "LOCK").mkdir()
+    with pytest.raises(StateError) as raised, state.locked():
+        pytest.fail("held without a file")
+    assert str(raised.value) == f"{state.path}/LOCK: cannot be opened: Is a directory"
