@@ -29,7 +29,7 @@ class PollingConfig:
 
     Attributes:
         budget: share of time that requests may take, listings and everything else together. The broker's
-            processor time was measured at 0.9 to 1.1 of the time of a request: 0.04 stays below 5 % of a core.
+            processor time was measured at 0.9 to 1.1 of a request's time: 0.04 stays below 5 % of a core.
         interval: between listings of a class, where its cost allows.
         slow: the same for the classes named here.
         overview: between looks at what cluster this is.
