@@ -11,11 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gateway.shipped_files import shipped_folder
+from gateway.snmp.mib.lint import base_folders
 
 MODULES = ("AMQP-GATEWAY-MIB", "AMQP-GATEWAY-RABBITMQ-MIB")
-BASE_MIBS = "/usr/lib/erlang/lib"
-"""Below it Debian's erlang-snmp keeps the standard modules that ours import."""
-
 _COMMAND_SECONDS = 60.0
 _LINE = re.compile(
     r"(?:[A-Za-z0-9-]+::)?(?P<name>[A-Za-z][A-Za-z0-9]*)(?:\.(?P<index>[0-9.]+))? = ?(?P<value>.*)", re.DOTALL
@@ -50,7 +48,7 @@ class SnmpCommands:
         lines = [
             "defVersion 2c",
             f"defCommunity {community}",
-            f"mibdirs {':'.join([*standard_mib_folders(), str(shipped_folder('mibs'))])}",
+            f"mibdirs {':'.join(map(str, (*base_folders(), shipped_folder('mibs'))))}",
             f"mibs {':'.join(MODULES)}",
         ]
         path = folder / "snmp.conf"
@@ -123,8 +121,3 @@ class SnmpCommands:
             return []
         heading = lines[0].split(separator)
         return [dict(zip(heading, line.split(separator), strict=True)) for line in lines[1:]]
-
-
-def standard_mib_folders() -> list[str]:
-    """Where the standard modules are on this machine."""
-    return [str(path) for path in sorted(Path(BASE_MIBS).glob("snmp-*/mibs"))]

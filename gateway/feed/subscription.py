@@ -18,7 +18,7 @@ from gateway.feed.records import (
     UpdateRecord,
 )
 
-SNAPSHOT_BATCH_RECORDS = 256
+SNAPSHOT_BATCH_RECORDS = 32
 """Records in one batch of a snapshot: small enough that encoding one holds the loop well under 5 ms."""
 
 

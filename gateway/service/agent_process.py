@@ -70,7 +70,14 @@ async def _run(
         direct_exchange=publish.direct_exchange,
         publish_interval=publish.interval,
     )
-    agent = rabbitmq_agent(settings, load_shipped_mappings()["rabbitmq"], session, publish.amqp.vhost)
+    agent = rabbitmq_agent(
+        settings,
+        load_shipped_mappings()["rabbitmq"],
+        session,
+        publish.amqp.vhost,
+        # Whoever is obeyed is a gateway: its connections are no more the broker's business than ours.
+        own_users=(publish.amqp.user, *publish.obey),
+    )
     conversation = Conversation(name, agent, lambda _: None, clock, Counter())
     role = AmqpRole("agent", lambda _: agent.bindings, declare=[publish.exchange])
     link = AmqpLink(endpoint, role, agent, conversation, clock)

@@ -9,8 +9,6 @@ import importlib.metadata
 import platform
 import socket
 import time
-from collections.abc import Mapping
-from pathlib import Path
 
 import structlog
 
@@ -18,15 +16,12 @@ from gateway.clock import Clock
 from gateway.config.files import LoadedConfiguration
 from gateway.config.types import SecretError
 from gateway.feed.client import follow
-from gateway.model.schema import ClassSchema
 from gateway.service.exit_codes import CommandError, ExitCode
 from gateway.service.lifeline import Lifeline
-from gateway.shipped_files import shipped_folder
 from gateway.snmp.ber import Oid
 from gateway.snmp.counters import SnmpCounters
 from gateway.snmp.fixed_mib import MODULE
-from gateway.snmp.lock import Lock, lock_text, read_lock
-from gateway.snmp.lock_growth import new_lock
+from gateway.snmp.lock_files import SiteSchemas, load_shipped_locks
 from gateway.snmp.projection import Projection, ProjectionSettings
 from gateway.snmp.requests import Access, Responder
 from gateway.snmp.server import ListenError, UdpServer
@@ -54,11 +49,12 @@ async def run_snmp(loaded: LoadedConfiguration, clock: Clock, lifeline: Lifeline
     try:
         state = StateFolder(loaded.state_folder)
         community = read_community(loaded, state)
-        locks = shipped_locks()
-        provisional = _provisional_lock(loaded, state, clock)
+        locks = load_shipped_locks()
+        site = SiteSchemas(state.path, loaded.settings.site, write_durably)
+        provisional = site.load(dt.datetime.fromtimestamp(clock.now() / 10**9, dt.UTC).date())
     except StateError as error:
         raise CommandError(ExitCode.STATE, str(error)) from error
-    except (SecretError, DocumentError) as error:
+    except (SecretError, DocumentError, FileNotFoundError) as error:
         raise CommandError(ExitCode.CONFIGURATION, str(error)) from error
     settings = loaded.settings.snmp
     root = root_of(settings.root)
@@ -71,7 +67,7 @@ async def run_snmp(loaded: LoadedConfiguration, clock: Clock, lifeline: Lifeline
         store,
         ProjectionSettings(root, locks, settings.serve_stale_for, _version()),
         provisional=provisional,
-        save=lambda lock, schemas: _save_provisional(state, lock, schemas),
+        save=site.save,
         clock=clock.now,
         log=lambda event, detail: log.info(event, detail=detail),
     )
@@ -112,16 +108,6 @@ def read_community(loaded: LoadedConfiguration, state: StateFolder) -> str:
     return state.secret(COMMUNITY)
 
 
-def shipped_locks() -> tuple[Lock, ...]:
-    """The locks of the packages that this gateway knows.
-
-    Raises:
-        DocumentError: one of them is damaged.
-    """
-    folder = shipped_folder("mappings") / "locks"
-    return tuple(read_lock(path) for path in sorted(folder.glob("*.lock.yaml")))
-
-
 def root_of(text: str) -> Oid:
     """An object identifier from its dotted form."""
     return tuple(int(arc) for arc in text.split("."))
@@ -131,24 +117,6 @@ async def _tick(projection: Projection) -> None:
     while True:
         busy = projection.tick()
         await asyncio.sleep(BUSY_TICK_SECONDS if busy else TICK_SECONDS)
-
-
-def _provisional_path(state: StateFolder) -> Path:
-    return state.path / "provisional.lock.yaml"
-
-
-def _provisional_lock(loaded: LoadedConfiguration, state: StateFolder, clock: Clock) -> Lock:
-    path = _provisional_path(state)
-    if path.exists():
-        return read_lock(path)
-    site = loaded.settings.site
-    today = dt.datetime.fromtimestamp(clock.now() / 10**9, dt.UTC).date()
-    return new_lock("", 0, f"AMQP-GATEWAY-{site.upper()}-MIB", site[0].lower() + site[1:], today)
-
-
-def _save_provisional(state: StateFolder, lock: Lock, schemas: Mapping[str, ClassSchema]) -> None:
-    write_durably(_provisional_path(state), lock_text(lock))
-    log.info("provisional-classes", classes=sorted(schemas), lock=str(_provisional_path(state)))
 
 
 def _description(loaded: LoadedConfiguration, root: Oid) -> SystemDescription:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections import Counter
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -190,12 +190,24 @@ class _Sight:
 
 
 def rabbitmq_agent(
-    settings: RabbitMqSettings, mapping: MappingFile, session: AgentConfig, management_vhost: str = ""
+    settings: RabbitMqSettings,
+    mapping: MappingFile,
+    session: AgentConfig,
+    management_vhost: str = "",
+    own_users: Iterable[str] = (),
 ) -> RabbitMqAgent:
-    """The agent for one RabbitMQ."""
+    """The agent for one RabbitMQ.
+
+    Args:
+        settings: of the broker.
+        mapping: of the package ``rabbitmq``.
+        session: of the QMF agent.
+        management_vhost: where the management exchange is; empty for the loopback.
+        own_users: further users that are the gateway's, beside those of the settings.
+    """
     config = RabbitMqAgentConfig(
         user=settings.user,
-        own_users=frozenset({settings.user, *settings.own_users}),
+        own_users=frozenset({settings.user, *settings.own_users, *own_users}),
         show_own=settings.show_own,
         management_exchange=session.management_exchange,
         management_virtual_host=management_vhost,
