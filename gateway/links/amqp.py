@@ -25,11 +25,12 @@ from aio_pika.abc import (
     AbstractIncomingMessage,
     AbstractQueue,
 )
-from aiormq import exceptions
 
 from gateway.clock import Clock
-from gateway.dialects.effects import Binding, Delivery, Effect, Send
+from gateway.dialects.effects import Binding, Delivery, Effect, Note, Send
 from gateway.links.amqp_connection import (
+    CONNECT_SECONDS,
+    FAILURES,
     AmqpEndpoint,
     LinkError,
     Trouble,
@@ -89,6 +90,7 @@ class AmqpLink:
         session: told when the link is up, down or in doubt.
         conversation: delivers to the session and holds what it wants sent.
         clock: the gateway's.
+        watch_seconds: between two looks at queue and exchanges.
     """
 
     def __init__(
@@ -98,12 +100,15 @@ class AmqpLink:
         session: LinkedSession,
         conversation: Conversation,
         clock: Clock,
+        *,
+        watch_seconds: float = WATCH_SECONDS,
     ) -> None:
         self._endpoint = endpoint
         self._role = role
         self._session = session
         self._conversation = conversation
         self._clock = clock
+        self._watch_seconds = watch_seconds
         self._exchanges: dict[str, AbstractExchange] = {}
 
     async def run(self) -> None:
@@ -132,39 +137,50 @@ class AmqpLink:
                 name = f"amqp-gateway {self._role.name} {part}"
                 opened.append(await open_connection(self._endpoint, name))
             await self._converse(*opened)
-        except (exceptions.AMQPError, OSError, TimeoutError) as error:
+        except FAILURES as error:
             raise link_error(self._endpoint, error) from error
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise
+            # aiormq cancels whoever waits for an answer on a connection that ends.
+            raise LinkError(Trouble.BROKEN, f"{self._endpoint.url}: the connection ended") from error
         finally:
             self._conversation.forget_sends()
             await asyncio.gather(*(_closed(connection) for connection in opened))
 
     async def _converse(self, consuming: AbstractConnection, publishing: AbstractConnection) -> None:
-        queue = await self._declare(consuming)
+        incoming = await consuming.channel(publisher_confirms=False)
+        queue = await self._declare(incoming)
         outgoing = await publishing.channel(publisher_confirms=False)
         self._exchanges.clear()
+        self._conversation.forget_sends()  # of the time without a connection
         await queue.consume(self._arrived)
         log.info("link-up", role=self._role.name, broker=str(self._endpoint), queue=queue.name)
         self._conversation.perform(self._session.connected(queue.name, self._clock.now()))
+        # Where several end at once, what the broker said of an end comes before what it led to.
         parts = [
             asyncio.ensure_future(part)
             for part in (
-                self._publish(outgoing),
-                self._watch(consuming, queue.name),
+                ended(incoming),
+                ended(outgoing),
                 ended(consuming),
                 ended(publishing),
+                self._publish(outgoing),
+                self._watch(consuming, queue.name),
             )
         ]
         try:
-            done, _ = await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
-            for part in done:
-                part.result()
+            await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
+            for part in parts:
+                if part.done():
+                    part.result()
         finally:
             for part in parts:
                 part.cancel()
             await asyncio.gather(*parts, return_exceptions=True)
 
-    async def _declare(self, consuming: AbstractConnection) -> AbstractQueue:
-        channel = await consuming.channel(publisher_confirms=False)
+    async def _declare(self, channel: AbstractChannel) -> AbstractQueue:
         await channel.set_qos(prefetch_count=PREFETCH)
         for exchange in self._role.declare:
             await channel.declare_exchange(exchange, aio_pika.ExchangeType.TOPIC, durable=True)
@@ -192,16 +208,20 @@ class AmqpLink:
                 timestamp=int(timestamp.timestamp() * 10**9) if timestamp else 0,
             )
         )
-        await message.ack()
+        with contextlib.suppress(*FAILURES):  # the connection's end is noticed elsewhere
+            await message.ack()
 
     async def _publish(self, channel: AbstractChannel) -> None:
         while True:
             send = await self._conversation.next_send()
-            exchange = self._exchanges.get(send.exchange)
-            if exchange is None:
-                exchange = await channel.get_exchange(send.exchange, ensure=False)
-                self._exchanges[send.exchange] = exchange
-            await exchange.publish(self._message(send), send.routing_key, mandatory=False)
+            try:
+                exchange = self._exchanges.get(send.exchange)
+                if exchange is None:
+                    exchange = await channel.get_exchange(send.exchange, ensure=False)
+                    self._exchanges[send.exchange] = exchange
+                await exchange.publish(self._message(send), send.routing_key, mandatory=False)
+            except ValueError as error:  # AMQP 0-9-1 names have at most 255 octets
+                self._conversation.perform([Note("not-sent", f"to {send.routing_key[:80]!r}: {error}")])
 
     def _message(self, send: Send) -> aio_pika.Message:
         """``send`` as a message whose sender the broker checks (``user-id``) and whose age can be told."""
@@ -224,18 +244,25 @@ class AmqpLink:
         doubtful = int(self._role.max_queue_length * _DOUBTFUL_SHARE)
         overflowing = False
         while True:
-            await asyncio.sleep(WATCH_SECONDS)
-            channel = await consuming.channel(publisher_confirms=False)
-            waiting = (await channel.declare_queue(queue, passive=True)).declaration_result.message_count or 0
-            for exchange in {binding.exchange for binding in self._role.bindings(queue)}:
-                await channel.declare_exchange(exchange, passive=True)
-            await channel.close()
+            await asyncio.sleep(self._watch_seconds)
+            # A connection that is only half open shows here before it shows in missing heartbeats.
+            async with asyncio.timeout(CONNECT_SECONDS):
+                waiting = await self._look(consuming, queue)
             if self._conversation.clogged:
                 raise LinkError(Trouble.BROKEN, f"{self._endpoint}: the broker takes no messages from us")
             if overflowing and waiting < doubtful:
                 reason = f"the queue held more than {doubtful} messages: some may be lost"
                 self._conversation.perform(self._session.resync(reason, self._clock.now()))
             overflowing = waiting >= doubtful
+
+    async def _look(self, consuming: AbstractConnection, queue: str) -> int:
+        """How many messages wait in ``queue``; it and all exchanges that it is bound to are there."""
+        channel = await consuming.channel(publisher_confirms=False)
+        waiting = (await channel.declare_queue(queue, passive=True)).declaration_result.message_count or 0
+        for exchange in {binding.exchange for binding in self._role.bindings(queue)}:
+            await channel.declare_exchange(exchange, passive=True)
+        await channel.close()
+        return waiting
 
     def _down(self, error: LinkError) -> None:
         log.warning("link-down", role=self._role.name, trouble=error.trouble.value, detail=str(error))
@@ -244,5 +271,5 @@ class AmqpLink:
 
 async def _closed(connection: AbstractConnection) -> None:
     """Close, without waiting long for a broker that does not answer any more."""
-    with contextlib.suppress(exceptions.AMQPError, OSError, TimeoutError):
+    with contextlib.suppress(*FAILURES):
         await asyncio.wait_for(connection.close(), timeout=2)

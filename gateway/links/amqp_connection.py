@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import enum
+import socket
 import ssl
 from dataclasses import dataclass
 from pathlib import Path
 
 import aio_pika
-from aio_pika.abc import AbstractConnection
+from aio_pika.abc import AbstractChannel, AbstractConnection
 from aiormq import exceptions
 from pydantic import SecretStr
 from yarl import URL
 
 CONNECT_SECONDS = 10.0
 HEARTBEAT_SECONDS = 10
+
+FAILURES = (exceptions.AMQPError, exceptions.ChannelInvalidStateError, OSError, TimeoutError)
+"""What aio-pika raises when a broker or the way to it fails; for `link_error`."""
 
 
 class Trouble(enum.Enum):
@@ -26,6 +30,7 @@ class Trouble(enum.Enum):
     REFUSED_VHOST = "refused-vhost"
     MISSING = "missing"
     FORBIDDEN = "forbidden"
+    MISCONFIGURED = "misconfigured"
     BROKEN = "broken"
 
 
@@ -70,43 +75,53 @@ async def open_connection(endpoint: AmqpEndpoint, name: str) -> AbstractConnecti
         LinkError: it cannot be opened.
     """
     address = URL(endpoint.url)
+    encrypted = address.scheme == "amqps"
+    context = _tls(endpoint) if encrypted else None
     try:
         return await aio_pika.connect(
             host=address.host or "",
-            port=address.port or (5671 if address.scheme == "amqps" else 5672),
+            port=address.port or (5671 if encrypted else 5672),
             login=endpoint.user,
             password=endpoint.password.get_secret_value(),
             virtualhost=endpoint.vhost,
-            ssl=address.scheme == "amqps",
-            ssl_context=_tls(endpoint) if address.scheme == "amqps" else None,
+            ssl=encrypted,
+            ssl_context=context,
             timeout=CONNECT_SECONDS,
             client_properties={"connection_name": name, "product": "amqp-gateway"},
             heartbeat=HEARTBEAT_SECONDS,
         )
-    except (exceptions.AMQPError, OSError, TimeoutError, ssl.SSLError) as error:
-        raise link_error(endpoint, error) from error
+    except FAILURES as error:
+        refusal = link_error(endpoint, error)
+        if refusal.trouble is not Trouble.BROKEN:
+            raise refusal from error
+        text = f"{refusal}: is this an AMQP 0-9-1 broker, and is it running?"
+        raise LinkError(Trouble.UNREACHABLE, text) from error
 
 
-async def ended(connection: AbstractConnection) -> None:
-    """Wait until ``connection`` ends, whoever ends it.
+async def ended(part: AbstractConnection | AbstractChannel) -> None:
+    """Wait until a connection or channel ends, whoever ends it.
 
-    aio-pika's own ``closed()`` tells of ends that we asked for only, so this listens to the transport.
+    aio-pika's own ``closed()`` tells of ends that we asked for only, so this listens to what lies below.
 
     Raises:
-        ConnectionError: always, in the end; with what the broker said.
+        AMQPError: always, in the end: what the broker said.
+        ConnectionError: the same, where it said nothing.
     """
+    what = "connection" if isinstance(part, AbstractConnection) else "channel"
     end: asyncio.Future[BaseException | None] = asyncio.get_running_loop().create_future()
 
-    def note(_connection: AbstractConnection | None, reason: BaseException | None) -> None:
+    def note(_part: object, reason: BaseException | None) -> None:
         if not end.done():
             end.set_result(reason)
 
-    connection.close_callbacks.add(note)
+    part.close_callbacks.add(note)
     try:
-        reason = await end
+        reason = None if part.is_closed else await end
     finally:
-        connection.close_callbacks.discard(note)
-    raise ConnectionError(f"the connection ended: {' '.join(str(reason or 'closed').split())}")
+        part.close_callbacks.discard(note)
+    if isinstance(reason, exceptions.ChannelClosed):
+        raise reason
+    raise ConnectionError(f"the {what} ended: {' '.join(str(reason or 'closed').split())}")
 
 
 def link_error(endpoint: AmqpEndpoint, error: BaseException) -> LinkError:
@@ -131,15 +146,11 @@ def link_error(endpoint: AmqpEndpoint, error: BaseException) -> LinkError:
         case exceptions.ChannelAccessRefused():
             trouble = Trouble.FORBIDDEN
             text = f"{endpoint}: {said}: grant what docs/rights.md lists"
-        case ssl.SSLError():
-            trouble = Trouble.UNREACHABLE
-            text = f"{url}: TLS failed: {said}: check 'ca_file' and the name of the host"
-        case TimeoutError():
-            trouble = Trouble.UNREACHABLE
-            text = f"{url}: no answer within {CONNECT_SECONDS:.0f} s"
-        case _ if "Connect call failed" in said or isinstance(error, ConnectionRefusedError):
-            trouble = Trouble.UNREACHABLE
-            text = f"{url}: nothing listens there: is the broker running?"
+        case exceptions.ChannelPreconditionFailed():
+            trouble = Trouble.MISCONFIGURED
+            text = f"{endpoint}: {said}: remove what is there, or name another in the configuration"
+        case _ if (reason := _why_unreachable(error, said)) is not None:
+            trouble, text = Trouble.UNREACHABLE, f"{url}: {reason}"
         case _:
             trouble, text = Trouble.BROKEN, f"{url}: {said or type(error).__name__}"
     return LinkError(trouble, text)
@@ -155,7 +166,24 @@ def _is_refused_vhost(error: BaseException, said: str) -> bool:
     )
 
 
+def _why_unreachable(error: BaseException, said: str) -> str | None:
+    """Why no connection comes about, as far as the network is to blame; aio-pika wraps what it raised."""
+    causes = (error, error.__cause__)
+    if "SSL:" in said or any(isinstance(cause, ssl.SSLError) for cause in causes):
+        return f"TLS failed: {said}: check 'ca_file', the name of the host, and the port"
+    if any(isinstance(cause, socket.gaierror) for cause in causes):
+        return "the name of the host is not known: check the URL"
+    if "Connect call failed" in said or any(isinstance(cause, ConnectionRefusedError) for cause in causes):
+        return "nothing listens there: is the broker running?"
+    if isinstance(error, TimeoutError):
+        return f"no answer within {CONNECT_SECONDS:.0f} s: is this an AMQP 0-9-1 broker?"
+    return None
+
+
 def _tls(endpoint: AmqpEndpoint) -> ssl.SSLContext:
-    if endpoint.ca_file is None:
-        return ssl.create_default_context()
-    return ssl.create_default_context(cafile=str(endpoint.ca_file))
+    try:
+        return ssl.create_default_context(cafile=endpoint.ca_file)
+    except OSError as error:  # ssl.SSLError is one
+        reason = error.strerror or str(error)
+        text = f"{endpoint.url}: 'ca_file' {endpoint.ca_file} cannot be used: {reason}"
+        raise LinkError(Trouble.MISCONFIGURED, text) from error

@@ -121,6 +121,7 @@ class Conversation:
         if note.event in _COUNTED:
             self._counters[_COUNTED[note.event]] += 1
         now = self._clock.now()
-        if now - self._logged.get(note.event, 0) >= _NOTE_LOG_NANOSECONDS:
+        last = self._logged.get(note.event)
+        if last is None or now - last >= _NOTE_LOG_NANOSECONDS:
             self._logged[note.event] = now
             log.info(note.event, name=self._name, detail=note.detail, count=self.notes[note.event])

@@ -43,6 +43,7 @@ OF_TROUBLE = {
     Trouble.REFUSED_VHOST: ExitCode.VHOST,
     Trouble.MISSING: ExitCode.MISSING,
     Trouble.FORBIDDEN: ExitCode.FORBIDDEN,
+    Trouble.MISCONFIGURED: ExitCode.CONFIGURATION,
     Trouble.BROKEN: ExitCode.FAILED,
 }
 

@@ -1,0 +1,138 @@
+"""A link at work for a test, and the session that writes down all it is told."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+from pydantic import SecretStr
+
+from gateway.clock import SystemClock
+from gateway.demo.broker import PrivateBroker
+from gateway.dialects.effects import Binding, Delivery, Effect, Send
+from gateway.links.amqp import AmqpLink, AmqpRole
+from gateway.links.amqp_connection import AmqpEndpoint
+from gateway.links.conversation import Conversation
+from tests.components.waiting import eventually
+
+WATCH_SECONDS = 0.2
+"""Between two looks at queue and exchanges: a test should not wait as long as an operator may."""
+
+
+class RecordingSession:
+    """Says nothing, and writes down what it is told."""
+
+    def __init__(self) -> None:
+        self.up: list[str] = []
+        self.down: list[str] = []
+        self.resyncs: list[str] = []
+        self.deliveries: list[Delivery] = []
+
+    def connected(self, reply_to: str, now: int) -> list[Effect]:
+        assert now > 0
+        self.up.append(reply_to)
+        return []
+
+    def disconnected(self, detail: str, now: int) -> list[Effect]:
+        assert now > 0
+        self.down.append(detail)
+        return []
+
+    def resync(self, reason: str, now: int) -> list[Effect]:
+        assert now > 0
+        self.resyncs.append(reason)
+        return []
+
+    def receive(self, delivery: Delivery, now: int) -> list[Effect]:
+        assert now > 0
+        self.deliveries.append(delivery)
+        return []
+
+    def tick(self, now: int) -> list[Effect]:
+        raise AssertionError(f"nobody asked to be woken at {now}")
+
+
+@dataclass(frozen=True, slots=True)
+class Linked:
+    """A link that runs, and its session."""
+
+    session: RecordingSession
+    conversation: Conversation
+    counters: Counter[str]
+    running: asyncio.Task[None] = field(repr=False)
+
+    async def up(self, times: int = 1) -> str:
+        """Wait until the link came up so often; returns the name of its queue then."""
+
+        async def is_up() -> bool:
+            assert not self.running.done(), "the link ended"
+            return len(self.session.up) >= times
+
+        await eventually(is_up, f"the link came up {times} times; it said {self.session.down}")
+        return self.session.up[times - 1]
+
+    async def down(self, times: int = 1) -> str:
+        """Wait until the link went down so often; returns what it said then."""
+
+        async def is_down() -> bool:
+            assert not self.running.done(), "the link ended"
+            return len(self.session.down) >= times
+
+        await eventually(is_down, f"the link went down {times} times")
+        return self.session.down[times - 1]
+
+    async def received(self, count: int) -> list[Delivery]:
+        """Wait for so many deliveries."""
+
+        async def arrived() -> bool:
+            return len(self.session.deliveries) >= count
+
+        await eventually(arrived, f"{count} deliveries")
+        return self.session.deliveries
+
+    def send(self, *sends: Send) -> None:
+        """As the session would."""
+        self.conversation.perform(sends)
+
+
+@asynccontextmanager
+async def linked(
+    endpoint: AmqpEndpoint, role: AmqpRole, session: RecordingSession | None = None
+) -> AsyncIterator[Linked]:
+    """A link that runs as long as the context, and ends by cancellation only."""
+    session = session or RecordingSession()
+    counters: Counter[str] = Counter()
+    clock = SystemClock()
+    conversation = Conversation("test", session, lambda _: None, clock, counters)
+    link = AmqpLink(endpoint, role, session, conversation, clock, watch_seconds=WATCH_SECONDS)
+    running = asyncio.create_task(link.run())
+    try:
+        yield Linked(session, conversation, counters, running)
+    finally:
+        assert running.cancel(), "the link ended by itself"
+        await asyncio.wait({running})
+
+
+def role(*exchanges: str, declare: tuple[str, ...] = (), max_queue_length: int = 20_000) -> AmqpRole:
+    """Everything of ``exchanges``, and from ``amq.direct`` what is addressed to the link's queue."""
+    return AmqpRole(
+        "test",
+        lambda queue: [Binding("amq.direct", queue), *(Binding(exchange, "#") for exchange in exchanges)],
+        declare=declare,
+        max_queue_length=max_queue_length,
+    )
+
+
+def endpoint_of(
+    broker: PrivateBroker, vhost: str = "/", user: str = "", password: str = "", port: int = 0
+) -> AmqpEndpoint:
+    """Where the administrator, or another user, reaches ``vhost``; ``port`` of what stands in between."""
+    return AmqpEndpoint(
+        f"amqp://127.0.0.1:{port or broker.ports.amqp}",
+        vhost,
+        user or broker.administrator.name,
+        SecretStr(password or broker.administrator.password),
+    )

@@ -1,0 +1,200 @@
+"""A conversation carries out what its session wants, in order, and no more than that."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from dataclasses import dataclass, field
+
+import pytest
+import structlog
+
+from gateway.clock import SystemClock
+from gateway.dialects.effects import Delivery, Effect, Note, Observed, Send, WakeAt
+from gateway.links.conversation import MAX_OUTGOING, Conversation
+from gateway.model.observations import Observation, SourceState, SourceStateSeen
+from tests.components.waiting import eventually
+
+SECOND = 10**9
+UP = SourceStateSeen(SourceState.SYNCHRONISED)
+DOWN = SourceStateSeen(SourceState.DOWN)
+
+
+@dataclass
+class HeldClock:
+    """Shows what it was set to."""
+
+    time: int = 0
+
+    def now(self) -> int:
+        return self.time
+
+
+@dataclass
+class ScriptedSession:
+    """Answers every delivery and every waking with the same effects."""
+
+    on_receive: list[Effect] = field(default_factory=list)
+    on_tick: list[Effect] = field(default_factory=list)
+    received: list[tuple[Delivery, int]] = field(default_factory=list)
+    woken: list[int] = field(default_factory=list)
+
+    def receive(self, delivery: Delivery, now: int) -> list[Effect]:
+        self.received.append((delivery, now))
+        return self.on_receive
+
+    def tick(self, now: int) -> list[Effect]:
+        self.woken.append(now)
+        return self.on_tick
+
+    async def was_woken(self) -> bool:
+        return bool(self.woken)
+
+
+@dataclass
+class Talk:
+    """A conversation with all that surrounds it."""
+
+    session: ScriptedSession = field(default_factory=ScriptedSession)
+    clock: HeldClock = field(default_factory=HeldClock)
+    seen: list[tuple[Observation, ...]] = field(default_factory=list)
+    counters: Counter[str] = field(default_factory=Counter)
+
+    def __post_init__(self) -> None:
+        self.conversation = Conversation("orders", self.session, self.seen.append, self.clock, self.counters)
+
+
+def send(number: int) -> Send:
+    return Send("exchange", "key", str(number).encode())
+
+
+def test_a_delivery_is_counted_and_its_effects_carried_out() -> None:
+    talk = Talk(ScriptedSession(on_receive=[Observed((UP, DOWN))]), HeldClock(7))
+    delivery = Delivery("exchange", "key", b"12345")
+
+    talk.conversation.deliver(delivery)
+
+    assert talk.session.received == [(delivery, 7)]
+    assert talk.seen == [(UP, DOWN)]
+    assert talk.counters == {"messages": 1, "octets": 5}
+
+
+async def test_sends_leave_in_order() -> None:
+    talk = Talk()
+    talk.conversation.perform([send(1), Observed((UP,)), send(2)])
+    talk.conversation.perform([send(3)])
+
+    assert [await talk.conversation.next_send() for _ in range(3)] == [send(1), send(2), send(3)]
+
+
+async def test_who_waits_for_a_send_gets_it_when_it_comes() -> None:
+    talk = Talk()
+    waiting = asyncio.create_task(talk.conversation.next_send())
+    await asyncio.sleep(0)
+    assert not waiting.done()
+
+    talk.conversation.perform([send(1)])
+
+    assert await waiting == send(1)
+
+
+async def test_sends_of_a_link_that_went_down_are_forgotten() -> None:
+    talk = Talk()
+    talk.conversation.perform([send(1)])
+    talk.conversation.forget_sends()
+    talk.conversation.perform([send(2)])
+
+    assert await talk.conversation.next_send() == send(2)
+
+
+def test_it_is_clogged_when_more_waits_than_a_moving_link_leaves() -> None:
+    talk = Talk()
+    talk.conversation.perform(send(number) for number in range(MAX_OUTGOING))
+    assert not talk.conversation.clogged
+    talk.conversation.perform([send(0)])
+    assert talk.conversation.clogged
+
+
+# -- waking
+
+
+async def test_a_session_is_woken_when_it_asked_to_be() -> None:
+    session = ScriptedSession(on_tick=[Observed((DOWN,))])
+    talk = Talk(session, HeldClock(5 * SECOND))
+
+    talk.conversation.perform([WakeAt(5 * SECOND + 1_000_000)])
+    await eventually(session.was_woken, "the session was woken")
+
+    assert session.woken == [5 * SECOND]
+    assert talk.seen == [(DOWN,)]
+
+
+async def test_a_time_that_has_passed_wakes_at_once_but_not_in_passing() -> None:
+    session = ScriptedSession()
+    talk = Talk(session, HeldClock(5 * SECOND))
+
+    talk.conversation.perform([WakeAt(SECOND)])
+
+    assert session.woken == []
+    await eventually(session.was_woken, "the session was woken")
+
+
+async def test_a_later_wish_replaces_the_one_before() -> None:
+    session = ScriptedSession()
+    talk = Talk(session)
+
+    talk.conversation.perform([WakeAt(3600 * SECOND), WakeAt(0), WakeAt(0)])
+    await eventually(session.was_woken, "the session was woken")
+    await asyncio.sleep(0)
+
+    assert len(session.woken) == 1
+
+
+async def test_a_conversation_that_stopped_wakes_nobody() -> None:
+    session, witness = ScriptedSession(), ScriptedSession()
+    talk, other = Talk(session), Talk(witness)
+    talk.conversation.perform([WakeAt(0)])
+    other.conversation.perform([WakeAt(0)])
+
+    talk.conversation.stop()
+    await eventually(witness.was_woken, "the other session was woken")
+
+    assert session.woken == []
+
+
+# -- notes
+
+
+def test_notes_of_a_kind_are_logged_once_a_minute_and_all_counted() -> None:
+    talk = Talk()
+    with structlog.testing.capture_logs() as logged:
+        for second in (0, 1, 59, 60, 61, 125):
+            talk.clock.time = second * SECOND
+            talk.conversation.perform([Note("odd-frame", f"at {second}")])
+        talk.conversation.perform([Note("other")])
+
+    assert [(line["event"], line.get("detail"), line["count"]) for line in logged] == [
+        ("odd-frame", "at 0", 1),
+        ("odd-frame", "at 60", 4),
+        ("odd-frame", "at 125", 6),
+        ("other", "", 1),
+    ]
+    assert {line["name"] for line in logged} == {"orders"}
+    assert talk.conversation.notes == {"odd-frame": 6, "other": 1}
+
+
+@pytest.mark.parametrize(
+    ("event", "counter"), [("protocol-error", "protocol_errors"), ("refused-sender", "refused")]
+)
+def test_what_operators_count_is_in_the_counters(event: str, counter: str) -> None:
+    talk = Talk()
+    talk.conversation.perform([Note(event), Note(event), Note("other")])
+    assert talk.counters == {counter: 2}
+
+
+def test_a_minute_is_a_minute_of_the_machines_clock() -> None:
+    counters: Counter[str] = Counter()
+    real = Conversation("orders", ScriptedSession(), lambda _: None, SystemClock(), counters)
+    with structlog.testing.capture_logs() as logged:
+        real.perform([Note("odd-frame")] * 100)
+    assert len(logged) == 1

@@ -1,0 +1,75 @@
+"""Two sessions of one process meet as over a broker: in order, with a checked sender."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from dataclasses import dataclass, field
+
+from gateway.clock import SystemClock
+from gateway.dialects.effects import Delivery, Effect, Send
+from gateway.links.conversation import Conversation
+from gateway.links.loopback import USER_ID, carry, delivered
+from tests.components.waiting import eventually
+
+
+@dataclass
+class EchoSession:
+    """Sends back what it gets, so often."""
+
+    echoes: int
+    received: list[Delivery] = field(default_factory=list)
+
+    def receive(self, delivery: Delivery, now: int) -> list[Effect]:
+        assert delivery.timestamp <= now
+        self.received.append(delivery)
+        if len(self.received) > self.echoes:
+            return []
+        return [Send("", delivery.reply_to, delivery.body)]
+
+    def tick(self, now: int) -> list[Effect]:
+        raise AssertionError(f"nobody asked to be woken at {now}")
+
+
+def test_all_that_is_sent_arrives_with_a_checked_sender() -> None:
+    send = Send("exchange", "key", b"body", "reply", "text/plain", "7", expiration=5)
+    assert delivered(send, 42) == Delivery(
+        "exchange", "key", b"body", "reply", "loopback", "text/plain", "7", timestamp=42
+    )
+
+
+async def test_two_sessions_talk_in_order() -> None:
+    clock = SystemClock()
+    caller, callee = EchoSession(echoes=0), EchoSession(echoes=1000)
+    here = Conversation("caller", caller, lambda _: None, clock, Counter())
+    there = Conversation("callee", callee, lambda _: None, clock, Counter())
+    parts = [asyncio.create_task(carry(here, there, clock)), asyncio.create_task(carry(there, here, clock))]
+    here.perform(Send("", "callee", str(number).encode(), "caller") for number in range(500))
+
+    async def all_came_back() -> bool:
+        return len(caller.received) == 500
+
+    await eventually(all_came_back, "all answers")
+    for part in parts:
+        part.cancel()
+    await asyncio.gather(*parts)
+
+    for session in (caller, callee):
+        assert [delivery.body for delivery in session.received] == [str(n).encode() for n in range(500)]
+        assert {delivery.user_id for delivery in session.received} == {USER_ID}
+
+
+async def test_a_long_talk_gives_way_to_the_loop() -> None:
+    clock = SystemClock()
+    callee = EchoSession(echoes=0)
+    here = Conversation("caller", EchoSession(0), lambda _: None, clock, Counter())
+    there = Conversation("callee", callee, lambda _: None, clock, Counter())
+    here.perform([Send("", "callee", b"")] * 1000)
+    carrying = asyncio.create_task(carry(here, there, clock))
+
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+
+    assert 0 < len(callee.received) < 10
+    carrying.cancel()
+    await carrying
