@@ -13,6 +13,7 @@ from gateway.service.agent_process import run_agent
 from gateway.service.exit_codes import CommandError, ExitCode
 from gateway.service.lifeline import Lifeline
 from gateway.service.logs import configure_logs
+from gateway.service.termination import until_terminated
 
 
 @click.command()
@@ -30,4 +31,5 @@ def agent(name: str, config: Path | None, lifeline: int | None) -> None:
             ExitCode.CONFIGURATION,
             f"{configuration.path}: no agent {name!r} under 'agents'; there are: {known}",
         )
-    asyncio.run(run_agent(name, settings, configuration.folder, SystemClock(), Lifeline(lifeline)))
+    running = run_agent(name, settings, configuration.folder, SystemClock(), Lifeline(lifeline))
+    asyncio.run(until_terminated(running))

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from gateway.cli.options import config_option, loaded
-from gateway.service.checks import check_sources
+from gateway.service.checks import check_files, check_sources
 from gateway.service.snmp_health import ask_health
 
 
@@ -20,6 +20,7 @@ from gateway.service.snmp_health import ask_health
 def check(config: Path | None, *, connect: bool) -> None:
     """Read the configuration and say what is wrong with it, with file and line."""
     configuration = loaded(config)
+    check_files(configuration)
     for name, source in configuration.settings.sources.items():
         click.echo(f"source {name}: {source.kind}")
     if connect:

@@ -12,6 +12,7 @@ from gateway.cli.options import config_option, lifeline_option, loaded
 from gateway.clock import SystemClock
 from gateway.service.lifeline import Lifeline
 from gateway.service.logs import configure_logs
+from gateway.service.termination import until_terminated
 
 PROCESSES = {
     "core": ("gateway.service.core", "run_core"),
@@ -30,4 +31,4 @@ def process(name: str, config: Path | None, lifeline: int | None) -> None:
     configure_logs(name)
     module, function = PROCESSES[name]
     run_process = getattr(importlib.import_module(module), function)
-    asyncio.run(run_process(configuration, SystemClock(), Lifeline(lifeline)))
+    asyncio.run(until_terminated(run_process(configuration, SystemClock(), Lifeline(lifeline))))

@@ -76,7 +76,7 @@ async def open_connection(endpoint: AmqpEndpoint, name: str) -> AbstractConnecti
     """
     address = URL(endpoint.url)
     encrypted = address.scheme == "amqps"
-    context = _tls(endpoint) if encrypted else None
+    context = tls_context(endpoint)
     try:
         return await aio_pika.connect(
             host=address.host or "",
@@ -180,7 +180,14 @@ def _why_unreachable(error: BaseException, said: str) -> str | None:
     return None
 
 
-def _tls(endpoint: AmqpEndpoint) -> ssl.SSLContext:
+def tls_context(endpoint: AmqpEndpoint) -> ssl.SSLContext | None:
+    """What ``endpoint`` is trusted by; ``None`` where its URL asks for no TLS.
+
+    Raises:
+        LinkError: its certificates cannot be read.
+    """
+    if URL(endpoint.url).scheme != "amqps":
+        return None
     try:
         return ssl.create_default_context(cafile=endpoint.ca_file)
     except OSError as error:  # ssl.SSLError is one

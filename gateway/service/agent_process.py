@@ -9,7 +9,6 @@ from pathlib import Path
 
 import structlog
 
-from gateway.agents.rabbitmq.http_reader import HttpReader
 from gateway.agents.rabbitmq.runner import AgentRunner
 from gateway.agents.rabbitmq.status import AgentStatus
 from gateway.clock import Clock
@@ -22,7 +21,7 @@ from gateway.mapping.files import MappingError, load_shipped_mappings
 from gateway.service.checks import check_amqp, check_rabbitmq, is_passing
 from gateway.service.exit_codes import CommandError, ExitCode
 from gateway.service.lifeline import Lifeline
-from gateway.service.sources import amqp_endpoint, event_endpoint, management_endpoint, rabbitmq_agent
+from gateway.service.sources import amqp_endpoint, event_endpoint, http_reader, rabbitmq_agent
 from gateway.yaml_documents import DocumentError
 
 log = structlog.get_logger(__name__)
@@ -81,7 +80,7 @@ async def _run(
     conversation = Conversation(name, agent, lambda _: None, clock, Counter())
     role = AmqpRole("agent", lambda _: agent.bindings, declare=[publish.exchange])
     link = AmqpLink(endpoint, role, agent, conversation, clock)
-    async with HttpReader(management_endpoint(settings, folder)) as reader:
+    async with http_reader(settings, folder) as reader:
         runner = AgentRunner(
             agent,
             reader,

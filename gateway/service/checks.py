@@ -4,23 +4,49 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ssl
 from collections.abc import Callable
 from pathlib import Path
 
-from aiormq import exceptions
-
 from gateway.agents.rabbitmq.events import EVENT_EXCHANGE
-from gateway.agents.rabbitmq.http_reader import HttpReader
 from gateway.agents.rabbitmq.management_api import Document, NotManagement, OverviewRequest, Refused
 from gateway.config.files import LoadedConfiguration
-from gateway.config.model import QmfSource, RabbitMqSettings
+from gateway.config.model import QmfSource, RabbitMqSettings, RabbitMqSource
 from gateway.config.types import SecretError
-from gateway.links.amqp_connection import AmqpEndpoint, LinkError, Trouble, link_error, open_connection
+from gateway.links.amqp_connection import (
+    FAILURES,
+    AmqpEndpoint,
+    LinkError,
+    Trouble,
+    link_error,
+    open_connection,
+    tls_context,
+)
 from gateway.service.exit_codes import OF_TROUBLE, CommandError, ExitCode
-from gateway.service.sources import amqp_endpoint, event_endpoint, management_endpoint
+from gateway.service.sources import amqp_endpoint, event_endpoint, http_reader
 
 Tell = Callable[[str], None]
+
+
+def check_files(loaded: LoadedConfiguration) -> None:
+    """Read every secret and certificate that the configuration names.
+
+    Raises:
+        CommandError: one of them cannot be read.
+    """
+    settings, folder = loaded.settings, loaded.folder
+    try:
+        if settings.snmp.community is not None:
+            settings.snmp.community.read(folder)
+        for part in (*settings.sources.values(), *settings.agents.values()):
+            if isinstance(part, RabbitMqSettings):
+                http_reader(part, folder)
+            if not isinstance(part, RabbitMqSource):
+                amqp = part.amqp if isinstance(part, QmfSource) else part.publish.amqp
+                tls_context(amqp_endpoint(amqp, folder))
+    except SecretError as error:
+        raise CommandError(ExitCode.CONFIGURATION, str(error)) from error
+    except LinkError as error:
+        raise CommandError(OF_TROUBLE[error.trouble], str(error)) from error
 
 
 async def check_sources(loaded: LoadedConfiguration, tell: Tell) -> None:
@@ -53,11 +79,7 @@ async def check_rabbitmq(settings: RabbitMqSettings, folder: Path, tell: Tell) -
         CommandError: the API cannot be used with these settings.
         SecretError: a secret cannot be read.
     """
-    try:
-        reader = HttpReader(management_endpoint(settings, folder))
-    except (OSError, ssl.SSLError) as error:
-        raise CommandError(ExitCode.CONFIGURATION, f"ca_file: {error}") from error
-    async with reader:
+    async with http_reader(settings, folder) as reader:
         answer = await reader.read(OverviewRequest())
     if isinstance(answer, Refused):
         code = ExitCode.CREDENTIALS if answer.login else ExitCode.FORBIDDEN
@@ -96,9 +118,9 @@ async def check_amqp(endpoint: AmqpEndpoint, exchange: str) -> None:
             channel = await connection.channel(publisher_confirms=False)
             await channel.declare_exchange(exchange, passive=True)
         finally:
-            with contextlib.suppress(exceptions.AMQPError, OSError, TimeoutError):
+            with contextlib.suppress(*FAILURES):
                 await asyncio.wait_for(connection.close(), timeout=2)
-    except (LinkError, exceptions.AMQPError, OSError, TimeoutError) as error:
+    except (LinkError, *FAILURES) as error:
         trouble = link_error(endpoint, error)
         raise CommandError(OF_TROUBLE[trouble.trouble], str(trouble)) from error
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
-from collections.abc import Awaitable
+from collections.abc import Coroutine
 
 import structlog
 
@@ -66,9 +66,7 @@ async def _run_locked(
         lambda batch: feed.publish(batch) if feed else None,
     )
     surroundings = Surroundings(inventory, mappings, SecretRules(patterns), clock, loaded.folder, epoch)
-    running: list[Awaitable[None]] = [
-        source_of(name, settings, surroundings) for name, settings in loaded.settings.sources.items()
-    ]
+    sources = [source_of(name, settings, surroundings) for name, settings in loaded.settings.sources.items()]
     hello = Hello(VERSION, epoch, state.identity, clock.now())
     limit = loaded.settings.feed.max_waiting_records
     feed = FeedServer(loaded.feed_socket, hello, inventory.snapshot, limit)
@@ -82,7 +80,9 @@ async def _run_locked(
     lifeline.ready()
     log.info("core-ready", epoch=epoch, sources=sorted(loaded.settings.sources), feed=str(loaded.feed_socket))
     try:
-        await _first_end(lifeline.parent_gone(), _tick(inventory, clock), _checkpoint(index), *running)
+        await _first_end(
+            lifeline.parent_gone(), _tick(inventory, clock), _checkpoint(index), *(run() for run in sources)
+        )
     finally:
         await feed.close()
 
@@ -100,7 +100,7 @@ async def _checkpoint(index: InstanceIndex) -> None:
         await asyncio.to_thread(index.checkpoint)
 
 
-async def _first_end(*parts: Awaitable[None]) -> None:
+async def _first_end(*parts: Coroutine[None, None, None]) -> None:
     """Run all until one ends or fails; then cancel the others."""
     tasks = [asyncio.ensure_future(part) for part in parts]
     try:

@@ -7,6 +7,7 @@ too: no process outlives a supervisor that was killed.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
 
 READY = b"R"
@@ -25,7 +26,8 @@ class Lifeline:
     def ready(self) -> None:
         """Say that this process does its work now."""
         if self._socket is not None:
-            self._socket.send(READY)
+            with contextlib.suppress(ConnectionError):  # it has gone: `parent_gone` says so
+                self._socket.send(READY)
 
     async def parent_gone(self) -> None:
         """Return when the supervisor has gone; never, where there is none."""
@@ -33,4 +35,5 @@ class Lifeline:
             await asyncio.get_running_loop().create_future()
             return
         self._socket.setblocking(False)
-        await asyncio.get_running_loop().sock_recv(self._socket, 1)
+        with contextlib.suppress(ConnectionError):
+            await asyncio.get_running_loop().sock_recv(self._socket, 1)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections import Counter
-from collections.abc import Awaitable, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from gateway.agents.rabbitmq.agent import RabbitMqAgent, RabbitMqAgentConfig
@@ -33,6 +34,9 @@ from gateway.links.loopback import USER_ID, carry
 from gateway.mapping.rules import Mapping as MappingFile
 from gateway.model.observations import Observation, SourceState, SourceStateSeen
 from gateway.model.secrets import SecretRules
+from gateway.service.exit_codes import CommandError, ExitCode
+
+RunSource = Callable[[], Coroutine[None, None, None]]
 
 SECOND = 10**9
 LOOPBACK_HEARTBEAT = 5 * SECOND
@@ -57,17 +61,19 @@ class Surroundings:
     boot: int
 
 
-def source_of(name: str, settings: QmfSource | RabbitMqSource, around: Surroundings) -> Awaitable[None]:
-    """The running of one source, until it is cancelled.
+def source_of(name: str, settings: QmfSource | RabbitMqSource, around: Surroundings) -> RunSource:
+    """What runs one source until it is cancelled.
 
     Raises:
         SecretError: a secret of its cannot be read.
+        CommandError: its certificates cannot be read.
     """
     source = around.inventory.add_source(name, settings.kind, settings.max_objects)
     if isinstance(settings, QmfSource):
         endpoint = amqp_endpoint(settings.amqp, around.folder)
-        return _run_qmf(name, settings, endpoint, source, around)
-    return _run_rabbitmq(name, settings, source, around)
+        return partial(_run_qmf, name, settings, endpoint, source, around)
+    reader, events = http_reader(settings, around.folder), event_endpoint(settings, around.folder)
+    return partial(_run_rabbitmq, name, settings, reader, events, source, around)
 
 
 def amqp_endpoint(settings: AmqpSettings, folder: Path) -> AmqpEndpoint:
@@ -112,7 +118,12 @@ async def _run_qmf(
 
 
 async def _run_rabbitmq(
-    name: str, settings: RabbitMqSource, source: SourceInventory, around: Surroundings
+    name: str,
+    settings: RabbitMqSource,
+    reader: HttpReader,
+    events: AmqpEndpoint | None,
+    source: SourceInventory,
+    around: Surroundings,
 ) -> None:
     """Agent and console in one process, talking over the loopback as they would over a broker."""
     clock, inventory = around.clock, around.inventory
@@ -136,13 +147,13 @@ async def _run_rabbitmq(
         ),
     )
     agent_side = Conversation(name, agent, lambda _: None, clock, Counter())
-    async with HttpReader(management_endpoint(settings, around.folder)) as reader:
+    async with reader:
         runner = AgentRunner(
             agent,
             reader,
             agent_side.perform,
             clock,
-            events=event_endpoint(settings, around.folder),
+            events=events,
             on_status=sight.agent_saw,
         )
         console_side.perform(console.connected(REPLY_KEY, clock.now()))
@@ -216,14 +227,21 @@ def rabbitmq_agent(
     return RabbitMqAgent(config, mapping, session)
 
 
-def management_endpoint(settings: RabbitMqSettings, folder: Path) -> ManagementEndpoint:
-    """Where the agent reads.
+def http_reader(settings: RabbitMqSettings, folder: Path) -> HttpReader:
+    """What the agent reads with; it is not connected yet.
 
     Raises:
         SecretError: the password cannot be read.
+        CommandError: the certificates cannot.
     """
     ca_file = folder / settings.ca_file if settings.ca_file else None
-    return ManagementEndpoint(settings.management, settings.user, settings.password.read(folder), ca_file)
+    password = settings.password.read(folder)
+    try:
+        return HttpReader(ManagementEndpoint(settings.management, settings.user, password, ca_file))
+    except OSError as error:  # ssl.SSLError is one
+        reason = error.strerror or str(error)
+        text = f"{settings.management}: 'ca_file' {ca_file} cannot be used: {reason}"
+        raise CommandError(ExitCode.CONFIGURATION, text) from error
 
 
 def event_endpoint(settings: RabbitMqSettings, folder: Path) -> AmqpEndpoint | None:

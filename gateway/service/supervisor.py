@@ -94,7 +94,7 @@ class Supervisor:
                 return
             if not ready.is_set():
                 # It never worked and has said why on standard error: trying again would hide that.
-                self._failure = CommandError(_known(code), "")
+                self._failure = _never_ready(plan.name, code)
                 self.stop()
                 return
             if time.monotonic() - started > STEADY_SECONDS:
@@ -155,8 +155,12 @@ async def _first(*parts: Coroutine[Any, Any, object]) -> None:
             task.cancel()
 
 
-def _known(code: int) -> ExitCode:
-    try:
-        return ExitCode(code)
-    except ValueError:
-        return ExitCode.FAILED
+def _never_ready(name: str, code: int) -> CommandError:
+    """How the supervisor ends with a process that never worked: with its exit code, where it means something.
+
+    A process that ended by one has said why; who was killed has not.
+    """
+    if code in set(ExitCode) - {ExitCode.OK}:
+        return CommandError(ExitCode(code), "")
+    how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
+    return CommandError(ExitCode.FAILED, f"the process {name!r} {how} before it was ready: see the log above")
