@@ -9,6 +9,7 @@ import click
 
 from gateway.cli.options import config_option, loaded
 from gateway.service.checks import check_files, check_sources
+from gateway.service.logs import configure_logs
 from gateway.service.snmp_health import ask_health
 
 
@@ -20,6 +21,7 @@ from gateway.service.snmp_health import ask_health
 def check(config: Path | None, *, connect: bool) -> None:
     """Read the configuration and say what is wrong with it, with file and line."""
     configuration = loaded(config)
+    configure_logs("check")
     check_files(configuration)
     for name, source in configuration.settings.sources.items():
         click.echo(f"source {name}: {source.kind}")

@@ -22,10 +22,11 @@ import httpx
 from aio_pika.abc import AbstractConnection, AbstractIncomingMessage, AbstractQueue
 from aio_pika.exceptions import CONNECTION_EXCEPTIONS
 from aiormq.abc import FieldTable
+from yarl import URL
 
 from gateway.demo.node_setup import Credentials
 from gateway.demo.topology import QueueName, Topology
-from gateway.links.amqp_connection import ended
+from gateway.links.amqp_connection import connect_once, ended
 
 VirtualHostUrl: TypeAlias = Callable[[str], str]
 """Gives the AMQP URL, with credentials, of a virtual host."""
@@ -219,7 +220,7 @@ class Workload:
 
     async def _connect(self, vhost: str, name: str) -> AbstractConnection:
         properties: FieldTable = {"connection_name": f"{vhost} {name}", "product": "demo workload"}
-        return await aio_pika.connect(self._url(vhost), client_properties=properties)
+        return await connect_once(URL(self._url(vhost)), properties)
 
     def _keep(
         self,

@@ -34,7 +34,9 @@ from gateway.links.amqp_connection import (
     AmqpEndpoint,
     LinkError,
     Trouble,
+    close_soon,
     ended,
+    is_cancelled,
     link_error,
     open_connection,
 )
@@ -140,14 +142,12 @@ class AmqpLink:
         except FAILURES as error:
             raise link_error(self._endpoint, error) from error
         except asyncio.CancelledError as error:
-            task = asyncio.current_task()
-            if task is not None and task.cancelling():
+            if is_cancelled():
                 raise
-            # aiormq cancels whoever waits for an answer on a connection that ends.
             raise LinkError(Trouble.BROKEN, f"{self._endpoint.url}: the connection ended") from error
         finally:
             self._conversation.forget_sends()
-            await asyncio.gather(*(_closed(connection) for connection in opened))
+            await asyncio.gather(*(close_soon(connection) for connection in opened))
 
     async def _converse(self, consuming: AbstractConnection, publishing: AbstractConnection) -> None:
         incoming = await consuming.channel(publisher_confirms=False)
@@ -267,9 +267,3 @@ class AmqpLink:
     def _down(self, error: LinkError) -> None:
         log.warning("link-down", role=self._role.name, trouble=error.trouble.value, detail=str(error))
         self._conversation.perform(self._session.disconnected(str(error), self._clock.now()))
-
-
-async def _closed(connection: AbstractConnection) -> None:
-    """Close, without waiting long for a broker that does not answer any more."""
-    with contextlib.suppress(*FAILURES):
-        await asyncio.wait_for(connection.close(), timeout=2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import enum
 import socket
 import ssl
@@ -12,11 +13,13 @@ from pathlib import Path
 import aio_pika
 from aio_pika.abc import AbstractChannel, AbstractConnection
 from aiormq import exceptions
+from aiormq.abc import FieldTable
 from pydantic import SecretStr
 from yarl import URL
 
 CONNECT_SECONDS = 10.0
 HEARTBEAT_SECONDS = 10
+CLOSE_SECONDS = 2.0
 
 FAILURES = (exceptions.AMQPError, exceptions.ChannelInvalidStateError, OSError, TimeoutError)
 """What aio-pika raises when a broker or the way to it fails; for `link_error`."""
@@ -75,27 +78,51 @@ async def open_connection(endpoint: AmqpEndpoint, name: str) -> AbstractConnecti
         LinkError: it cannot be opened.
     """
     address = URL(endpoint.url)
-    encrypted = address.scheme == "amqps"
-    context = tls_context(endpoint)
+    url = URL.build(
+        scheme=address.scheme,
+        host=address.host or "",
+        port=address.port or (5671 if address.scheme == "amqps" else 5672),
+        user=endpoint.user,
+        password=endpoint.password.get_secret_value(),
+        path=f"/{endpoint.vhost}",
+        query={"heartbeat": HEARTBEAT_SECONDS},
+    )
+    properties: FieldTable = {"connection_name": name, "product": "amqp-gateway"}
     try:
-        return await aio_pika.connect(
-            host=address.host or "",
-            port=address.port or (5671 if encrypted else 5672),
-            login=endpoint.user,
-            password=endpoint.password.get_secret_value(),
-            virtualhost=endpoint.vhost,
-            ssl=encrypted,
-            ssl_context=context,
-            timeout=CONNECT_SECONDS,
-            client_properties={"connection_name": name, "product": "amqp-gateway"},
-            heartbeat=HEARTBEAT_SECONDS,
-        )
+        return await connect_once(url, properties, tls_context(endpoint))
     except FAILURES as error:
         refusal = link_error(endpoint, error)
         if refusal.trouble is not Trouble.BROKEN:
             raise refusal from error
         text = f"{refusal}: is this an AMQP 0-9-1 broker, and is it running?"
         raise LinkError(Trouble.UNREACHABLE, text) from error
+
+
+async def connect_once(
+    url: URL, properties: FieldTable, context: ssl.SSLContext | None = None
+) -> AbstractConnection:
+    """``aio_pika.connect``, but what fails is closed before it is forgotten.
+
+    A connection that is not tries to close itself when it is collected, in whatever thread that happens.
+
+    Raises:
+        AMQPError, OSError, TimeoutError: it cannot be opened.
+    """
+    connection = aio_pika.Connection(url, ssl_context=context, client_properties=properties)
+    try:
+        await connection.connect(timeout=CONNECT_SECONDS)
+    except BaseException:
+        await connection.close()
+        raise
+    return connection
+
+
+async def close_soon(connection: AbstractConnection) -> None:
+    """Close, without waiting long for a broker that has stopped answering."""
+    with contextlib.suppress(*FAILURES):
+        await asyncio.wait_for(connection.close(), timeout=CLOSE_SECONDS)
+    if not connection.is_closed:
+        await connection.close()  # the transport is given up by now: this only notes the end
 
 
 async def ended(part: AbstractConnection | AbstractChannel) -> None:
@@ -122,6 +149,15 @@ async def ended(part: AbstractConnection | AbstractChannel) -> None:
     if isinstance(reason, exceptions.ChannelClosed):
         raise reason
     raise ConnectionError(f"the {what} ended: {' '.join(str(reason or 'closed').split())}")
+
+
+def is_cancelled() -> bool:
+    """Whether the running task was asked to end, rather than something that it waited for.
+
+    aiormq cancels whoever waits for an answer on a connection that ends.
+    """
+    task = asyncio.current_task()
+    return task is None or task.cancelling() > 0
 
 
 def link_error(endpoint: AmqpEndpoint, error: BaseException) -> LinkError:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,6 +15,7 @@ from gateway.links.amqp_connection import (
     AmqpEndpoint,
     LinkError,
     Trouble,
+    close_soon,
     link_error,
     open_connection,
     tls_context,
@@ -118,8 +117,7 @@ async def check_amqp(endpoint: AmqpEndpoint, exchange: str) -> None:
             channel = await connection.channel(publisher_confirms=False)
             await channel.declare_exchange(exchange, passive=True)
         finally:
-            with contextlib.suppress(*FAILURES):
-                await asyncio.wait_for(connection.close(), timeout=2)
+            await close_soon(connection)
     except (LinkError, *FAILURES) as error:
         trouble = link_error(endpoint, error)
         raise CommandError(OF_TROUBLE[trouble.trouble], str(trouble)) from error

@@ -136,6 +136,7 @@ async def _run_rabbitmq(
     )
     sight = _Sight(source, inventory, clock)
     console_side = Conversation(name, console, sight.observed, clock, source.counters)
+    sight.resync = lambda reason: console_side.perform(console.resync(reason, clock.now()))
     agent = rabbitmq_agent(
         settings,
         around.mappings["rabbitmq"],
@@ -168,7 +169,8 @@ class _Sight:
     """Joins what the console session says of the source with what the agent can see of the broker.
 
     Alone, the console would call a broker down "silent" after three heartbeats, and would not know of events
-    that are not seen or virtual hosts that may not be read.
+    that are not seen or virtual hosts that may not be read. A broker that was down for less than that is not
+    noticed by the console at all: so it resynchronises whenever the agent can see again.
     """
 
     def __init__(self, source: SourceInventory, inventory: Inventory, clock: Clock) -> None:
@@ -177,6 +179,8 @@ class _Sight:
         self._clock = clock
         self._console = SourceStateSeen(SourceState.CONNECTING)
         self._agent = AgentStatus(SourceState.CONNECTING, "")
+        self._was_blind = False
+        self.resync: Callable[[str], None] = lambda _reason: None
 
     def observed(self, observations: tuple[Observation, ...]) -> None:
         """The console learnt something."""
@@ -192,7 +196,11 @@ class _Sight:
     def agent_saw(self, status: AgentStatus) -> None:
         """The agent sees the broker differently."""
         self._agent = status
+        self._was_blind = self._was_blind or status.state is SourceState.DOWN
         self._inventory.observed(self._source, [self._joined()], self._clock.now())
+        if self._was_blind and status.state is SourceState.SYNCHRONISED:
+            self._was_blind = False
+            self.resync("the broker answers again")
 
     def _joined(self) -> SourceStateSeen:
         if self._agent.state is SourceState.SYNCHRONISED:

@@ -101,5 +101,7 @@ class Observer:
                         last = error
                     await asyncio.sleep(POLL_SECONDS)
         except TimeoutError:
-            log = self.demonstration.log_of("gateway")[-3000:]
-            raise AssertionError(f"not within {DEADLINE_SECONDS:.0f} s: {what}; {last}\n{log}") from last
+            raise AssertionError(
+                f"not within {DEADLINE_SECONDS:.0f} s: {what}\n{last or await self.sources()}\n"
+                f"{self.demonstration.log_of('gateway')[-3000:]}\n{self.demonstration.log_of('agent')[-3000:]}"
+            ) from last

@@ -89,7 +89,7 @@ async def test_the_snmp_process(observer: Observer, before: dict[str, str]) -> N
 
     async def answers_again() -> bool:
         try:
-            await observer.walk("sysUpTime")
+            await observer.walk("agFeedConnected")
         except SnmpCommandError:
             return False
         return observer.process("snmp").pid != killed.pid

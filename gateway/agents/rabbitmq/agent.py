@@ -185,10 +185,13 @@ class RabbitMqAgent:
         self._view.known.forget_old_ends(now)
         if not self._silent_since or now - self._silent_since < self._config.silence_limit:
             return self._awake(self._service.tick(now))
-        # Nobody vouches for these values any more. All is read again before consoles are told again.
+        self._read_all_again()
+        return [Note("agent-silent", self._failure)] if self._service.suspend() else []
+
+    def _read_all_again(self) -> None:
+        """Nobody vouches for what is known any more: it is not complete before all has been read again."""
         self._unlisted = self._listed_classes() - self._refusals.keys()
         self._complete = False
-        return [Note("agent-silent", self._failure)] if self._service.suspend() else []
 
     def _listed_classes(self) -> set[str]:
         return {name for name, reader in self._readers.items() if reader.rule.listing}
@@ -288,6 +291,8 @@ class RabbitMqAgent:
         self._listing = None
         text = failure_text(answer, self._config.user)
         news = text != self._failure
+        if not self._failure:
+            self._read_all_again()
         self._failure = text
         self._silent_since = self._silent_since or ended
         return [Note("management-unavailable", text)] if news else []

@@ -16,10 +16,13 @@ from aiormq import exceptions
 
 from gateway.agents.rabbitmq.events import EVENT_EXCHANGE
 from gateway.links.amqp_connection import (
+    FAILURES,
     AmqpEndpoint,
     LinkError,
     Trouble,
+    close_soon,
     ended,
+    is_cancelled,
     link_error,
     open_connection,
 )
@@ -35,8 +38,6 @@ WATCH_SECONDS = 5.0
 WATCHED_EVENTS = 2_000
 """After so many events the queue is looked at, although the time has not come."""
 FIRST_RETRY_SECONDS, LAST_RETRY_SECONDS = 0.5, 30.0
-_FAILURES = (exceptions.AMQPError, exceptions.ChannelInvalidStateError, OSError, TimeoutError)
-"""What a connection that breaks, or a broker that refuses, comes out as."""
 
 
 class EventSink(Protocol):
@@ -84,9 +85,8 @@ class EventConsumer:
             try:
                 await self._run_once()
             except asyncio.CancelledError:
-                if _is_cancelled():
+                if is_cancelled():
                     raise
-                # aiormq cancels whoever waits for an answer on a connection that ends.
                 self._sink.events_missing(f"{self._endpoint}: the connection ended")
             except _Ended as end:
                 retry = FIRST_RETRY_SECONDS
@@ -114,14 +114,12 @@ class EventConsumer:
             await self._until_the_end(connection, queue)
         except exceptions.ChannelNotFoundEntity as error:
             raise self._missing(error) from error
-        except (*_FAILURES, LinkError) as error:
+        except (*FAILURES, LinkError) as error:
             if consuming:
                 raise _Ended(str(link_error(self._endpoint, error))) from error
             raise link_error(self._endpoint, error) from error
         finally:
-            # A broker that has stopped answering does not answer a farewell either.
-            with contextlib.suppress(*_FAILURES):
-                await asyncio.wait_for(connection.close(), timeout=2)
+            await close_soon(connection)
 
     def _missing(self, error: exceptions.ChannelNotFoundEntity) -> LinkError:
         return LinkError(
@@ -153,7 +151,7 @@ class EventConsumer:
         self._since_watch += 1
         if self._since_watch >= WATCHED_EVENTS:
             self._watch_now.set()
-        with contextlib.suppress(*_FAILURES):  # the connection's end is noticed elsewhere
+        with contextlib.suppress(*FAILURES):  # the connection's end is noticed elsewhere
             await message.ack()
 
     async def _until_the_end(self, connection: AbstractConnection, queue: str) -> None:
@@ -190,12 +188,6 @@ class EventConsumer:
             if doubted and waiting < DOUBTFUL_LENGTH:
                 self._sink.events_lost(f"more than {DOUBTFUL_LENGTH} events waited: some may be lost")
             doubted = waiting >= DOUBTFUL_LENGTH
-
-
-def _is_cancelled() -> bool:
-    """Whether the running task was asked to end, rather than something that it waited for."""
-    task = asyncio.current_task()
-    return task is None or task.cancelling() > 0
 
 
 class _Ended(Exception):  # noqa: N818  it is the end of something that worked
