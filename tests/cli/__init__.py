@@ -1,0 +1,1 @@
+"""Commands, as real processes."""

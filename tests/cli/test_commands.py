@@ -1,0 +1,179 @@
+"""The commands when nothing stands in their way."""
+
+from __future__ import annotations
+
+import signal
+import stat
+from pathlib import Path
+
+import pytest
+
+from gateway.cli.main import COMMANDS
+from gateway.service.exit_codes import ExitCode
+from gateway.state_folder import StateFolder
+from tests.components.command_line import Ended, Site, amqp_gateway, running
+from tests.components.rabbitmq import VirtualHost
+from tests.components.waiting import wait_until
+
+HIDDEN = {"process"}
+
+
+def said(ended: Ended) -> str:
+    """What a command that did its work wrote on standard output."""
+    assert (ended.code, ended.errors) == (ExitCode.OK, "")
+    return ended.output
+
+
+def test_version() -> None:
+    name, version, *rest = said(amqp_gateway("version")).split()
+    assert name == "amqp-gateway"
+    assert version[0].isdigit()
+    assert rest[0] == "Python"
+
+
+def test_help_lists_every_command_with_what_it_does() -> None:
+    listed = said(amqp_gateway("--help")).partition("Commands:\n")[2]
+    commands = {line.split()[0]: line.split()[1:] for line in listed.splitlines() if line.startswith("  ")}
+    assert list(commands) == [command for command in COMMANDS if command not in HIDDEN]
+    assert all(commands.values())
+
+
+@pytest.mark.parametrize("command", sorted(COMMANDS))
+def test_every_command_has_help(command: str) -> None:
+    text = said(amqp_gateway(command, "--help"))
+    assert text.startswith("Usage: ")
+    assert text.partition("\n\n")[2].startswith("  ")
+
+
+def test_init_makes_what_it_says(site_without_state: Site) -> None:
+    site = site_without_state
+
+    lines = said(amqp_gateway("init", "--config", site.configuration)).splitlines()
+
+    state = StateFolder(site.folder / "state")
+    community = state.secret_path("community")
+    assert lines == [f"{state.path}: gateway {state.identity}", f"SNMP community: in {community}"]
+    assert stat.S_IMODE(community.stat().st_mode) == 0o600
+    assert community.read_text(encoding="ascii").strip() not in "".join(lines)
+
+
+def test_init_by_default_is_where_xdg_says(tmp_path: Path) -> None:
+    configuration = tmp_path / "gateway.yaml"
+    configuration.write_text("version: 1\n", encoding="utf-8")
+
+    said(amqp_gateway("init", folder=tmp_path, XDG_STATE_HOME=str(tmp_path / "home")))
+
+    assert StateFolder(tmp_path / "home" / "amqp-gateway").boots == 0
+
+
+def test_check_names_what_it_read(site: Site) -> None:
+    source = {"kind": "rabbitmq", "management": "http://127.0.0.1:1", "user": "gateway"}
+    site.configure(sources={"orders": {**source, "password": site.secret("hunter2")}})
+
+    assert said(amqp_gateway("check", "--config", site.configuration)) == (
+        f"source orders: rabbitmq\n{site.configuration}: good\n"
+    )
+
+
+def test_check_connect_reaches_every_source(site: Site, virtual_host: VirtualHost) -> None:
+    broker = virtual_host.broker
+    user = {"user": broker.administrator.name, "password": site.secret(broker.administrator.password)}
+    amqp = f"amqp://127.0.0.1:{broker.ports.amqp}"
+    with virtual_host.http() as http:
+        place = f"exchanges/{virtual_host.path}/qpid.management"
+        http.put(place, json={"type": "topic", "durable": True}).raise_for_status()
+    reading = {"kind": "rabbitmq", "management": broker.management_url, **user}
+    field = {"url": amqp, "vhost": virtual_host.name, **user}
+    site.configure(
+        sources={
+            "seeing": {**reading, "events": {"url": amqp}},
+            "blind": {**reading, "events": {"url": amqp, "vhost": virtual_host.name}},
+            "field": {"kind": "qmf", "amqp": field, "believe": ["agent"]},
+        }
+    )
+
+    lines = said(amqp_gateway("check", "--connect", "--config", site.configuration)).splitlines()
+
+    assert lines == [
+        "source seeing: rabbitmq",
+        "source blind: rabbitmq",
+        "source field: qmf",
+        "source seeing: reached",
+        (
+            f"{amqp} (virtual host '{virtual_host.name}', user '{broker.administrator.name}'): no exchange "
+            "amq.rabbitmq.event: what comes and goes between two looks is not seen; enable the plugin "
+            "rabbitmq_event_exchange"
+        ),
+        "source blind: reached",
+        "source field: reached",
+        f"{site.configuration}: good",
+    ]
+
+
+def test_run_until_it_is_told_to_end(site: Site, virtual_host: VirtualHost) -> None:
+    broker = virtual_host.broker
+    password = site.secret(broker.administrator.password)
+    source = {"kind": "rabbitmq", "management": broker.management_url, "user": broker.administrator.name}
+    site.configure(sources={"orders": {**source, "password": password}})
+
+    with running("run", "--config", site.configuration, log=site.folder / "log") as gateway:
+        gateway.ready()
+        wait_until(
+            lambda: amqp_gateway("health", "--config", site.configuration).code is ExitCode.OK,
+            "every source is synchronised",
+        )
+        health = amqp_gateway("health", "--config", site.configuration)
+        ended = gateway.terminate()
+
+    assert health.output.startswith("1 of 1 sources synchronised, ")
+    assert ended.code is ExitCode.OK
+    assert ended.told == []
+    assert {"core-ready", "snmp-ready", "gateway-ready"} <= {record["event"] for record in ended.log}
+    assert broker.administrator.password not in ended.errors
+    assert not (site.folder / "feed.sock").exists()
+    with site.state.locked(patience_seconds=0):
+        assert site.state.boots == 1
+
+
+def test_health_says_which_part_is_not_well(site: Site) -> None:
+    source = {"kind": "rabbitmq", "management": "http://127.0.0.1:1", "user": "gateway"}
+    site.configure(sources={"orders": {**source, "password": site.secret("hunter2")}})
+
+    with running("run", "--config", site.configuration, log=site.folder / "log") as gateway:
+        gateway.ready()
+        ended = amqp_gateway("health", "--config", site.configuration)
+
+    assert ended.code is ExitCode.UNREACHABLE
+    assert ended.told in (
+        ["amqp-gateway: not every source is synchronised: walk agSourceTable for the reasons"],
+        ["amqp-gateway: the core is not running: see its log"],  # the feed is a moment later than ready
+    )
+
+
+def test_an_agent_runs_until_it_is_told_to_end(site: Site, virtual_host: VirtualHost) -> None:
+    broker = virtual_host.broker
+    user = {"user": broker.administrator.name, "password": site.secret(broker.administrator.password)}
+    amqp = {"url": f"amqp://127.0.0.1:{broker.ports.amqp}", "vhost": virtual_host.name, **user}
+    reading = {"kind": "rabbitmq", "management": broker.management_url, **user}
+    site.configure(agents={"orders": {**reading, "publish": {"amqp": amqp, "obey": ["gateway"]}}})
+
+    def queues() -> int:
+        with virtual_host.http() as http:
+            return len(http.get(f"queues/{virtual_host.path}").raise_for_status().json())
+
+    with running("agent", "orders", "--config", site.configuration, log=site.folder / "log") as agent:
+        agent.ready()
+        wait_until(lambda: queues() == 1, "the agent's queue is there")
+        ended = agent.terminate()
+
+    assert (ended.code, ended.told) == (ExitCode.OK, [])
+    assert broker.administrator.password not in ended.errors
+    wait_until(lambda: queues() == 0, "the agent's queue has gone")
+
+
+def test_ctrl_c_ends_in_order_too(site: Site) -> None:
+    with running("run", "--config", site.configuration, log=site.folder / "log") as gateway:
+        gateway.ready()
+        gateway.process.send_signal(signal.SIGINT)
+        ended = gateway.ended()
+    assert (ended.code, ended.told) == (ExitCode.OK, [])

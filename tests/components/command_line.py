@@ -1,0 +1,179 @@
+"""The command ``amqp-gateway`` as a process of its own, and configurations for it."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from gateway.service.exit_codes import ExitCode
+from gateway.service.lifeline import READY
+from gateway.state_folder import StateFolder
+from tests.components.waiting import DEADLINE
+
+COMMAND = (sys.executable, "-m", "gateway.cli.main")
+_OURS = ("AMQP_GATEWAY_", "XDG_")
+
+
+def environment(**changes: str) -> dict[str, str]:
+    """Of this process, without what would lead a command to this machine's own gateway."""
+    ours = {name: value for name, value in os.environ.items() if not name.startswith(_OURS)}
+    return {**ours, **changes}
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a command ended, and what it said."""
+
+    code: ExitCode
+    output: str
+    errors: str
+
+    @property
+    def told(self) -> list[str]:
+        """Lines on standard error that are for people: all that are no log records."""
+        return [line for line in self.errors.splitlines() if not is_log_record(line)]
+
+    @property
+    def log(self) -> list[dict[str, Any]]:
+        """The log records on standard error."""
+        return [json.loads(line) for line in self.errors.splitlines() if is_log_record(line)]
+
+
+def is_log_record(line: str) -> bool:
+    """Whether ``line`` is one of our log's, as it is where no terminal is."""
+    try:
+        return isinstance(json.loads(line), dict)
+    except ValueError:
+        return False
+
+
+def amqp_gateway(*arguments: str | Path, folder: Path | None = None, **variables: str) -> Ended:
+    """Run a command to its end."""
+    done = subprocess.run(  # noqa: S603  our own command
+        [*COMMAND, *map(str, arguments)],
+        cwd=folder,
+        env=environment(**variables),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE,
+        check=False,
+    )
+    return Ended(ExitCode(done.returncode), done.stdout, done.stderr)
+
+
+class RunningCommand:
+    """A command that runs until it is ended, with its log in a file."""
+
+    def __init__(self, process: subprocess.Popen[bytes], line: socket.socket, log: Path) -> None:
+        self.process = process
+        self._line = line
+        self._log = log
+
+    def ready(self) -> None:
+        """Wait until it says that it does its work.
+
+        Raises:
+            AssertionError: it ended instead, or took too long.
+        """
+        self._line.settimeout(DEADLINE)
+        assert self._line.recv(1) == READY, self.ended()
+
+    def ended(self) -> Ended:
+        """Wait for its end."""
+        code = self.process.wait(DEADLINE)
+        return Ended(ExitCode(code), "", self._log.read_text(encoding="utf-8"))
+
+    def terminate(self) -> Ended:
+        """Ask it to end, as an operator or a service manager would."""
+        self.process.terminate()
+        return self.ended()
+
+
+@contextmanager
+def running(*arguments: str | Path, log: Path, **variables: str) -> Iterator[RunningCommand]:
+    """A command held by a lifeline: whatever becomes of the test, it ends with it."""
+    ours, theirs = socket.socketpair()
+    with ours:
+        with theirs, log.open("wb") as errors:
+            process = subprocess.Popen(  # noqa: S603  our own command
+                [*COMMAND, *map(str, arguments), "--lifeline", str(theirs.fileno())],
+                env=environment(**variables),
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                stdout=errors,
+                stderr=errors,
+                start_new_session=True,
+            )
+        try:
+            yield RunningCommand(process, ours, log)
+        finally:
+            ours.close()
+            try:
+                process.wait(DEADLINE)
+            finally:
+                process.kill()
+                process.wait()
+
+
+def free_udp_port() -> int:
+    """Free on 127.0.0.1 now."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A folder with a configuration, its secrets and its state."""
+
+    folder: Path
+    snmp_port: int
+
+    @property
+    def configuration(self) -> Path:
+        """The file."""
+        return self.folder / "gateway.yaml"
+
+    @property
+    def state(self) -> StateFolder:
+        """Of the gateway; it must have been made."""
+        return StateFolder(self.folder / "state")
+
+    def configure(self, **sections: Mapping[str, Any]) -> None:
+        """Write the configuration: these sections over those that keep a test to itself."""
+        settings = {
+            "version": 1,
+            "snmp": {"listen": [f"127.0.0.1:{self.snmp_port}"]},
+            "state": {"folder": "state"},
+            "feed": {"socket": "feed.sock"},
+            **sections,
+        }
+        self.configuration.write_text(yaml.safe_dump(settings, sort_keys=False), encoding="utf-8")
+
+    def secret(self, value: str) -> dict[str, str]:
+        """``value`` in a file of mode 0600, as a configuration names it."""
+        path = self.folder / f"secret-{len(list(self.folder.glob('secret-*')))}"
+        path.touch(mode=0o600)
+        path.write_text(value, encoding="utf-8")
+        return {"file": path.name}
+
+
+def new_site(folder: Path, *, state: bool = True) -> Site:
+    """An empty but valid configuration in ``folder``, with a new state unless told."""
+    site = Site(folder, free_udp_port())
+    site.configure()
+    if state:
+        StateFolder.create(folder / "state").secret("community")
+    return site
