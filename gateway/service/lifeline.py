@@ -37,3 +37,8 @@ class Lifeline:
         self._socket.setblocking(False)
         with contextlib.suppress(ConnectionError):
             await asyncio.get_running_loop().sock_recv(self._socket, 1)
+
+    def close(self) -> None:
+        """Let go of it; for a caller that lives on."""
+        if self._socket is not None:
+            self._socket.close()

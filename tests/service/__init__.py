@@ -1,0 +1,1 @@
+"""Processes, their start and end."""

@@ -1,0 +1,15 @@
+"""Whatever stands in the way of a link has an exit code; `tests.test_documentation` compares the table."""
+
+from __future__ import annotations
+
+from gateway.links.amqp_connection import Trouble
+from gateway.service.exit_codes import OF_TROUBLE, ExitCode
+
+
+def test_every_trouble_has_an_exit_code_that_is_no_success() -> None:
+    assert set(OF_TROUBLE) == set(Trouble)
+    assert ExitCode.OK not in OF_TROUBLE.values()
+
+
+def test_codes_are_those_that_shells_leave_to_programs() -> None:
+    assert all(0 <= code < 126 for code in ExitCode)
