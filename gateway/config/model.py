@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from gateway.config.types import (
+    AmqpName,
     AmqpUrl,
     Duration,
     FilePath,
@@ -18,7 +19,6 @@ from gateway.config.types import (
 from gateway.yaml_documents import StrictModel
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")]
-VirtualHost = Annotated[str, Field(max_length=255)]
 
 SECOND = 10**9
 
@@ -27,8 +27,8 @@ class AmqpSettings(StrictModel):
     """How to reach a virtual host of a broker by AMQP 0-9-1."""
 
     url: AmqpUrl
-    vhost: VirtualHost = "amqp-gateway"
-    user: str
+    vhost: AmqpName = "amqp-gateway"
+    user: AmqpName
     password: SecretSource
     ca_file: FilePath | None = None
 
@@ -37,7 +37,7 @@ class EventSettings(StrictModel):
     """How to hear a RabbitMQ's ``amq.rabbitmq.event``; user and password default to the source's."""
 
     url: AmqpUrl
-    vhost: VirtualHost = "/"
+    vhost: AmqpName = "/"
 
 
 class RabbitMqSettings(StrictModel):
@@ -51,7 +51,7 @@ class RabbitMqSettings(StrictModel):
     """
 
     management: HttpUrl
-    user: str
+    user: AmqpName
     password: SecretSource
     ca_file: FilePath | None = None
     events: EventSettings | None = None
@@ -80,8 +80,8 @@ class QmfSource(StrictModel):
     amqp: AmqpSettings
     believe: tuple[str, ...] = ()
     believe_anyone: bool = False
-    exchange: str = "qpid.management"
-    direct_exchange: str = "amq.direct"
+    exchange: AmqpName = "qpid.management"
+    direct_exchange: AmqpName = "amq.direct"
     packages: tuple[str, ...] | None = None
     heartbeat: Duration = 10 * SECOND
     request_deadline: Duration = 30 * SECOND
@@ -106,8 +106,8 @@ class AgentPublishing(StrictModel):
     """
 
     amqp: AmqpSettings
-    exchange: str = "qpid.management"
-    direct_exchange: str = "amq.direct"
+    exchange: AmqpName = "qpid.management"
+    direct_exchange: AmqpName = "amq.direct"
     obey: Annotated[tuple[str, ...], Field(min_length=1)]
     interval: Duration = 10 * SECOND
 

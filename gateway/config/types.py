@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 
-from pydantic import BeforeValidator, SecretStr, model_validator
+from pydantic import AfterValidator, BeforeValidator, SecretStr, model_validator
 from pydantic_core import PydanticCustomError
 
 from gateway.yaml_documents import StrictModel
 
 MAX_SECRET_OCTETS = 4096
+_MAX_NAME_OCTETS = 255
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|min|h|d)", re.ASCII)
 _NANOSECONDS = {"ms": 10**6, "s": 10**9, "min": 60 * 10**9, "h": 3600 * 10**9, "d": 86400 * 10**9}
@@ -26,6 +27,16 @@ _LISTEN = re.compile(r"(?:([0-9.]+)|\[([0-9A-Fa-f:.]+(?:%[^\]]+)?)\]):([0-9]{1,5
 
 class SecretError(Exception):
     """A secret cannot be read; the text says which and what to do."""
+
+
+def _name(text: str) -> str:
+    if len(text.encode()) > _MAX_NAME_OCTETS:
+        raise ValueError(f"has more than {_MAX_NAME_OCTETS} octets, which AMQP 0-9-1 has no room for")
+    return text
+
+
+AmqpName = Annotated[str, AfterValidator(_name)]
+"""Of a virtual host, exchange or user: a short string (AMQP 0-9-1 section 4.2.5.3)."""
 
 
 def _path(value: Any) -> Path:  # noqa: ANN401  whatever YAML gave

@@ -147,6 +147,18 @@ def test_sources(source: str, complaint: str) -> None:
     assert complaints(f"version: 1\nsources:\n  orders: {source}\n") == [f"3: sources.orders: {complaint}"]
 
 
+@pytest.mark.parametrize("key", ["exchange", "direct_exchange"])
+def test_names_that_amqp_has_no_room_for(key: str) -> None:
+    name = "\N{LATIN SMALL LETTER U WITH DIAERESIS}" * 128  # of 256 octets
+    source = (
+        "kind: qmf, amqp: {url: 'amqp://broker', user: gateway, password: {env: P}}, "
+        f"believe: [agent], {key}: {name}"
+    )
+    assert complaints(f"version: 1\nsources:\n  orders: {{{source}}}\n") == [
+        f"3: sources.orders.{key}: has more than 255 octets, which AMQP 0-9-1 has no room for"
+    ]
+
+
 def test_the_name_of_a_source() -> None:
     text = RABBITMQ.replace("orders", "'our orders'")
     assert complaints(text) == [

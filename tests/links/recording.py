@@ -114,6 +114,7 @@ async def linked(
     finally:
         assert running.cancel(), "the link ended by itself"
         await asyncio.wait({running})
+        assert endpoint.password.get_secret_value() not in "".join(session.down)
 
 
 def role(*exchanges: str, declare: tuple[str, ...] = (), max_queue_length: int = 20_000) -> AmqpRole:
