@@ -145,6 +145,13 @@ class AmqpLink:
             if is_cancelled():
                 raise
             raise LinkError(Trouble.BROKEN, f"{self._endpoint.url}: the connection ended") from error
+        except LinkError:
+            raise
+        except Exception as error:
+            # A fault of ours, in one source: the others go on, and this one begins anew.
+            log.exception("link-failed", role=self._role.name)
+            text = f"{self._endpoint.url}: internal error {type(error).__name__}: see the log"
+            raise LinkError(Trouble.BROKEN, text) from error
         finally:
             self._conversation.forget_sends()
             await asyncio.gather(*(close_soon(connection) for connection in opened))
@@ -196,18 +203,20 @@ class AmqpLink:
 
     async def _arrived(self, message: AbstractIncomingMessage) -> None:
         timestamp = message.timestamp
-        self._conversation.deliver(
-            Delivery(
-                exchange=message.exchange or "",
-                routing_key=message.routing_key or "",
-                body=message.body,
-                reply_to=message.reply_to or "",
-                user_id=message.user_id or "",
-                content_type=message.content_type or "",
-                correlation_id=message.correlation_id or "",
-                timestamp=int(timestamp.timestamp() * 10**9) if timestamp else 0,
-            )
+        delivery = Delivery(
+            exchange=message.exchange or "",
+            routing_key=message.routing_key or "",
+            body=message.body,
+            reply_to=message.reply_to or "",
+            user_id=message.user_id or "",
+            content_type=message.content_type or "",
+            correlation_id=message.correlation_id or "",
+            timestamp=int(timestamp.timestamp() * 10**9) if timestamp else 0,
         )
+        try:
+            self._conversation.deliver(delivery)
+        except Exception as error:  # noqa: BLE001  aio-pika would hide it, and the queue would stand still
+            self._conversation.fail(error)
         with contextlib.suppress(*FAILURES):  # the connection's end is noticed elsewhere
             await message.ack()
 

@@ -62,6 +62,7 @@ class Conversation:
         self._outgoing: deque[Send] = deque()
         self._writable = asyncio.Event()
         self._timer: asyncio.TimerHandle | None = None
+        self._failure: Exception | None = None
         self._logged: dict[str, int] = {}
 
     def deliver(self, delivery: Delivery) -> None:
@@ -90,11 +91,23 @@ class Conversation:
         return len(self._outgoing) > MAX_OUTGOING
 
     async def next_send(self) -> Send:
-        """The next message to publish, in order; waits for one."""
-        while not self._outgoing:
+        """The next message to publish, in order; waits for one.
+
+        Raises:
+            Exception: what `fail` was told.
+        """
+        while self._failure is None and not self._outgoing:
             self._writable.clear()
             await self._writable.wait()
+        if self._failure is not None:
+            failure, self._failure = self._failure, None
+            raise failure
         return self._outgoing.popleft()
+
+    def fail(self, error: Exception) -> None:
+        """The session failed where nobody waits for it: hand the error to who carries its messages."""
+        self._failure = error
+        self._writable.set()
 
     def forget_sends(self) -> None:
         """The link is down: what was not sent will be said anew, or never."""
@@ -113,7 +126,10 @@ class Conversation:
 
     def _woken(self) -> None:
         self._timer = None
-        self.perform(self._session.tick(self._clock.now()))
+        try:
+            self.perform(self._session.tick(self._clock.now()))
+        except Exception as error:  # noqa: BLE001  the event loop would only write it down, and nobody reads that
+            self.fail(error)
 
     def _note(self, note: Note) -> None:
         """Count, and log each kind at most once a minute: a hostile peer must not fill a disk."""

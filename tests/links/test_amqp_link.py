@@ -333,6 +333,32 @@ async def test_messages_of_a_connection_that_ended_are_not_sent_on_the_next(
         assert [delivery.routing_key for delivery in await link.received(1)] == ["fresh"]
 
 
+class FaultySession(RecordingSession):
+    """Fails at the first message that it gets."""
+
+    def receive(self, delivery: Delivery, now: int) -> list[Effect]:
+        super().receive(delivery, now)
+        if len(self.deliveries) == 1:
+            raise LookupError("a fault of ours")
+        return []
+
+
+async def test_a_fault_of_a_session_ends_its_connection_and_not_the_link(
+    virtual_host: VirtualHost, logged: list[structlog.typing.EventDict]
+) -> None:
+    endpoint = endpoint_of(virtual_host.broker, virtual_host.name)
+    async with linked(endpoint, role("amq.topic"), FaultySession()) as link, client(virtual_host) as channel:
+        await link.up()
+        await published(channel, Send("amq.topic", "first", b""))
+        said = await link.down()
+        await link.up(2)
+        await published(channel, Send("amq.topic", "second", b""))
+        await link.received(2)
+
+    assert said == f"{endpoint.url}: internal error LookupError: see the log"
+    assert [entry["event"] for entry in logged][:3] == ["link-up", "link-failed", "link-down"]
+
+
 # -- doubt
 
 

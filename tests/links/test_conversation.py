@@ -198,3 +198,24 @@ def test_a_minute_is_a_minute_of_the_machines_clock() -> None:
     with structlog.testing.capture_logs() as logged:
         real.perform([Note("odd-frame")] * 100)
     assert len(logged) == 1
+
+
+# -- faults of ours
+
+
+class FaultySession(ScriptedSession):
+    """Has a fault."""
+
+    def tick(self, now: int) -> list[Effect]:
+        raise LookupError(f"at {now}")
+
+
+async def test_a_fault_while_waking_reaches_who_carries_the_messages() -> None:
+    talk = Talk(FaultySession())
+    talk.conversation.perform([WakeAt(0)])
+
+    with pytest.raises(LookupError, match="at 0"):
+        await talk.conversation.next_send()
+
+    talk.conversation.perform([send(1)])
+    assert await talk.conversation.next_send() == send(1)
