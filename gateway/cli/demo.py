@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import signal
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from gateway.demo.snmp_commands import SnmpCommandError
 from gateway.demo.workload import WorkloadError
 from gateway.service.exit_codes import CommandError, ExitCode
 
+FIRST_COUNTER_SECONDS = 20.0
 STATISTICS_SECONDS = 1.0
 """Of the demonstration's own broker: a newcomer should not wait to see a counter move."""
 
@@ -90,11 +92,27 @@ async def _until_stopped(demonstration: Demonstration, stop: asyncio.Event, *, c
         if check:
             await DemonstrationCheck(demonstration, click.echo).run()
             return
-        click.echo(_what_is_where(demonstration))
+        click.echo(_what_is_where(demonstration, await _row_to_watch(demonstration)))
         await stop.wait()
 
 
-def _what_is_where(demonstration: Demonstration) -> str:
+async def _row_to_watch(demonstration: Demonstration) -> str:
+    """The index of a queue whose counters move; empty where there is none within a while."""
+    snmp, workload = demonstration.snmp, demonstration.workload
+    if snmp is None or workload is None:
+        return ""
+    with contextlib.suppress(TimeoutError, SnmpCommandError):
+        async with asyncio.timeout(FIRST_COUNTER_SECONDS):
+            while True:
+                for index, cells in (await asyncio.to_thread(snmp.walk, "rmqQueueTable")).items():
+                    busy = cells.get("rmqQueueMessagesPublished", "0") != "0"
+                    if busy and cells.get("rmqQueueName") == workload.topology.audit.name:
+                        return index
+                await asyncio.sleep(1)
+    return ""
+
+
+def _what_is_where(demonstration: Demonstration, busy_row: str) -> str:
     snmp, state, broker = demonstration.snmp, demonstration.state, demonstration.broker
     assert snmp is not None
     assert state is not None
@@ -104,18 +122,20 @@ def _what_is_where(demonstration: Demonstration) -> str:
             f"  RabbitMQ      AMQP 127.0.0.1:{broker.ports.amqp}, management {broker.management_url}",
             f"                user {broker.administrator.name}, password {broker.administrator.password}",
         ]
+    address, modules = snmp.address, "AMQP-GATEWAY-RABBITMQ-MIB"
     lines += [
-        f"  SNMP          UDP {snmp.address}, v1 and v2c, community in {state.secret_path('community')}",
+        f"  SNMP          UDP {address}, v1 and v2c, community in {state.secret_path('community')}",
         f"  configuration {demonstration.configuration}",
         f"  log           {demonstration.folder / 'gateway.log'}",
         "",
         "In another terminal (the variable tells net-snmp community, version and MIBs):",
         f"  export SNMPCONFPATH={snmp.folder}",
-        f"  snmptable -Cb -Cw 150 {snmp.address} AMQP-GATEWAY-MIB::agSourceTable",
-        f"  snmpwalk {snmp.address} AMQP-GATEWAY-RABBITMQ-MIB::rmqQueueName",
-        f"  snmpwalk {snmp.address} AMQP-GATEWAY-RABBITMQ-MIB::rmqQueueMessages",
-        f"  snmpdelta -Cs -CT {snmp.address} AMQP-GATEWAY-RABBITMQ-MIB::rmqQueueMessagesPublished.1.1",
-        "",
-        "Ctrl-C ends everything.",
+        f"  snmptable -Cb -Cw 150 {address} AMQP-GATEWAY-MIB::agSourceTable",
+        f"  snmpwalk {address} {modules}::rmqQueueName",
+        f"  snmpwalk {address} {modules}::rmqQueueMessages",
+        f"  snmpwalk {address} {modules}::rmqConnectionTable",
     ]
+    if busy_row:
+        lines.append(f"  snmpdelta -Cs -Cp 2 {address} {modules}::rmqQueueMessagesPublished.{busy_row}")
+    lines += ["", "Ctrl-C ends everything."]
     return "\n".join(lines)

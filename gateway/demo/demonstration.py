@@ -73,7 +73,8 @@ class Demonstration:
         settings: BrokerSettings | None = None,
     ) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="amqp-gateway-demo-"))
-        self.broker = None if existing else PrivateBroker(self.folder / "broker", settings, progress)
+        # The broker shares the folder: its keeper removes it even when this process is killed.
+        self.broker = None if existing else PrivateBroker(self.folder, settings, progress, remove=True)
         self.workload: Workload | None = None
         self._existing = existing
         self._progress = progress

@@ -13,7 +13,8 @@ from pathlib import Path
 from gateway.shipped_files import shipped_folder
 from gateway.snmp.mib.lint import base_folders
 
-MODULES = ("AMQP-GATEWAY-MIB", "AMQP-GATEWAY-RABBITMQ-MIB")
+MODULES = ("SNMPv2-MIB", "SNMP-MPD-MIB", "AMQP-GATEWAY-MIB", "AMQP-GATEWAY-RABBITMQ-MIB")
+"""What the commands load: names for everything that the agent answers with."""
 _COMMAND_SECONDS = 60.0
 _LINE = re.compile(
     r"(?:[A-Za-z0-9-]+::)?(?P<name>[A-Za-z][A-Za-z0-9]*)(?:\.(?P<index>[0-9.]+))? = ?(?P<value>.*)", re.DOTALL

@@ -39,7 +39,8 @@ from gateway.service.exit_codes import CommandError, ExitCode
 RunSource = Callable[[], Coroutine[None, None, None]]
 
 SECOND = 10**9
-LOOPBACK_HEARTBEAT = 5 * SECOND
+LOOPBACK_INTERVAL = SECOND
+"""Between two publications over the loopback, each with a heartbeat: only what changed, so it costs little."""
 REPLY_KEY = "console"
 """Reply address of the only console on a loopback."""
 
@@ -131,7 +132,7 @@ async def _run_rabbitmq(
         ConsoleConfig(
             believed=frozenset({USER_ID}),
             secrets=around.secrets,
-            heartbeats=HeartbeatRules(interval=LOOPBACK_HEARTBEAT),
+            heartbeats=HeartbeatRules(interval=LOOPBACK_INTERVAL),
         )
     )
     sight = _Sight(source, inventory, clock)
@@ -144,7 +145,7 @@ async def _run_rabbitmq(
             broker=uuid.uuid4(),
             boot=around.boot,
             obey=frozenset({USER_ID}),
-            publish_interval=LOOPBACK_HEARTBEAT,
+            publish_interval=LOOPBACK_INTERVAL,
         ),
     )
     agent_side = Conversation(name, agent, lambda _: None, clock, Counter())
