@@ -40,7 +40,7 @@ RunSource = Callable[[], Coroutine[None, None, None]]
 
 SECOND = 10**9
 LOOPBACK_INTERVAL = SECOND
-"""Between two publications over the loopback, each with a heartbeat: only what changed, so it costs little."""
+"""Between two publications over the loopback, each with a heartbeat: only what changed, so it is cheap."""
 REPLY_KEY = "console"
 """Reply address of the only console on a loopback."""
 
