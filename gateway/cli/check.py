@@ -1,4 +1,4 @@
-"""``amqp-gateway check`` and ``health``: before it runs, and while it does."""
+"""``amqp-gateway check``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import click
 from gateway.cli.options import config_option, loaded
 from gateway.service.checks import check_files, check_sources
 from gateway.service.logs import configure_logs
-from gateway.service.snmp_health import ask_health
 
 
 @click.command()
@@ -28,10 +27,3 @@ def check(config: Path | None, *, connect: bool) -> None:
     if connect:
         asyncio.run(check_sources(configuration, click.echo))
     click.echo(f"{configuration.path}: good")
-
-
-@click.command()
-@config_option
-def health(config: Path | None) -> None:
-    """Ask the running gateway over SNMP how it is; exit 0 when every source is synchronised."""
-    asyncio.run(ask_health(loaded(config), click.echo))

@@ -12,7 +12,7 @@ from gateway.service.exit_codes import CommandError, ExitCode
 COMMANDS = {
     "run": "gateway.cli.run:run",
     "check": "gateway.cli.check:check",
-    "health": "gateway.cli.check:health",
+    "health": "gateway.cli.health:health",
     "init": "gateway.cli.init:init",
     "agent": "gateway.cli.agent:agent",
     "mib": "gateway.cli.mib:mib",
