@@ -19,7 +19,7 @@ MAX_OUTGOING = 10_000
 """Messages that may wait to be published; more mean that the link does not move, so it is given up."""
 
 _NOTE_LOG_NANOSECONDS = 60 * 10**9
-_COUNTED = {"protocol-error": "protocol_errors", "refused-sender": "refused"}
+_COUNTED = {"protocol-error": "protocol_errors", "refused-sender": "refused", "distrusted-sender": "refused"}
 
 
 class Session(Protocol):
@@ -61,6 +61,7 @@ class Conversation:
         self._clock = clock
         self._outgoing: deque[Send] = deque()
         self._writable = asyncio.Event()
+        self._clog = asyncio.Event()
         self._timer: asyncio.TimerHandle | None = None
         self._failure: Exception | None = None
         self._logged: dict[str, int] = {}
@@ -78,6 +79,8 @@ class Conversation:
                 case Send():
                     self._outgoing.append(effect)
                     self._writable.set()
+                    if self.clogged:
+                        self._clog.set()
                 case Observed(observations):
                     self._observe(observations)
                 case WakeAt(time):
@@ -89,6 +92,10 @@ class Conversation:
     def clogged(self) -> bool:
         """More waits to be sent than a moving link would leave."""
         return len(self._outgoing) > MAX_OUTGOING
+
+    async def until_clogged(self) -> None:
+        """Wait until more waits to be sent than a moving link would leave."""
+        await self._clog.wait()
 
     async def next_send(self) -> Send:
         """The next message to publish, in order; waits for one.
@@ -112,6 +119,7 @@ class Conversation:
     def forget_sends(self) -> None:
         """The link is down: what was not sent will be said anew, or never."""
         self._outgoing.clear()
+        self._clog.clear()
 
     def stop(self) -> None:
         """No more waking."""

@@ -10,7 +10,10 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from gateway.agents.rabbitmq.agent import RabbitMqAgent, RabbitMqAgentConfig
+import structlog
+
+from gateway.agents.rabbitmq.agent import RabbitMqAgent
+from gateway.agents.rabbitmq.agent_config import RabbitMqAgentConfig
 from gateway.agents.rabbitmq.http_reader import HttpReader, ManagementEndpoint
 from gateway.agents.rabbitmq.polling import PollingConfig
 from gateway.agents.rabbitmq.runner import AgentRunner
@@ -35,6 +38,8 @@ from gateway.mapping.rules import Mapping as MappingFile
 from gateway.model.observations import Observation, SourceState, SourceStateSeen
 from gateway.model.secrets import SecretRules
 from gateway.service.exit_codes import CommandError, ExitCode
+
+log = structlog.get_logger(__name__)
 
 RunSource = Callable[[], Coroutine[None, None, None]]
 
@@ -114,6 +119,14 @@ async def _run_qmf(
         around.clock,
         source.counters,
     )
+    if settings.believe:
+        log.warning(
+            "impersonators-not-checked",
+            name=name,
+            broker=str(endpoint),
+            detail="on a RabbitMQ, a user tagged 'impersonator' could forge the senders that this source"
+            " believes: keep that tag off the users of this broker (docs/rights.md)",
+        )
     role = AmqpRole("console", session.bindings, max_queue_length=settings.max_queue_length)
     await AmqpLink(endpoint, role, session, conversation, around.clock).run()
 

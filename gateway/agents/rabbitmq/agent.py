@@ -7,12 +7,13 @@ came of them, hands over events and deliveries, and carries out the effects.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from datetime import datetime
 
+from gateway.agents.rabbitmq.agent_config import RabbitMqAgentConfig
 from gateway.agents.rabbitmq.broker_view import BrokerView
 from gateway.agents.rabbitmq.cluster import NEEDED_COLUMNS
 from gateway.agents.rabbitmq.events import Bound, Created, Deleted, EventReader, Other
+from gateway.agents.rabbitmq.impersonators import TAGS_EVENT, ImpersonatorCheck
 from gateway.agents.rabbitmq.known_objects import KnownObject
 from gateway.agents.rabbitmq.listing import Listing, page_of
 from gateway.agents.rabbitmq.management_api import (
@@ -28,51 +29,22 @@ from gateway.agents.rabbitmq.management_api import (
     PermissionRequest,
     Refused,
     Unavailable,
+    UsersRequest,
 )
 from gateway.agents.rabbitmq.object_names import ObjectName
-from gateway.agents.rabbitmq.polling import PollingConfig, PollingPlan
+from gateway.agents.rabbitmq.polling import PollingPlan
 from gateway.agents.rabbitmq.reading import ClassReader, class_readers
 from gateway.agents.rabbitmq.service import ConsoleService
 from gateway.agents.rabbitmq.status import AgentStatus, failure_text, refusal_text, visible_text
 from gateway.dialects.effects import Binding, Delivery, Effect, Note, WakeAt
 from gateway.dialects.errors import LocalProtocolError
-from gateway.dialects.qmf.addresses import MANAGEMENT_EXCHANGE
 from gateway.dialects.qmf.agent import AgentConfig
 from gateway.mapping.paths import Json
 from gateway.mapping.rules import Mapping as MappingFile
 from gateway.model.observations import SourceState
 
-SECOND = 1_000_000_000
 _ANSWER_SINGLY = frozenset({"queue", "exchange", "connection"})
 """Classes whose objects a monitoring user may ask for one by one."""
-
-
-@dataclass(frozen=True, slots=True)
-class RabbitMqAgentConfig:
-    """How the agent behaves. Durations are nanoseconds.
-
-    Attributes:
-        user: who reads the management API; named in what people are told.
-        own_users: the gateway's users beside ``user``, whose own connections are left out.
-        show_own: whether the gateway's own queues and connections are shown all the same.
-        management_exchange: where consoles bind.
-        management_virtual_host: in which virtual host that is; empty where there is none (loopback).
-        flush_delay: from the first change to its publication, so that what belongs together leaves together.
-        silence_limit: without an answer for so long the agent no longer vouches for what it knows.
-        suspects_asked: up to so many objects missing in one listing are asked for one by one.
-        items_at_once: objects of a listing taken in one call of `RabbitMqAgent.advance`.
-    """
-
-    user: str
-    own_users: frozenset[str] = frozenset()
-    show_own: bool = False
-    management_exchange: str = MANAGEMENT_EXCHANGE
-    management_virtual_host: str = ""
-    flush_delay: int = 20_000_000
-    silence_limit: int = 10 * SECOND
-    suspects_asked: int = 50
-    items_at_once: int = 20
-    polling: PollingConfig = field(default_factory=PollingConfig)
 
 
 class RabbitMqAgent:
@@ -103,7 +75,9 @@ class RabbitMqAgent:
                 if reader.rule.listing
             ),
             config.polling,
+            users=bool(config.management_virtual_host),
         )
+        self._impersonators = ImpersonatorCheck(session.obey, config.user)
         self._listing: Listing | None = None
         self._unlisted = self._listed_classes()
         self._complete = False
@@ -124,7 +98,8 @@ class RabbitMqAgent:
     @property
     def event_keys(self) -> tuple[str, ...]:
         """Routing keys of the events that matter here."""
-        return self._events.routing_keys
+        checking = bool(self._config.management_virtual_host)
+        return (*self._events.routing_keys, TAGS_EVENT) if checking else self._events.routing_keys
 
     @property
     def status(self) -> AgentStatus:
@@ -132,7 +107,12 @@ class RabbitMqAgent:
         if self._failure:
             state = SourceState.CONNECTING if self._failure == "not asked yet" else SourceState.DOWN
             return AgentStatus(state, self._failure)
-        detail = visible_text(self._events_missing, self._refusals, self._view.hosts.not_permitted)
+        detail = visible_text(
+            self._events_missing,
+            self._refusals,
+            self._view.hosts.not_permitted,
+            self._impersonators.distrust,
+        )
         state = SourceState.SYNCHRONISED if self._complete else SourceState.SYNCHRONISING
         return AgentStatus(state, detail)
 
@@ -242,6 +222,8 @@ class RabbitMqAgent:
                 effects = self._bound(event, now)
             case Other():
                 effects = []
+                if key == TAGS_EVENT:
+                    self._plan.hurry_users(now)
         return self._awake(effects)
 
     def _ask_permission(self, host: str) -> None:
@@ -267,6 +249,9 @@ class RabbitMqAgent:
 
     def answered(self, request: ManagementRequest, answer: Answer, began: int, ended: int) -> list[Effect]:
         """What came of ``request``, made at ``began`` and over at ``ended`` (ns). `advance` may follow."""
+        if isinstance(request, UsersRequest):
+            # Whatever comes of it says nothing about the rest, which is asked for soon enough.
+            return self._users(answer, began, ended)
         if isinstance(answer, Unavailable | NotManagement) or (isinstance(answer, Refused) and answer.login):
             return self._awake(self._unanswered(request, answer, ended))
         effects: list[Effect] = []
@@ -305,6 +290,12 @@ class RabbitMqAgent:
         if isinstance(answer, Document):
             self._view.nodes.learn_overview(answer.body)
         return []
+
+    def _users(self, answer: Answer, began: int, ended: int) -> list[Effect]:
+        self._plan.users_read(began, ended, refused=isinstance(answer, Refused))
+        notes = self._impersonators.learn(answer)
+        self._service.session.distrust(self._impersonators.distrust)
+        return [*notes]
 
     def _cannot_read(self, place: str, request: ManagementRequest, refusal: Refused | Broken) -> list[Effect]:
         text = refusal_text(request, refusal, self._config.user)

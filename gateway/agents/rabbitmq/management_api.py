@@ -71,7 +71,19 @@ class PermissionRequest:
         return f"exchanges/{quote(self.virtual_host, safe='')}?page=1&page_size=1&columns=name"
 
 
-ManagementRequest: TypeAlias = OverviewRequest | ListingRequest | ObjectRequest | PermissionRequest
+@dataclass(frozen=True, slots=True)
+class UsersRequest:
+    """Every user with its tags, which only an administrator may read. They come whole: there are no pages."""
+
+    @property
+    def target(self) -> str:
+        """Path and query below ``/api/``."""
+        return "users?columns=name,tags"
+
+
+ManagementRequest: TypeAlias = (
+    OverviewRequest | ListingRequest | ObjectRequest | PermissionRequest | UsersRequest
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,9 +16,11 @@ from gateway.agents.rabbitmq.management_api import (
     ObjectRequest,
     OverviewRequest,
     PermissionRequest,
+    UsersRequest,
 )
 
 SECOND = 1_000_000_000
+_NEVER = 2**63 - 1
 MAX_EXTRA_REQUESTS = 1_000
 """Single objects and virtual hosts that wait to be asked about; a listing answers for the rest."""
 
@@ -32,7 +34,9 @@ class PollingConfig:
             processor time was measured at 0.9 to 1.1 of a request's time: 0.04 stays below 5 % of a core.
         interval: between listings of a class, where its cost allows.
         slow: the same for the classes named here.
-        overview: between looks at what cluster this is.
+        overview: between looks at what cluster this is, and at who its users are.
+        refused_users: until the users are asked for again after a refusal, which the broker writes into its
+            log each time.
         refused_pause: after a refusal or failure of one request, before the like is asked again.
         first_pause: after the first failure; doubled for each further one up to ``longest_pause``.
         urgent_share: share of time that listings may take while the known state is in doubt.
@@ -42,6 +46,7 @@ class PollingConfig:
     interval: int = 5 * SECOND
     slow: Mapping[str, int] = field(default_factory=lambda: {"vhost": 10 * SECOND, "exchange": 10 * SECOND})
     overview: int = 60 * SECOND
+    refused_users: int = 3600 * SECOND
     refused_pause: int = 30 * SECOND
     first_pause: int = SECOND
     longest_pause: int = 30 * SECOND
@@ -66,9 +71,16 @@ class PollingPlan:
     Args:
         listings: the first page of each class's listing, in the order in which to read them at first.
         config: see `PollingConfig`.
+        users: whether the users are asked for too.
     """
 
-    def __init__(self, listings: Iterable[ListingRequest], config: PollingConfig | None = None) -> None:
+    def __init__(
+        self,
+        listings: Iterable[ListingRequest],
+        config: PollingConfig | None = None,
+        *,
+        users: bool = False,
+    ) -> None:
         self._config = config or PollingConfig()
         self._classes = {
             first.class_name: _ClassPlan(
@@ -79,6 +91,8 @@ class PollingPlan:
         self._page: ListingRequest | None = None
         self._page_due = 0
         self._overview_due = 0
+        self._users_due = 0 if users else _NEVER
+        self._users_refused = False
         self._extras: dict[ObjectRequest | PermissionRequest, None] = {}
         self._extra_due = 0
         self._failures = 0
@@ -87,9 +101,10 @@ class PollingPlan:
     def due(self) -> int:
         """When to ask for the next request (ns)."""
         if self._page is not None:
-            soonest = min(self._page_due, self._overview_due)
+            soonest = self._page_due
         else:
-            soonest = min(self._overview_due, *(plan.due for plan in self._classes.values()))
+            soonest = min(plan.due for plan in self._classes.values())
+        soonest = min(soonest, self._overview_due, self._users_due)
         if self._extras:
             soonest = min(soonest, self._extra_due)
         return max(soonest, self._paused_until)
@@ -98,8 +113,8 @@ class PollingPlan:
         """The request to make now, ``None`` while none is due; tell its end before asking for the next."""
         if now < self._paused_until:
             return None
-        if now >= self._overview_due:
-            return OverviewRequest()
+        if now >= min(self._overview_due, self._users_due):
+            return OverviewRequest() if now >= self._overview_due else UsersRequest()
         if self._extras and now >= self._extra_due:
             return next(iter(self._extras))
         if self._page is not None:
@@ -134,6 +149,17 @@ class PollingPlan:
         """The overview arrived, or will not."""
         self._succeeded()
         self._overview_due = ended + self._config.overview
+
+    def users_read(self, began: int, ended: int, *, refused: bool) -> None:
+        """The users arrived, or will not; ``refused``: they may not be read."""
+        self._users_refused = refused
+        pause = self._config.refused_users if refused else self._config.overview
+        self._users_due = ended + max(pause, int((ended - began) / self._config.budget))
+
+    def hurry_users(self, now: int) -> None:
+        """A user's tags changed: ask for the users now, where that is done at all and was not refused."""
+        if self._users_due != _NEVER and not self._users_refused:
+            self._users_due = min(self._users_due, now)
 
     def extra_read(self, request: ObjectRequest | PermissionRequest, began: int, ended: int) -> None:
         """The question about a single object or virtual host was answered."""

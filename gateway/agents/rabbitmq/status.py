@@ -51,9 +51,12 @@ def refusal_text(request: ManagementRequest, refusal: Refused | Broken, user: st
     return f"user {user!r} may not read {what} ({refusal.reason}): give it the tag 'monitoring'"
 
 
-def visible_text(events_missing: str, refusals: Mapping[str, str], not_permitted: int) -> str:
-    """What a source that otherwise works cannot see."""
-    parts = list(dict.fromkeys(refusals.values()))
+def visible_text(
+    events_missing: str, refusals: Mapping[str, str], not_permitted: int, distrust: str = ""
+) -> str:
+    """What a source that otherwise works cannot see, and why it obeys nobody where it does not."""
+    parts = [distrust] if distrust else []
+    parts += dict.fromkeys(refusals.values())
     if events_missing:
         parts.append(f"short-lived queues and connections cannot be seen: {events_missing}")
     if not_permitted:

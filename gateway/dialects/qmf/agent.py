@@ -119,6 +119,7 @@ class AgentSession:
         self._started = False
         self._republish = False
         self._next_publication = 0
+        self._distrust = ""
 
     def _serve(self, definition: ClassDefinition | EventDefinition) -> None:
         self._definitions.add(definition)
@@ -234,6 +235,13 @@ class AgentSession:
         effects.append(WakeAt(self._next_publication))
         return effects
 
+    def distrust(self, reason: str) -> None:
+        """Refuse every request, for ``reason``, until called with an empty one; the rest goes on.
+
+        For whoever finds out that the senders a broker tells can be forged there.
+        """
+        self._distrust = reason
+
     def raise_event(self, key: ClassKey, time: int, severity: Severity, arguments: Values) -> list[Effect]:
         """Publish an event at once; nothing while the session is not started.
 
@@ -267,6 +275,7 @@ class AgentSession:
         age = now - delivery.timestamp if delivery.timestamp else 0
         checks = (
             (delivery.user_id not in self._config.obey, "refused-sender", "only configured users are obeyed"),
+            (bool(self._distrust), "distrusted-sender", self._distrust),
             (not self._started, "not-ready", "the objects are not known yet"),
             (size > MAX_BODY, "protocol-error", f"{size} octets, {MAX_BODY} are taken"),
             (not delivery.reply_to, "protocol-error", "no reply-to"),

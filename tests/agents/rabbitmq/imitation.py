@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
-from gateway.agents.rabbitmq.agent import RabbitMqAgent, RabbitMqAgentConfig
+from gateway.agents.rabbitmq.agent import RabbitMqAgent
+from gateway.agents.rabbitmq.agent_config import RabbitMqAgentConfig
 from gateway.agents.rabbitmq.management_api import (
     PAGE_SIZE,
     Answer,
@@ -18,6 +19,7 @@ from gateway.agents.rabbitmq.management_api import (
     NotFound,
     ObjectRequest,
     OverviewRequest,
+    PermissionRequest,
     Refused,
 )
 from gateway.dialects.effects import Delivery, Effect, Note, Observed, Send, WakeAt
@@ -42,6 +44,8 @@ class ImitatedBroker:
         self.objects: dict[str, dict[tuple[str, ...], dict[str, Json]]] = {
             name: {} for name in ("node", "vhost", "queue", "exchange", "connection")
         }
+        self.users: dict[str, list[str]] | None = {"administrator": ["administrator"], "gateway": []}
+        """Tags by user; ``None`` where they may not be read."""
         self.forbidden: set[str] = set()
         self.failure: Callable[[ManagementRequest], Answer | None] = lambda _: None
         self.hidden_listings: set[str] = set()
@@ -111,7 +115,14 @@ class ImitatedBroker:
             case ObjectRequest():
                 found = request.name.parts in self.objects[request.name.class_name]
                 return Document({}) if found else NotFound()
-        return self._permission(request.virtual_host)
+            case PermissionRequest():
+                return self._permission(request.virtual_host)
+        return self._users()
+
+    def _users(self) -> Answer:
+        if self.users is None:
+            return Refused(login=False, reason="Not administrator user")
+        return Document([{"name": name, "tags": list(tags)} for name, tags in self.users.items()])
 
     def _permission(self, virtual_host: str) -> Answer:
         if (virtual_host,) not in self.objects["vhost"]:

@@ -10,6 +10,7 @@ from gateway.agents.rabbitmq.management_api import (
     ObjectRequest,
     OverviewRequest,
     PermissionRequest,
+    UsersRequest,
 )
 from gateway.agents.rabbitmq.object_names import ObjectName
 from gateway.agents.rabbitmq.polling import MAX_EXTRA_REQUESTS, PollingConfig, PollingPlan
@@ -223,3 +224,49 @@ def test_the_interval_in_force_can_be_asked_for() -> None:
     assert broker.plan.interval("queue") == 5 * SECOND
     broker.run(5)
     assert 20 * SECOND < broker.plan.interval("queue") < 22 * SECOND
+
+
+def asked_for_users(
+    users: PollingPlan, until: int, *, takes: int = 3 * MILLISECOND, refused: bool
+) -> list[int]:
+    """When the users are asked for, where nothing else is ever due."""
+    asked = []
+    while (now := users.due()) < until:
+        request = users.next_request(now)
+        if isinstance(request, UsersRequest):
+            asked.append(now // SECOND)
+            users.users_read(now, now + takes, refused=refused)
+        elif isinstance(request, OverviewRequest):
+            users.overview_read(now)
+        elif isinstance(request, ListingRequest):
+            users.page_read(request, now, now, last=True)
+    return asked
+
+
+def test_users_are_asked_for_at_the_pace_of_the_overview_and_within_the_budget() -> None:
+    assert asked_for_users(users_plan(), 200 * SECOND, refused=False) == [0, 60, 120, 180]
+    assert asked_for_users(users_plan(), 500 * SECOND, takes=10 * SECOND, refused=False) == [0, 210, 420]
+
+
+def test_users_that_may_not_be_read_are_asked_for_each_hour_and_no_event_changes_that() -> None:
+    users = users_plan()
+    assert asked_for_users(users, 4_000 * SECOND, refused=True) == [0, 3_600]
+    users.hurry_users(4_000 * SECOND)
+    assert asked_for_users(users, 7_000 * SECOND, refused=True) == []
+
+
+def test_users_are_asked_for_at_once_when_tags_were_set() -> None:
+    users = users_plan()
+    asked_for_users(users, SECOND, refused=False)
+    users.hurry_users(SECOND)
+    assert asked_for_users(users, 50 * SECOND, refused=False) == [1]
+
+
+def test_users_are_not_asked_for_unless_told() -> None:
+    unasked = plan()
+    unasked.hurry_users(0)
+    assert asked_for_users(unasked, 200 * SECOND, refused=False) == []
+
+
+def users_plan() -> PollingPlan:
+    return PollingPlan([ListingRequest("node", "nodes", ("name",))], PollingConfig(budget=0.05), users=True)

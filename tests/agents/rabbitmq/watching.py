@@ -12,7 +12,8 @@ from urllib.parse import quote
 
 from pydantic import SecretStr
 
-from gateway.agents.rabbitmq.agent import RabbitMqAgent, RabbitMqAgentConfig
+from gateway.agents.rabbitmq.agent import RabbitMqAgent
+from gateway.agents.rabbitmq.agent_config import RabbitMqAgentConfig
 from gateway.agents.rabbitmq.http_reader import HttpReader, ManagementEndpoint
 from gateway.agents.rabbitmq.provisioning import ProvisionedUser, provision
 from gateway.agents.rabbitmq.rights import UserRights, hearing_events, watching

@@ -453,6 +453,19 @@ def test_only_configured_users_are_obeyed() -> None:
     play.leaves("refused-sender", "refused-sender")
 
 
+def test_nobody_is_obeyed_while_senders_can_be_forged_and_the_rest_goes_on() -> None:
+    play = started(tank())
+    play.session.distrust("'mallory' can forge any sender")
+    play.asks(BrokerRequest(1))
+    play.asks(BrokerRequest(1), user="guest")
+    play.leaves("distrusted-sender", "refused-sender")
+    play.time_passes(10)
+    play.leaves((HEARTBEAT, Heartbeat(0, play.now)))
+    play.session.distrust("")
+    play.asks(BrokerRequest(2))
+    play.leaves((QUEUE, BrokerResponse(2, BROKER)))
+
+
 def test_a_late_request_is_refused() -> None:
     play = started()
     play.asks(BrokerRequest(1), sent=play.now - 30 * SECOND)

@@ -1,0 +1,39 @@
+"""How the RabbitMQ agent behaves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from gateway.agents.rabbitmq.polling import PollingConfig
+from gateway.dialects.qmf.addresses import MANAGEMENT_EXCHANGE
+
+SECOND = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class RabbitMqAgentConfig:
+    """How the agent behaves. Durations are nanoseconds.
+
+    Attributes:
+        user: who reads the management API; named in what people are told.
+        own_users: the gateway's users beside ``user``, whose own connections are left out.
+        show_own: whether the gateway's own queues and connections are shown all the same.
+        management_exchange: where consoles bind.
+        management_virtual_host: in which virtual host that is; empty where there is none (loopback): there
+            whom the session obeys is no user of the broker, and nobody could forge it.
+        flush_delay: from the first change to its publication, so that what belongs together leaves together.
+        silence_limit: without an answer for so long the agent no longer vouches for what it knows.
+        suspects_asked: up to so many objects missing in one listing are asked for one by one.
+        items_at_once: objects of a listing taken in one call of `RabbitMqAgent.advance`.
+    """
+
+    user: str
+    own_users: frozenset[str] = frozenset()
+    show_own: bool = False
+    management_exchange: str = MANAGEMENT_EXCHANGE
+    management_virtual_host: str = ""
+    flush_delay: int = 20_000_000
+    silence_limit: int = 10 * SECOND
+    suspects_asked: int = 50
+    items_at_once: int = 20
+    polling: PollingConfig = field(default_factory=PollingConfig)
