@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import random
-import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -18,35 +16,27 @@ from typing import Protocol
 
 import aio_pika
 import structlog
-from aio_pika.abc import (
-    AbstractChannel,
-    AbstractConnection,
-    AbstractExchange,
-    AbstractIncomingMessage,
-    AbstractQueue,
-)
+from aio_pika.abc import AbstractChannel, AbstractConnection, AbstractExchange, AbstractIncomingMessage
 
 from gateway.clock import Clock
 from gateway.dialects.effects import Binding, Delivery, Effect, Note, Send
 from gateway.links.amqp_connection import (
-    CONNECT_SECONDS,
     FAILURES,
     AmqpEndpoint,
     LinkError,
     Trouble,
     close_soon,
     ended,
-    is_cancelled,
-    link_error,
     open_connection,
 )
 from gateway.links.conversation import Conversation
+from gateway.links.own_queue import OwnQueue
+from gateway.links.reconnecting import link_errors, reconnecting
+from gateway.tasks import until_one_ends
 
 log = structlog.get_logger(__name__)
 
-PREFETCH = 500
 WATCH_SECONDS = 5.0
-FIRST_RETRY_SECONDS, LAST_RETRY_SECONDS = 0.5, 30.0
 _DOUBTFUL_SHARE = 0.5
 
 
@@ -110,22 +100,17 @@ class AmqpLink:
         self._session = session
         self._conversation = conversation
         self._clock = clock
-        self._watch_seconds = watch_seconds
+        self._queue = OwnQueue(
+            role.name,
+            role.max_queue_length,
+            int(role.max_queue_length * _DOUBTFUL_SHARE),
+            watch_seconds,
+        )
         self._exchanges: dict[str, AbstractExchange] = {}
 
     async def run(self) -> None:
         """Connect, carry messages, reconnect with back-off and jitter; ends by cancellation only."""
-        retry = FIRST_RETRY_SECONDS
-        while True:
-            started = self._clock.now()
-            try:
-                await self.run_once()
-            except LinkError as error:
-                self._down(error)
-            if self._clock.now() - started > 2 * LAST_RETRY_SECONDS * 10**9:
-                retry = FIRST_RETRY_SECONDS
-            await asyncio.sleep(retry * random.uniform(0.5, 1.0))  # noqa: S311  jitter needs no secrecy
-            retry = min(2 * retry, LAST_RETRY_SECONDS)
+        await reconnecting(self.run_once, self._down)
 
     async def run_once(self) -> None:
         """One connection from its opening to its end.
@@ -135,71 +120,37 @@ class AmqpLink:
         """
         opened: list[AbstractConnection] = []
         try:
-            for part in ("consume", "publish"):
-                name = f"amqp-gateway {self._role.name} {part}"
-                opened.append(await open_connection(self._endpoint, name))
-            await self._converse(*opened)
-        except FAILURES as error:
-            raise link_error(self._endpoint, error) from error
-        except asyncio.CancelledError as error:
-            if is_cancelled():
-                raise
-            raise LinkError(Trouble.BROKEN, f"{self._endpoint.url}: the connection ended") from error
-        except LinkError:
-            raise
-        except Exception as error:
-            # A fault of ours, in one source: the others go on, and this one begins anew.
-            log.exception("link-failed", role=self._role.name)
-            text = f"{self._endpoint.url}: internal error {type(error).__name__}: see the log"
-            raise LinkError(Trouble.BROKEN, text) from error
+            with link_errors(self._endpoint, self._role.name):
+                for part in ("consume", "publish"):
+                    name = f"amqp-gateway {self._role.name} {part}"
+                    opened.append(await open_connection(self._endpoint, name))
+                await self._converse(*opened)
         finally:
             self._conversation.forget_sends()
             await asyncio.gather(*(close_soon(connection) for connection in opened))
 
     async def _converse(self, consuming: AbstractConnection, publishing: AbstractConnection) -> None:
         incoming = await consuming.channel(publisher_confirms=False)
-        queue = await self._declare(incoming)
+        for exchange in self._role.declare:
+            await incoming.declare_exchange(exchange, aio_pika.ExchangeType.TOPIC, durable=True)
+        queue = await self._queue.declare(incoming, self._role.bindings)
         outgoing = await publishing.channel(publisher_confirms=False)
         self._exchanges.clear()
         self._conversation.forget_sends()  # of the time without a connection
         await queue.consume(self._arrived)
         log.info("link-up", role=self._role.name, broker=str(self._endpoint), queue=queue.name)
         self._conversation.perform(self._session.connected(queue.name, self._clock.now()))
+        bound_to = [binding.exchange for binding in self._role.bindings(queue.name)]
         # Where several end at once, what the broker said of an end comes before what it led to.
-        parts = [
-            asyncio.ensure_future(part)
-            for part in (
-                ended(incoming),
-                ended(outgoing),
-                ended(consuming),
-                ended(publishing),
-                self._publish(outgoing),
-                self._watch(consuming, queue.name),
-            )
-        ]
-        try:
-            await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
-            for part in parts:
-                if part.done():
-                    part.result()
-        finally:
-            for part in parts:
-                part.cancel()
-            await asyncio.gather(*parts, return_exceptions=True)
-
-    async def _declare(self, channel: AbstractChannel) -> AbstractQueue:
-        await channel.set_qos(prefetch_count=PREFETCH)
-        for exchange in self._role.declare:
-            await channel.declare_exchange(exchange, aio_pika.ExchangeType.TOPIC, durable=True)
-        queue = await channel.declare_queue(
-            f"amqp-gateway.{self._role.name}.{uuid.uuid4()}",
-            exclusive=True,
-            auto_delete=True,
-            arguments={"x-max-length": self._role.max_queue_length},
+        await until_one_ends(
+            ended(incoming),
+            ended(outgoing),
+            ended(consuming),
+            ended(publishing),
+            self._publish(outgoing),
+            self._queue.watch(consuming, queue.name, self._doubt, bound_to),
+            self._clogged(),
         )
-        for binding in self._role.bindings(queue.name):
-            await queue.bind(binding.exchange, binding.routing_key)
-        return queue
 
     async def _arrived(self, message: AbstractIncomingMessage) -> None:
         timestamp = message.timestamp
@@ -244,34 +195,17 @@ class AmqpLink:
             timestamp=datetime.fromtimestamp(self._clock.now() / 10**9, UTC),
         )
 
-    async def _watch(self, consuming: AbstractConnection, queue: str) -> None:
-        """Notice what no protocol message tells: an overflowing queue, a deleted exchange, a stuck link.
+    async def _clogged(self) -> None:
+        """Until more waits to be published than a moving link leaves.
 
         Raises:
-            LinkError: the queue or an exchange is gone, or publishing does not move.
+            LinkError: so it is.
         """
-        doubtful = int(self._role.max_queue_length * _DOUBTFUL_SHARE)
-        overflowing = False
-        while True:
-            await asyncio.sleep(self._watch_seconds)
-            # A connection that is only half open shows here before it shows in missing heartbeats.
-            async with asyncio.timeout(CONNECT_SECONDS):
-                waiting = await self._look(consuming, queue)
-            if self._conversation.clogged:
-                raise LinkError(Trouble.BROKEN, f"{self._endpoint}: the broker takes no messages from us")
-            if overflowing and waiting < doubtful:
-                reason = f"the queue held more than {doubtful} messages: some may be lost"
-                self._conversation.perform(self._session.resync(reason, self._clock.now()))
-            overflowing = waiting >= doubtful
+        await self._conversation.until_clogged()
+        raise LinkError(Trouble.BROKEN, f"{self._endpoint}: the broker takes no messages from us")
 
-    async def _look(self, consuming: AbstractConnection, queue: str) -> int:
-        """How many messages wait in ``queue``; it and all exchanges that it is bound to are there."""
-        channel = await consuming.channel(publisher_confirms=False)
-        waiting = (await channel.declare_queue(queue, passive=True)).declaration_result.message_count or 0
-        for exchange in {binding.exchange for binding in self._role.bindings(queue)}:
-            await channel.declare_exchange(exchange, passive=True)
-        await channel.close()
-        return waiting
+    def _doubt(self, reason: str) -> None:
+        self._conversation.perform(self._session.resync(reason, self._clock.now()))
 
     def _down(self, error: LinkError) -> None:
         log.warning("link-down", role=self._role.name, trouble=error.trouble.value, detail=str(error))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
-from collections.abc import Coroutine
 
 import structlog
 
@@ -24,6 +23,7 @@ from gateway.service.exit_codes import CommandError, ExitCode
 from gateway.service.lifeline import Lifeline
 from gateway.service.sources import Surroundings, source_of
 from gateway.state_folder import StateError, StateFolder
+from gateway.tasks import until_one_ends
 from gateway.yaml_documents import DocumentError
 
 log = structlog.get_logger(__name__)
@@ -80,7 +80,7 @@ async def _run_locked(
     lifeline.ready()
     log.info("core-ready", epoch=epoch, sources=sorted(loaded.settings.sources), feed=str(loaded.feed_socket))
     try:
-        await _first_end(
+        await until_one_ends(
             lifeline.parent_gone(), _tick(inventory, clock), _checkpoint(index), *(run() for run in sources)
         )
     finally:
@@ -98,16 +98,3 @@ async def _checkpoint(index: InstanceIndex) -> None:
     while True:
         await asyncio.sleep(CHECKPOINT_SECONDS)
         await asyncio.to_thread(index.checkpoint)
-
-
-async def _first_end(*parts: Coroutine[None, None, None]) -> None:
-    """Run all until one ends or fails; then cancel the others."""
-    tasks = [asyncio.ensure_future(part) for part in parts]
-    try:
-        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        for task in done:
-            task.result()
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)

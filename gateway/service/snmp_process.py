@@ -28,6 +28,7 @@ from gateway.snmp.server import ListenError, UdpServer
 from gateway.snmp.store import Store
 from gateway.snmp.system_group import SystemDescription, SystemGroup
 from gateway.state_folder import StateError, StateFolder, write_durably
+from gateway.tasks import until_one_ends
 from gateway.yaml_documents import DocumentError
 
 log = structlog.get_logger(__name__)
@@ -81,18 +82,11 @@ async def run_snmp(loaded: LoadedConfiguration, clock: Clock, lifeline: Lifeline
     gc.freeze()
     lifeline.ready()
     log.info("snmp-ready", listen=[f"{host}:{port}" for host, port in server.addresses])
-    tasks = [
-        asyncio.create_task(part)
-        for part in (follow(loaded.feed_socket, projection), _tick(projection), lifeline.parent_gone())
-    ]
     try:
-        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        for task in done:
-            task.result()
+        await until_one_ends(
+            follow(loaded.feed_socket, projection), _tick(projection), lifeline.parent_gone()
+        )
     finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
         server.close()
 
 

@@ -9,15 +9,15 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Coroutine, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import structlog
 
 from gateway.service.exit_codes import CommandError, ExitCode
 from gateway.service.lifeline import READY, Lifeline
+from gateway.tasks import until_one_ends
 
 log = structlog.get_logger(__name__)
 
@@ -74,11 +74,11 @@ class Supervisor:
         for plan in self._plans:
             ready = asyncio.Event()
             keepers.append(asyncio.create_task(self._keep(plan, ready)))
-            await _first(ready.wait(), self._stopping.wait())
+            await until_one_ends(ready.wait(), self._stopping.wait())
         if not self._stopping.is_set():
             self._lifeline.ready()
             log.info("gateway-ready", processes=self.processes)
-        await _first(self._stopping.wait(), self._lifeline.parent_gone())
+        await until_one_ends(self._stopping.wait(), self._lifeline.parent_gone())
         self.stop()
         await asyncio.gather(*keepers)
         if self._failure is not None:
@@ -143,16 +143,6 @@ async def _hear(line: socket.socket, ready: asyncio.Event) -> None:
     with contextlib.suppress(ConnectionError):
         if await asyncio.get_running_loop().sock_recv(line, 1) == READY:
             ready.set()
-
-
-async def _first(*parts: Coroutine[Any, Any, object]) -> None:
-    """Until one of ``parts`` has ended."""
-    tasks = [asyncio.ensure_future(part) for part in parts]
-    try:
-        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for task in tasks:
-            task.cancel()
 
 
 def _never_ready(name: str, code: int) -> CommandError:

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-import random
-import uuid
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Protocol
 
 import structlog
-from aio_pika.abc import AbstractChannel, AbstractConnection, AbstractIncomingMessage
+from aio_pika.abc import AbstractChannel, AbstractIncomingMessage, AbstractQueue
 from aiormq import exceptions
 
 from gateway.agents.rabbitmq.events import EVENT_EXCHANGE
+from gateway.dialects.effects import Binding
 from gateway.links.amqp_connection import (
     FAILURES,
     AmqpEndpoint,
@@ -22,10 +20,11 @@ from gateway.links.amqp_connection import (
     Trouble,
     close_soon,
     ended,
-    is_cancelled,
-    link_error,
     open_connection,
 )
+from gateway.links.own_queue import OwnQueue
+from gateway.links.reconnecting import link_errors, reconnecting
+from gateway.tasks import until_one_ends
 
 log = structlog.get_logger(__name__)
 
@@ -37,7 +36,6 @@ PREFETCH = 500
 WATCH_SECONDS = 5.0
 WATCHED_EVENTS = 2_000
 """After so many events the queue is looked at, although the time has not come."""
-FIRST_RETRY_SECONDS, LAST_RETRY_SECONDS = 0.5, 30.0
 
 
 class EventSink(Protocol):
@@ -76,70 +74,41 @@ class EventConsumer:
         self._keys = keys
         self._sink = sink
         self._since_watch = 0
-        self._watch_now = asyncio.Event()
+        self._queue = OwnQueue("events", MAX_QUEUE_LENGTH, DOUBTFUL_LENGTH, WATCH_SECONDS, PREFETCH)
 
     async def run(self) -> None:
         """Consume, reconnect with back-off and jitter; ends by cancellation only."""
-        retry = FIRST_RETRY_SECONDS
-        while True:
-            try:
-                await self._run_once()
-            except asyncio.CancelledError:
-                if is_cancelled():
-                    raise
-                self._sink.events_missing(f"{self._endpoint}: the connection ended")
-            except _Ended as end:
-                retry = FIRST_RETRY_SECONDS
-                self._sink.events_missing(str(end))
-            except LinkError as error:
-                retry = LAST_RETRY_SECONDS if error.trouble is not Trouble.UNREACHABLE else retry
-                self._sink.events_missing(str(error))
-            await asyncio.sleep(retry * random.uniform(0.5, 1.0))  # noqa: S311  jitter needs no secrecy
-            retry = min(2 * retry, LAST_RETRY_SECONDS)
+        await reconnecting(self._run_once, lambda error: self._sink.events_missing(str(error)))
 
     async def _run_once(self) -> None:
-        """One connection from its opening to its end; always ends by one of the two errors.
+        """One connection from its opening to its end.
 
         Raises:
-            LinkError: events could not be consumed.
-            _Ended: they were, until now.
+            LinkError: always, in the end: says what ended it, or why no events could be consumed.
         """
-        connection = await open_connection(self._endpoint, "amqp-gateway events")
-        consuming = False
+        with link_errors(self._endpoint, "events"):
+            connection = await open_connection(self._endpoint, "amqp-gateway events")
+            try:
+                channel = await connection.channel(publisher_confirms=False)
+                queue = await self._declare(channel)
+                await queue.consume(self._arrived)
+                self._sink.events_connected()
+                watch = self._queue.watch(connection, queue.name, self._sink.events_lost)
+                await until_one_ends(ended(channel), ended(connection), watch)
+            finally:
+                await close_soon(connection)
+
+    async def _declare(self, channel: AbstractChannel) -> AbstractQueue:
         try:
-            channel = await connection.channel(publisher_confirms=False)
-            queue = await self._consume(channel)
-            consuming = True
-            self._sink.events_connected()
-            await self._until_the_end(connection, queue)
+            return await self._queue.declare(
+                channel, lambda _: [Binding(EVENT_EXCHANGE, key) for key in self._keys]
+            )
         except exceptions.ChannelNotFoundEntity as error:
-            raise self._missing(error) from error
-        except (*FAILURES, LinkError) as error:
-            if consuming:
-                raise _Ended(str(link_error(self._endpoint, error))) from error
-            raise link_error(self._endpoint, error) from error
-        finally:
-            await close_soon(connection)
-
-    def _missing(self, error: exceptions.ChannelNotFoundEntity) -> LinkError:
-        return LinkError(
-            Trouble.MISSING,
-            f"{self._endpoint}: there is no exchange {EVENT_EXCHANGE} ({error}): enable the plugin"
-            " rabbitmq_event_exchange, or name the virtual host that it is configured for",
-        )
-
-    async def _consume(self, channel: AbstractChannel) -> str:
-        await channel.set_qos(prefetch_count=PREFETCH)
-        queue = await channel.declare_queue(
-            f"amqp-gateway.events.{uuid.uuid4()}",
-            exclusive=True,
-            auto_delete=True,
-            arguments={"x-max-length": MAX_QUEUE_LENGTH, "x-overflow": "drop-head"},
-        )
-        for key in self._keys:
-            await queue.bind(EVENT_EXCHANGE, key)
-        await queue.consume(self._arrived)
-        return queue.name
+            raise LinkError(
+                Trouble.MISSING,
+                f"{self._endpoint}: there is no exchange {EVENT_EXCHANGE} ({error}): enable the plugin"
+                " rabbitmq_event_exchange, or name the virtual host that it is configured for",
+            ) from error
 
     async def _arrived(self, message: AbstractIncomingMessage) -> None:
         # Anybody who may publish to the default exchange can put a message into this queue; only the
@@ -150,45 +119,7 @@ class EventConsumer:
             log.warning("foreign-event-refused", exchange=message.exchange)
         self._since_watch += 1
         if self._since_watch >= WATCHED_EVENTS:
-            self._watch_now.set()
+            self._since_watch = 0
+            self._queue.sooner.set()
         with contextlib.suppress(*FAILURES):  # the connection's end is noticed elsewhere
             await message.ack()
-
-    async def _until_the_end(self, connection: AbstractConnection, queue: str) -> None:
-        parts = [
-            asyncio.ensure_future(ended(connection)),
-            asyncio.ensure_future(self._watch(connection, queue)),
-        ]
-        try:
-            done, _ = await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
-            for part in done:
-                part.result()
-        finally:
-            for part in parts:
-                part.cancel()
-            await asyncio.gather(*parts, return_exceptions=True)
-
-    async def _watch(self, connection: AbstractConnection, queue: str) -> None:
-        """Look how many events wait; many mean that some may have been dropped.
-
-        The doubt is told once, when they have been consumed: what is listed before would be stale.
-        """
-        doubted = False
-        while True:
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._watch_now.wait(), timeout=WATCH_SECONDS)
-            self._watch_now.clear()
-            self._since_watch = 0
-            channel = await connection.channel(publisher_confirms=False)
-            declared = await asyncio.wait_for(
-                channel.declare_queue(queue, passive=True), timeout=2 * WATCH_SECONDS
-            )
-            waiting = declared.declaration_result.message_count or 0
-            await channel.close()
-            if doubted and waiting < DOUBTFUL_LENGTH:
-                self._sink.events_lost(f"more than {DOUBTFUL_LENGTH} events waited: some may be lost")
-            doubted = waiting >= DOUBTFUL_LENGTH
-
-
-class _Ended(Exception):  # noqa: N818  it is the end of something that worked
-    """Events were consumed, until now; the text says why no longer."""

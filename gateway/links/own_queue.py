@@ -1,0 +1,94 @@
+"""The only kind of queue that the gateway declares: its own, bounded, and gone with its connection."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import uuid
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from aio_pika.abc import AbstractChannel, AbstractConnection, AbstractQueue
+
+from gateway.dialects.effects import Binding
+from gateway.links.amqp_connection import CONNECT_SECONDS
+
+PREFETCH = 500
+
+
+@dataclass(frozen=True, slots=True)
+class OwnQueue:
+    """One exclusive, auto-delete, length-limited queue: nothing of it outlives its connection.
+
+    The broker drops the oldest message beyond ``max_length`` without a trace, so `watch` looks how many wait.
+
+    Attributes:
+        purpose: part of its name, ``amqp-gateway.<purpose>.<uuid>``.
+        max_length: messages.
+        doubtful: more messages waiting than a consumer that keeps up ever has.
+        watch_seconds: between two looks.
+        sooner: set to have a look at once.
+    """
+
+    purpose: str
+    max_length: int
+    doubtful: int
+    watch_seconds: float = 5.0
+    prefetch: int = PREFETCH
+    sooner: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def declare(
+        self, channel: AbstractChannel, bindings: Callable[[str], Sequence[Binding]]
+    ) -> AbstractQueue:
+        """Declare and bind it, under a name that nobody had before; ``bindings`` are given that name."""
+        await channel.set_qos(prefetch_count=self.prefetch)
+        queue = await channel.declare_queue(
+            f"amqp-gateway.{self.purpose}.{uuid.uuid4()}",
+            exclusive=True,
+            auto_delete=True,
+            arguments={"x-max-length": self.max_length, "x-overflow": "drop-head"},
+        )
+        for binding in bindings(queue.name):
+            await queue.bind(binding.exchange, binding.routing_key)
+        return queue
+
+    async def watch(
+        self,
+        connection: AbstractConnection,
+        name: str,
+        doubt: Callable[[str], None],
+        exchanges: Iterable[str] = (),
+    ) -> None:
+        """Look again and again; ends by what ends the connection only.
+
+        Args:
+            connection: that the queue was declared on.
+            name: of the queue.
+            doubt: told once that messages may be lost, when those that waited have been consumed: what is
+                asked for before would be stale.
+            exchanges: must be there each time too.
+
+        Raises:
+            ChannelNotFoundEntity: the queue or an exchange is gone.
+            TimeoutError: the broker does not answer: the connection may be open on one side only, which
+                shows here before it shows in missing heartbeats.
+        """
+        wanted = sorted(set(exchanges))
+        doubted = False
+        while True:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self.sooner.wait(), timeout=self.watch_seconds)
+            self.sooner.clear()
+            async with asyncio.timeout(CONNECT_SECONDS):
+                waiting = await self._look(connection, name, wanted)
+            if doubted and waiting < self.doubtful:
+                doubt(f"more than {self.doubtful} messages waited in {name}: some may be lost")
+            doubted = waiting >= self.doubtful
+
+    async def _look(self, connection: AbstractConnection, name: str, exchanges: Sequence[str]) -> int:
+        channel = await connection.channel(publisher_confirms=False)
+        declared = await channel.declare_queue(name, passive=True)
+        for exchange in exchanges:
+            await channel.declare_exchange(exchange, passive=True)
+        await channel.close()
+        return declared.declaration_result.message_count or 0

@@ -1,0 +1,73 @@
+"""Keeping a connection to a broker for ever: what ends it is told, then it is tried again."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+from collections.abc import Awaitable, Callable, Iterator
+
+import structlog
+
+from gateway.links.amqp_connection import (
+    FAILURES,
+    AmqpEndpoint,
+    LinkError,
+    Trouble,
+    is_cancelled,
+    link_error,
+)
+
+log = structlog.get_logger(__name__)
+
+FIRST_PAUSE_SECONDS, LAST_PAUSE_SECONDS = 0.5, 30.0
+STEADY_SECONDS = 10.0
+"""A connection that lasted so long was a good one: the next is tried as soon as at first."""
+
+
+async def reconnecting(converse: Callable[[], Awaitable[None]], down: Callable[[LinkError], None]) -> None:
+    """Run ``converse`` again and again, with back-off and jitter; ends by cancellation only.
+
+    Args:
+        converse: opens a connection and uses it; always ends by a `LinkError`.
+        down: told each end.
+    """
+    loop = asyncio.get_running_loop()
+    pause = FIRST_PAUSE_SECONDS
+    while True:
+        began = loop.time()
+        try:
+            await converse()
+        except LinkError as error:
+            if is_cancelled():  # in the middle of opening a connection, which tells it as a failure
+                raise asyncio.CancelledError from error
+            down(error)
+        if loop.time() - began > STEADY_SECONDS:
+            pause = FIRST_PAUSE_SECONDS
+        await asyncio.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311  jitter needs no secrecy
+        pause = min(2 * pause, LAST_PAUSE_SECONDS)
+
+
+@contextlib.contextmanager
+def link_errors(endpoint: AmqpEndpoint, role: str) -> Iterator[None]:
+    """Whatever ends a conversation with ``endpoint`` comes out as a `LinkError`, but for cancellation.
+
+    Args:
+        endpoint: of the broker.
+        role: of the connection, for the log.
+    """
+    try:
+        yield
+    except LinkError:
+        raise
+    except FAILURES as error:
+        raise link_error(endpoint, error) from error
+    except asyncio.CancelledError as error:
+        if is_cancelled():
+            raise
+        raise LinkError(Trouble.BROKEN, f"{endpoint.url}: the connection ended") from error
+    except Exception as error:
+        # A fault of ours, in one source: the others go on, and this one begins anew.
+        log.exception("link-failed", role=role)
+        text = f"{endpoint.url}: internal error {type(error).__name__}: see the log"
+        raise LinkError(Trouble.BROKEN, text) from error

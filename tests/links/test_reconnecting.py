@@ -1,0 +1,70 @@
+"""Trying again: how often, what is told, and that an end that was asked for is an end."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from pydantic import SecretStr
+
+from gateway.links import reconnecting as module
+from gateway.links.amqp_connection import AmqpEndpoint, LinkError, Trouble
+from gateway.links.reconnecting import link_errors, reconnecting
+
+ENDPOINT = AmqpEndpoint("amqp://broker.example", "v", "u", SecretStr("hidden"))
+
+
+@pytest.fixture(autouse=True)
+def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "FIRST_PAUSE_SECONDS", 0.0)
+
+
+async def test_each_end_is_told_and_the_next_attempt_follows() -> None:
+    told: list[str] = []
+    enough = asyncio.Event()
+
+    async def converse() -> None:
+        raise LinkError(Trouble.BROKEN, f"end {len(told)}")
+
+    def down(error: LinkError) -> None:
+        told.append(str(error))
+        if len(told) == 3:
+            enough.set()
+
+    task = asyncio.create_task(reconnecting(converse, down))
+    await enough.wait()
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert told[:3] == ["end 0", "end 1", "end 2"]
+
+
+async def test_a_cancellation_that_the_library_turns_into_a_failure_is_one_all_the_same() -> None:
+    trying = asyncio.Event()
+    told: list[LinkError] = []
+
+    async def converse() -> None:
+        trying.set()
+        try:
+            await asyncio.get_running_loop().create_future()
+        except asyncio.CancelledError:
+            raise LinkError(Trouble.BROKEN, "the connection could not be opened") from None
+
+    task = asyncio.create_task(reconnecting(converse, told.append))
+    await trying.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert told == []
+
+
+@pytest.mark.parametrize(
+    ("failure", "expected"),
+    [
+        (ConnectionError("reset"), "amqp://broker.example: reset"),
+        (KeyError("a fault of ours"), "amqp://broker.example: internal error KeyError: see the log"),
+        (asyncio.CancelledError(), "amqp://broker.example: the connection ended"),
+    ],
+)
+async def test_whatever_ends_a_conversation_is_one_line(failure: BaseException, expected: str) -> None:
+    with pytest.raises(LinkError, match=f"^{expected}$"), link_errors(ENDPOINT, "test"):
+        raise failure
