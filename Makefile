@@ -1,5 +1,6 @@
 # The project's commands. Everything they need is put under $(VENV); nothing happens twice.
-# PYTHON chooses the interpreter of a new virtual environment, WORKERS how many tests run at a time.
+# PYTHON chooses the interpreter of a new virtual environment, WORKERS how many tests run at a time, ARGS
+# are options of the demonstration: make demo ARGS="--management http://HOST:15672 --user NAME ...".
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -24,7 +25,7 @@ help:  ## what each command does
 	@sed -n 's/^\([a-z-]*\):.*## */\1\t/p' $(MAKEFILE_LIST) | expand -t 18
 
 demo: $(VENV)/.runtime  ## a RabbitMQ of its own, read through SNMP, until Ctrl-C
-	@$(BIN)/amqp-gateway demo
+	@$(BIN)/amqp-gateway demo $(ARGS)
 
 demo-check: $(VENV)/.runtime  ## the demo by itself: walks compared with the broker, exit 0 or what differs
 	@$(BIN)/amqp-gateway demo --check

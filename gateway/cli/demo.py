@@ -57,7 +57,11 @@ def demo(
         asyncio.run(_run(existing, snmp_port, check=check))
     except CheckFailedError as error:
         raise CommandError(ExitCode.DIFFERENCE, str(error)) from error
-    except (DemonstrationError, BrokerError, WorkloadError, SnmpCommandError) as error:
+    except DemonstrationError as error:
+        known = set(ExitCode) - {ExitCode.OK}
+        code = ExitCode(error.exit_code) if error.exit_code in known else ExitCode.FAILED
+        raise CommandError(code, str(error)) from error
+    except (BrokerError, WorkloadError, SnmpCommandError) as error:
         raise CommandError(ExitCode.FAILED, str(error)) from error
 
 

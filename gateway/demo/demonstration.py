@@ -34,7 +34,15 @@ Progress = Callable[[str], None]
 
 
 class DemonstrationError(Exception):
-    """The demonstration cannot start; the text says why and what to do."""
+    """The demonstration cannot start; the text says why and what to do.
+
+    Attributes:
+        exit_code: of the process of ours that could not start; 1 where it was none.
+    """
+
+    def __init__(self, text: str, exit_code: int = 1) -> None:
+        self.exit_code = exit_code
+        super().__init__(text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,8 +171,11 @@ class Demonstration:
             await asyncio.wait_for(child.ready(), timeout=READY_SECONDS)
         except TimeoutError as error:
             raise DemonstrationError(f"the {name} is not ready:\n{self.log_of(name)[-2000:]}") from error
-        if child.process.returncode is not None:
-            raise DemonstrationError(f"the {name} ended:\n{self.log_of(name)[-2000:].strip()}")
+        code = child.process.returncode
+        if code is not None:
+            lines = self.log_of(name).splitlines()
+            said = [line.removeprefix("amqp-gateway: ") for line in lines if not line.startswith("{")]
+            raise DemonstrationError(f"the {name} cannot start: {' '.join(said) or 'see its log'}", code)
 
     def _provision(self, broker: PrivateBroker) -> None:
         self._progress("setting up users with the least rights, and the virtual host amqp-gateway")
