@@ -79,7 +79,7 @@ async def _run(existing: ExistingBroker | None, snmp_port: int, *, check: bool) 
         snmp_port=snmp_port,
         existing=existing,
         agent=check,
-        settings=BrokerSettings(statistics_interval=STATISTICS_SECONDS),
+        settings=BrokerSettings(statistics_interval=STATISTICS_SECONDS, grace=0),  # its data is thrown away
     )
     running = asyncio.create_task(_until_stopped(demonstration, stop, check=check))
     stopped = asyncio.create_task(stop.wait())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 
 import structlog
 
@@ -20,6 +19,7 @@ from gateway.inventory.inventory import Inventory
 from gateway.mapping.files import MappingError, load_shipped_mappings, secret_patterns
 from gateway.model.secrets import SecretRules
 from gateway.service.exit_codes import CommandError, ExitCode
+from gateway.service.garbage import tune_garbage_collection
 from gateway.service.lifeline import Lifeline
 from gateway.service.sources import Surroundings, source_of
 from gateway.state_folder import StateError, StateFolder
@@ -30,8 +30,6 @@ log = structlog.get_logger(__name__)
 
 TICK_SECONDS = 1.0
 CHECKPOINT_SECONDS = 15.0
-_YOUNG_OBJECTS = 50_000
-"""Allocations between two looks of the garbage collector: its default of 700 costs more than it finds."""
 
 
 async def run_core(loaded: LoadedConfiguration, clock: Clock, lifeline: Lifeline) -> None:
@@ -74,9 +72,7 @@ async def _run_locked(
         await feed.start()
     except (OSError, ValueError) as error:
         raise CommandError(ExitCode.CONFIGURATION, f"the feed cannot be served: {error}") from error
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(_YOUNG_OBJECTS, 20, 100)
+    tune_garbage_collection()
     lifeline.ready()
     log.info("core-ready", epoch=epoch, sources=sorted(loaded.settings.sources), feed=str(loaded.feed_socket))
     try:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
-import gc
 import importlib.metadata
 import platform
 import socket
@@ -17,6 +16,7 @@ from gateway.config.files import LoadedConfiguration
 from gateway.config.types import SecretError
 from gateway.feed.client import follow
 from gateway.service.exit_codes import CommandError, ExitCode
+from gateway.service.garbage import tune_garbage_collection
 from gateway.service.lifeline import Lifeline
 from gateway.snmp.ber import Oid
 from gateway.snmp.counters import SnmpCounters
@@ -78,8 +78,7 @@ async def run_snmp(loaded: LoadedConfiguration, clock: Clock, lifeline: Lifeline
         server.open(settings.listen)
     except ListenError as error:
         raise CommandError(ExitCode.ADDRESS_IN_USE, str(error)) from error
-    gc.collect()
-    gc.freeze()
+    tune_garbage_collection()
     lifeline.ready()
     log.info("snmp-ready", listen=[f"{host}:{port}" for host, port in server.addresses])
     try:

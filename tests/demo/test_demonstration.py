@@ -1,0 +1,116 @@
+"""The demonstration as a newcomer runs it: its check keeps its promises, and nothing of it is left."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+import pytest
+
+from gateway.service.exit_codes import ExitCode
+from tests.components.command_line import COMMAND, environment
+from tests.components.waiting import wait_until
+from tests.end_to_end.observer import free_udp_port
+
+CHECK_SECONDS = 400.0
+START_SECONDS = 120.0
+
+
+def processes_of(folder: str) -> list[psutil.Process]:
+    """Everything that runs with ``folder`` on its command line or as where it works."""
+    found: list[psutil.Process] = []
+    for process in psutil.process_iter():
+        try:
+            if folder in " ".join(process.cmdline()) or process.cwd().startswith(folder):
+                found.append(process)
+        except (psutil.NoSuchProcess, psutil.AccessDenied, psutil.ZombieProcess):
+            continue
+    return found
+
+
+@pytest.fixture
+def temporary() -> Iterator[Path]:
+    """A folder with a short path: Unix sockets lie below it."""
+    with tempfile.TemporaryDirectory(prefix="t-") as folder:
+        yield Path(folder)
+
+
+@contextmanager
+def demonstration(printed: Path, temporary: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """``amqp-gateway demo`` with its own folder for temporary files, running when given."""
+    with printed.open("wb") as output:
+        process = subprocess.Popen(  # noqa: S603  our own command
+            [*COMMAND, "demo", "--snmp-port", str(free_udp_port())],
+            env=environment(TMPDIR=str(temporary)),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+        )
+        try:
+            wait_until(
+                lambda: "Ctrl-C ends everything." in printed.read_text() or process.poll() is not None,
+                "the demonstration runs",
+                START_SECONDS,
+            )
+            assert process.poll() is None, printed.read_text()
+            yield process
+        finally:
+            process.kill()
+            process.wait()
+
+
+@pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_whatever_ends_it_nothing_is_left(tmp_path: Path, temporary: Path, end: signal.Signals) -> None:
+    printed = tmp_path / "printed"
+    with demonstration(printed, temporary) as process:
+        (folder,) = [str(path) for path in temporary.iterdir() if path.name.startswith("amqp-gateway-demo-")]
+        names = {running.name() for running in processes_of(folder)}
+        assert {"beam.smp", "epmd"} <= names, "the broker runs, in that folder"
+        process.send_signal(end)
+        if end is not signal.SIGKILL:
+            assert process.wait(timeout=START_SECONDS) == ExitCode.OK, printed.read_text()
+        wait_until(lambda: not processes_of(folder), "no process is left")
+        wait_until(lambda: not list(temporary.iterdir()), "no file is left")
+
+
+def test_what_it_prints_can_be_typed(tmp_path: Path, temporary: Path) -> None:
+    printed = tmp_path / "printed"
+    with demonstration(printed, temporary):
+        text = printed.read_text()
+        (folder,) = re.findall(r"export SNMPCONFPATH=(\S+)", text)
+        commands = re.findall(r"^  (snmp(?:table|walk) .*)$", text, re.MULTILINE)
+        assert len(commands) >= 4
+        for command in commands:
+            done = subprocess.run(  # noqa: S603  what a newcomer would type
+                command.split(),
+                env=environment(SNMPCONFPATH=folder, SNMP_PERSISTENT_DIR=str(tmp_path)),
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=60,
+            )
+            assert (done.returncode, "No Such" in done.stdout) == (0, False), done
+            assert "AMQP-GATEWAY" in done.stdout
+
+
+def test_its_check_keeps_every_promise() -> None:
+    done = subprocess.run(  # noqa: S603  our own command
+        [*COMMAND, "demo", "--check", "--snmp-port", str(free_udp_port())],
+        env=environment(),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=CHECK_SECONDS,
+        check=False,
+    )
+    assert done.returncode == ExitCode.OK, done.stdout + done.stderr
+    promises = [line for line in done.stdout.splitlines() if line.startswith("ok ")]
+    assert "ok   the two sources' walks agree but for the source" in promises
+    assert "ok   stopping the agent turns its rows stale, and no others" in promises
+    assert len(promises) >= 20
