@@ -37,14 +37,22 @@ def impersonators(users: Json) -> tuple[str, ...] | None:
     for user in users:
         if not isinstance(user, Mapping):
             return None
-        name, tags = user.get("name"), user.get("tags")
-        # One text with commas before RabbitMQ 3.9, a list since.
-        named = tags.split(",") if isinstance(tags, str) else tags
-        if not isinstance(name, str) or not isinstance(named, list):
+        name, tags = user.get("name"), tags_of(user)
+        if not isinstance(name, str) or tags is None:
             return None
-        if any(isinstance(tag, str) and tag.strip() == TAG for tag in named):
+        if TAG in tags:
             found.add(name)
     return tuple(sorted(found))
+
+
+def tags_of(user: Mapping[str, Json]) -> tuple[str, ...] | None:
+    """The tags of one user as the management API tells it; ``None`` where it does not."""
+    tags = user.get("tags")
+    # One text with commas before RabbitMQ 3.9, a list since.
+    listed = tags.split(",") if isinstance(tags, str) else tags
+    if not isinstance(listed, list):
+        return None
+    return tuple(tag.strip() for tag in listed if isinstance(tag, str) and tag.strip())
 
 
 class ImpersonatorCheck:

@@ -1,25 +1,33 @@
 """Sets up on a RabbitMQ what gateway and agent need: virtual host, exchange, users with their rights.
 
-Everything goes through the management API, as an administrator. Done again, it changes nothing but the
-passwords given.
+Everything goes through the management API, as an administrator: first it is read what is there, which gives
+the steps that are missing; each is one request. Done again, there are none.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import quote
 
 import httpx
 
+from gateway.agents.rabbitmq.impersonators import tags_of
 from gateway.agents.rabbitmq.rights import MANAGEMENT_EXCHANGE, MANAGEMENT_VHOST, UserRights
+from gateway.links.amqp_connection import Trouble
+from gateway.mapping.paths import Json
 
 _MAX_REASON: Final = 500
+_EXCHANGE: Final = {"type": "topic", "durable": True}
 
 
 class ProvisioningError(Exception):
-    """The broker could not be set up; the text says what was refused, and why."""
+    """The broker could not be set up; the text says in one line what was refused, and why."""
+
+    def __init__(self, trouble: Trouble, text: str) -> None:
+        self.trouble = trouble
+        super().__init__(" ".join(text.split()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +37,60 @@ class ProvisionedUser:
     name: str
     password: str = field(repr=False)
     rights: UserRights
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One change of the broker: a PUT to the management API.
+
+    Attributes:
+        told: what it does, in one line for people.
+        path: below ``/api/``.
+        permitted_in: the virtual host in which the administrator itself needs a permission for it; empty for
+            none.
+    """
+
+    told: str
+    path: str
+    body: Mapping[str, Any] = field(repr=False)
+    permitted_in: str = ""
+
+
+def plan(
+    client: httpx.Client,
+    users: tuple[ProvisionedUser, ...],
+    *,
+    vhost: str = MANAGEMENT_VHOST,
+    exchange: str = MANAGEMENT_EXCHANGE,
+) -> tuple[Step, ...]:
+    """Find out what is missing, without changing anything; arguments and errors as for `provision`."""
+    steps: list[Step] = []
+    for needed in dict.fromkeys(grant.vhost for user in users for grant in user.rights.grants):
+        if needed != vhost and _found(client, f"vhosts/{_segment(needed)}") is None:
+            text = f"{client.base_url}: there is no virtual host {needed!r}: make it first, or leave it out"
+            raise ProvisioningError(Trouble.REFUSED_VHOST, text)
+    # Asked for first: to PUT a virtual host that exists would clear its description.
+    if vhost and _found(client, f"vhosts/{_segment(vhost)}") is None:
+        description = {"description": "AMQP management gateway"}
+        steps.append(Step(f"make the virtual host {vhost}", f"vhosts/{_segment(vhost)}", description))
+    for user in users:
+        steps += _user_steps(client, user)
+    if vhost:
+        steps += _exchange_steps(client, vhost, exchange)
+    return tuple(steps)
+
+
+def carry_out(client: httpx.Client, step: Step) -> None:
+    """Make one change.
+
+    Raises:
+        ProvisioningError: the broker refused it.
+    """
+    if not step.permitted_in:
+        _answer(client, "PUT", step.path, step.body)
+        return
+    with _Permitted(client, step.permitted_in):
+        _answer(client, "PUT", step.path, step.body)
 
 
 def provision(
@@ -47,29 +109,86 @@ def provision(
     Args:
         client: of the management API, base URL ending with ``/api/``, with an administrator's credentials.
         users: the users, with rights in virtual hosts that exist (or are ``vhost``).
-        vhost: the management virtual host.
+        vhost: the management virtual host; empty where neither it nor the exchange is wanted.
         exchange: the management exchange.
         progress: told each step in one line.
 
     Raises:
         ProvisioningError: the broker refused a step or cannot be reached; earlier steps stay done.
     """
-    # Asked for first: to PUT a virtual host that exists would clear its description.
-    if not _exists(client, f"vhosts/{_segment(vhost)}"):
-        progress(f"making the virtual host {vhost}")
-        _put(client, f"vhosts/{_segment(vhost)}", {"description": "AMQP management gateway"})
-    for user in users:
-        progress(f"setting up the user {user.name}: tags {','.join(user.rights.tags) or 'none'}")
-        body = {"password": user.password, "tags": ",".join(user.rights.tags)}
-        _put(client, f"users/{_segment(user.name)}", body)
-        for grant in user.rights.grants:
-            permissions = grant.permissions()
-            progress(f"  in {grant.vhost}: " + ", ".join(f"{kind} {of}" for kind, of in permissions.items()))
-            _put(client, f"permissions/{_segment(grant.vhost)}/{_segment(user.name)}", permissions)
-    with _Permitted(client, vhost):
-        progress(f"declaring the exchange {exchange} (topic, durable) in {vhost}")
-        place = f"exchanges/{_segment(vhost)}/{_segment(exchange)}"
-        _put(client, place, {"type": "topic", "durable": True})
+    for step in plan(client, users, vhost=vhost, exchange=exchange):
+        progress(step.told)
+        carry_out(client, step)
+
+
+def user_exists(client: httpx.Client, name: str) -> bool:
+    """Whether the broker itself has this user.
+
+    Raises:
+        ProvisioningError: the broker does not say.
+    """
+    return _found(client, f"users/{_segment(name)}") is not None
+
+
+def read(client: httpx.Client, path: str) -> Json:
+    """Read from the management API; ``None`` where there is nothing.
+
+    Raises:
+        ProvisioningError: the broker does not tell.
+    """
+    response = _answer(client, "GET", path, missing_is_fine=True)
+    try:
+        document: Json = response.json()
+    except ValueError as error:
+        raise _no_management(client) from error
+    return None if response.status_code == httpx.codes.NOT_FOUND else document
+
+
+def _found(client: httpx.Client, path: str) -> Mapping[str, Json] | None:
+    """One object; ``None`` where there is none."""
+    document = read(client, path)
+    if document is not None and not isinstance(document, Mapping):
+        raise _no_management(client)
+    return document
+
+
+def _user_steps(client: httpx.Client, user: ProvisionedUser) -> Iterator[Step]:
+    wanted = sorted(user.rights.tags)
+    found = _found(client, f"users/{_segment(user.name)}")
+    if found is None or sorted(tags_of(found) or ()) != wanted or not _logs_in(client, user):
+        verb = "make the user" if found is None else "set password and tags of the user"
+        yield Step(
+            f"{verb} {user.name}: tags {','.join(wanted) or 'none'}",
+            f"users/{_segment(user.name)}",
+            {"password": user.password, "tags": ",".join(wanted)},
+        )
+    for grant in user.rights.grants:
+        path = f"permissions/{_segment(grant.vhost)}/{_segment(user.name)}"
+        permissions = grant.permissions()
+        has = _found(client, path) or {}
+        if any(has.get(kind) != pattern for kind, pattern in permissions.items()):
+            patterns = ", ".join(f"{kind} {pattern}" for kind, pattern in permissions.items())
+            yield Step(f"permit the user {user.name} in {grant.vhost}: {patterns}", path, permissions)
+
+
+def _exchange_steps(client: httpx.Client, vhost: str, exchange: str) -> Iterator[Step]:
+    path = f"exchanges/{_segment(vhost)}/{_segment(exchange)}"
+    found = _found(client, path)
+    if found is None:
+        told = f"declare the exchange {exchange} (topic, durable) in {vhost}"
+        yield Step(told, path, _EXCHANGE, permitted_in=vhost)
+    elif any(found.get(key) != value for key, value in _EXCHANGE.items()):
+        raise ProvisioningError(
+            Trouble.MISCONFIGURED,
+            f"{client.base_url}: the exchange {exchange!r} in {vhost!r} is not a durable topic exchange:"
+            " delete it, or choose another name",
+        )
+
+
+def _logs_in(client: httpx.Client, user: ProvisionedUser) -> bool:
+    """Whether the password is the user's already; to set it again would change its hash."""
+    response = _response(client, "GET", "whoami", auth=(user.name, user.password))
+    return response.status_code == httpx.codes.OK
 
 
 class _Permitted:
@@ -80,26 +199,18 @@ class _Permitted:
 
     def __init__(self, client: httpx.Client, vhost: str) -> None:
         self._client = client
-        who = _answer(client, "GET", "whoami").json()["name"]
-        self._path = f"permissions/{_segment(vhost)}/{_segment(who)}"
+        administrator = _found(client, "whoami") or {}
+        self._path = f"permissions/{_segment(vhost)}/{_segment(str(administrator.get('name')))}"
         self._lent = False
 
     def __enter__(self) -> None:
-        if not _exists(self._client, self._path):
-            _put(self._client, self._path, {"configure": ".*", "write": "^$", "read": "^$"})
+        if _found(self._client, self._path) is None:
+            _answer(self._client, "PUT", self._path, {"configure": ".*", "write": "^$", "read": "^$"})
             self._lent = True
 
     def __exit__(self, *_: object) -> None:
         if self._lent:
             _answer(self._client, "DELETE", self._path)
-
-
-def _exists(client: httpx.Client, path: str) -> bool:
-    return _answer(client, "GET", path, missing_is_fine=True).status_code != httpx.codes.NOT_FOUND
-
-
-def _put(client: httpx.Client, path: str, body: Mapping[str, Any]) -> None:
-    _answer(client, "PUT", path, body)
 
 
 def _answer(
@@ -110,19 +221,44 @@ def _answer(
     *,
     missing_is_fine: bool = False,
 ) -> httpx.Response:
-    try:
-        response = client.request(method, path, json=body)
-    except httpx.HTTPError as error:
-        raise ProvisioningError(
-            f"the management API at {client.base_url} cannot be reached: {error}"
-        ) from error
-    if response.status_code == httpx.codes.UNAUTHORIZED:
-        raise ProvisioningError(
-            f"{method} {path}: refused; it takes a user with the tag administrator ({_reason(response)})"
-        )
+    response = _response(client, method, path, body)
+    if response.status_code in {httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN}:
+        reason = _reason(response)
+        if reason == "Login failed":
+            text = f"{client.base_url}: {reason}: check name and password of the administrator"
+            raise ProvisioningError(Trouble.REFUSED_CREDENTIALS, text)
+        text = f"{method} {path}: refused; it takes a user with the tag administrator ({reason})"
+        raise ProvisioningError(Trouble.FORBIDDEN, text)
+    if response.is_redirect:
+        raise _no_management(client)
     if response.is_error and not (missing_is_fine and response.status_code == httpx.codes.NOT_FOUND):
-        raise ProvisioningError(f"{method} {path}: {response.status_code} {_reason(response)}")
+        raise ProvisioningError(
+            Trouble.BROKEN, f"{method} {path}: {response.status_code} {_reason(response)}"
+        )
     return response
+
+
+def _response(
+    client: httpx.Client,
+    method: str,
+    path: str,
+    body: Mapping[str, Any] | None = None,
+    auth: tuple[str, str] | None = None,
+) -> httpx.Response:
+    try:
+        if auth is not None:
+            return client.request(method, path, json=body, auth=auth)
+        return client.request(method, path, json=body)
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        raise ProvisioningError(
+            Trouble.UNREACHABLE, f"the management API at {client.base_url} cannot be reached: {error}"
+        ) from error
+
+
+def _no_management(client: httpx.Client) -> ProvisioningError:
+    return ProvisioningError(
+        Trouble.UNREACHABLE, f"{client.base_url}: no management API answers there: check the URL"
+    )
 
 
 def _reason(response: httpx.Response) -> str:

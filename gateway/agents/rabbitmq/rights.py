@@ -113,15 +113,19 @@ def gateway_rights(
     watched: Iterable[str] = (EVENT_VHOST,),
     management_vhost: str = MANAGEMENT_VHOST,
     event_vhost: str = EVENT_VHOST,
+    exchange: str = MANAGEMENT_EXCHANGE,
 ) -> UserRights:
     """Rights of a gateway that reads RabbitMQ itself, and is a console of agents on it.
 
     Args:
         watched: the virtual hosts whose objects it may see.
-        management_vhost: where the management exchange is.
+        management_vhost: where the management exchange is; empty for a gateway that only reads.
         event_vhost: where the event exchange is.
+        exchange: the management exchange.
     """
-    grants = [*map(watching, watched), hearing_events(event_vhost), being_console(management_vhost)]
+    grants = [*map(watching, watched), hearing_events(event_vhost)]
+    if management_vhost:
+        grants.append(being_console(management_vhost, exchange))
     return UserRights.of(("monitoring",), grants)
 
 
@@ -129,9 +133,10 @@ def agent_rights(
     watched: Iterable[str] = (EVENT_VHOST,),
     management_vhost: str = MANAGEMENT_VHOST,
     event_vhost: str = EVENT_VHOST,
+    exchange: str = MANAGEMENT_EXCHANGE,
 ) -> UserRights:
     """Rights of the RabbitMQ agent in a process of its own; arguments as for `gateway_rights`."""
-    grants = [*map(watching, watched), hearing_events(event_vhost), being_agent(management_vhost)]
+    grants = [*map(watching, watched), hearing_events(event_vhost), being_agent(management_vhost, exchange)]
     return UserRights.of(("monitoring",), grants)
 
 
