@@ -117,7 +117,7 @@ class StateFolder:
         try:
             if not path.exists():
                 path.parent.mkdir(mode=0o700, exist_ok=True)
-                _create_durably(path, f"{secrets.token_urlsafe(_SECRET_OCTETS)}\n")
+                create_durably(path, f"{secrets.token_urlsafe(_SECRET_OCTETS)}\n")
             secret = path.read_text(encoding="ascii").strip()
         except (OSError, UnicodeDecodeError) as error:
             reason = error.strerror if isinstance(error, OSError) else "is not ASCII text"
@@ -173,8 +173,12 @@ def write_durably(path: Path, text: str) -> None:
         draft.replace(path)
 
 
-def _create_durably(path: Path, text: str) -> None:
-    """Make a file whole, mode 0600; one that is there stays as it is."""
+def create_durably(path: Path, text: str) -> None:
+    """Make a file whole, mode 0600; one that is there stays as it is.
+
+    Raises:
+        OSError: it cannot be made.
+    """
     with _draft(path, text) as draft, contextlib.suppress(FileExistsError):
         path.hardlink_to(draft)
 

@@ -13,6 +13,7 @@ COMMANDS = {
     "run": "gateway.cli.run:run",
     "check": "gateway.cli.check:check",
     "health": "gateway.cli.health:health",
+    "provision": "gateway.cli.provision:provision",
     "init": "gateway.cli.init:init",
     "agent": "gateway.cli.agent:agent",
     "mib": "gateway.cli.mib:mib",
