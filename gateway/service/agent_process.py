@@ -19,9 +19,9 @@ from gateway.links.amqp import AmqpLink, AmqpRole
 from gateway.links.conversation import Conversation
 from gateway.mapping.files import MappingError, load_shipped_mappings
 from gateway.service.checks import check_amqp, check_rabbitmq, is_passing
+from gateway.service.endpoints import amqp_endpoint, event_endpoint, http_reader, rabbitmq_agent
 from gateway.service.exit_codes import CommandError, ExitCode
 from gateway.service.lifeline import Lifeline
-from gateway.service.sources import amqp_endpoint, event_endpoint, http_reader, rabbitmq_agent
 from gateway.yaml_documents import DocumentError
 
 log = structlog.get_logger(__name__)

@@ -20,8 +20,8 @@ from gateway.links.amqp_connection import (
     open_connection,
     tls_context,
 )
+from gateway.service.endpoints import amqp_endpoint, event_endpoint, http_reader
 from gateway.service.exit_codes import OF_TROUBLE, CommandError, ExitCode
-from gateway.service.sources import amqp_endpoint, event_endpoint, http_reader
 
 Tell = Callable[[str], None]
 

@@ -21,7 +21,8 @@ from gateway.model.secrets import SecretRules
 from gateway.service.exit_codes import CommandError, ExitCode
 from gateway.service.garbage import tune_garbage_collection
 from gateway.service.lifeline import Lifeline
-from gateway.service.sources import Surroundings, source_of
+from gateway.service.sources import source_of
+from gateway.service.surroundings import Surroundings
 from gateway.state_folder import StateError, StateFolder
 from gateway.tasks import until_one_ends
 from gateway.yaml_documents import DocumentError

@@ -29,7 +29,7 @@ def test_a_qmf_source_says_that_impersonators_were_not_checked(tmp_path: Path) -
     with running("process", "core", "--config", site.configuration, log=log) as core:
         core.ready()
         wait_until(said, "it says so")
-        core.process.kill()
+        core.terminate()
 
     (record,) = said()
     assert (record["name"], record["level"]) == ("field", "warning")

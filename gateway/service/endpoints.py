@@ -1,0 +1,88 @@
+"""What the settings of sources and agents lead to: endpoints with their secrets, readers, agents."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from gateway.agents.rabbitmq.agent import RabbitMqAgent
+from gateway.agents.rabbitmq.agent_config import RabbitMqAgentConfig
+from gateway.agents.rabbitmq.http_reader import HttpReader, ManagementEndpoint
+from gateway.agents.rabbitmq.polling import PollingConfig
+from gateway.config.model import AmqpSettings, RabbitMqSettings
+from gateway.dialects.qmf.agent import AgentConfig
+from gateway.links.amqp_connection import AmqpEndpoint
+from gateway.mapping.rules import Mapping as MappingFile
+from gateway.service.exit_codes import CommandError, ExitCode
+
+
+def amqp_endpoint(settings: AmqpSettings, folder: Path) -> AmqpEndpoint:
+    """Where ``settings`` lead, with the secret read.
+
+    Raises:
+        SecretError: it cannot be read.
+    """
+    return AmqpEndpoint(
+        settings.url,
+        settings.vhost,
+        settings.user,
+        settings.password.read(folder),
+        folder / settings.ca_file if settings.ca_file else None,
+    )
+
+
+def http_reader(settings: RabbitMqSettings, folder: Path) -> HttpReader:
+    """What the agent reads with; it is not connected yet.
+
+    Raises:
+        SecretError: the password cannot be read.
+        CommandError: the certificates cannot.
+    """
+    ca_file = folder / settings.ca_file if settings.ca_file else None
+    password = settings.password.read(folder)
+    try:
+        return HttpReader(ManagementEndpoint(settings.management, settings.user, password, ca_file))
+    except OSError as error:  # ssl.SSLError is one
+        reason = error.strerror or str(error)
+        text = f"{settings.management}: 'ca_file' {ca_file} cannot be used: {reason}"
+        raise CommandError(ExitCode.CONFIGURATION, text) from error
+
+
+def event_endpoint(settings: RabbitMqSettings, folder: Path) -> AmqpEndpoint | None:
+    """Where the agent hears events, or ``None`` where that is not configured.
+
+    Raises:
+        SecretError: the password cannot be read.
+    """
+    if settings.events is None:
+        return None
+    ca_file = folder / settings.ca_file if settings.ca_file else None
+    events = settings.events
+    return AmqpEndpoint(events.url, events.vhost, settings.user, settings.password.read(folder), ca_file)
+
+
+def rabbitmq_agent(
+    settings: RabbitMqSettings,
+    mapping: MappingFile,
+    session: AgentConfig,
+    management_vhost: str = "",
+    own_users: Iterable[str] = (),
+) -> RabbitMqAgent:
+    """The agent for one RabbitMQ.
+
+    Args:
+        settings: of the broker.
+        mapping: of the package ``rabbitmq``.
+        session: of the QMF agent.
+        management_vhost: where the management exchange is; empty for the loopback.
+        own_users: further users that are the gateway's, beside those of the settings.
+    """
+    config = RabbitMqAgentConfig(
+        user=settings.user,
+        own_users=frozenset({settings.user, *settings.own_users, *own_users}),
+        show_own=settings.show_own,
+        management_exchange=session.management_exchange,
+        management_virtual_host=management_vhost,
+        polling=PollingConfig(interval=settings.interval, budget=settings.budget),
+    )
+    return RabbitMqAgent(config, mapping, session)

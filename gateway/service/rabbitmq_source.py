@@ -1,0 +1,147 @@
+"""A source that reads a RabbitMQ itself: our agent and our console, talking over the loopback."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections import Counter
+from collections.abc import Callable
+
+import structlog
+
+from gateway.agents.rabbitmq.http_reader import HttpReader
+from gateway.agents.rabbitmq.runner import AgentRunner, Reader
+from gateway.agents.rabbitmq.status import AgentStatus
+from gateway.clock import Clock
+from gateway.config.model import RabbitMqSource
+from gateway.dialects.qmf.agent import AgentConfig
+from gateway.dialects.qmf.console import ConsoleConfig, ConsoleSession
+from gateway.dialects.qmf.console_agents import HeartbeatRules
+from gateway.inventory.inventory import Inventory
+from gateway.inventory.source import SourceInventory
+from gateway.links.amqp_connection import AmqpEndpoint
+from gateway.links.conversation import Conversation
+from gateway.links.loopback import USER_ID, carry
+from gateway.model.observations import Observation, SourceState, SourceStateSeen
+from gateway.service.endpoints import rabbitmq_agent
+from gateway.service.surroundings import Surroundings
+from gateway.tasks import until_one_ends
+
+log = structlog.get_logger(__name__)
+
+LOOPBACK_INTERVAL = 10**9
+"""Between two publications over the loopback, each with a heartbeat: only what changed, so it is cheap."""
+
+REPLY_KEY = "console"
+"""Reply address of the only console on a loopback."""
+
+RESTART_SECONDS = 5.0
+
+
+async def run_rabbitmq(
+    name: str,
+    settings: RabbitMqSource,
+    reader: HttpReader,
+    events: AmqpEndpoint | None,
+    source: SourceInventory,
+    around: Surroundings,
+) -> None:
+    """Run the source until it is cancelled; a fault of ours in it begins it anew, and no other source."""
+    async with reader:
+        while True:
+            try:
+                await _talk(name, settings, reader, events, source, around)
+            except Exception as error:
+                log.exception("source-failed", name=name)
+                detail = f"internal error {type(error).__name__}: see the log; it begins anew"
+                down = SourceStateSeen(SourceState.DOWN, detail)
+                around.inventory.observed(source, [down], around.clock.now())
+            await asyncio.sleep(RESTART_SECONDS)
+
+
+async def _talk(
+    name: str,
+    settings: RabbitMqSource,
+    reader: Reader,
+    events: AmqpEndpoint | None,
+    source: SourceInventory,
+    around: Surroundings,
+) -> None:
+    """Agent and console in one process, talking over the loopback as they would over a broker."""
+    clock, inventory = around.clock, around.inventory
+    console = ConsoleSession(
+        ConsoleConfig(
+            believed=frozenset({USER_ID}),
+            secrets=around.secrets,
+            heartbeats=HeartbeatRules(interval=LOOPBACK_INTERVAL),
+        )
+    )
+    sight = _Sight(source, inventory, clock)
+    console_side = Conversation(name, console, sight.observed, clock, source.counters)
+    sight.resync = lambda reason: console_side.perform(console.resync(reason, clock.now()))
+    agent = rabbitmq_agent(
+        settings,
+        around.mappings["rabbitmq"],
+        AgentConfig(
+            broker=uuid.uuid4(),
+            boot=around.boot,
+            obey=frozenset({USER_ID}),
+            publish_interval=LOOPBACK_INTERVAL,
+        ),
+    )
+    agent_side = Conversation(name, agent, lambda _: None, clock, Counter())
+    runner = AgentRunner(agent, reader, agent_side.perform, clock, events=events, on_status=sight.agent_saw)
+    try:
+        console_side.perform(console.connected(REPLY_KEY, clock.now()))
+        agent_side.perform(agent.connected("", clock.now()))
+        await until_one_ends(
+            runner.run(),
+            carry(agent_side, console_side, clock),
+            carry(console_side, agent_side, clock),
+        )
+    finally:
+        console_side.stop()
+        agent_side.stop()
+
+
+class _Sight:
+    """Joins what the console session says of the source with what the agent can see of the broker.
+
+    Alone, the console would call a broker down "silent" after three heartbeats, and would not know of events
+    that are not seen or virtual hosts that may not be read. A broker that was down for less than that is not
+    noticed by the console at all: so it resynchronises whenever the agent can see again.
+    """
+
+    def __init__(self, source: SourceInventory, inventory: Inventory, clock: Clock) -> None:
+        self._source = source
+        self._inventory = inventory
+        self._clock = clock
+        self._console = SourceStateSeen(SourceState.CONNECTING)
+        self._agent = AgentStatus(SourceState.CONNECTING, "")
+        self._was_blind = False
+        self.resync: Callable[[str], None] = lambda _reason: None
+
+    def observed(self, observations: tuple[Observation, ...]) -> None:
+        """The console learnt something."""
+        joined: list[Observation] = []
+        for observation in observations:
+            if isinstance(observation, SourceStateSeen):
+                self._console = observation
+                joined.append(self._joined())
+            else:
+                joined.append(observation)
+        self._inventory.observed(self._source, joined, self._clock.now())
+
+    def agent_saw(self, status: AgentStatus) -> None:
+        """The agent sees the broker differently."""
+        self._agent = status
+        self._was_blind = self._was_blind or status.state is SourceState.DOWN
+        self._inventory.observed(self._source, [self._joined()], self._clock.now())
+        if self._was_blind and status.state is SourceState.SYNCHRONISED:
+            self._was_blind = False
+            self.resync("the broker answers again")
+
+    def _joined(self) -> SourceStateSeen:
+        if self._agent.state is SourceState.SYNCHRONISED:
+            return SourceStateSeen(self._console.state, self._agent.detail or self._console.detail)
+        return SourceStateSeen(self._agent.state, self._agent.detail)

@@ -1,0 +1,54 @@
+"""A fault of ours in a source that reads a RabbitMQ: told, and only that source begins anew."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from gateway.clock import SystemClock
+from gateway.config.model import RabbitMqSource
+from gateway.feed.records import SourceRecord
+from gateway.inventory.classes import ClassRegistry
+from gateway.inventory.instances import InstanceIndex
+from gateway.inventory.inventory import Inventory
+from gateway.mapping.files import load_shipped_mappings
+from gateway.mapping.rules import Mapping
+from gateway.model.observations import SourceState
+from gateway.model.secrets import SecretRules
+from gateway.service import rabbitmq_source
+from gateway.service.sources import source_of
+from gateway.service.surroundings import Surroundings
+from tests.components.waiting import eventually
+
+
+async def test_a_fault_of_ours_is_told_and_the_source_begins_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rabbitmq_source, "RESTART_SECONDS", 0.01)
+    (tmp_path / "password").write_text("hidden")
+    settings = RabbitMqSource.model_validate(
+        {
+            "kind": "rabbitmq",
+            "management": "http://127.0.0.1:1",
+            "user": "gateway",
+            "password": {"file": "password"},
+        }
+    )
+    mappings: dict[str, Mapping] = {}  # without its own mapping the agent cannot be made
+    inventory = Inventory("gw", 1, ClassRegistry({}), InstanceIndex(tmp_path / "i"), lambda _batch: None)
+    around = Surroundings(inventory, mappings, SecretRules(), SystemClock(), tmp_path, 1)
+    running = asyncio.create_task(source_of("shop", settings, around)())
+
+    async def says(text: str) -> bool:
+        records = [record for record in inventory.snapshot()[0] if isinstance(record, SourceRecord)]
+        return records[0].state is SourceState.DOWN and text in records[0].detail
+
+    try:
+        await eventually(lambda: says("internal error KeyError: see the log"), "the fault is told")
+        mappings.update(load_shipped_mappings())
+        await eventually(lambda: says("the management API does not answer"), "the source began anew")
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
