@@ -18,6 +18,9 @@ BLOCK = 4096
 """Numbers reserved at a time: what a crash may waste, and how rarely the counter is written."""
 
 VERSION = 1
+MAX_RETIRED = 1_000_000
+"""Numbers of gone objects that are kept: some 100 MB on the disk."""
+
 _RETIRED_KEPT = 400 * 24 * 3600 * 10**9
 """Nanoseconds for which the number of a durable object that is gone is kept for its return."""
 
@@ -125,11 +128,23 @@ class InstanceIndex:
         """A durable object is gone: its number waits for its return, for about a year."""
         self._set_retired(source, class_name, name, now)
 
-    def forget_retired(self, now: int) -> int:
-        """Give up the numbers of durable objects gone for too long; returns how many."""
+    def forget_retired(self, now: int, limit: int = 500) -> int:
+        """Give up numbers of durable objects gone for too long, or too many of them, the oldest first.
+
+        Args:
+            now: nanoseconds.
+            limit: at most so many in one call, so that it does not hold its caller.
+
+        Returns:
+            How many were given up; call again soon where it is ``limit``.
+        """
+        (retired,) = self._database.execute("SELECT COUNT(*) FROM durable WHERE retired > 0").fetchone()
+        too_many = retired - MAX_RETIRED
         self._begin()
         cursor = self._database.execute(
-            "DELETE FROM durable WHERE retired > 0 AND retired < ?", (now - _RETIRED_KEPT,)
+            "DELETE FROM durable WHERE (source, class, name) IN (SELECT source, class, name FROM durable "
+            "WHERE retired > 0 AND retired < ? ORDER BY retired LIMIT ?)",
+            (now if too_many > 0 else now - _RETIRED_KEPT, min(limit, too_many) if too_many > 0 else limit),
         )
         self.commit()
         return cursor.rowcount

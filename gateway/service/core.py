@@ -31,6 +31,7 @@ log = structlog.get_logger(__name__)
 
 TICK_SECONDS = 1.0
 CHECKPOINT_SECONDS = 15.0
+FORGET_SECONDS, FORGET_SOON_SECONDS, FORGOTTEN_AT_ONCE = 3600.0, 0.1, 500
 
 
 async def run_core(loaded: LoadedConfiguration, clock: Clock, lifeline: Lifeline) -> None:
@@ -55,7 +56,6 @@ async def _run_locked(
     mappings = load_shipped_mappings()
     patterns = [pattern for mapping in mappings.values() for pattern in secret_patterns(mapping)]
     epoch = state.next_boot()
-    index.forget_retired(clock.now())
     feed: FeedServer | None = None
     inventory = Inventory(
         state.identity,
@@ -78,7 +78,11 @@ async def _run_locked(
     log.info("core-ready", epoch=epoch, sources=sorted(loaded.settings.sources), feed=str(loaded.feed_socket))
     try:
         await until_one_ends(
-            lifeline.parent_gone(), _tick(inventory, clock), _checkpoint(index), *(run() for run in sources)
+            lifeline.parent_gone(),
+            _tick(inventory, clock),
+            _checkpoint(index),
+            _forget(index, clock),
+            *(run() for run in sources),
         )
     finally:
         await feed.close()
@@ -95,3 +99,10 @@ async def _checkpoint(index: InstanceIndex) -> None:
     while True:
         await asyncio.sleep(CHECKPOINT_SECONDS)
         await asyncio.to_thread(index.checkpoint)
+
+
+async def _forget(index: InstanceIndex, clock: Clock) -> None:
+    """Give up row numbers of objects that are gone for ever, a few at a time."""
+    while True:
+        forgotten = index.forget_retired(clock.now(), FORGOTTEN_AT_ONCE)
+        await asyncio.sleep(FORGET_SOON_SECONDS if forgotten == FORGOTTEN_AT_ONCE else FORGET_SECONDS)

@@ -123,3 +123,16 @@ def test_whatever_happens_no_two_objects_share_a_row(
         else:
             index.commit()
             index = InstanceIndex(path)
+
+
+def test_of_too_many_retired_names_the_oldest_are_forgotten_a_few_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(instances, "MAX_RETIRED", 3)
+    index = InstanceIndex(tmp_path / "i")
+    rows = {name: index.durable_row(1, "c", name) for name in "abcdefg"}
+    for day, name in enumerate("abcdef"):
+        index.retire(1, "c", name, now=(day + 1) * DAY)
+    assert [index.forget_retired(now=10 * DAY, limit=2) for _ in range(3)] == [2, 1, 0]
+    kept = {name: index.durable_row(1, "c", name) for name in "defg"}
+    assert kept == {name: rows[name] for name in "defg"}
