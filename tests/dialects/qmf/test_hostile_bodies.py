@@ -13,10 +13,10 @@ from gateway.dialects.qmf.definitions import Definitions
 from gateway.dialects.qmf.messages import UnknownClass, UnknownOpcode
 from gateway.dialects.qmf.reader import MAX_BODY, read_body
 from gateway.dialects.qmf.writer import write
+from tests.dialects.qmf.console_story import listed, synchronised
 from tests.dialects.qmf.examples import shop
 from tests.dialects.qmf.playbook import ConsolePlay
 from tests.dialects.qmf.recordings import PEERS, definitions, readable, recorded
-from tests.dialects.qmf.test_console import listed, synchronised
 from tests.dialects.qmf.test_messages import EXAMPLES
 
 _OPCODES = st.sampled_from(list("BbzPpQqSscigehGMmAax?"))

@@ -1,0 +1,276 @@
+"""The console session as a play: agents that start, restart, fall silent and go; links that break."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from gateway.dialects.qmf.console import ConsoleConfig
+from gateway.dialects.qmf.console_agents import Agents, HeartbeatRules
+from gateway.dialects.qmf.console_states import State
+from gateway.dialects.qmf.definitions import ClassDefinition
+from gateway.dialects.qmf.messages import (
+    BrokerRequest,
+    BrokerResponse,
+    ClassIndication,
+    ClassKind,
+    ClassQuery,
+    CommandComplete,
+    GetQuery,
+    Heartbeat,
+    ObjectContent,
+    PackageIndication,
+    PackageQuery,
+    PropertyContent,
+    SchemaResponse,
+)
+from gateway.dialects.qmf.object_id import ObjectId
+from gateway.model.observations import (
+    AgentLost,
+    Gap,
+    HeartbeatSeen,
+    ResyncBegan,
+    ResyncEnded,
+    SourceState,
+    SourceStateSeen,
+)
+from gateway.model.schema import ClassKey, ClassSchema, Element
+from gateway.model.values import ValueType
+from tests.dialects.qmf.console_story import (
+    GET_TANKS,
+    GREETING,
+    SEEN,
+    SYNCHRONISED,
+    SYNCHRONISING,
+    WITHOUT_HEARTBEATS,
+    got,
+    listed,
+    synchronised,
+)
+from tests.dialects.qmf.examples import OBJECT_ID, TANK, shop
+from tests.dialects.qmf.playbook import AGENT_USER, BROKER, NEXT_BROKER, SECOND, START, ConsolePlay
+
+
+def test_an_agent_that_starts_is_greeted_at_once() -> None:
+    play = ConsolePlay()
+    play.connects()
+    play.time_passes(25)
+    play.left()
+    play.arrives(PackageIndication(0, "shop"), key="schema.package")
+    play.leaves(("broker", BrokerRequest(3)))
+
+
+def test_an_agent_that_restarts_is_another_incarnation() -> None:
+    play = synchronised()
+    play.time_passes(5)
+    play.arrives(PackageIndication(0, "shop"), key="schema.package")
+    play.leaves("resync", ("broker", BrokerRequest(6)))
+    play.arrives(BrokerResponse(6, NEXT_BROKER))
+    play.leaves(
+        Gap(START, START + 5 * SECOND, "agent 1.0 started anew"), SYNCHRONISING, ("broker", PackageQuery(7))
+    )
+    play.arrives(PackageIndication(7, "shop"), CommandComplete(7))
+    play.arrives(ClassIndication(8, ClassKind.OBJECT, TANK.key), CommandComplete(8))
+    play.leaves(
+        ("broker", ClassQuery(8, "shop")), ResyncBegan(restarted=True), ("agent.1.0", GetQuery(9, GET_TANKS))
+    )
+    assert play.session.broker == NEXT_BROKER
+
+
+def test_an_agent_that_only_announces_itself_again_is_read_again_without_a_restart() -> None:
+    play = synchronised()
+    play.time_passes(5)
+    play.arrives(PackageIndication(0, "shop"), key="schema.package")
+    play.arrives(BrokerResponse(6, BROKER))
+    play.arrives(CommandComplete(7))
+    play.leaves(
+        "resync",
+        ("broker", BrokerRequest(6)),
+        SYNCHRONISING,
+        ("broker", PackageQuery(7)),
+        ResyncBegan(),
+        ResyncEnded(complete=True),
+        SYNCHRONISED,
+    )
+
+
+def test_announcements_do_not_make_a_storm() -> None:
+    play = synchronised()
+    play.time_passes(5)
+    for _ in range(100):
+        play.arrives(PackageIndication(0, "shop"), key="schema.package")
+        play.time_passes(0.1)
+    greetings = [
+        step for step in play.left() if isinstance(step, tuple) and isinstance(step[1], BrokerRequest)
+    ]
+    assert 4 <= len(greetings) <= 6
+
+
+def test_a_silent_agent_is_lost_and_its_heartbeat_makes_everything_doubtful() -> None:
+    play = synchronised()
+    play.time_passes(2)
+    play.arrives(Heartbeat(0, START + 2 * SECOND), key="console.heartbeat.1.0")
+    play.leaves(HeartbeatSeen("1.0", START + 2 * SECOND))
+    play.time_passes(2)
+    play.arrives(Heartbeat(0, START + 4 * SECOND), key="console.heartbeat.1.0")  # so it comes every 2 s
+    play.left()
+    play.time_passes(7)
+    play.leaves(
+        AgentLost("1.0", "agent 1.0 has been silent for 6 s"),
+        SourceStateSeen(SourceState.DEGRADED, "agent 1.0 has been silent for 6 s; next attempt in 5 s"),
+    )
+    assert play.session.state is State.DOUBTFUL
+    play.arrives(Heartbeat(0, START + 11 * SECOND), key="console.heartbeat.1.0")
+    play.leaves(
+        Gap(START + 4 * SECOND, START + 11 * SECOND, "agent 1.0 was silent"),
+        HeartbeatSeen("1.0", START + 11 * SECOND),
+        "resync",
+        ("broker", BrokerRequest(6)),
+    )
+
+
+def test_a_silent_agent_is_greeted_again_by_and_by() -> None:
+    play = synchronised()
+    play.time_passes(30)
+    assert play.left()[0] == AgentLost("1.0", "agent 1.0 has been silent for 30 s")
+    play.time_passes(5)
+    play.leaves("resync", ("broker", BrokerRequest(6)))
+    play.arrives(BrokerResponse(6, BROKER))
+    assert play.left()[0] == Gap(START, START + 35 * SECOND, "agent 1.0 was silent")
+
+
+def test_an_agent_that_never_sent_heartbeats_is_not_missed_where_none_are_expected() -> None:
+    play = synchronised(WITHOUT_HEARTBEATS)
+    play.time_passes(3600)
+    play.leaves()
+
+
+@pytest.mark.parametrize(
+    ("beats", "silence"),
+    [
+        ([(2, 2), (4, 4), (6, 6)], 6),  # an agent that is quicker than what is assumed
+        ([(2, 2), (22, 22)], 60),  # one that is slower
+        ([(2, 2), (4, 4), (100_000, 6)], 6),  # its clock was set
+        ([(2, 2), (12, 32), (22, 32), (32, 32)], 30),  # heartbeats were held up
+        ([(2, 2), (1, 4)], 30),  # its clock went back
+        ([(2, 2), (2, 4)], 30),
+        ([(100, 2), (100.5, 2.5)], 3),  # never less than a second
+        ([(0, 0), (20_000, 20_000)], 10_800),  # nor more than an hour
+    ],
+)
+def test_how_long_silence_may_last_is_learnt_from_heartbeats(
+    beats: list[tuple[float, float]], silence: int
+) -> None:
+    agents = Agents(HeartbeatRules(), limit=1)
+    for time, now in beats:
+        agents.heard("1.0", int(now * SECOND))
+        agents.beat("1.0", int(time * SECOND), int(now * SECOND))
+    assert agents.next_deadline == int(beats[-1][1] * SECOND) + silence * SECOND
+
+
+def test_there_is_an_end_to_the_agents_that_are_watched() -> None:
+    agents = Agents(HeartbeatRules(), limit=1)
+    agents.heard("1.0", START)
+    agents.heard("1.10", START)
+    agents.beat("1.10", START, START)
+    assert list(agents) == ["1.0"]
+
+
+def test_a_remote_agent_is_asked_for_its_objects_too() -> None:
+    play = synchronised()
+    play.arrives(Heartbeat(0, START), key="console.heartbeat.1.10")
+    play.leaves(HeartbeatSeen("1.10", START), ("agent.1.10", GetQuery(6, GET_TANKS)))
+    theirs = ObjectId.of(sequence=1, agent_bank=10, number=1)
+    play.arrives(got(6, object_id=theirs), CommandComplete(6))
+    play.leaves(replace(SEEN, agent="1.10", native_id="0-1-1-10-1"))
+    play.time_passes(1)
+    play.arrives(Heartbeat(0, START + SECOND), key="console.heartbeat.1.10")
+    play.left()
+    play.time_passes(4)
+    assert AgentLost("1.10", "agent 1.10 has been silent for 3 s") in play.left()
+    assert play.session.state is State.SYNCHRONISED
+
+
+def test_agents_beyond_the_limit_are_believed_but_not_asked() -> None:
+    play = synchronised(ConsoleConfig(believed=frozenset({AGENT_USER}), agent_limit=1))
+    play.arrives(Heartbeat(0, START), key="console.heartbeat.1.10")
+    play.leaves(HeartbeatSeen("1.10", START))
+
+
+AGENT_CLASS = ClassSchema(
+    ClassKey("org.apache.qpid.broker", "agent", b"A" * 16),
+    (
+        Element("label", ValueType.STRING),
+        Element("brokerBank", ValueType.U32),
+        Element("agentBank", ValueType.U32),
+    ),
+)
+
+
+def test_a_qpid_broker_tells_which_agents_come_and_go() -> None:
+    known = shop()
+    known.add(ClassDefinition.of(AGENT_CLASS))
+    play = ConsolePlay(known=known)
+    play.connects()
+    play.arrives(BrokerResponse(1, BROKER))
+    play.arrives(PackageIndication(2, "org.apache.qpid.broker"), CommandComplete(2))
+    play.arrives(ClassIndication(3, ClassKind.OBJECT, AGENT_CLASS.key), CommandComplete(3))
+    play.arrives(SchemaResponse(4, ClassDefinition.of(AGENT_CLASS)))
+    play.left()
+    agent = ObjectContent(5, AGENT_CLASS.key, 1, 1, 0, OBJECT_ID, ("farm", 1, 10), ())
+    play.arrives(agent)
+    query = GetQuery(6, {"_class": "agent", "_package": "org.apache.qpid.broker"})
+    assert play.left()[1:] == [("agent.1.10", query)]
+    gone = PropertyContent(0, AGENT_CLASS.key, 1, 1, 2, OBJECT_ID, ("farm", 1, 10))
+    play.arrives(gone, key="console.obj.1.0.org.apache.qpid.broker.agent")
+    assert play.left()[1:] == [AgentLost("1.10", "agent 1.10 left the broker")]
+    play.arrives(gone, key="console.obj.1.0.org.apache.qpid.broker.agent")
+    assert len(play.left()) == 1
+    play.arrives(CommandComplete(5))
+    assert ResyncEnded(complete=True) in play.left()
+
+
+def test_a_disconnection_in_the_middle_of_a_resync() -> None:
+    play = ConsolePlay()
+    listed(play)
+    play.time_passes(1)
+    play.disconnects("connection reset by peer")
+    play.leaves(ResyncEnded(complete=False), SourceStateSeen(SourceState.DOWN, "connection reset by peer"))
+    play.arrives(got(5))
+    play.time_passes(3600)
+    play.leaves()
+    play.connects()
+    reconnected = START + 3601 * SECOND
+    play.leaves(Gap(START + SECOND, reconnected, "not connected"), GREETING, ("broker", BrokerRequest(6)))
+    play.arrives(got(5), CommandComplete(5))  # from before: content is content, its end means nothing
+    play.leaves(SEEN)
+
+
+def test_what_is_known_of_schemas_outlives_a_connection() -> None:
+    play = synchronised()
+    play.disconnects()
+    play.connects()
+    play.left()
+    play.arrives(BrokerResponse(6, BROKER))
+    play.arrives(PackageIndication(7, "shop"), CommandComplete(7))
+    play.arrives(ClassIndication(8, ClassKind.OBJECT, TANK.key), CommandComplete(8))
+    play.leaves(
+        SYNCHRONISING,
+        ("broker", PackageQuery(7)),
+        ("broker", ClassQuery(8, "shop")),
+        ResyncBegan(),
+        ("agent.1.0", GetQuery(9, GET_TANKS)),
+    )
+
+
+def test_a_resync_can_be_asked_for() -> None:
+    play = synchronised()
+    play.take(play.session.resync("the queue overflowed", play.now))
+    play.leaves("resync", ("broker", BrokerRequest(6)))
+    play.take(play.session.resync("again", play.now))
+    play.leaves(("broker", BrokerRequest(7)))
+    play.disconnects()
+    play.left()
+    play.take(play.session.resync("nobody listens", play.now))
+    play.leaves()
