@@ -39,6 +39,7 @@ def temporary() -> Iterator[Path]:
     """A folder with a short path: Unix sockets lie below it."""
     with tempfile.TemporaryDirectory(prefix="t-") as folder:
         yield Path(folder)
+        wait_until(lambda: not processes_of(folder), "nothing works in the folder any more")
 
 
 @contextmanager
