@@ -72,8 +72,9 @@ async def run_snmp(loaded: LoadedConfiguration, clock: Clock, lifeline: Lifeline
         clock=clock.now,
         log=lambda event, detail: log.info(event, detail=detail),
     )
-    responder = Responder({community.encode(): Access(store)}, counters, _Failures().failed)
-    server = UdpServer(responder.answer, counters, _Failures().failed)
+    failures = _Failures()
+    responder = Responder({community.encode(): Access(store)}, counters, failures.failed)
+    server = UdpServer(responder.answer, counters, failures.failed)
     try:
         server.open(settings.listen)
     except ListenError as error:
