@@ -20,6 +20,7 @@ from gateway.dialects.errors import LocalProtocolError, ProtocolError
 from gateway.dialects.qmf import addresses, severities
 from gateway.dialects.qmf.agent_objects import (
     MAX_BODY,
+    MAX_OBJECTS,
     AgentObjects,
     ManagedObject,
     join_records,
@@ -336,7 +337,7 @@ class AgentSession:
             text = str(error).encode("ascii", "replace")[:200].decode()
             yield self._reply(reply_to, CommandComplete(query.sequence, _FAILED, text))
             return
-        for body in join_records(records, limit=MAX_BODY):
+        for body in join_records(records, limit=MAX_OBJECTS):
             yield self._reply_octets(reply_to, body)
         yield self._reply(reply_to, CommandComplete(query.sequence))
 

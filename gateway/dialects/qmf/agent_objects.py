@@ -27,6 +27,13 @@ MAX_BODY: Final = 65_536
 MAX_RECORDS: Final = 100
 """Records of a published body, as qpidd has it."""
 
+MAX_OBJECTS: Final = MAX_RECORDS // 2
+"""Objects that one body tells whole, published or in an answer.
+
+A console applies a body at once. qpidd fills its answers up to `MAX_BODY`, some 140 queues; so many hold a
+console of ours for longer than it should let anything else wait.
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class ManagedObject:
