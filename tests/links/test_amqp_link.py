@@ -361,12 +361,14 @@ async def test_a_fault_of_a_session_ends_its_connection_and_not_the_link(
 
 # -- doubt
 
+SLOW_SECONDS = 0.005
+
 
 class SlowSession(RecordingSession):
-    """Takes a millisecond for each message, so that the broker's queue fills."""
+    """Takes so long for each message that anybody publishes faster, and the broker's queue fills."""
 
     def receive(self, delivery: Delivery, now: int) -> list[Effect]:
-        time.sleep(0.001)
+        time.sleep(SLOW_SECONDS)
         return super().receive(delivery, now)
 
 
@@ -380,13 +382,13 @@ async def flood(vhost: VirtualHost, count: int) -> None:
 
 
 async def test_a_queue_that_may_have_overflowed_leads_to_a_resync(virtual_host: VirtualHost) -> None:
-    limit = 1500
+    limit, count = 600, 3000
     endpoint = endpoint_of(virtual_host.broker, virtual_host.name)
     overflowing = role("amq.topic", max_queue_length=limit)
     async with linked(endpoint, overflowing, SlowSession()) as link:
         await link.up()
         # On a loop of its own: ours is as slow as the session.
-        await asyncio.to_thread(asyncio.run, flood(virtual_host, 5000))
+        await asyncio.to_thread(asyncio.run, flood(virtual_host, count))
 
         async def resynced() -> bool:
             return bool(link.session.resyncs)
@@ -396,7 +398,7 @@ async def test_a_queue_that_may_have_overflowed_leads_to_a_resync(virtual_host: 
     (reason,) = link.session.resyncs
     assert reason.startswith(f"more than {limit // 2} messages waited in amqp-gateway.test.")
     assert link.session.down == []
-    assert len(link.session.deliveries) < 5000
+    assert len(link.session.deliveries) < count
 
 
 # -- a way that ends without a word

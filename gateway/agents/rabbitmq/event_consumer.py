@@ -22,7 +22,7 @@ from gateway.links.amqp_connection import (
     ended,
     open_connection,
 )
-from gateway.links.own_queue import OwnQueue
+from gateway.links.own_queue import PREFETCH, OwnQueue
 from gateway.links.reconnecting import link_errors, reconnecting
 from gateway.tasks import until_one_ends
 
@@ -32,7 +32,6 @@ MAX_QUEUE_LENGTH = 10_000
 """The broker drops the oldest event beyond it, without a trace."""
 DOUBTFUL_LENGTH = MAX_QUEUE_LENGTH // 10
 """More events waiting than a consumer that keeps up ever has."""
-PREFETCH = 500
 WATCH_SECONDS = 5.0
 WATCHED_EVENTS = 2_000
 """After so many events the queue is looked at, although the time has not come."""
