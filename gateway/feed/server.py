@@ -46,11 +46,6 @@ class FeedServer:
         self._tasks: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
 
-    @property
-    def subscribers(self) -> int:
-        """How many norths are connected."""
-        return len(self._subscribers)
-
     async def start(self) -> None:
         """Listen.
 
