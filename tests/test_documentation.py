@@ -65,6 +65,8 @@ SECTIONS: dict[str, type[StrictModel]] = {
     "### Where it publishes": model.AgentPublishing,
     "## AMQP": model.AmqpSettings,
     "## SNMP": model.SnmpSettings,
+    "### A receiver of notifications": model.NotificationTarget,
+    "## JMX": model.JmxSettings,
     "## State": model.StateSettings,
     "## Feed": model.FeedSettings,
 }

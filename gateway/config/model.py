@@ -16,6 +16,8 @@ from gateway.config.types import (
     ObjectIdentifier,
     SecretSource,
 )
+from gateway.mapping.rules import SeverityName
+from gateway.model.events import Severity
 from gateway.yaml_documents import StrictModel
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")]
@@ -119,6 +121,36 @@ class RabbitMqAgent(RabbitMqSettings):
     publish: AgentPublishing
 
 
+class NotificationTarget(StrictModel):
+    """Where events are sent to as SNMP notifications.
+
+    Attributes:
+        address: numeric address and port of the receiver.
+        kind: ``trap`` is sent once; ``inform`` is sent again until it is answered.
+        version: of SNMP; version 1 has no informs.
+        community: sent with each; default: that of reading.
+        severity: events below it are not sent; a clearing event goes where the raising one went.
+        events: patterns of ``package:event``, such as ``rabbitmq:alarm*``; which ones are sent.
+        rate: notifications a second; beyond it they are counted, and one summary tells how many.
+    """
+
+    address: ListenAddress
+    kind: Literal["trap", "inform"] = "trap"
+    version: Literal["v1", "v2c"] = "v2c"
+    community: SecretSource | None = None
+    severity: SeverityName = Severity.INFO
+    events: Annotated[
+        tuple[Annotated[str, Field(min_length=1, max_length=255)], ...], Field(min_length=1)
+    ] = ("*",)
+    rate: Annotated[int, Field(ge=1, le=100_000)] = 100
+
+    @model_validator(mode="after")
+    def _version_has_it(self) -> NotificationTarget:
+        if self.kind == "inform" and self.version == "v1":
+            raise ValueError("SNMP version 1 has no informs: choose version v2c")
+        return self
+
+
 class SnmpSettings(StrictModel):
     """The SNMP agent.
 
@@ -126,15 +158,52 @@ class SnmpSettings(StrictModel):
         community: of reading, v1 and v2c; default: the secret ``community`` in the state folder, made at
             ``init``.
         serve_stale_for: how long values of an agent that fell silent are still shown.
+        notifications: receivers of traps and informs, by a name of yours.
     """
 
     enabled: bool = True
+    notifications: dict[Name, NotificationTarget] = Field(default_factory=dict)
     listen: Annotated[tuple[ListenAddress, ...], Field(min_length=1)] = (("127.0.0.1", 1161),)
     community: SecretSource | None = None
     root: ObjectIdentifier = "1.3.6.1.4.1.8072.9999.9999"
     contact: Annotated[str, Field(max_length=255)] = ""
     location: Annotated[str, Field(max_length=255)] = ""
     serve_stale_for: Duration = 300 * SECOND
+
+
+class JmxUser(StrictModel):
+    """Somebody who may read by JMX; ``password`` defaults to the secret ``jmx-NAME`` in the state folder."""
+
+    password: SecretSource | None = None
+
+
+class JmxSettings(StrictModel):
+    """The JMX agent: a Java virtual machine of the gateway's own, with one RMI port.
+
+    Attributes:
+        enabled: needs a Java runtime of version 11 or newer.
+        listen: address and port of registry and objects alike.
+        hostname: what clients are told to connect to, where it is not the address.
+        java: the runtime's folder (JAVA_HOME); default: the environment's, else ``java`` on the PATH.
+        heap: largest heap of the virtual machine, in MiB; 100,000 objects take about 300.
+        users: who may log in; the passwords are made at the first start where none is given.
+        serve_stale_for: how long values of an agent that fell silent are still shown.
+        buckets: splits the objects of a class (``package:class``) into so many groups of names, for trees of
+            clients that show 100,000 siblings badly.
+        notification_buffer: notifications that the virtual machine keeps for clients that fetch them late.
+    """
+
+    enabled: bool = False
+    listen: ListenAddress = ("127.0.0.1", 9990)
+    hostname: Annotated[str, Field(max_length=255)] = ""
+    java: FilePath | None = None
+    heap: Annotated[int, Field(ge=32, le=65_536)] = 512
+    users: Annotated[dict[Name, JmxUser], Field(min_length=1)] = Field(
+        default_factory=lambda: {"monitor": JmxUser()}
+    )
+    serve_stale_for: Duration = 300 * SECOND
+    buckets: dict[str, Annotated[int, Field(ge=2, le=4096)]] = Field(default_factory=dict)
+    notification_buffer: Annotated[int, Field(ge=1000, le=1_000_000)] = 100_000
 
 
 class StateSettings(StrictModel):
@@ -162,5 +231,6 @@ class Configuration(StrictModel):
     sources: dict[Name, Source] = Field(default_factory=dict)
     agents: dict[Name, RabbitMqAgent] = Field(default_factory=dict)
     snmp: SnmpSettings = SnmpSettings()
+    jmx: JmxSettings = JmxSettings()
     state: StateSettings = StateSettings()
     feed: FeedSettings = FeedSettings()

@@ -17,6 +17,7 @@ import msgpack
 
 from gateway.feed.records import (
     AgentRecord,
+    AlarmRecord,
     Batch,
     ClassRecord,
     DeleteRecord,
@@ -34,7 +35,7 @@ from gateway.feed.records import (
     SourceRecord,
     UpdateRecord,
 )
-from gateway.model.events import Severity
+from gateway.model.events import EventState, Severity
 from gateway.model.observations import SourceState
 from gateway.model.schema import (
     Access,
@@ -50,7 +51,7 @@ from gateway.model.schema import (
 )
 from gateway.model.values import Reference, ValueType
 
-VERSION = 1
+VERSION = 2
 """Of the feed; told in `Hello`. A client refuses another one."""
 
 MAX_FRAME_OCTETS = 16 * 1024 * 1024
@@ -188,8 +189,22 @@ def _object(*fields: Any) -> ObjectRecord:  # noqa: ANN401  msgpack values in th
 
 
 def _event(*fields: Any) -> EventRecord:  # noqa: ANN401  msgpack values in the record's order
-    event_id, source, class_number, agent, time, severity, values = fields
-    return EventRecord(event_id, source, class_number, agent, time, Severity(severity), values)
+    record = dict(zip(_FIELDS[EventRecord], fields, strict=True))
+    record["severity"] = Severity(record["severity"])
+    record["state"] = EventState(record["state"])
+    return EventRecord(**record)
+
+
+def _alarm(*fields: Any) -> AlarmRecord:  # noqa: ANN401  msgpack values in the record's order
+    record = dict(zip(_FIELDS[AlarmRecord], fields, strict=True))
+    record["severity"] = Severity(record["severity"])
+    return AlarmRecord(**record)
+
+
+def _delete(*fields: Any) -> DeleteRecord:  # noqa: ANN401  msgpack values in the record's order
+    record = dict(zip(_FIELDS[DeleteRecord], fields, strict=True))
+    record["lifetime"] = Lifetime(record["lifetime"])
+    return DeleteRecord(**record)
 
 
 def _batch(epoch: int, sequence: int, records: tuple[tuple[Any, ...], ...]) -> Batch:
@@ -202,9 +217,10 @@ _RECORDS: dict[str, Callable[..., Record]] = {
     "event-class": lambda number, schema: EventClassRecord(number, _event_schema(schema)),
     "object": _object,
     "update": UpdateRecord,
-    "delete": DeleteRecord,
+    "delete": _delete,
     "agent": AgentRecord,
     "event": _event,
+    "alarm": _alarm,
     "gap": GapRecord,
 }
 _MESSAGES: dict[str, Callable[..., FeedMessage]] = {
@@ -222,6 +238,7 @@ _TAG_OF: dict[type, str] = {
     DeleteRecord: "delete",
     AgentRecord: "agent",
     EventRecord: "event",
+    AlarmRecord: "alarm",
     GapRecord: "gap",
     Hello: "hello",
     SnapshotBegan: "begin",

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from gateway.model.events import Severity
+from gateway.model.events import EventState, Severity
 from gateway.model.observations import SourceState
 from gateway.model.schema import ClassSchema, EventSchema
 from gateway.model.values import Value
@@ -117,7 +117,12 @@ class UpdateRecord:
 
 @dataclass(frozen=True, slots=True)
 class DeleteRecord:
-    """An object is gone. ``inferred``: nobody said so, it was missing from a complete resync."""
+    """An object is gone. ``inferred``: nobody said so, it was missing from a complete resync.
+
+    ``number`` tells the ends of all objects of the gateway apart, for ever, in ascending order; ``heard`` is
+    the gateway's clock. A snapshot tells the last ends again, before the objects: a subscriber that has seen
+    the number passes it over.
+    """
 
     source: int
     class_number: int
@@ -125,6 +130,13 @@ class DeleteRecord:
     stable_name: str
     deleted: int
     inferred: bool
+    number: int = 0
+    leaf_name: str = ""
+    native_id: str = ""
+    agent: str = ""
+    lifetime: Lifetime = Lifetime.DURABLE
+    created: int = 0
+    heard: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +155,14 @@ class AgentRecord:
 
 @dataclass(frozen=True, slots=True)
 class EventRecord:
-    """An event; ``event_id`` is the same in every north."""
+    """An event; ``event_id`` is ``<gateway uuid>.<epoch>.<number>``, the same in every north.
+
+    ``time`` is the agent's clock, ``heard`` the gateway's. ``subject`` is the object concerned, which may be
+    gone already; its row is 0 where the object was never seen. ``text`` is one line for people. ``condition``
+    names what a raising event begins and a clearing event ends, empty for one that stands for itself.
+    ``values`` are the arguments by position. A snapshot tells the last events again, after everything else:
+    a subscriber passes over those whose number it has seen.
+    """
 
     event_id: str
     source: int
@@ -152,6 +171,33 @@ class EventRecord:
     time: int
     severity: Severity
     values: Mapping[int, FeedValue]
+    number: int = 0
+    heard: int = 0
+    subject: ObjectLink | None = None
+    text: str = ""
+    state: EventState = EventState.ONE_SHOT
+    condition: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AlarmRecord:
+    """A condition that lasts; replaces the former record of the same number. A snapshot tells active ones.
+
+    ``number`` is unique for ever, a new one each time the condition is raised. ``condition`` names it within
+    its source (``memoryAlarm node "rabbit@host"``), ``name`` what kind it is. ``event_id`` is that of the
+    event that raised it. ``cleared`` is 0 while it is active; then the alarm ceases to exist.
+    """
+
+    number: int
+    source: int
+    name: str
+    condition: str
+    severity: Severity
+    subject: ObjectLink | None
+    text: str
+    event_id: str
+    raised: int
+    cleared: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +219,7 @@ Record: TypeAlias = (
     | DeleteRecord
     | AgentRecord
     | EventRecord
+    | AlarmRecord
     | GapRecord
 )
 

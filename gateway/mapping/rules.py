@@ -8,11 +8,12 @@ same file also defines its schema (``type`` on every element) and where each val
 from __future__ import annotations
 
 import re
-from typing import Annotated
+from typing import Annotated, Any
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from gateway.mapping.paths import compile_path
+from gateway.model.events import Severity
 from gateway.model.schema import Access, Kind
 from gateway.model.values import ValueType
 from gateway.yaml_documents import StrictModel
@@ -102,6 +103,121 @@ class Lifetime(StrictModel):
     transient_when: tuple[Condition, ...] = ()
 
 
+def _severity(value: Any) -> Any:  # noqa: ANN401  whatever YAML gave
+    names = {severity.name.lower(): severity for severity in Severity if severity is not Severity.CLEARED}
+    if isinstance(value, Severity):
+        return value
+    if value not in names:
+        raise ValueError(f"is none of {', '.join(names)}")
+    return names[value]
+
+
+SeverityName = Annotated[Severity, BeforeValidator(_severity)]
+"""``info``, ``warning``, ``minor``, ``major`` or ``critical``."""
+
+
+class AlarmRule(StrictModel):
+    """A condition that lasts as long as an element of an object says so.
+
+    It is looked at whenever the object is told, so it holds although no event told of it, and ends with its
+    object. Exactly one test decides.
+
+    Attributes:
+        element: property or statistic that is tested; an absent value raises nothing.
+        equals: raised while the value is this.
+        not_empty: raised while a list, map or text has anything in it.
+        at_least: raised from this value on; cleared below ``clear_below`` where that is given.
+        text: one line for people; ``{name}`` is the object's leaf name, any other the value of that element.
+    """
+
+    element: Name
+    equals: bool | int | str | None = None
+    not_empty: bool = False
+    at_least: int | float | None = None
+    clear_below: int | float | None = None
+    severity: SeverityName
+    text: str
+    description: str = ""
+
+    @model_validator(mode="after")
+    def _one_test(self) -> AlarmRule:
+        tests = (self.equals is not None, self.not_empty, self.at_least is not None)
+        if sum(tests) != 1:
+            raise ValueError("give one of 'equals', 'not_empty' and 'at_least'")
+        if self.clear_below is not None and (self.at_least is None or self.clear_below > self.at_least):
+            raise ValueError("'clear_below' belongs to 'at_least', and is not above it")
+        return self
+
+
+class ArgumentRule(StrictModel):
+    """One argument of an event.
+
+    Attributes:
+        type: the model type; required where our own agent makes the event, else what the wire says.
+        read: where the agent finds it in the broker event's headers; see `gateway.mapping.paths`.
+        known: the property of the subject, as last known, that stands for it where the headers do not tell.
+        scale: the value read is multiplied by this.
+        optional: empty text, zero or a reference to nothing stands for an absent value; events have no other
+            way to say so on the wire.
+        secret: dropped in the session.
+    """
+
+    type: ValueType | None = None
+    unit: str = ""
+    max_length: int | None = None
+    references: str = ""
+    values: tuple[str, ...] = ()
+    label: str = ""
+    description: str = ""
+    read: str = ""
+    known: str = ""
+    scale: int = 1
+    snmp_unit: str = ""
+    optional: bool = False
+    secret: bool = False
+
+    @field_validator("read")
+    @classmethod
+    def _is_a_path(cls, read: str) -> str:
+        if read:
+            compile_path(read)
+        return read
+
+
+class EventRule(StrictModel):
+    """One event.
+
+    Attributes:
+        severity: as published by our own agent; for an event of another agent it holds over the wire's.
+        trigger: name of the broker's event of which our agent makes this one, e.g. ``connection.closed``.
+        when: only where these headers have these texts (``{source: memory}``).
+        subject: the argument of type reference that names the object concerned.
+        text: one line for people; ``{argument}`` is that argument's value, ``?`` where it is absent.
+        raises: the alarm of the subject that the event begins: one of its class's ``alarms``, or a name of
+            its own where only events tell of the condition.
+        clears: the alarm that it ends.
+    """
+
+    label: str = ""
+    description: str = ""
+    severity: SeverityName | None = None
+    trigger: str = ""
+    when: dict[str, str] = Field(default_factory=dict)
+    subject: Name | None = None
+    text: str = ""
+    raises: str = ""
+    clears: str = ""
+    arguments: dict[Name, ArgumentRule] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _names_exist(self) -> EventRule:
+        if self.subject is not None and self.subject not in self.arguments:
+            raise ValueError(f"subject: {self.subject!r} is not one of the arguments")
+        if self.raises and self.clears:
+            raise ValueError("an event raises an alarm or clears one")
+        return self
+
+
 class ClassRule(StrictModel):
     """One class.
 
@@ -112,6 +228,7 @@ class ClassRule(StrictModel):
         created_event: name of the event that tells of a new object, e.g. ``queue.created``.
         deleted_event: name of the event that tells of its end.
         created: the property (a time) that tells when the object was created, where listings tell it.
+        alarms: conditions of its objects that people are told of, by name.
     """
 
     label: str = ""
@@ -123,6 +240,7 @@ class ClassRule(StrictModel):
     created_event: str = ""
     deleted_event: str = ""
     created: Name | None = None
+    alarms: dict[Name, AlarmRule] = Field(default_factory=dict)
     properties: dict[Name, ElementRule] = Field(default_factory=dict)
     statistics: dict[Name, ElementRule] = Field(default_factory=dict)
 
@@ -134,6 +252,9 @@ class ClassRule(StrictModel):
         for role, name in (("name", self.name), ("parent", self.parent), ("created", self.created)):
             if name is not None and name not in self.properties:
                 raise ValueError(f"{role}: {name!r} is not one of the properties")
+        for alarm, rule in self.alarms.items():
+            if rule.element not in self.properties and rule.element not in self.statistics:
+                raise ValueError(f"alarms: {alarm}: {rule.element!r} is not one of the elements")
         return self
 
 
@@ -153,3 +274,4 @@ class Mapping(StrictModel):
     description: str = ""
     secrets: tuple[str, ...] = ()
     classes: dict[Name, ClassRule] = Field(default_factory=dict)
+    events: dict[Name, EventRule] = Field(default_factory=dict)

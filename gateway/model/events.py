@@ -1,4 +1,4 @@
-"""Severity of events, on the one scale that every dialect is mapped to."""
+"""Severities of events, one scale for all dialects, and what an event does to a condition that lasts."""
 
 from __future__ import annotations
 
@@ -14,3 +14,11 @@ class Severity(enum.IntEnum):
     MINOR = 3
     MAJOR = 4
     CRITICAL = 5
+
+
+class EventState(enum.Enum):
+    """Whether an event stands for itself, or begins or ends a condition that lasts."""
+
+    ONE_SHOT = "oneShot"
+    RAISED = "raised"
+    CLEARED = "cleared"

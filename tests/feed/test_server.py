@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from gateway.feed.client import follow
+from gateway.feed.messages import VERSION
 from gateway.feed.records import Batch, FeedMessage, Hello, Record, SnapshotBegan, SnapshotEnded
 from gateway.feed.server import FeedServer
 from tests.feed.test_messages import OBJECT, RECORDS
@@ -40,7 +41,7 @@ class Recorder:
 
 
 def server(path: Path, epoch: int, records: list[Record], limit: int = 1000) -> FeedServer:
-    return FeedServer(path, Hello(1, epoch, "gw", 0), lambda: (tuple(records), 5), limit)
+    return FeedServer(path, Hello(VERSION, epoch, "gw", 0), lambda: (tuple(records), 5), limit)
 
 
 @contextlib.asynccontextmanager
@@ -62,7 +63,7 @@ async def test_a_north_is_told_who_speaks_then_everything_then_what_changes(tmp_
         feed.publish(Batch(1, 6, tuple(RECORDS)))
         await north.until(Batch(1, 6, tuple(RECORDS)))
         assert north.messages == [
-            Hello(1, 1, "gw", 0),
+            Hello(VERSION, 1, "gw", 0),
             SnapshotBegan(1, 5),
             Batch(1, 5, (OBJECT,)),
             SnapshotEnded(1, 5),

@@ -1,0 +1,217 @@
+"""What Python tells the JVM: commands, carried out in order, and their octets.
+
+A batch is one msgpack array of commands, each an array ``[operation, field, ...]`` in the order of the
+dataclass's fields. Numbers of classes, groups and objects are Python's choice and mean nothing to clients.
+Values travel by the attribute's type; an absent one is nil:
+
+========================  =============================================================
+type                      value on the wire, and in Java
+========================  =============================================================
+`BOOLEAN`                 bool; ``Boolean``
+`LONG`                    int, -2^63 to 2^63-1; ``Long``
+`BIG_INTEGER`             int, 0 to 2^64-1 or -2^63 to -1; ``BigInteger``
+`DOUBLE`                  float; ``Double``
+`STRING`                  str; ``String``
+`DATE`                    int, nanoseconds since 1970-01-01 UTC; ``Date``, which holds milliseconds
+`BYTES`                   bin; ``byte[]``
+`OBJECT_NAME`             str, canonical or not; ``ObjectName``
+`MAP`                     array of pairs of str; ``TabularData`` of rows (key, value)
+`LIST`                    array of str; ``String[]``
+========================  =============================================================
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import msgpack
+
+
+class AttributeType(enum.IntEnum):
+    """What a client sees in Java."""
+
+    BOOLEAN = 1
+    LONG = 2
+    BIG_INTEGER = 3
+    DOUBLE = 4
+    STRING = 5
+    DATE = 6
+    BYTES = 7
+    OBJECT_NAME = 8
+    MAP = 9
+    LIST = 10
+
+
+class Freshness(enum.IntEnum):
+    """How far the values of a group's objects can be believed; of a withheld one every value reads null."""
+
+    FRESH = 1
+    STALE = 2
+    WITHHELD = 3
+
+
+JmxValue: TypeAlias = (
+    "bool | int | float | str | bytes | tuple[str, ...] | tuple[tuple[str, str], ...] | None"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Attribute:
+    """One attribute of a class.
+
+    Attributes:
+        name: as a client asks for it.
+        type: of its values.
+        description: never empty: Java refuses that.
+        minimum: smallest value; only of LONG, BIG_INTEGER and DOUBLE, and never with ``legal``.
+        maximum: greatest value, likewise.
+        legal: the values that are possible, only of STRING; empty for any.
+        descriptor: further fields of its descriptor (``units``, ``oid``, ``sampleTime`` ...), by name.
+        notifies: whether a change of it is told to clients that listen.
+        always: shown even while the object's group is withheld (name, native id, times).
+    """
+
+    name: str
+    type: AttributeType
+    description: str
+    minimum: int | float | None = None
+    maximum: int | float | None = None
+    legal: tuple[str, ...] = ()
+    descriptor: Mapping[str, str] | None = None
+    notifies: bool = False
+    always: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class NotificationType:
+    """A kind of notification that objects of a class emit, such as ``amqp.gateway.rabbitmq.queueCreated``."""
+
+    type: str
+    description: str
+
+
+@dataclass(frozen=True, slots=True)
+class DefineClass:
+    """A class, new or as it is from now on for objects registered later.
+
+    Every object has, beside ``attributes``, one that the JVM makes of its group: ``Stale`` (Boolean).
+    """
+
+    class_number: int
+    name: str
+    description: str
+    attributes: tuple[Attribute, ...]
+    notifications: tuple[NotificationType, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SetGroup:
+    """How far a group of objects can be believed from now on; a group not told yet is stale."""
+
+    group: int
+    freshness: Freshness
+
+
+@dataclass(frozen=True, slots=True)
+class Register:
+    """An object, new or told again under the same number: then name, class and all values are replaced.
+
+    An MBean of that name that another object has is replaced too.
+    """
+
+    number: int
+    class_number: int
+    group: int
+    object_name: str
+    values: tuple[JmxValue, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Some values of an object, by the position of their attribute."""
+
+    number: int
+    values: Mapping[int, JmxValue]
+
+
+@dataclass(frozen=True, slots=True)
+class Unregister:
+    """An object is gone; one that is not there is passed over."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Emit:
+    """An event: a notification of ``emitters`` (objects that are not there are passed over).
+
+    ``time`` is in nanoseconds. ``data`` becomes the notification's user data, a ``CompositeData`` of texts,
+    numbers and dates by name; the type of each item is given, for an absent one too.
+    """
+
+    emitters: tuple[int, ...]
+    type: str
+    message: str
+    time: int
+    sequence: int
+    data: tuple[tuple[str, AttributeType, JmxValue], ...]
+
+
+Command: TypeAlias = "DefineClass | SetGroup | Register | Change | Unregister | Emit"
+
+_OPERATIONS: dict[type, int] = {
+    DefineClass: 1,
+    SetGroup: 2,
+    Register: 3,
+    Change: 4,
+    Unregister: 5,
+    Emit: 6,
+}
+
+
+def encode_batch(commands: Iterable[Command]) -> bytes:
+    """The octets of one batch."""
+    packed: bytes = msgpack.packb([_command(command) for command in commands], use_bin_type=True)
+    return packed
+
+
+def _command(command: Command) -> list[Any]:
+    """The command as an array: the number of its operation, then its fields in order."""
+    match command:
+        case DefineClass(number, name, description, attributes, notifications):
+            fields: list[Any] = [
+                number,
+                name,
+                description,
+                [_attribute(attribute) for attribute in attributes],
+                [[notification.type, notification.description] for notification in notifications],
+            ]
+        case SetGroup(group, freshness):
+            fields = [group, int(freshness)]
+        case Register(number, class_number, group, object_name, values):
+            fields = [number, class_number, group, object_name, values]
+        case Change(number, values):
+            fields = [number, dict(values)]
+        case Unregister(number):
+            fields = [number]
+        case Emit(emitters, type_, message, time, sequence, data):
+            items = [[name, int(kind), value] for name, kind, value in data]
+            fields = [emitters, type_, message, time, sequence, items]
+    return [_OPERATIONS[type(command)], *fields]
+
+
+def _attribute(attribute: Attribute) -> list[Any]:
+    return [
+        attribute.name,
+        int(attribute.type),
+        attribute.description,
+        attribute.minimum,
+        attribute.maximum,
+        attribute.legal,
+        dict(attribute.descriptor or {}),
+        attribute.notifies,
+        attribute.always,
+    ]

@@ -1,0 +1,48 @@
+"""One event as SNMP tells it: what every target is sent, before community, version and time of sending."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gateway.model.events import EventState, Severity
+from gateway.snmp.ber import Oid
+
+NO_ROW: Oid = (0, 0)
+"""zeroDotZero, where there is no row to point to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Notification:
+    """An event for the notification path.
+
+    Attributes:
+        oid: value of snmpTrapOID.0.
+        name: ``package:event``, by which targets are configured.
+        number: of the event within its epoch; 0 for one that the SNMP agent makes itself.
+        epoch: boot of the core that numbered it.
+        event_id: the same in every north.
+        time: nanoseconds, the agent's clock where it told one.
+        source: name of the source; empty for none.
+        class_name: ``package:class`` of the object concerned; empty for none.
+        object_name: its stable name.
+        row: where its row is, or was.
+        text: one line for people.
+        condition: what a raising and a clearing notification have in common.
+        arguments: names and BER values of the event's own arguments; of type Counter64 none.
+    """
+
+    oid: Oid
+    name: str
+    number: int
+    epoch: int
+    event_id: str
+    severity: Severity
+    time: int
+    source: str
+    class_name: str
+    object_name: str
+    row: Oid
+    text: str
+    state: EventState
+    condition: str
+    arguments: tuple[tuple[Oid, bytes], ...] = ()
