@@ -89,7 +89,11 @@ class Element:
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """An argument of a method or event; ``direction`` means nothing for events."""
+    """An argument of a method or event; ``direction`` means nothing for events.
+
+    ``optional``: it may be absent; where a dialect has no way to say so, empty text, zero and a reference to
+    nothing stand for that. ``references`` names the class pointed to (``name``, or ``package:name``).
+    """
 
     name: str
     type: ValueType
@@ -102,6 +106,8 @@ class Argument:
     label: str = ""
     description: str = ""
     values: tuple[NamedValue, ...] = ()
+    optional: bool = False
+    references: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,13 +7,24 @@ import pytest
 from gateway.mapping.files import (
     MappingError,
     applied,
+    applied_event,
     class_schemas,
+    event_schemas,
     load_mapping,
     load_shipped_mappings,
     secret_patterns,
 )
 from gateway.mapping.rules import Mapping
-from gateway.model.schema import Access, ClassKey, ClassSchema, Element, Kind, NamedValue
+from gateway.model.schema import (
+    Access,
+    Argument,
+    ClassKey,
+    ClassSchema,
+    Element,
+    EventSchema,
+    Kind,
+    NamedValue,
+)
 from gateway.model.values import ValueType
 from gateway.shipped_files import shipped_folder
 from gateway.yaml_documents import DocumentError, parse_document
@@ -34,6 +45,16 @@ classes:
       safeCode: {type: string, secret: true}
     statistics:
       sales: {type: u32, kind: counter, unit: sales, description: Sales made.}
+events:
+  tillOpened:
+    label: Till opened
+    subject: till
+    text: 'till {till} opened by {clerk}'
+    arguments:
+      till: {type: reference, references: till}
+      clerk: {type: string, optional: true, description: Who opened it.}
+      shift: {type: u8, values: [early, late]}
+      doorCode: {type: string, secret: true}
 """
 
 
@@ -59,7 +80,7 @@ def test_labels_of_numbers_count_from_zero_and_those_of_texts_are_themselves() -
 
 def test_secrets_are_no_elements_and_become_patterns() -> None:
     assert "safeCode" not in class_schemas(mapping())["till"].positions
-    assert secret_patterns(mapping()) == ("(?i)pin$", "^safeCode$")
+    assert secret_patterns(mapping()) == ("(?i)pin$", "^doorCode$", "^safeCode$")
 
 
 def test_a_class_of_ours_needs_types() -> None:
@@ -93,10 +114,55 @@ def test_a_class_that_the_mapping_does_not_know_stays_as_it_is() -> None:
         assert applied(mapping(), learnt) is learnt
 
 
+def test_a_mapping_defines_events_without_their_secret_arguments() -> None:
+    assert event_schemas(mapping()) == {
+        "tillOpened": EventSchema(
+            ClassKey("shop", "tillOpened"),
+            (
+                Argument("till", ValueType.REFERENCE, references="till"),
+                Argument("clerk", ValueType.STRING, optional=True, description="Who opened it."),
+                Argument("shift", ValueType.U8, values=(NamedValue("early", 0), NamedValue("late", 1))),
+            ),
+            label="Till opened",
+        )
+    }
+
+
+def test_an_event_of_ours_needs_types() -> None:
+    with pytest.raises(MappingError, match=r"shop:tillOpened\.clerk: has no type"):
+        event_schemas(mapping(MAPPING.replace("clerk: {type: string, ", "clerk: {")))
+
+
+def test_a_mapping_laid_over_an_event_of_the_wire_says_what_may_be_absent() -> None:
+    learnt = EventSchema(
+        ClassKey("shop", "tillOpened", b"\2" * 16),
+        (
+            Argument("clerk", ValueType.STRING, description="As the wire says", unit="names"),
+            Argument("shift", ValueType.U16),
+            Argument("extra", ValueType.U64, unit="cm"),
+        ),
+        description="Of the wire",
+    )
+    shown = applied_event(mapping(), learnt)
+    clerk, shift, extra = shown.arguments
+    assert (clerk.optional, clerk.unit, clerk.description) == (True, "names", "Who opened it.")
+    assert (shift.type, [named.label for named in shift.values]) == (ValueType.U16, ["early", "late"])
+    assert extra == learnt.arguments[2]
+    assert (shown.label, shown.description, shown.key) == ("Till opened", "Of the wire", learnt.key)
+
+
+def test_an_event_that_the_mapping_does_not_know_stays_as_it_is() -> None:
+    for key in (ClassKey("shop", "tillClosed"), ClassKey("store", "tillOpened")):
+        learnt = EventSchema(key, (Argument("clerk", ValueType.STRING),))
+        assert applied_event(mapping(), learnt) is learnt
+
+
 def test_what_our_agent_serves_looks_the_same_with_its_mapping_laid_over() -> None:
     rabbitmq = load_shipped_mappings()["rabbitmq"]
     for schema in class_schemas(rabbitmq).values():
         assert applied(rabbitmq, schema) == schema
+    for event in event_schemas(rabbitmq).values():
+        assert applied_event(rabbitmq, event) == event
 
 
 def test_the_rabbitmq_mapping_keeps_to_what_am2_and_a_mib_can_carry() -> None:
