@@ -24,6 +24,27 @@ CLASS_ENTRY: Oid = (*MODULE, 1, 3, 1)
 SUM_ENTRY: Oid = (*MODULE, 1, 4, 1)
 """agSumEntry, indexed by agSourceIndex, agClassIndex, agSumColumn."""
 
+ALARMS: Oid = (*MODULE, 1, 6)
+"""agAlarms: agAlarmTable and scalars."""
+
+ALARM_ENTRY: Oid = (*ALARMS, 1, 1)
+"""agAlarmEntry, indexed by agAlarmIndex."""
+
+DELETED: Oid = (*MODULE, 1, 7)
+"""agDeleted: agDeletedTable and scalars."""
+
+DELETED_ENTRY: Oid = (*DELETED, 1, 1)
+"""agDeletedEntry, indexed by agDeletedIndex."""
+
+NOTIFICATION_OBJECTS: Oid = (*MODULE, 1, 11)
+"""agNotificationObjects: what only notifications carry."""
+
+TARGET_ENTRY: Oid = (*MODULE, 1, 12, 1)
+"""agTargetEntry, indexed by agTargetName (IMPLIED)."""
+
+NOTIFICATIONS: Oid = (*MODULE, 0)
+"""agNotifications: the gateway's own."""
+
 
 class Health(enum.IntEnum):
     """Scalars below `HEALTH`."""
@@ -70,6 +91,8 @@ class SourceColumn(enum.IntEnum):
     OBJECTS_CREATED = 16
     OBJECTS_DELETED = 17
     EVENTS = 18
+    ACTIVE_ALARMS = 19
+    WORST_ALARM = 20
 
 
 class SourceStateNumber(enum.IntEnum):
@@ -103,3 +126,145 @@ class SumColumn(enum.IntEnum):
     TOTAL = 4
     OBJECTS = 5
     MEAN = 6
+
+
+class AlarmColumn(enum.IntEnum):
+    """Columns of agAlarmTable; 1 is agAlarmIndex."""
+
+    SOURCE = 2
+    NAME = 3
+    SEVERITY = 4
+    CONDITION = 5
+    CLASS = 6
+    OBJECT_NAME = 7
+    ROW = 8
+    TEXT = 9
+    SINCE = 10
+    EVENT_ID = 11
+    STALE = 12
+
+
+class AlarmScalar(enum.IntEnum):
+    """Scalars below `ALARMS`; 1 is agAlarmTable."""
+
+    ACTIVE = 2
+    CRITICAL = 3
+    MAJOR = 4
+    MINOR = 5
+    WARNING = 6
+    INFO = 7
+    LAST_CHANGE = 8
+    NOT_SHOWN = 9
+
+
+class DeletedColumn(enum.IntEnum):
+    """Columns of agDeletedTable; 1 is agDeletedIndex."""
+
+    SOURCE = 2
+    CLASS = 3
+    NAME = 4
+    FULL_NAME = 5
+    ROW = 6
+    NATIVE_ID = 7
+    LIFETIME = 8
+    CREATED = 9
+    DELETED = 10
+    HEARD = 11
+    INFERRED = 12
+    DURATION = 13
+
+
+class DeletedScalar(enum.IntEnum):
+    """Scalars below `DELETED`; 1 is agDeletedTable."""
+
+    COUNT = 2
+    LAST = 3
+    TOLD = 4
+
+
+class NotificationObject(enum.IntEnum):
+    """Objects below `NOTIFICATION_OBJECTS` that exist in notifications only, as instance 0.
+
+    Up to ``CONDITION`` they stand in every notification, in this order.
+    """
+
+    ID = 1
+    SEVERITY = 2
+    TIME = 3
+    SOURCE = 4
+    CLASS = 5
+    OBJECT_NAME = 6
+    ROW = 7
+    TEXT = 8
+    STATE = 9
+    CONDITION = 10
+    SOURCE_STATE = 11
+    SOURCE_DETAIL = 12
+    ALARM = 13
+    GAP_START = 14
+    GAP_END = 15
+    GAP_REASON = 16
+    SUPPRESSED_TARGET = 17
+    SUPPRESSED_COUNT = 18
+    SUPPRESSED_SINCE = 19
+    SUPPRESSED_NAMES = 20
+
+
+COMMON_OBJECTS = tuple(NotificationObject)[: NotificationObject.CONDITION]
+"""What every notification carries, in the order of its OBJECTS clause."""
+
+
+class OwnNotification(enum.IntEnum):
+    """Notifications of the gateway itself, below `NOTIFICATIONS`."""
+
+    SOURCE_UP = 1
+    SOURCE_DOWN = 2
+    ALARM_RAISED = 3
+    ALARM_CLEARED = 4
+    GAP = 5
+    EVENTS_SUPPRESSED = 6
+    TEST = 7
+
+
+class SeverityNumber(enum.IntEnum):
+    """AgSeverity: the numbers of ItuPerceivedSeverity (RFC 3877, after ITU-T X.733), and ``info``.
+
+    ``INDETERMINATE`` is never sent.
+    """
+
+    CLEARED = 1
+    INDETERMINATE = 2
+    CRITICAL = 3
+    MAJOR = 4
+    MINOR = 5
+    WARNING = 6
+    INFO = 7
+
+
+class ConditionStateNumber(enum.IntEnum):
+    """AgConditionState."""
+
+    RAISED = 1
+    CLEARED = 2
+    ONE_SHOT = 3
+
+
+class TargetColumn(enum.IntEnum):
+    """Columns of agTargetTable; 1 is agTargetName."""
+
+    ADDRESS = 2
+    KIND = 3
+    SENT = 4
+    ACKNOWLEDGED = 5
+    SUPPRESSED = 6
+    FAILED = 7
+    WAITING = 8
+    LAST_SENT = 9
+
+
+class TargetKindNumber(enum.IntEnum):
+    """agTargetKind."""
+
+    TRAP_V1 = 1
+    TRAP_V2C = 2
+    INFORM_V2C = 3

@@ -22,23 +22,42 @@ from gateway.shipped_files import shipped_folder
 from gateway.snmp import fixed_mib
 from gateway.snmp.ber import Oid
 from gateway.snmp.fixed_mib import (
+    ALARM_ENTRY,
+    ALARMS,
     CLASS_ENTRY,
+    COMMON_OBJECTS,
+    DELETED,
+    DELETED_ENTRY,
     HEALTH,
+    NOTIFICATION_OBJECTS,
+    NOTIFICATIONS,
     SOURCE_ENTRY,
     SUM_ENTRY,
+    TARGET_ENTRY,
+    AlarmColumn,
+    AlarmScalar,
     ClassColumn,
+    ConditionStateNumber,
+    DeletedColumn,
+    DeletedScalar,
     Health,
+    NotificationObject,
+    OwnNotification,
+    SeverityNumber,
     SourceColumn,
     SourceStateNumber,
     SumColumn,
+    TargetColumn,
+    TargetKindNumber,
 )
 from gateway.snmp.lock import DEFAULT_ROOT, Lock, lock_text
 from gateway.snmp.lock_files import generated, load_shipped_locks
 from gateway.snmp.mib.lint import base_folders, lint
-from gateway.snmp.row_columns import ROW_COLUMNS, RowColumn, RowState
+from gateway.snmp.row_columns import ROW_COLUMNS, RowColumn, RowLifetime, RowState
 
 MIBS = shipped_folder("mibs")
 LOCKS = {lock.package: lock for lock in load_shipped_locks()}
+TOLD = ("read-only", "accessible-for-notify")
 BASE_MODULES = {"SNMPv2-SMI", "SNMPv2-TC", "SNMPv2-CONF", "SNMPv2-MIB", "SNMP-FRAMEWORK-MIB"}
 
 
@@ -76,6 +95,11 @@ def translate(form: str, name: str) -> str:
         timeout=60,
     )
     return run.stdout.strip()
+
+
+def labels(numbers: type[IntEnum]) -> dict[str, int]:
+    """What an enumeration of the code is called in a module."""
+    return {camel(member.name)[0].lower() + camel(member.name)[1:]: int(member) for member in numbers}
 
 
 def camel(name: str) -> str:
@@ -133,6 +157,11 @@ def test_the_fixed_module_hangs_where_the_code_says(fixed: dict[str, Any]) -> No
     assert oid_of(fixed, "agSourceEntry") == (*DEFAULT_ROOT, *SOURCE_ENTRY)
     assert oid_of(fixed, "agClassEntry") == (*DEFAULT_ROOT, *CLASS_ENTRY)
     assert oid_of(fixed, "agSumEntry") == (*DEFAULT_ROOT, *SUM_ENTRY)
+    assert oid_of(fixed, "agAlarmEntry") == (*DEFAULT_ROOT, *ALARM_ENTRY)
+    assert oid_of(fixed, "agDeletedEntry") == (*DEFAULT_ROOT, *DELETED_ENTRY)
+    assert oid_of(fixed, "agTargetEntry") == (*DEFAULT_ROOT, *TARGET_ENTRY)
+    assert oid_of(fixed, "agNotifications") == (*DEFAULT_ROOT, *NOTIFICATIONS)
+    assert oid_of(fixed, "agNotificationObjects") == (*DEFAULT_ROOT, *NOTIFICATION_OBJECTS)
 
 
 @pytest.mark.parametrize(
@@ -142,25 +171,54 @@ def test_the_fixed_module_hangs_where_the_code_says(fixed: dict[str, Any]) -> No
         (SourceColumn, SOURCE_ENTRY, "agSource"),
         (ClassColumn, CLASS_ENTRY, "agClass"),
         (SumColumn, SUM_ENTRY, "agSum"),
+        (AlarmColumn, ALARM_ENTRY, "agAlarm"),
+        (AlarmScalar, ALARMS, "agAlarms"),
+        (DeletedColumn, DELETED_ENTRY, "agDeleted"),
+        (DeletedScalar, DELETED, "agDeleted"),
+        (NotificationObject, NOTIFICATION_OBJECTS, "agEvent"),
+        (OwnNotification, NOTIFICATIONS, "ag"),
+        (TargetColumn, TARGET_ENTRY, "agTarget"),
     ],
 )
 def test_every_object_of_the_fixed_module_has_the_number_of_the_code(
     fixed: dict[str, Any], numbers: type[IntEnum], base: Oid, prefix: str
 ) -> None:
     expected = {f"{prefix}{camel(member.name)}": (*DEFAULT_ROOT, *base, int(member)) for member in numbers}
-    readable = {
+    told = {
         name: oid_of(fixed, name)
         for name, node in fixed.items()
-        if node.get("maxaccess") == "read-only" and oid_of(fixed, name)[:-1] == (*DEFAULT_ROOT, *base)
+        if (node.get("maxaccess") in TOLD or node.get("class") == "notificationtype")
+        and oid_of(fixed, name)[:-1] == (*DEFAULT_ROOT, *base)
     }
-    assert readable == expected
+    assert told == expected
 
 
 def test_the_enumerations_of_the_fixed_module_are_those_of_the_code(fixed: dict[str, Any]) -> None:
-    states = fixed["agSourceState"]["syntax"]["constraints"]["enumeration"]
-    assert states == {member.name.lower(): int(member) for member in SourceStateNumber}
-    row_states = fixed["AgRowState"]["type"]["constraints"]["enumeration"]
-    assert row_states == {member.name.lower(): int(member) for member in RowState}
+    for name, numbers in (
+        ("agSourceState", SourceStateNumber),
+        ("agEventSourceState", SourceStateNumber),
+        ("agTargetKind", TargetKindNumber),
+        ("agDeletedLifetime", RowLifetime),
+    ):
+        assert fixed[name]["syntax"]["constraints"]["enumeration"] == labels(numbers), name
+    for name, numbers in (
+        ("AgRowState", RowState),
+        ("AgSeverity", SeverityNumber),
+        ("AgConditionState", ConditionStateNumber),
+    ):
+        assert fixed[name]["type"]["constraints"]["enumeration"] == labels(numbers), name
+
+
+def test_every_notification_of_the_fixed_module_begins_with_what_all_have_in_common(
+    fixed: dict[str, Any],
+) -> None:
+    common = [f"agEvent{camel(member.name)}" for member in COMMON_OBJECTS]
+    notifications = [node for node in fixed.values() if node.get("class") == "notificationtype"]
+    assert len(notifications) == len(OwnNotification)
+    for node in notifications:
+        told = [entry["object"] for entry in node["objects"]]
+        assert told[: len(common)] == common
+        assert [oid_of(fixed, name)[-1] for name in told] == sorted(oid_of(fixed, n)[-1] for n in told)
 
 
 def test_a_generated_module_has_the_oids_that_the_agent_serves() -> None:
