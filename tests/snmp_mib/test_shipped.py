@@ -194,19 +194,19 @@ def test_every_object_of_the_fixed_module_has_the_number_of_the_code(
 
 
 def test_the_enumerations_of_the_fixed_module_are_those_of_the_code(fixed: dict[str, Any]) -> None:
-    for name, numbers in (
-        ("agSourceState", SourceStateNumber),
-        ("agEventSourceState", SourceStateNumber),
-        ("agTargetKind", TargetKindNumber),
-        ("agDeletedLifetime", RowLifetime),
-    ):
-        assert fixed[name]["syntax"]["constraints"]["enumeration"] == labels(numbers), name
-    for name, numbers in (
-        ("AgRowState", RowState),
-        ("AgSeverity", SeverityNumber),
-        ("AgConditionState", ConditionStateNumber),
-    ):
-        assert fixed[name]["type"]["constraints"]["enumeration"] == labels(numbers), name
+    expected: dict[str, type[IntEnum]] = {
+        "agSourceState": SourceStateNumber,
+        "agEventSourceState": SourceStateNumber,
+        "agTargetKind": TargetKindNumber,
+        "agDeletedLifetime": RowLifetime,
+        "AgRowState": RowState,
+        "AgSeverity": SeverityNumber,
+        "AgConditionState": ConditionStateNumber,
+    }
+    for name, numbers in expected.items():
+        node = fixed[name]
+        syntax = node.get("syntax") or node["type"]
+        assert syntax["constraints"]["enumeration"] == labels(numbers), name
 
 
 def test_every_notification_of_the_fixed_module_begins_with_what_all_have_in_common(
