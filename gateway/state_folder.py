@@ -7,9 +7,7 @@ takes an explicit ``init``.
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
-import os
 import re
 import secrets
 import time
@@ -17,6 +15,8 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from gateway.durable_files import create_durably, write_durably
 
 VERSION = 1
 _SECRET_OCTETS = 18
@@ -161,43 +161,3 @@ class StateFolder:
             return (self.path / name).read_text(encoding="ascii").strip()
         except (OSError, UnicodeDecodeError) as error:
             raise StateError(f"{self.path / name}: cannot be read: restore it from a backup") from error
-
-
-def write_durably(path: Path, text: str) -> None:
-    """Replace a file whole, mode 0600, so that it has the old or the new text after a power cut.
-
-    Raises:
-        OSError: it cannot be written; it has the old text then.
-    """
-    with _draft(path, text) as draft:
-        draft.replace(path)
-
-
-def create_durably(path: Path, text: str) -> None:
-    """Make a file whole, mode 0600; one that is there stays as it is.
-
-    Raises:
-        OSError: it cannot be made.
-    """
-    with _draft(path, text) as draft, contextlib.suppress(FileExistsError):
-        path.hardlink_to(draft)
-
-
-@contextmanager
-def _draft(path: Path, text: str) -> Iterator[Path]:
-    """``text`` in a file beside ``path``, to be put there; gone at the end, the folder on the disk."""
-    draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
-    try:
-        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        yield draft
-    finally:
-        draft.unlink(missing_ok=True)
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)

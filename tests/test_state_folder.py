@@ -13,7 +13,7 @@ from uuid import UUID
 
 import pytest
 
-from gateway.state_folder import StateError, StateFolder, write_durably
+from gateway.state_folder import StateError, StateFolder
 
 HOLDER = """
 import sys, time
@@ -161,15 +161,6 @@ def test_a_count_that_cannot_be_written_is_told_and_stays(state: StateFolder) ->
         state.next_boot()
     assert str(raised.value) == f"{state.path}/boots: cannot be written: File too large"
     assert state.boots == 0
-
-
-def test_a_file_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
-    path = tmp_path / "file"
-    write_durably(path, "before")
-    with pytest.raises(UnicodeEncodeError):
-        write_durably(path, "after" * 10_000 + "\ud800")
-    assert path.read_text(encoding="ascii") == "before"
-    assert list(tmp_path.iterdir()) == [path]
 
 
 # -- secrets

@@ -38,9 +38,9 @@ from gateway.agents.rabbitmq.rights import (
     gateway_rights,
 )
 from gateway.config.types import AmqpName, AmqpUrl, HttpUrl, SecretError, SecretSource
+from gateway.durable_files import create_durably
 from gateway.mapping.paths import Json
 from gateway.service.exit_codes import OF_TROUBLE, CommandError, ExitCode
-from gateway.state_folder import create_durably
 
 REQUEST_SECONDS = 20.0
 PASSWORD_OCTETS = 18

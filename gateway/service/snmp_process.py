@@ -27,7 +27,7 @@ from gateway.snmp.requests import Access, Responder
 from gateway.snmp.server import ListenError, UdpServer
 from gateway.snmp.store import Store
 from gateway.snmp.system_group import SystemDescription, SystemGroup
-from gateway.state_folder import StateError, StateFolder, write_durably
+from gateway.state_folder import StateError, StateFolder
 from gateway.tasks import until_one_ends
 from gateway.yaml_documents import DocumentError
 
@@ -51,7 +51,7 @@ async def run_snmp(loaded: LoadedConfiguration, clock: Clock, lifeline: Lifeline
         state = StateFolder(loaded.state_folder)
         community = read_community(loaded, state)
         locks = load_shipped_locks()
-        site = SiteSchemas(state.path, loaded.settings.site, write_durably)
+        site = SiteSchemas(state.path, loaded.settings.site)
         provisional = site.load(dt.datetime.fromtimestamp(clock.now() / 10**9, dt.UTC).date())
     except StateError as error:
         raise CommandError(ExitCode.STATE, str(error)) from error

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import datetime as dt
-import os
-import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
+from gateway.durable_files import PUBLIC, write_durably
 from gateway.mapping.files import class_schemas
 from gateway.mapping.rules import Mapping as MappingFile
 from gateway.model.schema import ClassSchema
@@ -91,7 +90,8 @@ def generate_files(
         if not path.exists() or path.read_bytes() != content.encode():
             changed.append(path)
             if not dry_run:
-                write_atomically(path, content)
+                path.parent.mkdir(parents=True, exist_ok=True)
+                write_durably(path, content, PUBLIC)
     return changed
 
 
@@ -108,13 +108,11 @@ class SiteSchemas:
     Args:
         folder: made if it is not there.
         label: the site's name for its module; counts when the lock is made and never again.
-        write: replaces a file whole; the state folder has a way of its own.
     """
 
-    def __init__(self, folder: Path, label: str, write: Callable[[Path, str], None] | None = None) -> None:
+    def __init__(self, folder: Path, label: str) -> None:
         self._folder = folder
         self._label = label
-        self._write = write or write_atomically
         self._lock_path = folder / f"provisional{LOCK_SUFFIX}"
 
     def load(self, today: dt.date) -> Lock:
@@ -135,27 +133,7 @@ class SiteSchemas:
         Raises:
             OSError: the folder cannot be written.
         """
-        self._write(self._lock_path, lock_text(lock))
         module = self._folder / "mibs" / f"{lock.module}{MIB_SUFFIX}"
         module.parent.mkdir(parents=True, exist_ok=True)
-        self._write(module, module_text(lock, schemas.values()))
-
-
-def write_atomically(path: Path, text: str) -> None:
-    """Replace ``path`` as a whole: whoever reads it sees the old content or the new one, also after a crash.
-
-    Raises:
-        OSError: it cannot be written; the old content stays.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(name).chmod(0o644)
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+        write_durably(self._lock_path, lock_text(lock))
+        write_durably(module, module_text(lock, schemas.values()))

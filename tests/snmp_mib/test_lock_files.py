@@ -11,7 +11,7 @@ from gateway.mapping.files import load_mapping
 from gateway.model.schema import ClassKey, ClassSchema, Element
 from gateway.model.values import ValueType
 from gateway.snmp.lock import read_lock
-from gateway.snmp.lock_files import SiteSchemas, generate_files, write_atomically
+from gateway.snmp.lock_files import SiteSchemas, generate_files
 from gateway.snmp.lock_growth import extend
 from gateway.yaml_documents import DocumentError
 
@@ -54,29 +54,12 @@ def test_what_was_saved_is_loaded_whatever_the_label_is_by_then(tmp_path: Path) 
     assert sorted(path.name for path in (tmp_path / "snmp").iterdir()) == ["mibs", "provisional.lock.yaml"]
 
 
-def test_a_site_may_be_kept_by_a_writer_of_its_own(tmp_path: Path) -> None:
-    written: dict[Path, str] = {}
-    site = SiteSchemas(tmp_path, "berlin", written.__setitem__)
-    lock = extend(site.load(DAY), [DOG], DAY, retire=False)
-    site.save(lock, {"zoo:dog": DOG})
-    assert [path.name for path in written] == ["provisional.lock.yaml", "AMQP-GATEWAY-BERLIN-MIB.mib"]
-
-
 def test_a_damaged_lock_is_not_replaced(tmp_path: Path) -> None:
     path = tmp_path / "provisional.lock.yaml"
     path.write_text("version: 9\n", encoding="utf-8")
     with pytest.raises(DocumentError, match="provisional"):
         SiteSchemas(tmp_path, "berlin").load(DAY)
     assert path.read_text(encoding="utf-8") == "version: 9\n"
-
-
-def test_a_file_that_cannot_be_written_keeps_its_content(tmp_path: Path) -> None:
-    path = tmp_path / "file"
-    write_atomically(path, "old\n")
-    with pytest.raises(UnicodeEncodeError):
-        write_atomically(path, "new \ud800\n")
-    assert path.read_text(encoding="utf-8") == "old\n"
-    assert [entry.name for entry in tmp_path.iterdir()] == ["file"]
 
 
 def test_a_new_package_gets_the_next_arc_its_lock_and_its_module(tmp_path: Path) -> None:
