@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from gateway.model.schema import ClassSchema
+from gateway.model.stable_names import escaped, joined
 from gateway.model.values import Reference, Value, Values, ValueType
 
 ABSENT = r"\-"
-_ESCAPES = str.maketrans({"\\": "\\\\", "|": "\\|", "#": "\\#"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,19 +61,19 @@ def stable_name(
             target = target_name(value.native_id)
             if target is None:
                 unresolved.append(value.native_id)
-                parts.append(r"\?" + _escaped(value.native_id))
+                parts.append(r"\?" + escaped(value.native_id))
             else:
-                parts.append(_escaped(target))
+                parts.append(escaped(target))
         else:
-            parts.append(ABSENT if value is None else _escaped(part_text(value)))
+            parts.append(ABSENT if value is None else escaped(part_text(value)))
     if not any(part not in {"", ABSENT} for part in parts):
-        return StableName(f"#{_escaped(native_id)}")
-    return StableName("|".join(parts), tuple(unresolved))
+        return StableName(f"#{escaped(native_id)}")
+    return StableName(joined(parts), tuple(unresolved))
 
 
 def duplicate_name(name: str, native_id: str) -> str:
     """The name of an object that came later under a name already taken."""
-    return f"{name}#{_escaped(native_id)}"
+    return f"{name}#{escaped(native_id)}"
 
 
 def incarnation_name(name: str, created: int, native_id: str) -> str:
@@ -109,10 +109,6 @@ def leaf_name(schema: ClassSchema, properties: Values, name_element: str, fallba
         if value is not None:
             return part_text(value)
     return fallback
-
-
-def _escaped(part: str) -> str:
-    return part.translate(_ESCAPES)
 
 
 def _plain(value: Value) -> object:
