@@ -57,6 +57,18 @@ def _rabbitmq_is_there() -> bool:
     return True
 
 
+def _java_runs() -> bool:
+    return _command("java")() or "JAVA_HOME" in os.environ
+
+
+def _java_can_be_compiled() -> bool:
+    return _command("javac")() or _command("ecj")()
+
+
+def _jconsole_can_be_shown() -> bool:
+    return _command("jconsole")() and any(Path("/usr/lib/jvm").glob("*/lib/libawt_xawt.so"))
+
+
 def _base_mibs_are_there() -> bool:
     return any(Path("/usr/lib/erlang/lib").glob("snmp-*/mibs/SNMPv2-TC.mib"))
 
@@ -67,6 +79,9 @@ DEMO_PACKAGES: Final = (
     Package(
         "erlang-snmp", "the texts of the base MIBs, without which no name resolves", _base_mibs_are_there
     ),
+    Package("snmptrapd", "net-snmp's receiver of traps and informs", _command("snmptrapd")),
+    Package("openjdk-17-jre-headless", "the Java machine that JMX needs", _java_runs),
+    Package("ecj", "the compiler of the gateway's Java classes in a source checkout", _java_can_be_compiled),
 )
 """What ``make demo`` and ``make demo-check`` need."""
 
@@ -74,8 +89,17 @@ TEST_PACKAGES: Final = (
     *DEMO_PACKAGES,
     Package("snmpd", "net-snmp's agent, whose answers ours are compared with", _command("snmpd")),
     Package("smitools", "smilint, which checks MIB modules", _command("smilint")),
+    Package("ecj", "the other Java compiler, which must understand the same classes", _command("ecj")),
+    Package("openjdk-17-jdk-headless", "javac, and Java clients of the tests", _command("javac")),
 )
 """What ``make test`` needs."""
+
+PICTURE_PACKAGES: Final = (
+    *DEMO_PACKAGES,
+    Package("openjdk-17-jdk", "JConsole, whose picture is taken", _jconsole_can_be_shown),
+    Package("xvfb", "a screen that nobody sees", _command("Xvfb")),
+)
+"""What ``make pictures`` needs."""
 
 
 def missing(packages: Sequence[Package]) -> tuple[Package, ...]:
@@ -97,7 +121,7 @@ def ensure_installed(packages: Sequence[Package], progress: Progress) -> None:
     obstacle = _obstacle()
     if obstacle:
         raise InstallError(advice(lacking, obstacle))
-    _install([package.name for package in lacking], progress)
+    _install(list(dict.fromkeys(package.name for package in lacking)), progress)
     still = missing(packages)
     if still:
         raise InstallError(
@@ -108,9 +132,13 @@ def ensure_installed(packages: Sequence[Package], progress: Progress) -> None:
 def advice(lacking: Sequence[Package], obstacle: str) -> str:
     """What people read when ``lacking`` cannot be installed because of ``obstacle``."""
     lines = [f"missing: {package.name} ({package.purpose})" for package in lacking]
-    also_tests = ["--tests"] * any(package not in DEMO_PACKAGES for package in lacking)
-    again = shlex.join([sys.executable, "-m", "gateway.demo.install", *also_tests])
-    names = [package.name for package in lacking]
+    for_more = [
+        option
+        for option, packages in (("--tests", TEST_PACKAGES), ("--pictures", PICTURE_PACKAGES))
+        if any(package in packages and package not in DEMO_PACKAGES for package in lacking)
+    ]
+    again = shlex.join([sys.executable, "-m", "gateway.demo.install", *for_more])
+    names = list(dict.fromkeys(package.name for package in lacking))
     return "\n".join(
         [
             *lines,
@@ -196,8 +224,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         description="Install the Debian packages that the demonstration needs, without starting a service.",
     )
     parser.add_argument("--tests", action="store_true", help="also those that only the tests need")
+    parser.add_argument("--pictures", action="store_true", help="also those that only the pictures need")
     options = parser.parse_args(arguments)
     packages = TEST_PACKAGES if options.tests else DEMO_PACKAGES
+    packages += PICTURE_PACKAGES if options.pictures else ()
     try:
         ensure_installed(packages, _say)
     except InstallError as error:
