@@ -226,7 +226,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--tests", action="store_true", help="also those that only the tests need")
     parser.add_argument("--pictures", action="store_true", help="also those that only the pictures need")
     options = parser.parse_args(arguments)
-    packages = TEST_PACKAGES if options.tests else DEMO_PACKAGES
+    packages: list[Package] = list(TEST_PACKAGES if options.tests else DEMO_PACKAGES)
     packages += PICTURE_PACKAGES if options.pictures else ()
     try:
         ensure_installed(packages, _say)
