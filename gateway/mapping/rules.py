@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field, field_validator, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
 from gateway.mapping.paths import compile_path
 from gateway.model.events import Severity
@@ -69,22 +69,23 @@ class ElementRule(StrictModel):
         return read
 
 
+def _compiling(pattern: str) -> str:
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        raise ValueError(f"is not a regular expression: {error}") from error
+    return pattern
+
+
+RegularExpression = Annotated[str, AfterValidator(_compiling)]
+
+
 class Condition(StrictModel):
     """True of an object when all of its tests hold; tests look at creation-only properties."""
 
     property: Name
     equals: bool | int | str | None = None
-    matches: str | None = None
-
-    @field_validator("matches")
-    @classmethod
-    def _compiles(cls, pattern: str | None) -> str | None:
-        if pattern is not None:
-            try:
-                re.compile(pattern)
-            except re.error as error:
-                raise ValueError(f"is not a regular expression: {error}") from error
-        return pattern
+    matches: RegularExpression | None = None
 
     @model_validator(mode="after")
     def _one_test(self) -> Condition:
@@ -191,6 +192,7 @@ class EventRule(StrictModel):
         severity: as published by our own agent; for an event of another agent it holds over the wire's.
         trigger: name of the broker's event of which our agent makes this one, e.g. ``connection.closed``.
         when: only where these headers have these texts (``{source: memory}``).
+        unless: not where one of these headers matches its regular expression (``{name: '^temp-'}``).
         subject: the argument of type reference that names the object concerned.
         text: one line for people; ``{argument}`` is that argument's value, ``?`` where it is absent.
         raises: the alarm of the subject that the event begins: one of its class's ``alarms``, or a name of
@@ -203,6 +205,7 @@ class EventRule(StrictModel):
     severity: SeverityName | None = None
     trigger: str = ""
     when: dict[str, str] = Field(default_factory=dict)
+    unless: dict[str, RegularExpression] = Field(default_factory=dict)
     subject: Name | None = None
     text: str = ""
     raises: str = ""
