@@ -7,7 +7,6 @@ raise, whatever a peer sent. Which form a column has is told by `gateway.snmp.sy
 from __future__ import annotations
 
 import json
-import math
 import struct
 from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime, timedelta
@@ -15,8 +14,8 @@ from functools import lru_cache
 from typing import TypeAlias
 from uuid import UUID
 
-from gateway.feed.records import FeedValue, ObjectLink
-from gateway.model.values import Reference
+from gateway.feed.json_values import as_json
+from gateway.feed.records import FeedValue
 from gateway.snmp import ber
 from gateway.snmp.syntax import (
     MAX_BYTES_OCTETS,
@@ -223,29 +222,10 @@ def _json_octets(value: FeedValue) -> bytes | None:
         return None
     # ASCII only (the default of dumps), so that tools show it as text without a display hint.
     try:
-        shown = json.dumps(_as_json(value), separators=(",", ":"), sort_keys=True)
+        shown = json.dumps(as_json(value), separators=(",", ":"), sort_keys=True)
     except (RecursionError, ValueError, TypeError):
         return None
     return shown.encode("ascii")
-
-
-def _as_json(value: object) -> object:
-    """``value`` with what JSON lacks as text: UUIDs and references as such, bytes in hexadecimal, NaN."""
-    if isinstance(value, Mapping):
-        return {str(key): _as_json(inner) for key, inner in value.items()}
-    if isinstance(value, tuple | list):
-        return [_as_json(inner) for inner in value]
-    if isinstance(value, float):
-        return value if math.isfinite(value) else str(value)
-    return value if isinstance(value, str | int | None) else _as_text(value)
-
-
-def _as_text(value: object) -> str:
-    if isinstance(value, bytes):
-        return value.hex()
-    if isinstance(value, Reference):
-        return value.native_id
-    return value.stable_name if isinstance(value, ObjectLink) else str(value)
 
 
 _Whole: TypeAlias = Callable[[FeedValue], bytes | None]

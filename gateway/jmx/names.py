@@ -1,0 +1,70 @@
+"""ObjectNames: what each object is called in JMX.
+
+``amqp.gateway:source=S,package=P,type=CLASS[,group=G][,parent=STABLE NAME],name=NAME[,id=ROW]``, the keys in
+this order, because JConsole builds its tree by it. A name depends on its own object only, never on how many
+others there are, and is the same after every restart:
+
+- a durable object whose stable name is made of its parent's and its leaf name has just these as ``parent``
+  and ``name``; any other durable object has its whole stable name as ``name``, and no ``parent``. So what
+  stands behind ``parent`` of the one is what stands behind ``name`` of the other, and no two durable objects
+  share a name;
+- a transient object, and a later duplicate of a durable one, has its row number as ``id`` too, which no
+  other object of its class ever has. A durable object never has an ``id``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable
+
+from gateway.feed.records import Lifetime, ObjectRecord
+from gateway.model.schema import ClassKey
+from gateway.model.stable_names import escaped, joined
+
+DOMAIN = "amqp.gateway"
+
+# More than Java asks for: a slash, a space or a percent sign means something to tools that put names into
+# URLs and command lines (Jolokia, jmxterm), so a value with one is quoted, as one with a colon has to be.
+_BARE = re.compile(r"[A-Za-z0-9_.@$-]+")
+_QUOTED = str.maketrans({"\\": "\\\\", '"': '\\"', "*": "\\*", "?": "\\?", "\n": "\\n"})
+
+
+def object_name(keys: Iterable[tuple[str, str]]) -> str:
+    """The name of an MBean of ours with these keys, in this order, and their values."""
+    return f"{DOMAIN}:{','.join(f'{key}={quoted(value)}' for key, value in keys)}"
+
+
+def quoted(value: str) -> str:
+    """``value`` as it stands behind a key: as it is, or as ``javax.management.ObjectName.quote`` makes it."""
+    return value if _BARE.fullmatch(value) else f'"{value.translate(_QUOTED)}"'
+
+
+def name_of(record: ObjectRecord, source: str, key: ClassKey, buckets: int = 0) -> str:
+    """The name of a managed object.
+
+    Args:
+        record: the object.
+        source: name of its source.
+        key: of its class.
+        buckets: into how many groups the names of its class are split; 0 for not at all.
+    """
+    keys = [("source", source), ("package", key.package), ("type", key.name)]
+    if buckets:
+        keys.append(("group", _bucket(record.stable_name, buckets)))
+    parent = None if record.parent is None else record.parent.stable_name
+    if record.lifetime is Lifetime.TRANSIENT:
+        if parent is not None:
+            keys.append(("parent", parent))
+        keys += [("name", record.leaf_name), ("id", str(record.row))]
+    elif parent is not None and record.stable_name == joined((escaped(parent), escaped(record.leaf_name))):
+        keys += [("parent", parent), ("name", record.leaf_name)]
+    else:
+        keys.append(("name", record.stable_name))
+    return object_name(keys)
+
+
+def _bucket(stable_name: str, buckets: int) -> str:
+    """Which group a name falls into: always the same one, in hexadecimal of a fixed width."""
+    digest = hashlib.blake2b(stable_name.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return f"{int.from_bytes(digest, 'big') % buckets:0{len(f'{buckets - 1:x}')}x}"

@@ -1,0 +1,214 @@
+"""How each type of the model is shown in JMX: the type of an attribute, and its values.
+
+The type is chosen per element, never per value. What a value of the wrong kind or size would become is not
+guessed: it is shown as absent (null), and the caller is told (`UnfitValueError`).
+
+==============================  ============================================================================
+model type                      attribute type
+==============================  ============================================================================
+bool                            ``BOOLEAN``
+integers up to 32 bits, s64     ``LONG``
+u64                             ``LONG`` of a statistic, ``BIG_INTEGER`` of anything else
+integer or string with values   ``STRING``: the label; what has no label as its own text
+f32, f64                        ``DOUBLE``
+string, UUID                    ``STRING``
+bytes                           ``BYTES``
+time                            ``DATE``
+duration                        ``LONG``, nanoseconds
+reference                       ``OBJECT_NAME`` of the target
+map                             ``MAP`` by key in alphabetical order; values as text, what is nested as JSON
+list                            ``LIST``; likewise
+==============================  ============================================================================
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
+from uuid import UUID
+
+from gateway.feed.json_values import as_json
+from gateway.feed.records import FeedValue
+from gateway.jmx.commands import AttributeType, JmxValue
+from gateway.model.schema import Argument, Element, NamedValue
+from gateway.model.values import ValueType
+
+Converter: TypeAlias = Callable[[FeedValue], JmxValue]
+"""From a value of the model to one of the attribute's type; raises `UnfitValueError`."""
+
+_MIN_LONG, _MAX_LONG = -(2**63), 2**63 - 1
+_MAX_UNSIGNED = 2**64 - 1
+
+_TYPES: Mapping[ValueType, AttributeType] = {
+    ValueType.BOOL: AttributeType.BOOLEAN,
+    ValueType.F32: AttributeType.DOUBLE,
+    ValueType.F64: AttributeType.DOUBLE,
+    ValueType.STRING: AttributeType.STRING,
+    ValueType.UUID: AttributeType.STRING,
+    ValueType.BYTES: AttributeType.BYTES,
+    ValueType.TIME: AttributeType.DATE,
+    ValueType.DURATION: AttributeType.LONG,
+    ValueType.REFERENCE: AttributeType.OBJECT_NAME,
+    ValueType.MAP: AttributeType.MAP,
+    ValueType.LIST: AttributeType.LIST,
+}
+
+
+class UnfitValueError(Exception):
+    """A value that its attribute's type has no room for, or that is not of the type its schema tells."""
+
+
+def is_enumeration(element: Element | Argument) -> bool:
+    """Whether its values have labels."""
+    return bool(element.values) and (element.type.integer_bits > 0 or element.type is ValueType.STRING)
+
+
+def attribute_type(element: Element | Argument, *, statistic: bool = False) -> AttributeType:
+    """The type of an element's or argument's attribute."""
+    if is_enumeration(element):
+        return AttributeType.STRING
+    if element.type is ValueType.U64 and not statistic:
+        return AttributeType.BIG_INTEGER
+    return AttributeType.LONG if element.type.integer_bits else _TYPES[element.type]
+
+
+def converter(element: Element | Argument, *, statistic: bool = False) -> Converter:
+    """What makes an attribute's values; of a reference, where objects are known, somebody else does."""
+    if is_enumeration(element):
+        return _enumeration(element.values)
+    if element.type is ValueType.UUID:
+        return _uuid
+    return _CONVERTERS[attribute_type(element, statistic=statistic)]
+
+
+def legal_values(element: Element) -> tuple[str, ...]:
+    """The labels of an enumeration, each once; empty for anything else."""
+    return tuple(dict.fromkeys(named.label for named in element.values)) if is_enumeration(element) else ()
+
+
+def limits(element: Element, type_: AttributeType) -> tuple[int | float | None, int | float | None]:
+    """Smallest and greatest value as the schema tells them, where a descriptor of this type can say so."""
+    low, high = (_limit(bound, type_) for bound in (element.minimum, element.maximum))
+    if low is not None and high is not None and low > high:
+        return None, None
+    return low, high
+
+
+def _limit(bound: float | None, type_: AttributeType) -> int | float | None:
+    if bound is None or isinstance(bound, bool) or not math.isfinite(bound):
+        return None
+    if type_ is AttributeType.DOUBLE:
+        return float(bound)
+    if bound != int(bound):
+        return None
+    if type_ is AttributeType.LONG:
+        return int(bound) if _MIN_LONG <= bound <= _MAX_LONG else None
+    if type_ is AttributeType.BIG_INTEGER:
+        return int(bound) if _MIN_LONG <= bound <= _MAX_UNSIGNED else None
+    return None
+
+
+def text(value: str) -> str:
+    """``value`` with what has no UTF-8 form replaced: it could not travel."""
+    return value if value.isascii() else value.encode("utf-8", "replace").decode("utf-8")
+
+
+def _boolean(value: FeedValue) -> JmxValue:
+    if isinstance(value, bool):
+        return value
+    raise UnfitValueError
+
+
+def _long(value: FeedValue) -> JmxValue:
+    if isinstance(value, int) and _MIN_LONG <= value <= _MAX_LONG and not isinstance(value, bool):
+        return value
+    raise UnfitValueError
+
+
+def _big_integer(value: FeedValue) -> JmxValue:
+    if isinstance(value, int) and _MIN_LONG <= value <= _MAX_UNSIGNED and not isinstance(value, bool):
+        return value
+    raise UnfitValueError
+
+
+def _double(value: FeedValue) -> JmxValue:
+    # A peer may tell a whole number where its schema says float.
+    if isinstance(value, bool) or not isinstance(value, float | int):
+        raise UnfitValueError
+    try:
+        return float(value)
+    except OverflowError as error:
+        raise UnfitValueError from error
+
+
+def _string(value: FeedValue) -> JmxValue:
+    if isinstance(value, str):
+        return text(value)
+    raise UnfitValueError
+
+
+def _uuid(value: FeedValue) -> JmxValue:
+    if isinstance(value, UUID):
+        return str(value)
+    raise UnfitValueError
+
+
+def _bytes(value: FeedValue) -> JmxValue:
+    if isinstance(value, bytes | bytearray | memoryview):
+        return bytes(value)
+    raise UnfitValueError
+
+
+def _object_name(_value: FeedValue) -> JmxValue:
+    raise UnfitValueError  # a reference that is no link leads nowhere
+
+
+def _map(value: FeedValue) -> JmxValue:
+    if isinstance(value, Mapping):
+        return tuple(sorted((text(str(key)), _item(inner)) for key, inner in value.items()))
+    raise UnfitValueError
+
+
+def _list(value: FeedValue) -> JmxValue:
+    if isinstance(value, tuple | list):
+        return tuple(_item(inner) for inner in value)
+    raise UnfitValueError
+
+
+_CONVERTERS: Mapping[AttributeType, Converter] = {
+    AttributeType.BOOLEAN: _boolean,
+    AttributeType.LONG: _long,
+    AttributeType.BIG_INTEGER: _big_integer,
+    AttributeType.DOUBLE: _double,
+    AttributeType.STRING: _string,
+    AttributeType.DATE: _long,
+    AttributeType.BYTES: _bytes,
+    AttributeType.OBJECT_NAME: _object_name,
+    AttributeType.MAP: _map,
+    AttributeType.LIST: _list,
+}
+
+
+def _enumeration(values: tuple[NamedValue, ...]) -> Converter:
+    labels = {(type(named.value), named.value): text(named.label) for named in values}
+
+    def convert(value: FeedValue) -> JmxValue:
+        if isinstance(value, bool) or not isinstance(value, int | str):
+            raise UnfitValueError
+        label = labels.get((type(value), value))
+        # A newer peer has values that the schema does not know: better its own word than none.
+        return text(str(value)) if label is None else label
+
+    return convert
+
+
+def _item(value: object) -> str:
+    """What stands inside a map or list, as text."""
+    try:
+        plain = as_json(value)
+        shown = plain if isinstance(plain, str) else json.dumps(plain, separators=(",", ":"), sort_keys=True)
+    except (RecursionError, ValueError, TypeError) as error:
+        raise UnfitValueError from error
+    return text(shown)
