@@ -74,7 +74,8 @@ class Conversation:
         self._resync_at = NEVER
         self._resync_reason = ""
         self._last_greeting = -NEVER
-        self._disconnected_at = 0
+        self._heard_at = 0  # 0 before the first connection
+        self._interrupted_since: int | None = None
         self._wake_at = NEVER
 
     # The link.
@@ -84,19 +85,51 @@ class Conversation:
         self.move(Signal.CONNECTED)
         self.reply_to = reply_to
         self.agents.clear()
-        if self._disconnected_at:
-            self.observations.append(Gap(self._disconnected_at, self.now, "not connected"))
+        if self._heard_at:
+            self.miss(self._heard_at, "not connected")
+        self._heard_at = self.now
         self.tell(SourceState.CONNECTING, f"greeting agents on exchange {self.config.management_exchange}")
         self.requests.add(Greeting())
 
     def disconnect(self, detail: str) -> None:
-        """The link is down."""
-        if self.state is not State.DISCONNECTED:
-            self._disconnected_at = self.now
+        """The link is down, and what was on its way since the last message is lost."""
         self.abandon_resync()
         self.move(Signal.DISCONNECTED)
         self._resync_at = self._wake_at = NEVER
         self.tell(SourceState.DOWN, detail)
+
+    def heard(self) -> None:
+        """A message arrived, and with it all that came before it."""
+        self._heard_at = self.now
+
+    def announced(self, package: str) -> None:
+        """An agent announces ``package``: greet it. Where that was known, it started anew or lost its link.
+
+        What it told last may then be lost, although heartbeats were not missed.
+        """
+        if self._interrupted_since is None and any(known == package for known, _ in self.listed):
+            self._interrupted_since = self.agents.last_heard(BROKER_AGENT)
+        self.greet_soon(f"an agent announces package {package}")
+
+    def broker_answered(self, broker: UUID) -> None:
+        """The greeting is answered: note what may be lost, and list what there is."""
+        heard_before = self.agents.last_heard(BROKER_AGENT)
+        silent_since = self.agents.heard(BROKER_AGENT, self.now)
+        self.restarted |= self.broker not in (None, broker)
+        since = self._interrupted_since if self._interrupted_since is not None else heard_before
+        if since is not None and self.restarted:
+            self.miss(since, f"agent {BROKER_AGENT} started anew")
+        elif silent_since is not None:
+            self.miss(silent_since, f"agent {BROKER_AGENT} was silent")
+        elif self._interrupted_since is not None:
+            self.miss(self._interrupted_since, f"agent {BROKER_AGENT} lost its connection")
+        self._interrupted_since = None
+        self.broker = broker
+        self._list()
+
+    def miss(self, since: int, reason: str) -> None:
+        """Nothing could be heard from ``since`` until now. The clock may have been set back meanwhile."""
+        self.observations.append(Gap(min(since, self.now), self.now, reason))
 
     def pass_time(self) -> None:
         """Miss heartbeats, and try again where it is time."""
@@ -105,8 +138,7 @@ class Conversation:
         if self._resync_at <= self.now:
             self.greet(self._resync_reason)
 
-    def answered(self) -> None:
-        """The greeting is answered: list what there is."""
+    def _list(self) -> None:
         self.move(Signal.ANSWERED)
         self._resync_at = NEVER
         self._shortcoming = ""
@@ -288,7 +320,7 @@ class Conversation:
         lost_since = self.agents.heard(agent, self.now)
         appeared = not known and agent in self.agents
         if lost_since is not None:
-            self.observations.append(Gap(lost_since, self.now, f"agent {agent} was silent"))
+            self.miss(lost_since, f"agent {agent} was silent")
             self.greet_soon(f"agent {agent} speaks again")
         elif appeared and agent != BROKER_AGENT and self.state not in (State.GREETING, State.LISTING):
             self.fetch_all(agent)

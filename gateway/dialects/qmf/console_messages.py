@@ -35,7 +35,7 @@ from gateway.dialects.qmf.messages import (
     StatisticContent,
     UnknownClass,
 )
-from gateway.model.observations import Gap, HeartbeatSeen, ObjectSeen
+from gateway.model.observations import HeartbeatSeen, ObjectSeen
 
 
 class Listener:
@@ -72,14 +72,7 @@ class Listener:
         if self._talk.state is not State.GREETING or not answers:
             return
         self._talk.requests.drop(Greeting())
-        before = self._talk.agents.last_heard(BROKER_AGENT)
-        lost_since = self._talk.agents.heard(BROKER_AGENT, self._talk.now)
-        self._talk.restarted |= self._talk.broker not in (None, message.broker)
-        if before is not None and (self._talk.restarted or lost_since is not None):
-            reason = "started anew" if self._talk.restarted else "was silent"
-            self._talk.observations.append(Gap(before, self._talk.now, f"agent {BROKER_AGENT} {reason}"))
-        self._talk.broker = message.broker
-        self._talk.answered()
+        self._talk.broker_answered(message.broker)
 
     def _on_package(self, message: PackageIndication) -> None:
         if not self._talk.config.includes(message.package):
@@ -89,7 +82,7 @@ class Listener:
             self._talk.ask(ListClasses(message.package))
         elif not message.sequence:
             # Our own agents announce their packages whenever they start; qpidd announces new ones.
-            self._talk.greet_soon(f"an agent announces package {message.package}")
+            self._talk.announced(message.package)
 
     def _on_class(self, message: ClassIndication) -> None:
         key = message.key

@@ -78,21 +78,43 @@ def test_an_agent_that_restarts_is_another_incarnation() -> None:
     assert play.session.broker == NEXT_BROKER
 
 
-def test_an_agent_that_only_announces_itself_again_is_read_again_without_a_restart() -> None:
+def test_an_agent_that_announces_itself_again_lost_what_it_told_last_and_is_read_again() -> None:
     play = synchronised()
     play.time_passes(5)
     play.arrives(PackageIndication(0, "shop"), key="schema.package")
+    play.time_passes(1)
     play.arrives(BrokerResponse(6, BROKER))
     play.arrives(CommandComplete(7))
     play.leaves(
         "resync",
         ("broker", BrokerRequest(6)),
+        Gap(START, START + 6 * SECOND, "agent 1.0 lost its connection"),
         SYNCHRONISING,
         ("broker", PackageQuery(7)),
         ResyncBegan(),
         ResyncEnded(complete=True),
         SYNCHRONISED,
     )
+
+
+def test_a_package_announced_for_the_first_time_interrupts_nothing() -> None:
+    play = synchronised()
+    play.time_passes(5)
+    play.arrives(PackageIndication(0, "farm"), key="schema.package")
+    play.arrives(BrokerResponse(6, BROKER))
+    play.leaves("resync", ("broker", BrokerRequest(6)), SYNCHRONISING, ("broker", PackageQuery(7)))
+
+
+def test_a_gap_begins_with_the_last_message_and_never_ends_before_it_begins() -> None:
+    play = synchronised()
+    play.time_passes(20)  # half-open: the end of the connection is noticed long after the last message
+    play.disconnects()
+    play.connects()
+    assert Gap(START, START + 20 * SECOND, "not connected") in play.left()
+    play.disconnects()
+    play.now -= 30 * SECOND  # the clock is set back
+    play.connects()
+    assert Gap(play.now, play.now, "not connected") in play.left()
 
 
 def test_announcements_do_not_make_a_storm() -> None:
@@ -242,7 +264,7 @@ def test_a_disconnection_in_the_middle_of_a_resync() -> None:
     play.leaves()
     play.connects()
     reconnected = START + 3601 * SECOND
-    play.leaves(Gap(START + SECOND, reconnected, "not connected"), GREETING, ("broker", BrokerRequest(6)))
+    play.leaves(Gap(START, reconnected, "not connected"), GREETING, ("broker", BrokerRequest(6)))
     play.arrives(got(5), CommandComplete(5))  # from before: content is content, its end means nothing
     play.leaves(SEEN)
 
