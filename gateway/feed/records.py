@@ -43,6 +43,7 @@ class SourceRecord:
 
     ``counters`` are cumulative since the core's start: ``messages``, ``octets``, ``protocol_errors``,
     ``refused`` (sender not believed), ``resyncs``, ``gaps``, ``objects_created``, ``objects_deleted``,
+    ``objects_refused`` and ``alarms_refused`` (beyond the bound), ``unknown_class`` (told before the schema),
     ``events``.
     """
 
@@ -158,8 +159,9 @@ class EventRecord:
     """An event; ``event_id`` is ``<gateway uuid>.<epoch>.<number>``, the same in every north.
 
     ``time`` is the agent's clock, ``heard`` the gateway's. ``subject`` is the object concerned, which may be
-    gone already; its row is 0 where the object was never seen. ``text`` is one line for people. ``condition``
-    names what a raising event begins and a clearing event ends, empty for one that stands for itself.
+    gone already; its row is 0 where the object was never seen. ``text`` is one line for people, at most 255
+    octets. ``condition`` names what a raising event begins and a clearing event ends, empty for one that
+    stands for itself; both may be told again. A clearing event, and no other, has the severity ``CLEARED``.
     ``values`` are the arguments by position. A snapshot tells the last events again, after everything else:
     a subscriber passes over those whose number it has seen.
     """
@@ -184,8 +186,10 @@ class AlarmRecord:
     """A condition that lasts; replaces the former record of the same number. A snapshot tells active ones.
 
     ``number`` is unique for ever, a new one each time the condition is raised. ``condition`` names it within
-    its source (``memoryAlarm node "rabbit@host"``), ``name`` what kind it is. ``event_id`` is that of the
-    event that raised it. ``cleared`` is 0 while it is active; then the alarm ceases to exist.
+    its source (``memoryAlarm rabbitmq:node "rabbit@host"``, at most 255 octets), ``name`` what kind it is.
+    ``event_id`` is that of the event that raised it. ``raised`` and ``cleared`` are in the gateway's clock;
+    ``cleared`` is 0 while it is active, then the alarm ceases to exist: also for a subscriber that was slow,
+    and is told of its end only.
     """
 
     number: int

@@ -7,6 +7,8 @@ from collections import deque
 from collections.abc import Iterable
 
 from gateway.feed.records import (
+    AgentRecord,
+    AlarmRecord,
     Batch,
     DeleteRecord,
     FeedMessage,
@@ -27,10 +29,11 @@ class Subscription:
 
     Args:
         epoch: the core's.
-        limit: records that may wait. Beyond it, updates of one object are merged to the latest; if creates,
-            deletes and events alone exceed it, everything waiting is dropped, ``overflows`` counts it, and
-            `needs_snapshot` asks for a new snapshot: the subscriber then knows that it missed something,
-            because a snapshot begins in the middle of its stream.
+        limit: records that may wait. Beyond it, updates of one object are merged to the latest, and so are
+            the states of a source, of an agent and of an alarm. If creates, deletes and events alone exceed
+            it, everything waiting is dropped, ``overflows`` counts it, and `needs_snapshot` asks for a new
+            snapshot: the subscriber then knows that it missed something, because a snapshot begins in the
+            middle of its stream.
     """
 
     def __init__(self, epoch: int, limit: int = 100_000) -> None:
@@ -103,6 +106,9 @@ class Subscription:
                     assert position is not None
                     merged[position] = _folded(earlier, record)
                     continue
+                if isinstance(record, AgentRecord | AlarmRecord) and position is not None:
+                    merged[position] = record  # in its place: others may depend on it
+                    continue
                 if isinstance(record, SourceRecord) and position is not None:
                     merged[position] = None
                 if key:
@@ -122,6 +128,10 @@ def _mergeable_key(record: Record) -> tuple[object, ...] | None:
         return (record.source, record.class_number, record.row)
     if isinstance(record, SourceRecord):
         return ("source", record.number)
+    if isinstance(record, AgentRecord):
+        return ("agent", record.source, record.agent)
+    if isinstance(record, AlarmRecord):
+        return ("alarm", record.number)
     return None
 
 

@@ -1,4 +1,4 @@
-"""Classes as the inventory knows them: numbered for the feed, with their mapping laid over."""
+"""Classes and events as the inventory knows them: numbered for the feed, with their mapping laid over."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from collections.abc import Mapping as MappingOf
 
 from gateway.feed.records import ClassRecord, EventClassRecord
 from gateway.inventory.identity import part_text
-from gateway.mapping.files import applied
-from gateway.mapping.rules import ClassRule, Condition, Mapping
+from gateway.inventory.own_events import OWN_EVENTS
+from gateway.inventory.predicates import Predicate, predicates_of
+from gateway.mapping.files import applied, applied_event
+from gateway.mapping.rules import ClassRule, Condition, EventRule, Mapping
 from gateway.model.schema import ClassKey, ClassSchema, EventSchema
 from gateway.model.values import Values
 
@@ -17,7 +19,7 @@ ALWAYS_TRANSIENT = frozenset({"connection", "channel", "session", "consumer", "s
 
 
 class ClassRegistry:
-    """Every version of every class and event met in this epoch, over all sources.
+    """Every version of every class and event met in this epoch over all sources, and the gateway's events.
 
     Two sources may tell different schemas under one key (a Java broker's hashes are all zero), so a number
     belongs to a schema, not to a key.
@@ -30,7 +32,10 @@ class ClassRegistry:
         self._mappings = mappings
         self._classes: dict[ClassKey, list[ClassRecord]] = {}
         self._events: dict[ClassKey, list[EventClassRecord]] = {}
+        self._predicates: dict[int, tuple[Predicate, ...]] = {}
         self._next_number = 1
+        for schema in OWN_EVENTS:
+            self.event_record(schema)
 
     def class_record(self, schema: ClassSchema) -> ClassRecord:
         """The record of a class as learnt from the wire; the same for an equal schema."""
@@ -53,12 +58,27 @@ class ClassRegistry:
 
     def event_record(self, schema: EventSchema) -> EventClassRecord:
         """The record of an event as learnt from the wire; the same for an equal schema."""
+        mapping = self._mappings.get(schema.key.package)
+        mapped = applied_event(mapping, schema) if mapping else schema
         versions = self._events.setdefault(schema.key, [])
         for record in versions:
-            if record.schema == schema:
+            if record.schema == mapped:
                 return record
-        versions.append(record := EventClassRecord(self._number(), schema))
+        versions.append(record := EventClassRecord(self._number(), mapped))
         return record
+
+    def event_rule(self, key: ClassKey) -> EventRule | None:
+        """What the mapping says of an event beyond its schema."""
+        mapping = self._mappings.get(key.package)
+        return mapping.events.get(key.name) if mapping else None
+
+    def predicates(self, record: ClassRecord) -> tuple[Predicate, ...]:
+        """The alarm rules that can be tested on objects of this version of a class."""
+        known = self._predicates.get(record.number)
+        if known is None:
+            rule = self._rule(record.schema.key)
+            known = self._predicates[record.number] = predicates_of(record, rule.alarms if rule else {})
+        return known
 
     def records(self) -> list[ClassRecord | EventClassRecord]:
         """All of them in the order of their numbers."""

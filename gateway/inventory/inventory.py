@@ -6,7 +6,9 @@ from collections.abc import Callable, Iterable, Sequence
 
 from gateway.feed.records import Batch, Record
 from gateway.inventory.classes import ClassRegistry
+from gateway.inventory.history import History
 from gateway.inventory.instances import InstanceIndex
+from gateway.inventory.numbers import Numbers
 from gateway.inventory.source import SourceIdentity, SourceInventory
 from gateway.model.observations import Observation
 
@@ -30,21 +32,27 @@ class Inventory:
         index: InstanceIndex,
         publish: Callable[[Batch], None],
     ) -> None:
-        self._gateway = gateway
         self._epoch = epoch
         self._classes = classes
         self._index = index
         self._publish = publish
         self._sources: dict[str, SourceInventory] = {}
+        self._numbers = Numbers(gateway, epoch, index)
+        self._history = History()
         self._sequence = 0
-        self._events = 0
 
     def add_source(self, name: str, kind: str, max_objects: int = 200_000) -> SourceInventory:
         """Take a source in; its number is the one its name always had in this state folder."""
         identity = SourceIdentity(self._index.source_number(name), name, kind)
-        source = SourceInventory(identity, self._classes, self._index, self._event_id, max_objects)
+        source = SourceInventory(identity, self._classes, self._index, self._numbers, max_objects)
         self._sources[name] = source
         return source
+
+    def remove_source(self, source: SourceInventory, now: int) -> None:
+        """Take a source out: its alarms are cleared, its objects end, no snapshot tells of it any more."""
+        del self._sources[source.identity.name]
+        self._out(source.end(now))
+        self._history.forget(source.identity.number)
 
     def observed(self, source: SourceInventory, observations: Iterable[Observation], now: int) -> None:
         """Apply what one message body told of ``source`` and publish what follows from it."""
@@ -56,18 +64,25 @@ class Inventory:
             self._out(source.tick(now))
 
     def snapshot(self) -> tuple[Sequence[Record], int]:
-        """Every current record, immutable and in dependency order, and the sequence they stand at."""
+        """Every current record, immutable and in dependency order, and the sequence they stand at.
+
+        Classes, sources with their agents, the last ends of objects, objects, the last events, active alarms.
+        """
+        sources = tuple(self._sources.values())
         records: list[Record] = list(self._classes.records())
-        for source in self._sources.values():
-            records.extend(source.records())
+        for source in sources:
+            records.extend(source.surroundings())
+        records.extend(self._history.ends())
+        for source in sources:
+            records.extend(source.objects())
+        records.extend(self._history.events())
+        for source in sources:
+            records.extend(source.alarms())
         return records, self._sequence
 
     def _out(self, records: list[Record]) -> None:
         self._index.commit()  # before anyone can see a row number
         if records:
+            self._history.note(records)
             self._sequence += 1
             self._publish(Batch(self._epoch, self._sequence, tuple(records)))
-
-    def _event_id(self) -> str:
-        self._events += 1
-        return f"{self._gateway}.{self._epoch}.{self._events}"

@@ -23,8 +23,9 @@ from gateway.inventory.identity import (
     stable_name,
 )
 from gateway.inventory.instances import InstanceIndex
-from gateway.inventory.objects import Entry, ObjectTable
-from gateway.inventory.references import References, WaitingRoom
+from gateway.inventory.numbers import Numbers
+from gateway.inventory.objects import Entry, ObjectTable, Touched
+from gateway.inventory.references import EndedObjects, References, WaitingRoom
 from gateway.inventory.values import changes, resolved
 from gateway.model.observations import ObjectSeen, ResyncBegan, ResyncEnded
 from gateway.model.schema import ClassKey
@@ -38,9 +39,13 @@ class ObjectLifecycle:
         classes: for lifetimes.
         known: the classes that the source has told, by key; filled by the owner.
         index: row numbers.
+        numbers: of ends.
         out: where records go, in order.
         counters: ``objects_created``, ``objects_deleted``, ``objects_refused``, ``unidentified`` are counted.
         max_objects: more than these are refused.
+
+    Attributes:
+        touched: what was told and what ended, until its reader clears it.
     """
 
     def __init__(
@@ -49,6 +54,7 @@ class ObjectLifecycle:
         classes: ClassRegistry,
         known: Mapping[ClassKey, ClassRecord],
         index: InstanceIndex,
+        numbers: Numbers,
         out: list[Record],
         counters: Counter[str],
         max_objects: int,
@@ -57,11 +63,14 @@ class ObjectLifecycle:
         self._classes = classes
         self._known = known
         self._index = index
+        self._numbers = numbers
         self._out = out
+        self.touched = Touched()
         self._counters = counters
         self._max_objects = max_objects
         self._objects = ObjectTable()
         self._references = References()
+        self._lately_ended = EndedObjects()
         self._waiting = WaitingRoom()
         self._generation = 0
         self._resyncs: dict[tuple[str, str], int] = {}
@@ -73,11 +82,20 @@ class ObjectLifecycle:
         """The current record of every object."""
         return (entry.record for entry in self._objects)
 
+    def living(self, link: ObjectLink) -> Entry | None:
+        """The object that a link leads to, if it lives."""
+        return self._objects.living(link)
+
+    def link(self, native_id: str) -> ObjectLink | None:
+        """The object that has this native id, or had it last and ended lately."""
+        return self._link(native_id) or self._lately_ended.link(native_id)
+
     def begin_resync(self, began: ResyncBegan) -> None:
         """From here on, an object in the resync's scope that is not told again is missing."""
         self._generation += 1
         self._resyncs[began.agent, began.class_name] = self._generation
         if began.restarted:
+            self._lately_ended.forget(began.agent)
             for entry in self._objects:
                 if _in_scope(entry, began.agent, began.class_name):
                     self._references.forget(entry.record.native_id)
@@ -93,6 +111,12 @@ class ObjectLifecycle:
         for entry in self._objects:
             if entry.generation < began and _in_scope(entry, ended.agent, ended.class_name):
                 self._remove(entry, 0, inferred=True, now=now)
+
+    def end(self, now: int) -> None:
+        """Nothing is known of any object any more."""
+        self._waiting.everyone()
+        for entry in self._objects:
+            self._remove(entry, 0, inferred=True, now=now)
 
     def settle_overdue(self, now: int) -> None:
         """Give a provisional identity to objects that waited too long for a reference's target."""
@@ -161,7 +185,7 @@ class ObjectLifecycle:
         """
         former = holder.record
         if holder.class_record is not class_record:
-            self._out.append(_deletion(former, 0, inferred=True))
+            self._end(holder, 0, inferred=True, now=now)
         self._references.forget(former.native_id)
         durable = former.lifetime is Lifetime.DURABLE
         record = self._record(seen, class_record, former.row, former.stable_name, durable=durable, now=now)
@@ -174,6 +198,7 @@ class ObjectLifecycle:
         """Tell a new record, and let follow whoever refers to the object or waited for it."""
         self._references.note(entry.class_record.schema, seen)
         self._out.append(entry.record)
+        self.touched.tell(entry)
         for native_id, position in self._references.referring_to(seen.native_id):
             referrer = self._objects.by_native_id(native_id)
             if referrer is not None and referrer.record.values.get(position) != entry.link():
@@ -199,6 +224,7 @@ class ObjectLifecycle:
         )
         entry.apply(update)
         self._out.append(update)
+        self.touched.tell(entry)
 
     def _delete(self, entry: Entry | None, seen: ObjectSeen, class_record: ClassRecord, now: int) -> None:
         if entry is None:
@@ -216,16 +242,40 @@ class ObjectLifecycle:
 
     def _remove(self, entry: Entry, deleted: int, *, inferred: bool, now: int) -> None:
         record = entry.record
+        self._end(entry, deleted, inferred=inferred, now=now)
         self._objects.remove(entry)
         self._references.forget(record.native_id)
         if record.lifetime is Lifetime.DURABLE:
             self._index.retire(record.source, str(entry.key), record.stable_name, now)
         self._counters["objects_deleted"] += 1
-        self._out.append(_deletion(record, deleted, inferred=inferred))
         for native_id, position in self._references.referring_to(record.native_id):
             referrer = self._objects.by_native_id(native_id)
             if referrer is not None and position in referrer.record.values:
                 self._relink(referrer, position, None, now)
+
+    def _end(self, entry: Entry, deleted: int, *, inferred: bool, now: int) -> None:
+        """Tell that an object, as it was last told, is no more."""
+        record, link = entry.record, entry.link()
+        if self._objects.by_native_id(record.native_id) is entry:
+            self._lately_ended.note(record.native_id, record.agent, link)
+        self.touched.ended.append(link)
+        self._out.append(
+            DeleteRecord(
+                source=record.source,
+                class_number=record.class_number,
+                row=record.row,
+                stable_name=record.stable_name,
+                deleted=deleted,
+                inferred=inferred,
+                number=self._numbers.end(),
+                leaf_name=record.leaf_name,
+                native_id=record.native_id,
+                agent=record.agent,
+                lifetime=record.lifetime,
+                created=record.created,
+                heard=now,
+            )
+        )
 
     def _relink(self, referrer: Entry, position: int, link: ObjectLink | None, now: int) -> None:
         record = referrer.record
@@ -322,12 +372,6 @@ class ObjectLifecycle:
 
 def _in_scope(entry: Entry, agent: str, class_name: str) -> bool:
     return agent in {"", entry.record.agent} and class_name in {"", str(entry.key)}
-
-
-def _deletion(record: ObjectRecord, deleted: int, *, inferred: bool) -> DeleteRecord:
-    return DeleteRecord(
-        record.source, record.class_number, record.row, record.stable_name, deleted, inferred=inferred
-    )
 
 
 def _merged(earlier: ObjectSeen, later: ObjectSeen) -> ObjectSeen:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from gateway.feed.records import ClassRecord, ObjectLink, ObjectRecord, UpdateRecord
 from gateway.model.schema import ClassKey, Kind
@@ -56,6 +56,28 @@ class Entry:
         )
 
 
+@dataclass(slots=True)
+class Touched:
+    """Objects that one message body told or ended, for those who look at them when it is applied.
+
+    Attributes:
+        told: each once, by its identity in memory; some may have ended since.
+        ended: in order; some may live again.
+    """
+
+    told: dict[int, Entry] = field(default_factory=dict)
+    ended: list[ObjectLink] = field(default_factory=list)
+
+    def tell(self, entry: Entry) -> None:
+        """An object was told, whole or in part."""
+        self.told[id(entry)] = entry
+
+    def clear(self) -> None:
+        """All of them were looked at."""
+        self.told.clear()
+        self.ended.clear()
+
+
 class ObjectTable:
     """Entries by native id, by (class, stable name) and by (class, row)."""
 
@@ -77,6 +99,11 @@ class ObjectTable:
     def by_name(self, class_name: str, name: str) -> Entry | None:
         """The object that holds this stable name in its class (``package:name``)."""
         return self._by_name.get((class_name, name))
+
+    def living(self, link: ObjectLink) -> Entry | None:
+        """The object that a link leads to, if it lives."""
+        entry = self._by_name.get((link.class_name, link.stable_name))
+        return entry if entry is not None and entry.record.row == link.row else None
 
     def row_in_use(self, class_name: str, row: int) -> bool:
         """Whether a live object of the class has this row number."""

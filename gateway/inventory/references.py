@@ -1,10 +1,11 @@
-"""Who refers to whom inside one source, by native ids, so that links follow their targets."""
+"""Who refers to whom inside one source, by native ids: links follow their targets, also past their end."""
 
 from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterator
 
+from gateway.feed.records import ObjectLink
 from gateway.inventory.values import told
 from gateway.model.observations import ObjectSeen
 from gateway.model.schema import ClassSchema
@@ -50,6 +51,35 @@ class References:
             referrers.discard(referrer)
             if not referrers:
                 del self._referrers[target]
+
+
+class EndedObjects:
+    """Native ids of objects that ended lately, for events that tell of them afterwards; bounded in number.
+
+    Args:
+        limit: ids that are kept; the oldest is forgotten when another comes.
+    """
+
+    def __init__(self, limit: int = 10_000) -> None:
+        self._limit = limit
+        self._links: OrderedDict[str, tuple[str, ObjectLink]] = OrderedDict()
+
+    def note(self, native_id: str, agent: str, link: ObjectLink) -> None:
+        """An object of ``agent`` ended."""
+        self._links.pop(native_id, None)
+        self._links[native_id] = (agent, link)
+        if len(self._links) > self._limit:
+            self._links.popitem(last=False)
+
+    def link(self, native_id: str) -> ObjectLink | None:
+        """The object that had this native id last, if it is still known."""
+        entry = self._links.get(native_id)
+        return entry[1] if entry is not None else None
+
+    def forget(self, agent: str) -> None:
+        """An agent started anew (each, if empty): its former native ids mean nothing any more."""
+        for native_id in [n for n, (owner, _) in self._links.items() if agent in {"", owner}]:
+            del self._links[native_id]
 
 
 class WaitingRoom:

@@ -9,16 +9,25 @@ from typing import Any
 
 from gateway.feed.records import (
     AgentRecord,
+    AlarmRecord,
     ClassRecord,
     EventClassRecord,
-    EventRecord,
     GapRecord,
+    ObjectRecord,
     Record,
     SourceRecord,
 )
+from gateway.inventory.alarms import AlarmKey, AlarmTable
 from gateway.inventory.classes import ClassRegistry
+from gateway.inventory.conditions import Conditions
+from gateway.inventory.event_texts import duration_text, one_line, time_text
+from gateway.inventory.events import EventRecorder
 from gateway.inventory.instances import InstanceIndex
 from gateway.inventory.lifecycle import ObjectLifecycle
+from gateway.inventory.losses import Losses
+from gateway.inventory.numbers import Numbers
+from gateway.inventory.own_events import GAP, PACKAGE, SOURCE_DOWN, SOURCE_DOWN_ALARM, SOURCE_UP
+from gateway.model.events import Severity
 from gateway.model.observations import (
     AgentLost,
     ClassLearned,
@@ -45,9 +54,14 @@ SHOWN_COUNTERS = (
     "objects_created",
     "objects_deleted",
     "objects_refused",
+    "unknown_class",
     "events",
+    "alarms_refused",
 )
 """Counters of every source record, from 0 on."""
+
+_BELIEVED = frozenset({SourceState.SYNCHRONISED, SourceState.DEGRADED})
+_UNREACHED = frozenset({SourceState.CONNECTING, SourceState.DOWN})
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,13 +74,13 @@ class SourceIdentity:
 
 
 class SourceInventory:
-    """The objects, agents and state of one source. Not shared: one writer.
+    """The objects, agents, alarms and state of one source. Not shared: one writer.
 
     Args:
         identity: of the source.
         classes: shared registry of classes and their mappings.
         index: row numbers; committed by the caller before the records returned are published.
-        next_event_id: makes the id of an event, the same in every north.
+        numbers: of events, alarms and ends; shared by all sources.
         max_objects: more than these are refused and counted.
     """
 
@@ -75,24 +89,43 @@ class SourceInventory:
         identity: SourceIdentity,
         classes: ClassRegistry,
         index: InstanceIndex,
-        next_event_id: Callable[[], str],
+        numbers: Numbers,
         max_objects: int = 200_000,
     ) -> None:
         self.identity = identity
         self.counters: Counter[str] = Counter()
         self._classes = classes
-        self._next_event_id = next_event_id
         self._known: dict[ClassKey, ClassRecord] = {}
         self._known_events: dict[ClassKey, EventClassRecord] = {}
         self._out: list[Record] = []
         self._objects = ObjectLifecycle(
-            identity.number, classes, self._known, index, self._out, self.counters, max_objects
+            identity.number,
+            classes,
+            self._known,
+            index,
+            numbers,
+            self._out,
+            self.counters,
+            max_objects,
         )
+        self._recorder = EventRecorder(identity.number, classes, numbers, self._objects.link, self.counters)
+        self._alarms = AlarmTable(identity.number, numbers)
+        self._conditions = Conditions(
+            classes,
+            self._alarms,
+            self._recorder,
+            self._objects.living,
+            self._is_fresh,
+            self._out,
+            self.counters,
+        )
+        self._losses = Losses()
         self._agents: dict[str, AgentRecord] = {}
         self._told_in_resync: set[str] = set()
         self._state = SourceState.CONNECTING
         self._detail = ""
         self._since = 0
+        self._reached: bool | None = None
         self._last_heard = 0
         self._told: SourceRecord | None = None
         self._handlers: dict[type, Callable[[Any, int], None]] = {
@@ -125,27 +158,62 @@ class SourceInventory:
         """
         for observation in observations:
             self._handlers[type(observation)](observation, now)
+        self._settle(now)
         return self._take()
 
     def tick(self, now: int) -> list[Record]:
-        """Once a second: settle objects that waited long enough, and tell counters that moved."""
+        """Once a second: settle what waited long enough, and tell counters that moved."""
         self._objects.settle_overdue(now)
+        self._conditions.tick(now)
+        self._settle(now)
         self._tell_source()
         return self._take()
 
-    def records(self) -> Iterator[Record]:
-        """Everything that is, in dependency order: for a snapshot. Classes are the registry's."""
+    def end(self, now: int) -> list[Record]:
+        """The source is taken out: its objects are gone as far as anyone can know, and so are its alarms."""
+        self._conditions.clear_all("its source was taken out", now)
+        self._objects.end(now)
+        self._objects.touched.clear()
+        self._state, self._detail, self._since = SourceState.DOWN, "taken out of the configuration", now
+        self._tell_source()
+        return self._take()
+
+    def surroundings(self) -> Iterator[SourceRecord | AgentRecord]:
+        """The source and its agents as they stand: what a snapshot tells before any object."""
         yield self._source_record()
         yield from self._agents.values()
-        yield from self._objects.records()
+
+    def objects(self) -> Iterator[ObjectRecord]:
+        """The current record of every object, in dependency order."""
+        return self._objects.records()
+
+    def alarms(self) -> Iterator[AlarmRecord]:
+        """The record of every active alarm, in the order in which they were raised."""
+        return self._alarms.records()
 
     def _object_seen(self, seen: ObjectSeen, now: int) -> None:
         self._heard(seen.agent, now)
         class_record = self._known.get(seen.key)
-        if class_record is None:
-            self.counters["unknown_class"] += 1
-        else:
+        if class_record is not None:
             self._objects.seen(seen, class_record, now)
+            return
+        self.counters["unknown_class"] += 1
+        if seen.deleted:
+            # One that lives is told again by the resync that follows its schema; this one never is.
+            self._losses.lost(now)
+
+    def _event_seen(self, seen: EventSeen, now: int) -> None:
+        self._heard(seen.agent, now)
+        if seen.key.package == PACKAGE:
+            self.counters["refused"] += 1
+            return
+        event_class = self._known_events.get(seen.key)
+        if event_class is None:
+            self.counters["unknown_class"] += 1
+            self._losses.lost(now)
+            return
+        rule = self._classes.event_rule(seen.key)
+        self._conditions.told_by(self._recorder.of_agent(seen, event_class, rule, now), rule, now)
 
     def _heartbeat_seen(self, heartbeat: HeartbeatSeen, now: int) -> None:
         self._heard(heartbeat.agent, now)
@@ -157,6 +225,8 @@ class SourceInventory:
         self._out.append(record)
 
     def _event_learned(self, learned: EventLearned, now: int) -> None:  # noqa: ARG002  one of the handlers
+        if learned.schema.key.package == PACKAGE:
+            return  # nobody speaks in the gateway's name
         record = self._classes.event_record(learned.schema)
         self._known_events[learned.schema.key] = record
         self._out.append(record)
@@ -166,13 +236,6 @@ class SourceInventory:
         self._told_in_resync.clear()
         self._objects.begin_resync(began)
 
-    def _gap_seen(self, gap: Gap, now: int) -> None:  # noqa: ARG002  one of the handlers
-        self.counters["gaps"] += 1
-        self._out.append(GapRecord(self.identity.number, gap.start, gap.end, gap.reason))
-
-    def _agent_lost(self, lost: AgentLost, now: int) -> None:
-        self._set_fresh(lost.agent, fresh=False, now=now)
-
     def _resync_ended(self, ended: ResyncEnded, now: int) -> None:
         self._objects.end_resync(ended, now)
         if ended.complete and not ended.class_name:
@@ -180,14 +243,48 @@ class SourceInventory:
                 if ended.agent in {"", agent}:
                     self._set_fresh(agent, fresh=True, now=now)
 
+    def _agent_lost(self, lost: AgentLost, now: int) -> None:
+        self._set_fresh(lost.agent, fresh=False, now=now)
+
+    def _gap_seen(self, gap: Gap, now: int) -> None:
+        self.counters["gaps"] += 1
+        self._out.append(GapRecord(self.identity.number, gap.start, gap.end, gap.reason))
+        lasted = duration_text(max(0, gap.end - gap.start))
+        text = one_line(f"{self.identity.name}: for {lasted} from {time_text(gap.start)} on: {gap.reason}")
+        arguments = (gap.start, gap.end, gap.reason)
+        self._out.append(self._recorder.own(GAP, arguments, Severity.WARNING, text, now))
+
     def _state_seen(self, seen: SourceStateSeen, now: int) -> None:
         if seen.state is not self._state or not self._since:
             self._since = now
         self._state, self._detail = seen.state, seen.detail
-        if seen.state in {SourceState.CONNECTING, SourceState.DOWN}:
+        if seen.state in _UNREACHED:
             for agent in self._agents:
                 self._set_fresh(agent, fresh=False, now=now)
         self._tell_source()
+        self._tell_reached(now)
+
+    def _tell_reached(self, now: int) -> None:
+        """Tell when the source begins to be believed, ceases to be, or cannot be reached to begin with."""
+        if self._state not in _BELIEVED | _UNREACHED:
+            return
+        key = AlarmKey(SOURCE_DOWN_ALARM)
+        arguments = (self._state.value, self._detail)
+        text = f"source {self.identity.name} is {self._state.value}"
+        text = one_line(f"{text}: {self._detail}" if self._detail else text)
+        if self._state in _BELIEVED:
+            if self._reached:
+                return
+            self._reached = True
+            event = self._recorder.own(SOURCE_UP, arguments, Severity.INFO, text, now)
+            if key in self._alarms:
+                self._conditions.cleared_by(event, key, now)
+            else:
+                self._out.append(event)
+        elif self._reached or (self._reached is None and self._state is SourceState.DOWN):
+            self._reached = False
+            event = self._recorder.own(SOURCE_DOWN, arguments, Severity.MAJOR, text, now)
+            self._conditions.raised_by(event, key, now)
 
     def _heard(self, agent: str, now: int) -> None:
         """An agent spoke: it vouches for its objects, but is believed anew only after a resync."""
@@ -201,6 +298,10 @@ class SourceInventory:
         else:
             self._agents[agent] = AgentRecord(known.source, agent, known.fresh, known.since, now)
 
+    def _is_fresh(self, agent: str) -> bool:
+        known = self._agents.get(agent)
+        return known is not None and known.fresh
+
     def _set_fresh(self, agent: str, *, fresh: bool, now: int) -> None:
         known = self._agents.get(agent)
         if known is None or known.fresh == fresh:
@@ -209,25 +310,12 @@ class SourceInventory:
         self._agents[agent] = AgentRecord(known.source, agent, fresh, now, confirmed)
         self._out.append(self._agents[agent])
 
-    def _event_seen(self, seen: EventSeen, now: int) -> None:
-        self._heard(seen.agent, now)
-        record = self._known_events.get(seen.key)
-        if record is None:
-            self.counters["unknown_class"] += 1
-            return
-        self.counters["events"] += 1
-        values = {position: value for position, value in enumerate(seen.arguments) if value is not None}
-        self._out.append(
-            EventRecord(
-                self._next_event_id(),
-                self.identity.number,
-                record.number,
-                seen.agent,
-                seen.time,
-                seen.severity,
-                values,
-            )
-        )
+    def _settle(self, now: int) -> None:
+        """What follows from a body, or a second, as a whole."""
+        self._conditions.settle(self._objects.touched, now)
+        gap = self._losses.take(now)
+        if gap is not None:
+            self._gap_seen(gap, now)
 
     def _source_record(self) -> SourceRecord:
         return SourceRecord(
@@ -249,5 +337,5 @@ class SourceInventory:
 
     def _take(self) -> list[Record]:
         out = list(self._out)
-        self._out.clear()  # shared with the lifecycle: emptied, never replaced
+        self._out.clear()  # shared with the parts: emptied, never replaced
         return out

@@ -13,6 +13,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
 from gateway.mapping.paths import compile_path
+from gateway.mapping.templates import names_in
 from gateway.model.events import Severity
 from gateway.model.schema import Access, Kind
 from gateway.model.values import ValueType
@@ -218,6 +219,9 @@ class EventRule(StrictModel):
             raise ValueError(f"subject: {self.subject!r} is not one of the arguments")
         if self.raises and self.clears:
             raise ValueError("an event raises an alarm or clears one")
+        for name in names_in(self.text):
+            if name not in self.arguments or self.arguments[name].secret:
+                raise ValueError(f"text: {name!r} is not one of the arguments that are shown")
         return self
 
 
@@ -258,6 +262,9 @@ class ClassRule(StrictModel):
         for alarm, rule in self.alarms.items():
             if rule.element not in self.properties and rule.element not in self.statistics:
                 raise ValueError(f"alarms: {alarm}: {rule.element!r} is not one of the elements")
+            for name in names_in(rule.text):
+                if name != "name" and name not in self.properties and name not in self.statistics:
+                    raise ValueError(f"alarms: {alarm}: text: {name!r} is not one of the elements")
         return self
 
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from gateway.feed.messages import MAX_FRAME_OCTETS, FeedError, FrameReader, decode, encode
 from gateway.feed.records import (
     AgentRecord,
+    AlarmRecord,
     Batch,
     ClassRecord,
     DeleteRecord,
@@ -31,7 +32,7 @@ from gateway.feed.records import (
     SourceRecord,
     UpdateRecord,
 )
-from gateway.model.events import Severity
+from gateway.model.events import EventState, Severity
 from gateway.model.observations import SourceState
 from gateway.model.schema import (
     Access,
@@ -99,12 +100,64 @@ OBJECT = ObjectRecord(
 RECORDS: list[Record] = [
     SourceRecord(1, "shop", "qmf", SourceState.DEGRADED, "no answer", 1, 2, {"messages": 2**63}),
     ClassRecord(2, SCHEMA, "name", "vhost"),
-    EventClassRecord(3, EventSchema(ClassKey("shop", "closed"), (Argument("why", ValueType.STRING),))),
+    EventClassRecord(
+        3,
+        EventSchema(
+            ClassKey("shop", "closed"),
+            (
+                Argument("why", ValueType.STRING, optional=True),
+                Argument("queue", ValueType.REFERENCE, references="queue"),
+            ),
+        ),
+    ),
     OBJECT,
     UpdateRecord(1, 2, 3, 4, 5, 6, 7, {0: 1}, (3, 4)),
     DeleteRecord(1, 2, 3, "/|orders", 9, inferred=True),
+    DeleteRecord(
+        source=1,
+        class_number=2,
+        row=3,
+        stable_name="/|orders",
+        deleted=9,
+        inferred=False,
+        number=2**31 - 1,
+        leaf_name="orders",
+        native_id="0-1-1-0-15",
+        agent="1.0",
+        lifetime=Lifetime.TRANSIENT,
+        created=8,
+        heard=10,
+    ),
     AgentRecord(1, "1.0", fresh=False, since=5, confirmed=4),
     EventRecord("gw.1.1", 1, 3, "1.0", 8, Severity.MAJOR, {0: "x"}),
+    EventRecord(
+        event_id="gw.1.2",
+        source=1,
+        class_number=3,
+        agent="1.0",
+        time=8,
+        severity=Severity.CLEARED,
+        values={1: ObjectLink("shop:queue", 3, "/|orders")},
+        number=2,
+        heard=9,
+        subject=ObjectLink("shop:queue", 3, "/|orders"),
+        text="orders is open",
+        state=EventState.CLEARED,
+        condition='closed shop:queue "/|orders"',
+    ),
+    AlarmRecord(
+        number=7,
+        source=1,
+        name="closed",
+        condition='closed shop:queue "/|orders"',
+        severity=Severity.CRITICAL,
+        subject=ObjectLink("shop:queue", 3, "/|orders"),
+        text="orders is closed",
+        event_id="gw.1.1",
+        raised=5,
+        cleared=9,
+    ),
+    AlarmRecord(8, 1, "sourceDown", "sourceDown", Severity.MAJOR, None, "down", "gw.1.3", 5),
     GapRecord(1, 2, 3, "overflow"),
 ]
 MESSAGES: list[FeedMessage] = [

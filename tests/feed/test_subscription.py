@@ -1,4 +1,4 @@
-"""A subscriber that is slow: merged values, no lost creates or deletes, and a bound that holds."""
+"""A subscriber that is slow: merged values, no lost create, delete or event, and a bound that holds."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.feed.records import (
+    AgentRecord,
+    AlarmRecord,
     Batch,
     DeleteRecord,
+    EventRecord,
     FeedMessage,
     ObjectRecord,
     Record,
@@ -18,6 +21,7 @@ from gateway.feed.records import (
     UpdateRecord,
 )
 from gateway.feed.subscription import SNAPSHOT_BATCH_RECORDS, Subscription
+from gateway.model.events import Severity
 from tests.feed.test_messages import OBJECT
 
 
@@ -31,6 +35,18 @@ def updated(row: int, values: dict[int, int], absent: tuple[int, ...] = ()) -> U
 
 def deleted(row: int) -> DeleteRecord:
     return DeleteRecord(OBJECT.source, OBJECT.class_number, row, "n", 1, inferred=False)
+
+
+def event(number: int) -> EventRecord:
+    return EventRecord(f"gw.1.{number}", 1, 1, "", 1, Severity.INFO, {}, number)
+
+
+def alarm(number: int, *, cleared: int = 0) -> AlarmRecord:
+    return AlarmRecord(number, 1, "full", "full", Severity.MAJOR, None, "full", "gw.1.1", 1, cleared)
+
+
+def agent(confirmed: int) -> AgentRecord:
+    return AgentRecord(1, "1.0", fresh=True, since=1, confirmed=confirmed)
 
 
 def taken(subscription: Subscription) -> list[FeedMessage]:
@@ -89,6 +105,20 @@ def test_what_exceeds_the_limit_all_the_same_asks_for_a_new_snapshot_and_is_coun
     assert taken(subscription) == []
 
 
+def test_states_of_alarms_and_agents_are_merged_where_they_began() -> None:
+    subscription = fed(5, agent(1), alarm(7), event(1), agent(2), alarm(7, cleared=5), alarm(8))
+    assert taken(subscription) == [Batch(1, 6, (agent(2), alarm(7, cleared=5), event(1), alarm(8)))]
+
+
+def test_no_event_is_merged_away() -> None:
+    subscription = fed(4, *(event(number) for number in range(1, 5)), updated(1, {0: 1}))
+    assert subscription.needs_snapshot, "five records of which none can be merged do not fit"
+    subscription = fed(5, *(event(n) for n in range(1, 5)), updated(1, {0: 1}), updated(1, {0: 2}))
+    (batch,) = taken(subscription)
+    assert isinstance(batch, Batch)
+    assert [r.number for r in batch.records if isinstance(r, EventRecord)] == [1, 2, 3, 4]
+
+
 def state_after(records: list[Record]) -> dict[int, dict[int, object]]:
     state: dict[int, dict[int, object]] = {}
     for record in records:
@@ -103,12 +133,18 @@ def state_after(records: list[Record]) -> dict[int, dict[int, object]]:
     return state
 
 
+def key(record: ObjectRecord | DeleteRecord | EventRecord) -> tuple[type, int]:
+    return type(record), record.number if isinstance(record, EventRecord) else record.row
+
+
 @st.composite
 def histories(draw: st.DrawFn) -> list[Record]:
     alive: set[int] = set()
     history: list[Record] = []
-    for row, what in draw(st.lists(st.tuples(st.integers(1, 3), st.integers(0, 9)), max_size=40)):
-        if row not in alive:
+    for row, what in draw(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 9)), max_size=40)):
+        if row == 0:
+            history.append(event(len(history)))
+        elif row not in alive:
             alive.add(row)
             history.append(created(row, p0=what))
         elif what == 0:
@@ -125,5 +161,7 @@ def test_merging_never_changes_what_a_subscriber_ends_up_with(history: list[Reco
     if not subscription.needs_snapshot:
         seen = [r for m in taken(subscription) if isinstance(m, Batch) for r in m.records]
         assert state_after(seen) == state_after(history)
-        lives = [r.row for r in history if isinstance(r, ObjectRecord | DeleteRecord)]
-        assert [r.row for r in seen if isinstance(r, ObjectRecord | DeleteRecord)] == lives
+        lasting = ObjectRecord | DeleteRecord | EventRecord
+        assert [key(r) for r in seen if isinstance(r, lasting)] == [
+            key(r) for r in history if isinstance(r, lasting)
+        ]

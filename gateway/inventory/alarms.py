@@ -1,0 +1,117 @@
+"""Active alarms of one source: which conditions stand, of which objects, since when."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gateway.feed.records import AlarmRecord, EventRecord, ObjectLink
+from gateway.inventory.numbers import Numbers
+
+MAX_ALARMS = 10_000
+"""Active alarms of objects of one source; more are refused."""
+
+MAX_CONDITION_OCTETS = 255
+"""Of UTF-8: what ``SnmpAdminString`` holds (RFC 3411)."""
+
+_DIGEST_OCTETS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class AlarmKey:
+    """What there is at most one alarm of in a source: a name and an object, or a name alone."""
+
+    name: str
+    subject: ObjectLink | None = None
+
+    @property
+    def condition(self) -> str:
+        r"""The text that a raising and a clearing event have in common: ``memoryAlarm shop:node "a@b"``.
+
+        A text that would be longer than 255 octets is cut, and ends in ``~`` and the BLAKE2b-64 of the
+        whole in hexadecimal digits. Receivers keep it: its form must never change.
+        """
+        if self.subject is None:
+            return self.name
+        whole = f'{self.name} {self.subject.class_name} "{self.subject.stable_name}"'
+        octets = whole.encode(errors="replace")
+        if len(octets) <= MAX_CONDITION_OCTETS:
+            return whole
+        digest = hashlib.blake2b(octets, digest_size=_DIGEST_OCTETS).hexdigest()
+        return octets[: MAX_CONDITION_OCTETS - len(digest) - 1].decode(errors="ignore") + "~" + digest
+
+
+class AlarmTable:
+    """The alarms that stand.
+
+    Args:
+        source: its number.
+        numbers: where alarms get theirs.
+        limit: alarms of objects that may stand. Those without an object are as many as the mappings' rules
+            name, and are not counted.
+    """
+
+    def __init__(self, source: int, numbers: Numbers, limit: int = MAX_ALARMS) -> None:
+        self._source = source
+        self._numbers = numbers
+        self._limit = limit
+        self._alarms: dict[AlarmKey, AlarmRecord] = {}
+        self._of_subject: dict[ObjectLink, dict[str, AlarmKey]] = {}
+        self._with_subject = 0
+
+    def __len__(self) -> int:
+        return len(self._alarms)
+
+    def __contains__(self, key: AlarmKey) -> bool:
+        return key in self._alarms
+
+    def __iter__(self) -> Iterator[AlarmKey]:
+        return iter(list(self._alarms))
+
+    def __getitem__(self, key: AlarmKey) -> AlarmRecord:
+        return self._alarms[key]
+
+    def records(self) -> Iterator[AlarmRecord]:
+        """The record of each, in the order in which they were raised."""
+        return iter(list(self._alarms.values()))
+
+    def of(self, subject: ObjectLink) -> tuple[AlarmKey, ...]:
+        """The alarms of one object."""
+        return tuple(self._of_subject.get(subject, {}).values())
+
+    def has_room_for(self, key: AlarmKey) -> bool:
+        """Whether one more may stand, or it stands already."""
+        return key in self._alarms or key.subject is None or self._with_subject < self._limit
+
+    def add(self, key: AlarmKey, event: EventRecord) -> AlarmRecord:
+        """An alarm that does not stand yet begins with ``event``, whose subject is the key's."""
+        record = AlarmRecord(
+            number=self._numbers.alarm(),
+            source=self._source,
+            name=key.name,
+            condition=key.condition,
+            severity=event.severity,
+            subject=key.subject,
+            text=event.text,
+            event_id=event.event_id,
+            raised=event.heard,
+        )
+        self._alarms[key] = record
+        if key.subject is not None:
+            self._of_subject.setdefault(key.subject, {})[key.name] = key
+            self._with_subject += 1
+        return record
+
+    def remove(self, key: AlarmKey, now: int) -> AlarmRecord:
+        """An alarm that stands ends; its last record."""
+        record = self._alarms.pop(key)
+        self._numbers.alarm_over(record.number)
+        if key.subject is not None:
+            self._with_subject -= 1
+            of_subject = self._of_subject[key.subject]
+            del of_subject[key.name]
+            if not of_subject:
+                del self._of_subject[key.subject]
+        return dataclasses.replace(record, cleared=now)

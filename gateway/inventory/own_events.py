@@ -1,0 +1,64 @@
+"""Events that the gateway makes itself: their schemas, of the package ``gateway``.
+
+They stand in every snapshot from the start, so that a north can prepare for them. No agent may tell an
+event of this package.
+"""
+
+from __future__ import annotations
+
+from gateway.model.schema import Argument, ClassKey, EventSchema
+from gateway.model.values import ValueType
+
+PACKAGE = "gateway"
+
+SOURCE_DOWN_ALARM = "sourceDown"
+"""The alarm that stands while a source cannot be believed; it has no subject."""
+
+_STATE = Argument(
+    "state", ValueType.STRING, label="State", description="How far the source can be believed now."
+)
+_DETAIL = Argument(
+    "detail",
+    ValueType.STRING,
+    label="Detail",
+    description="Why, and what to do about it; absent where there is nothing to say.",
+    optional=True,
+)
+_ALARM = Argument("alarm", ValueType.STRING, label="Alarm", description="What kind of alarm it is.")
+
+SOURCE_DOWN = EventSchema(
+    ClassKey(PACKAGE, "sourceDown"),
+    (_STATE, _DETAIL),
+    label="Source down",
+    description="A source can no longer be believed: its objects are stale from now on.",
+)
+SOURCE_UP = EventSchema(
+    ClassKey(PACKAGE, "sourceUp"),
+    (_STATE, _DETAIL),
+    label="Source up",
+    description="A source is known again, or for the first time.",
+)
+ALARM_RAISED = EventSchema(
+    ClassKey(PACKAGE, "alarmRaised"),
+    (_ALARM,),
+    label="Alarm raised",
+    description="A condition that lasts has begun, as the values of its object show.",
+)
+ALARM_CLEARED = EventSchema(
+    ClassKey(PACKAGE, "alarmCleared"),
+    (_ALARM,),
+    label="Alarm cleared",
+    description="A condition has ended, as the values of its object show, or because its object is gone.",
+)
+GAP = EventSchema(
+    ClassKey(PACKAGE, "gap"),
+    (
+        Argument("start", ValueType.TIME, label="Start", description="From when on something was not heard."),
+        Argument("end", ValueType.TIME, label="End", description="Until when something was not heard."),
+        Argument("reason", ValueType.STRING, label="Reason", description="What was not heard, and why."),
+    ),
+    label="Gap",
+    description="Events and short-lived objects of a source may have been lost.",
+)
+
+OWN_EVENTS = (SOURCE_DOWN, SOURCE_UP, ALARM_RAISED, ALARM_CLEARED, GAP)
