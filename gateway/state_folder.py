@@ -1,26 +1,39 @@
 """The state folder: what must survive a gateway and cannot be made again.
 
 ``VERSION``, ``identity`` (the gateway's uuid), ``boots``, ``instances.sqlite3``, ``secrets/`` (0600) and
-``LOCK``. A folder that is missing is never made anew in passing: every row number would change, so that
-takes an explicit ``init``.
+``LOCK``, and what norths keep beside them. A folder that is missing is never made anew in passing: every row
+number would change, so that takes an explicit ``init``.
 """
 
 from __future__ import annotations
 
 import fcntl
+import os
 import re
 import secrets
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 from gateway.durable_files import create_durably, write_durably
 
 VERSION = 1
+"""Of the folder's layout. A file that may change its form by itself carries a version of its own."""
+
+MIGRATIONS: Mapping[int, Callable[[Path], None]] = {}
+"""By version, what makes a folder of the next version of it. Done again where it was interrupted."""
+
+MAX_BOOTS = 2**31 - 1
+"""What SNMP can count (snmpEngineBoots, RFC 3414, 2.3)."""
+
+RESTORE = "restore a backup with `amqp-gateway state restore`"
+
 _SECRET_OCTETS = 18
 _LOCK_POLL_SECONDS = 0.05
+_OF_THE_FILE_SYSTEM = frozenset({"lost+found"})
+_MAX_SHOWN = 20
 
 
 class StateError(Exception):
@@ -28,29 +41,15 @@ class StateError(Exception):
 
 
 class StateFolder:
-    """An existing state folder of this version.
+    """An existing state folder of this version, or an older one that its next holder will bring up to date.
 
     Raises:
-        StateError: it is missing, unreadable, or of another version.
+        StateError: it is missing, unreadable, or of a newer version.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        try:
-            version = (path / "VERSION").read_text(encoding="ascii").strip()
-        except FileNotFoundError as error:
-            raise StateError(
-                f"{path}: no gateway state here. A new gateway: run `amqp-gateway init`. One that ran "
-                "before: restore its state, or every row number changes"
-            ) from error
-        except (OSError, UnicodeDecodeError) as error:
-            reason = error.strerror if isinstance(error, OSError) else "VERSION is not text"
-            raise StateError(f"{path}: the state cannot be read: {reason}") from error
-        if version != str(VERSION):
-            raise StateError(
-                f"{path}: state of version {version[:20]!r}, this gateway knows {VERSION}: "
-                "use the gateway that wrote it"
-            )
+        self.read_version()
 
     @classmethod
     def create(cls, path: Path) -> StateFolder:
@@ -61,7 +60,7 @@ class StateFolder:
         """
         try:
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
-            if any(path.iterdir()):
+            if not is_empty(path):
                 raise StateError(
                     f"{path}: is not empty; a new identity is made in a new or empty folder only"
                 )
@@ -73,10 +72,40 @@ class StateFolder:
             raise StateError(f"{path}: cannot be made: {error.strerror}") from error
         return cls(path)
 
+    def read_version(self) -> int:
+        """Of the folder's layout, as it is on the disk.
+
+        Raises:
+            StateError: there is none, or it is newer than this gateway.
+        """
+        try:
+            text = (self.path / "VERSION").read_text(encoding="ascii").strip()
+        except FileNotFoundError as error:
+            raise StateError(
+                f"{self.path}: no gateway state here. A new gateway: run `amqp-gateway init`. One that ran "
+                f"before: {RESTORE}, or every row number changes"
+            ) from error
+        except (OSError, UnicodeDecodeError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "VERSION is not text"
+            raise StateError(f"{self.path}: the state cannot be read: {reason}") from error
+        if not re.fullmatch("[1-9][0-9]{0,8}", text):
+            raise StateError(
+                f"{self.path}: the state cannot be read: VERSION says {text[:_MAX_SHOWN]!r}: {RESTORE}"
+            )
+        if int(text) > VERSION:
+            raise StateError(
+                f"{self.path}: state of version {text}, this gateway knows {VERSION}: "
+                "use the gateway that wrote it, or a newer one"
+            )
+        return int(text)
+
     @property
     def identity(self) -> str:
         """The gateway's uuid as text."""
-        return self._read("identity")
+        text = self._read("identity")
+        if not re.fullmatch("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", text):
+            raise StateError(f"{self.path / 'identity'}: should be a uuid: {RESTORE}")
+        return text
 
     @property
     def instances(self) -> Path:
@@ -87,8 +116,8 @@ class StateFolder:
     def boots(self) -> int:
         """How many times a core was started on this state."""
         text = self._read("boots")
-        if not text.isdigit():
-            raise StateError(f"{self.path / 'boots'}: should be a number: restore it from a backup")
+        if not re.fullmatch("[0-9]{1,10}", text) or int(text) >= MAX_BOOTS:
+            raise StateError(f"{self.path / 'boots'}: should be a number below {MAX_BOOTS}: {RESTORE}")
         return int(text)
 
     def next_boot(self) -> int:
@@ -131,33 +160,97 @@ class StateFolder:
         return self.path / "secrets" / name
 
     @contextmanager
-    def locked(self, patience_seconds: float = 10.0) -> Iterator[None]:
-        """Hold the folder alone; the lock dies with the process.
+    def locked(self, patience_seconds: float = 10.0, inherited: int | None = None) -> Iterator[int]:
+        """Hold the folder alone, and bring it to this version if it is of an older one.
+
+        The lock is the open file's: every process that inherits the descriptor holds it too, and it is free
+        when the last of them has ended, however it ended.
+
+        Args:
+            patience_seconds: how long to wait for another holder's end.
+            inherited: a descriptor of the lock that this process was given by the holder.
+
+        Returns:
+            The descriptor, for processes of the same gateway.
 
         Raises:
-            StateError: another process holds it for longer than ``patience_seconds``.
+            StateError: another gateway holds it for longer than ``patience_seconds``.
         """
-        deadline = time.monotonic() + patience_seconds
+        if inherited is not None:
+            self._check_inherited(inherited)
+            yield inherited
+            return
+        with held(self.path, patience_seconds) as descriptor:
+            self._migrate()
+            yield descriptor
+
+    def _check_inherited(self, descriptor: int) -> None:
         try:
-            file = (self.path / "LOCK").open("a", encoding="ascii")
+            if os.path.samestat(os.fstat(descriptor), (self.path / "LOCK").stat()):
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return
         except OSError as error:
-            raise StateError(f"{self.path / 'LOCK'}: cannot be opened: {error.strerror}") from error
-        with file:
-            while True:
-                try:
-                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    break
-                except BlockingIOError as error:
-                    if time.monotonic() > deadline:
-                        raise StateError(
-                            f"{self.path}: another gateway runs on this state: stop it, or give this one a "
-                            "state folder of its own"
-                        ) from error
-                    time.sleep(_LOCK_POLL_SECONDS)
-            yield
+            raise StateError(f"{self.path / 'LOCK'}: what was inherited does not hold it") from error
+        raise StateError(f"{self.path / 'LOCK'}: was replaced while a gateway runs: stop it and start again")
+
+    def _migrate(self) -> None:
+        for version in range(self.read_version(), VERSION):
+            try:
+                MIGRATIONS[version](self.path)
+                write_durably(self.path / "VERSION", f"{version + 1}\n")
+            except OSError as error:
+                raise StateError(
+                    f"{self.path}: cannot be made state of version {version + 1}: {error.strerror}"
+                ) from error
 
     def _read(self, name: str) -> str:
         try:
             return (self.path / name).read_text(encoding="ascii").strip()
         except (OSError, UnicodeDecodeError) as error:
-            raise StateError(f"{self.path / name}: cannot be read: restore it from a backup") from error
+            reason = error.strerror if isinstance(error, OSError) else "it is not text"
+            raise StateError(f"{self.path / name}: cannot be read: {reason}: {RESTORE}") from error
+
+
+def is_empty(path: Path) -> bool:
+    """Whether a folder holds nothing but what a file system keeps of its own, and perhaps a lock.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    return all(entry.name in {*_OF_THE_FILE_SYSTEM, "LOCK"} for entry in path.iterdir())
+
+
+@contextmanager
+def held(folder: Path, patience_seconds: float) -> Iterator[int]:
+    """Hold the lock of a folder, whatever else is in it; the lock ends with its holders.
+
+    Args:
+        folder: must exist.
+        patience_seconds: how long to wait for another holder's end.
+
+    Returns:
+        The lock's descriptor.
+
+    Raises:
+        StateError: another gateway holds it, or it cannot be opened.
+    """
+    deadline = time.monotonic() + patience_seconds
+    try:
+        file = (folder / "LOCK").open("a", encoding="ascii")
+    except OSError as error:
+        raise StateError(f"{folder / 'LOCK'}: cannot be opened: {error.strerror}") from error
+    with file:
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError as error:
+                if time.monotonic() > deadline:
+                    raise StateError(
+                        f"{folder}: another gateway runs on this state: stop it, or give this one a "
+                        "state folder of its own"
+                    ) from error
+                time.sleep(_LOCK_POLL_SECONDS)
+            except OSError as error:
+                raise StateError(f"{folder / 'LOCK'}: cannot be locked: {error.strerror}") from error
+        yield file.fileno()

@@ -13,7 +13,7 @@ from uuid import UUID
 
 import pytest
 
-from gateway.state_folder import StateError, StateFolder
+from gateway.state_folder import RESTORE, StateError, StateFolder
 
 HOLDER = """
 import sys, time
@@ -102,17 +102,24 @@ def test_none_is_made_where_a_file_is(tmp_path: Path) -> None:
 def test_one_that_is_missing_is_not_made_in_passing(tmp_path: Path) -> None:
     assert refusal(tmp_path / "state") == (
         f"{tmp_path}/state: no gateway state here. A new gateway: run `amqp-gateway init`. One that ran "
-        "before: restore its state, or every row number changes"
+        "before: restore a backup with `amqp-gateway state restore`, or every row number changes"
     )
     assert not (tmp_path / "state").exists()
 
 
-@pytest.mark.parametrize("version", ["2", "", "one", "9" * 1000])
-def test_one_of_another_version_is_left_alone(state: StateFolder, version: str) -> None:
+def test_one_of_a_newer_version_is_left_alone(state: StateFolder) -> None:
+    (state.path / "VERSION").write_text("2\n", encoding="ascii")
+    assert refusal(state.path) == (
+        f"{state.path}: state of version 2, this gateway knows 1: use the gateway that wrote it, or a newer "
+        "one"
+    )
+
+
+@pytest.mark.parametrize("version", ["0", "", "one", "9" * 1000, "1\n1"])
+def test_one_whose_version_is_none(state: StateFolder, version: str) -> None:
     (state.path / "VERSION").write_text(f"{version}\n", encoding="ascii")
     assert refusal(state.path) == (
-        f"{state.path}: state of version {version[:20]!r}, this gateway knows 1: "
-        "use the gateway that wrote it"
+        f"{state.path}: the state cannot be read: VERSION says {version[:20]!r}: {RESTORE}"
     )
 
 
@@ -126,7 +133,20 @@ def test_a_file_that_is_missing_has_to_be_restored(state: StateFolder, name: str
     (state.path / name).unlink()
     with pytest.raises(StateError) as raised:
         getattr(state, name)
-    assert str(raised.value) == f"{state.path}/{name}: cannot be read: restore it from a backup"
+    assert str(raised.value) == f"{state.path}/{name}: cannot be read: No such file or directory: {RESTORE}"
+
+
+@pytest.mark.parametrize("octets", [b"", b"gateway\n", b"\0" * 37, b"0b0f5a52-6a0f-4a3c-9a5c-0d3c1f6f4a1\n"])
+def test_a_damaged_identity_is_not_made_anew(state: StateFolder, octets: bytes) -> None:
+    (state.path / "identity").write_bytes(octets)
+    with pytest.raises(StateError) as raised:
+        _ = state.identity
+    assert str(raised.value) == f"{state.path}/identity: should be a uuid: {RESTORE}"
+
+
+def test_what_a_file_system_keeps_in_a_new_folder_is_not_in_the_way(tmp_path: Path) -> None:
+    (tmp_path / "lost+found").mkdir()
+    assert StateFolder.create(tmp_path).boots == 0
 
 
 # -- boots
@@ -137,12 +157,12 @@ def test_each_start_counts(state: StateFolder) -> None:
     assert StateFolder(state.path).boots == 2
 
 
-@pytest.mark.parametrize("text", ["", "many", "-1", "1.5"])
+@pytest.mark.parametrize("text", ["", "many", "-1", "1.5", "2147483647", "9" * 5000, "1 2"])
 def test_a_damaged_count_is_not_begun_anew(state: StateFolder, text: str) -> None:
     (state.path / "boots").write_text(text, encoding="ascii")
     with pytest.raises(StateError) as raised:
         state.next_boot()
-    assert str(raised.value) == f"{state.path}/boots: should be a number: restore it from a backup"
+    assert str(raised.value) == f"{state.path}/boots: should be a number below 2147483647: {RESTORE}"
 
 
 @contextmanager

@@ -25,10 +25,12 @@ PROCESSES = {
 @click.argument("name", type=click.Choice(sorted(PROCESSES)))
 @config_option
 @lifeline_option
-def process(name: str, config: Path | None, lifeline: int | None) -> None:
+@click.option("--state-lock", type=int, hidden=True, help="Inherited descriptor of the state folder's lock.")
+def process(name: str, config: Path | None, lifeline: int | None, state_lock: int | None) -> None:
     """Run one process of the gateway."""
     configuration = loaded(config)
     configure_logs(name)
     module, function = PROCESSES[name]
     run_process = getattr(importlib.import_module(module), function)
-    asyncio.run(until_terminated(run_process(configuration, SystemClock(), Lifeline(lifeline))))
+    inherited = Lifeline(lifeline, state_lock)
+    asyncio.run(until_terminated(run_process(configuration, SystemClock(), inherited)))

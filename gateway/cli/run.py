@@ -22,11 +22,11 @@ def run(config: Path | None, lifeline: int | None) -> None:
     """Run the gateway in the foreground until Ctrl-C or SIGTERM."""
     configuration = loaded(config)
     configure_logs("supervisor")
-    try:
-        StateFolder(configuration.state_folder)
-    except StateError as error:
-        raise CommandError(ExitCode.STATE, str(error)) from error
     plans = [gateway_process("core", configuration.path)]
     if configuration.settings.snmp.enabled:
         plans.append(gateway_process("snmp", configuration.path))
-    asyncio.run(Supervisor(plans, Lifeline(lifeline)).run())
+    try:
+        with StateFolder(configuration.state_folder).locked() as state_lock:
+            asyncio.run(Supervisor(plans, Lifeline(lifeline), state_lock).run())
+    except StateError as error:
+        raise CommandError(ExitCode.STATE, str(error)) from error

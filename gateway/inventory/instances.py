@@ -2,14 +2,20 @@
 
 Durable objects keep their number by stable name. Transient ones draw from the same counter and are not
 stored: only the counter's high-water mark is, in blocks, so that a million short-lived objects cost a few
-hundred writes. A number is not used again before the counter has passed 2^31-1 and wraps.
+hundred writes. A number is not used again before the counter has passed 2^31-1 and wraps; after that,
+numbers of objects that live or may return are passed over.
 """
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+from gateway.inventory.instance_file import InstanceIndexError, explanation, open_index, sync
+from gateway.inventory.instance_upkeep import Reservation, keep_on_disk
 
 MAX_ROW = 2**31 - 1
 """Largest row number: ``Integer32 (1..2147483647)`` in every generated table (RFC 2578, 7.7)."""
@@ -17,89 +23,139 @@ MAX_ROW = 2**31 - 1
 BLOCK = 4096
 """Numbers reserved at a time: what a crash may waste, and how rarely the counter is written."""
 
-VERSION = 1
 MAX_RETIRED = 1_000_000
-"""Numbers of gone objects that are kept: some 100 MB on the disk."""
+"""Numbers of gone objects that are kept: some 200 MB on the disk."""
+
+MAX_UNSYNCED_CHANGES = 1_000
+"""Changes after which the index asks for upkeep, so that the log on the disk does not grow."""
 
 _RETIRED_KEPT = 400 * 24 * 3600 * 10**9
 """Nanoseconds for which the number of a durable object that is gone is kept for its return."""
 
-_SCHEMA = """
-CREATE TABLE sources (number INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
-CREATE TABLE counters (
-    source INTEGER NOT NULL, class TEXT NOT NULL, high_water INTEGER NOT NULL,
-    PRIMARY KEY (source, class)
-) WITHOUT ROWID;
-CREATE TABLE durable (
-    source INTEGER NOT NULL, class TEXT NOT NULL, name TEXT NOT NULL,
-    number INTEGER NOT NULL, retired INTEGER NOT NULL DEFAULT 0,
-    PRIMARY KEY (source, class, name)
-) WITHOUT ROWID;
-CREATE UNIQUE INDEX durable_number ON durable (source, class, number);
-CREATE INDEX durable_retired ON durable (retired) WHERE retired > 0;
-"""
+_Key = tuple[int, str]
 
 
-class InstanceIndexError(Exception):
-    """The index cannot be used; the text says what to do."""
+@dataclass(slots=True)
+class _Block:
+    """Numbers of one source and class that may be given out: ``next`` up to ``reserved``."""
+
+    next: int
+    reserved: int
 
 
 class InstanceIndex:
     """Row numbers by (source, class, stable name).
 
     Changes are gathered in one transaction until `commit`, which callers owe before they publish: a number
-    that was seen by anyone survives the death of the process. A block reservation is synced to the disk at
-    once, and with it everything before it, so that a power cut cannot make a number be used twice.
+    that was seen by anyone survives the death of the process. Blocks of numbers are on the disk before a
+    number of them is seen, so that a power cut cannot make one be used twice. Reserving the next block in
+    time, and all other waiting for a disk, is `keep_on_disk`'s, for another thread; where nobody does it,
+    `commit` waits for the disk once a block.
+
+    A failure is final: what was not committed is in memory only, so nothing may be published any more.
+
+    Args:
+        path: of the file; made if it is not there.
+        must_exist: refuse a file that is missing or empty: it has been used, so rows would change.
+        needs_upkeep: called when `keep_on_disk` should be called before long, and after a failure.
 
     Raises:
-        InstanceIndexError: the file is damaged or of another version.
+        InstanceIndexError: (by all methods) the file cannot be used, is damaged, or of a newer version.
     """
 
-    def __init__(self, path: Path) -> None:
-        self._next: dict[tuple[int, str], int] = {}
-        self._reserved: dict[tuple[int, str], int] = {}
+    def __init__(
+        self, path: Path, *, must_exist: bool = False, needs_upkeep: Callable[[], None] = lambda: None
+    ) -> None:
         self._path = path
-        try:
-            self._database = sqlite3.connect(path, isolation_level=None)
-            self._database.execute("PRAGMA journal_mode=WAL")
-            self._database.execute("PRAGMA synchronous=NORMAL")
-            self._database.execute("PRAGMA wal_autocheckpoint=0")  # it would sync in the middle of a commit
-            (version,) = self._database.execute("PRAGMA user_version").fetchone()
-            if version == 0:
-                self._database.executescript(f"BEGIN; {_SCHEMA} PRAGMA user_version={VERSION}; COMMIT;")
-            elif version != VERSION:
-                raise InstanceIndexError(
-                    f"{path}: instance index of version {version}, this gateway knows {VERSION}: "
-                    "use the gateway that wrote it, or restore a backup"
-                )
-        except sqlite3.DatabaseError as error:
+        self._needs_upkeep = needs_upkeep
+        self._blocks: dict[_Key, _Block] = {}
+        self._owes_sync = False
+        self._changes = 0
+        self._failure: InstanceIndexError | None = None
+        self._database = open_index(path, must_exist=must_exist)
+        self._retired: int = self._row("SELECT COUNT(*) FROM durable WHERE retired > 0")[0]
+
+    def start(self, gateway: str, boot: int) -> None:
+        """Take note of a start of ``gateway``, the ``boot``-th, and reserve a block of every known counter.
+
+        All is on the disk when this returns, by one sync.
+
+        Raises:
+            InstanceIndexError: the index is another gateway's, or was last used at a start that does not fit:
+                one file of the state was replaced without the others.
+        """
+        owner, last = self._row("SELECT gateway, boot FROM about")
+        if owner not in {"", gateway}:
             raise InstanceIndexError(
-                f"{path}: {error}: restore a backup, or move the file away to number all rows anew"
-            ) from error
+                f"{self._path}: belongs to gateway {owner}, and 'identity' beside it says {gateway}: "
+                "restore all files of one backup"
+            )
+        if last and last not in {boot - 1, boot}:
+            raise InstanceIndexError(
+                f"{self._path}: was last used at start {last}, and 'boots' beside it says {boot - 1}: one of "
+                "them is an older copy or damaged: restore all files of one backup with `amqp-gateway state "
+                "restore`"
+            )
+        self._begin()
+        self._change("UPDATE about SET gateway = ?, boot = ?", (gateway, boot))
+        known = self._rows("SELECT source, class FROM counters")
+        for source, class_name in known:
+            key = (source, class_name)
+            self._reserve(key, self._block(key))
+        self._owes_sync = True
+        self.commit()
 
     def source_number(self, name: str) -> int:
         """The number of a source, given at its first appearance and kept for its name for ever."""
-        row = self._database.execute("SELECT number FROM sources WHERE name = ?", (name,)).fetchone()
-        if row is None:
-            self._begin()
-            cursor = self._database.execute("INSERT INTO sources (name) VALUES (?)", (name,))
-            self.commit()
-            return int(cursor.lastrowid or 0)
-        return int(row[0])
+        row = self._row_or_none("SELECT number FROM sources WHERE name = ?", (name,))
+        if row is not None:
+            return int(row[0])
+        self._begin()
+        self._change(
+            "INSERT INTO sources (number, name) VALUES (1 + MAX("
+            "(SELECT COALESCE(MAX(number), 0) FROM sources), (SELECT source_floor FROM about)), ?)",
+            (name,),
+        )
+        self._owes_sync = True
+        self.commit()
+        return self.source_number(name)
+
+    def rename_source(self, old: str, new: str) -> None:
+        """Give the number of source ``old``, and with it all its rows, to the name ``new``.
+
+        Where ``new`` has a number already, the two exchange theirs: nothing is lost.
+
+        Raises:
+            KeyError: no source was ever called ``old``.
+        """
+        sources = self.sources()
+        if old not in sources:
+            raise KeyError(old)
+        self._begin()
+        self._change("DELETE FROM sources WHERE name IN (?, ?)", (old, new))
+        self._change("INSERT INTO sources VALUES (?, ?)", (sources[old], new))
+        if new in sources:
+            self._change("INSERT INTO sources VALUES (?, ?)", (sources[new], old))
+        self._owes_sync = True
+        self.commit()
+
+    def sources(self) -> Mapping[str, int]:
+        """The number of every source that ever was, by its name."""
+        return dict(self._rows("SELECT name, number FROM sources ORDER BY number"))
 
     def durable_row(self, source: int, class_name: str, name: str) -> int:
         """The number of a durable object: the one it had before, or a new one, kept from now on."""
-        row = self._database.execute(
+        row = self._row_or_none(
             "SELECT number, retired FROM durable WHERE source = ? AND class = ? AND name = ?",
             (source, class_name, name),
-        ).fetchone()
+        )
         if row is not None:
             if row[1]:
-                self._set_retired(source, class_name, name, 0)
+                self._retired -= self._set_retired(source, class_name, name, 0)
             return int(row[0])
         number = self.transient_row(source, class_name)
         self._begin()
-        self._database.execute(
+        self._change(
             "INSERT INTO durable (source, class, name, number) VALUES (?, ?, ?, ?)",
             (source, class_name, name, number),
         )
@@ -113,20 +169,22 @@ class InstanceIndex:
         ``in_use`` tells of transient objects that live now: after a wrap they keep their numbers too.
         """
         key = (source, class_name)
+        block = self._block(key)
         while True:
-            number = self._next.get(key) or self._after_high_water(key)
-            if number > self._reserved.get(key, 0):
-                self._reserve(key, number)
-            if number < MAX_ROW:
-                self._next[key] = number + 1
-            else:
-                self._next[key], self._reserved[key] = 1, 0
+            if block.next > block.reserved:
+                self._reserve(key, block)
+            number = block.next
+            block.next += 1
+            if block.reserved - number == BLOCK // 2:
+                self._needs_upkeep()
+            if number == MAX_ROW:
+                block.next, block.reserved = 1, 0
             if not self._taken(key, number) and not in_use(number):
                 return number
 
     def retire(self, source: int, class_name: str, name: str, now: int) -> None:
         """A durable object is gone: its number waits for its return, for about a year."""
-        self._set_retired(source, class_name, name, now)
+        self._retired += self._set_retired(source, class_name, name, now)
 
     def forget_retired(self, now: int, limit: int = 500) -> int:
         """Give up numbers of durable objects gone for too long, or too many of them, the oldest first.
@@ -138,68 +196,153 @@ class InstanceIndex:
         Returns:
             How many were given up; call again soon where it is ``limit``.
         """
-        (retired,) = self._database.execute("SELECT COUNT(*) FROM durable WHERE retired > 0").fetchone()
-        too_many = retired - MAX_RETIRED
+        too_many = self._retired - MAX_RETIRED
         self._begin()
-        cursor = self._database.execute(
+        forgotten = self._change(
             "DELETE FROM durable WHERE (source, class, name) IN (SELECT source, class, name FROM durable "
             "WHERE retired > 0 AND retired < ? ORDER BY retired LIMIT ?)",
             (now if too_many > 0 else now - _RETIRED_KEPT, min(limit, too_many) if too_many > 0 else limit),
         )
+        self._retired -= forgotten
         self.commit()
-        return cursor.rowcount
+        return forgotten
 
     def commit(self) -> None:
         """End the gathered changes; call before publishing them."""
-        if self._database.in_transaction:
-            self._database.execute("COMMIT")
+        self.check()
+        if not self._database.in_transaction:
+            return
+        self._execute("COMMIT")
+        if self._owes_sync:
+            try:
+                sync(self._path)
+            except OSError as error:
+                raise self._failed(error) from error
+            self._owes_sync = False
+        if self._changes >= MAX_UNSYNCED_CHANGES:
+            self._needs_upkeep()
+
+    def check(self) -> None:
+        """Raise the failure there was, if there was one."""
+        if self._failure is not None:
+            raise self._failure
+
+    def upkeep(self) -> Callable[[], Collection[Reservation]] | None:
+        """What another thread should do now, if anything; hand to `reserved` what it returns."""
+        wanted = tuple(
+            Reservation(source, class_name, block.reserved, min(block.reserved + BLOCK, MAX_ROW))
+            for (source, class_name), block in self._blocks.items()
+            if 0 < block.reserved < min(block.next + BLOCK // 2, MAX_ROW)
+        )
+        if not wanted and not self._changes:
+            return None
+        self._changes = 0
+        return lambda: keep_on_disk(self._path, wanted)
+
+    def reserved(self, reservations: Collection[Reservation]) -> None:
+        """Use blocks that are on the disk now, unless `commit` had to do it meanwhile."""
+        for reservation in reservations:
+            block = self._blocks[reservation.source, reservation.class_name]
+            if block.reserved == reservation.above:
+                block.reserved = reservation.upto
 
     def checkpoint(self) -> None:
-        """Move what was committed into the database file and sync it; for another thread, now and then."""
-        database = sqlite3.connect(self._path)
-        try:
-            database.execute("PRAGMA wal_checkpoint(PASSIVE)")
-        finally:
-            database.close()
+        """Do the upkeep here and now; for whoever has no other thread and may wait for the disk."""
+        upkeep = self.upkeep()
+        if upkeep is not None:
+            self.reserved(upkeep())
+
+    def jump_ahead(self, rows: int, sources: int, boot: int) -> None:
+        """Leave out numbers that may have been given since this copy of the index was made.
+
+        Args:
+            rows: how many of each source and class, known or not.
+            sources: how many of sources.
+            boot: the start that the index was last used at, from now on.
+        """
+        self._begin()
+        self._change("UPDATE counters SET high_water = (high_water + ? - 1) % ? + 1", (rows, MAX_ROW))
+        self._change(
+            "UPDATE about SET boot = ?, floor = (floor + ? - 1) % ? + 1, "
+            "source_floor = ? + MAX(source_floor, (SELECT COALESCE(MAX(number), 0) FROM sources))",
+            (boot, rows, MAX_ROW, sources),
+        )
+        self._blocks.clear()
+        self._owes_sync = True
+        self.commit()
 
     def close(self) -> None:
-        """Commit and close."""
-        self.commit()
-        self._database.close()
+        """Commit and close; after a failure, close."""
+        try:
+            if self._failure is None:
+                self.commit()
+        finally:
+            self._database.close()
 
-    def _begin(self) -> None:
-        if not self._database.in_transaction:
-            self._database.execute("BEGIN")
+    def _block(self, key: _Key) -> _Block:
+        """What is reserved of a counter; at first nothing, after all that was reserved by an earlier run."""
+        block = self._blocks.get(key)
+        if block is None:
+            row = self._row_or_none("SELECT high_water FROM counters WHERE source = ? AND class = ?", key)
+            (high_water,) = row or self._row("SELECT floor FROM about")
+            high_water %= MAX_ROW
+            block = self._blocks[key] = _Block(high_water + 1, high_water)
+        return block
 
-    def _set_retired(self, source: int, class_name: str, name: str, retired: int) -> None:
+    def _reserve(self, key: _Key, block: _Block) -> None:
+        """Reserve the next block in the transaction that is gathered: nobody sees its numbers before."""
+        block.reserved = min(block.next + BLOCK - 1, MAX_ROW)
         self._begin()
-        self._database.execute(
-            "UPDATE durable SET retired = ? WHERE source = ? AND class = ? AND name = ?",
-            (retired, source, class_name, name),
-        )
-
-    def _after_high_water(self, key: tuple[int, str]) -> int:
-        """The first number not reserved by an earlier run."""
-        row = self._database.execute(
-            "SELECT high_water FROM counters WHERE source = ? AND class = ?", key
-        ).fetchone()
-        high_water = int(row[0]) if row else 0
-        return high_water + 1 if high_water < MAX_ROW else 1
-
-    def _reserve(self, key: tuple[int, str], number: int) -> None:
-        mark = min(number + BLOCK - 1, MAX_ROW)
-        self.commit()
-        self._database.execute("PRAGMA synchronous=FULL")
-        self._database.execute(
+        self._change(
             "INSERT INTO counters VALUES (?, ?, ?) "
             "ON CONFLICT DO UPDATE SET high_water = excluded.high_water",
-            (*key, mark),
+            (*key, block.reserved),
         )
-        self._database.execute("PRAGMA synchronous=NORMAL")
-        self._reserved[key] = mark
+        self._owes_sync = True
 
-    def _taken(self, key: tuple[int, str], number: int) -> bool:
-        row = self._database.execute(
+    def _taken(self, key: _Key, number: int) -> bool:
+        row = self._row_or_none(
             "SELECT 1 FROM durable WHERE source = ? AND class = ? AND number = ?", (*key, number)
-        ).fetchone()
+        )
         return row is not None
+
+    def _set_retired(self, source: int, class_name: str, name: str, retired: int) -> int:
+        """How many rows that changed from living to retired, or back: one, or none."""
+        self._begin()
+        return self._change(
+            "UPDATE durable SET retired = ? "
+            "WHERE source = ? AND class = ? AND name = ? AND (retired > 0) <> (? > 0)",
+            (retired, source, class_name, name, retired),
+        )
+
+    def _begin(self) -> None:
+        self.check()
+        if not self._database.in_transaction:
+            self._execute("BEGIN IMMEDIATE")
+
+    def _change(self, statement: str, parameters: tuple[object, ...] = ()) -> int:
+        self._changes += 1
+        return self._execute(statement, parameters).rowcount
+
+    def _row(self, query: str, parameters: tuple[object, ...] = ()) -> tuple[Any, ...]:
+        row = self._row_or_none(query, parameters)
+        assert row is not None, query
+        return row
+
+    def _row_or_none(self, query: str, parameters: tuple[object, ...] = ()) -> tuple[Any, ...] | None:
+        row: tuple[Any, ...] | None = self._execute(query, parameters).fetchone()
+        return row
+
+    def _rows(self, query: str) -> list[tuple[Any, ...]]:
+        return self._execute(query).fetchall()
+
+    def _execute(self, statement: str, parameters: tuple[object, ...] = ()) -> sqlite3.Cursor:
+        try:
+            return self._database.execute(statement, parameters)
+        except sqlite3.Error as error:
+            raise self._failed(error) from error
+
+    def _failed(self, error: sqlite3.Error | OSError) -> InstanceIndexError:
+        self._failure = explanation(self._path, error)
+        self._needs_upkeep()
+        return self._failure

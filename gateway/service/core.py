@@ -14,12 +14,14 @@ from gateway.feed.messages import VERSION
 from gateway.feed.records import Hello
 from gateway.feed.server import FeedServer
 from gateway.inventory.classes import ClassRegistry
-from gateway.inventory.instances import InstanceIndex, InstanceIndexError
+from gateway.inventory.instance_file import InstanceIndexError
+from gateway.inventory.instances import InstanceIndex
 from gateway.inventory.inventory import Inventory
 from gateway.mapping.files import MappingError, load_shipped_mappings, secret_patterns
 from gateway.model.secrets import SecretRules
 from gateway.service.exit_codes import CommandError, ExitCode
 from gateway.service.garbage import tune_garbage_collection
+from gateway.service.index_upkeep import keep_index
 from gateway.service.lifeline import Lifeline
 from gateway.service.sources import source_of
 from gateway.service.surroundings import Surroundings
@@ -30,8 +32,6 @@ from gateway.yaml_documents import DocumentError
 log = structlog.get_logger(__name__)
 
 TICK_SECONDS = 1.0
-CHECKPOINT_SECONDS = 15.0
-FORGET_SECONDS, FORGET_SOON_SECONDS, FORGOTTEN_AT_ONCE = 3600.0, 0.1, 500
 
 
 async def run_core(loaded: LoadedConfiguration, clock: Clock, lifeline: Lifeline) -> None:
@@ -40,10 +40,16 @@ async def run_core(loaded: LoadedConfiguration, clock: Clock, lifeline: Lifeline
     Raises:
         CommandError: it cannot work with this configuration or state.
     """
+    needs_upkeep = asyncio.Event()
     try:
         state = StateFolder(loaded.state_folder)
-        with state.locked(), contextlib.closing(InstanceIndex(state.instances)) as index:
-            await _run_locked(loaded, state, index, clock, lifeline)
+        with (
+            state.locked(inherited=lifeline.state_lock),
+            contextlib.closing(
+                InstanceIndex(state.instances, must_exist=state.boots > 0, needs_upkeep=needs_upkeep.set)
+            ) as index,
+        ):
+            await _run_locked(loaded, state, index, clock, lifeline, needs_upkeep)
     except (StateError, InstanceIndexError) as error:
         raise CommandError(ExitCode.STATE, str(error)) from error
     except (DocumentError, MappingError, SecretError) as error:
@@ -51,11 +57,16 @@ async def run_core(loaded: LoadedConfiguration, clock: Clock, lifeline: Lifeline
 
 
 async def _run_locked(
-    loaded: LoadedConfiguration, state: StateFolder, index: InstanceIndex, clock: Clock, lifeline: Lifeline
+    loaded: LoadedConfiguration,
+    state: StateFolder,
+    index: InstanceIndex,
+    clock: Clock,
+    lifeline: Lifeline,
+    needs_upkeep: asyncio.Event,
 ) -> None:
     mappings = load_shipped_mappings()
     patterns = [pattern for mapping in mappings.values() for pattern in secret_patterns(mapping)]
-    epoch = state.next_boot()
+    epoch = _count_start(state, index)
     feed: FeedServer | None = None
     inventory = Inventory(
         state.identity,
@@ -80,29 +91,25 @@ async def _run_locked(
         await until_one_ends(
             lifeline.parent_gone(),
             _tick(inventory, clock),
-            _checkpoint(index),
-            _forget(index, clock),
+            keep_index(index, clock, needs_upkeep),
             *(run() for run in sources),
         )
     finally:
         await feed.close()
 
 
+def _count_start(state: StateFolder, index: InstanceIndex) -> int:
+    """The number of this start, on the disk in both places before anything can be published under it.
+
+    The index first: if the process dies between the two, the number is taken once more, and the index allows
+    that.
+    """
+    boot = state.boots + 1
+    index.start(state.identity, boot)
+    return state.next_boot()
+
+
 async def _tick(inventory: Inventory, clock: Clock) -> None:
     while True:
         await asyncio.sleep(TICK_SECONDS)
         inventory.tick(clock.now())
-
-
-async def _checkpoint(index: InstanceIndex) -> None:
-    """Bring row numbers to the disk, off the loop: a sync took 37 ms."""
-    while True:
-        await asyncio.sleep(CHECKPOINT_SECONDS)
-        await asyncio.to_thread(index.checkpoint)
-
-
-async def _forget(index: InstanceIndex, clock: Clock) -> None:
-    """Give up row numbers of objects that are gone for ever, a few at a time."""
-    while True:
-        forgotten = index.forget_retired(clock.now(), FORGOTTEN_AT_ONCE)
-        await asyncio.sleep(FORGET_SOON_SECONDS if forgotten == FORGOTTEN_AT_ONCE else FORGET_SECONDS)

@@ -18,9 +18,12 @@ class Lifeline:
 
     Args:
         descriptor: of the inherited socket; ``None`` where the process was started by hand.
+        state_lock: of the inherited lock of the state folder, which all processes of a gateway hold together;
+            ``None`` where this process has to take it.
     """
 
-    def __init__(self, descriptor: int | None) -> None:
+    def __init__(self, descriptor: int | None, state_lock: int | None = None) -> None:
+        self.state_lock = state_lock
         self._socket = None if descriptor is None else socket.socket(fileno=descriptor)
 
     def ready(self) -> None:

@@ -48,10 +48,15 @@ class Supervisor:
     Args:
         plans: what to run, in the order of start; each is awaited to be ready before the next is started.
         lifeline: to whoever started this supervisor.
+        state_lock: descriptor of the state folder's lock. All processes inherit it, so that no other gateway
+            can have the folder while one of them lives.
     """
 
-    def __init__(self, plans: Sequence[ProcessPlan], lifeline: Lifeline) -> None:
+    def __init__(
+        self, plans: Sequence[ProcessPlan], lifeline: Lifeline, state_lock: int | None = None
+    ) -> None:
         self._plans = plans
+        self._state_lock = state_lock
         self._lifeline = lifeline
         self._stopping = asyncio.Event()
         self._failure: CommandError | None = None
@@ -110,11 +115,13 @@ class Supervisor:
         ours.setblocking(False)
         with ours:
             with theirs:
+                inherited = {"--lifeline": theirs.fileno()}
+                if self._state_lock is not None:
+                    inherited["--state-lock"] = self._state_lock
                 process = await asyncio.create_subprocess_exec(
                     *plan.command,
-                    "--lifeline",
-                    str(theirs.fileno()),
-                    pass_fds=[theirs.fileno()],
+                    *(str(word) for option in inherited.items() for word in option),
+                    pass_fds=list(inherited.values()),
                     stdin=asyncio.subprocess.DEVNULL,
                     start_new_session=True,  # Ctrl-C is for the supervisor: it ends the others in order
                 )

@@ -169,7 +169,7 @@ def test_a_state_that_is_missing(site_without_state: Site, command: str) -> None
         ExitCode.STATE,
         (
             f"{site.folder}/state: no gateway state here. A new gateway: run `amqp-gateway init`. One that "
-            "ran before: restore its state, or every row number changes"
+            "ran before: restore a backup with `amqp-gateway state restore`, or every row number changes"
         ),
     )
     assert not (site.folder / "state").exists()
@@ -188,7 +188,10 @@ def test_a_state_that_lost_its_count(site: Site) -> None:
     ended = amqp_gateway("run", "--config", site.configuration)
     assert one_line(ended) == (
         ExitCode.STATE,
-        f"{site.folder}/state/boots: cannot be read: restore it from a backup",
+        (
+            f"{site.folder}/state/boots: cannot be read: No such file or directory: restore a backup with "
+            "`amqp-gateway state restore`"
+        ),
     )
 
 

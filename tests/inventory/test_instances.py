@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.inventory import instances
-from gateway.inventory.instances import BLOCK, MAX_ROW, InstanceIndex, InstanceIndexError
+from gateway.inventory.instance_file import InstanceIndexError
+from gateway.inventory.instances import BLOCK, MAX_ROW, InstanceIndex
 from tests.hypothesis_profiles import PROVING
 
 DAY = 24 * 3600 * 10**9
@@ -78,7 +79,7 @@ def test_a_retired_name_keeps_its_row_for_a_year_and_is_then_forgotten(tmp_path:
 def test_an_index_of_another_version_is_refused_with_what_to_do(tmp_path: Path) -> None:
     with sqlite3.connect(tmp_path / "i") as database:
         database.execute("PRAGMA user_version=99")
-    with pytest.raises(InstanceIndexError, match="version 99, this gateway knows 1: use the gateway"):
+    with pytest.raises(InstanceIndexError, match="version 99, this gateway knows 2: use the gateway"):
         InstanceIndex(tmp_path / "i")
 
 

@@ -1,0 +1,265 @@
+"""The file of the instance index: its form in each version, opened, checked, migrated, copied, explained.
+
+It is an SQLite database in WAL mode. What was committed outlives the process, because it is in the log's
+file; what was synced outlives a power cut too. Nothing is synced in passing: `sync` and `checkpoint` say
+when, so that the one who must not wait for a disk can leave it to another thread.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+from gateway.durable_files import PRIVATE, sync_folder
+
+MAX_LOG_PAGES = 16_384
+"""Of the write-ahead log (64 MiB): beyond, a checkpoint may hold whoever wants to write."""
+
+_BUSY_SECONDS = 20.0
+_COPIED_PAGES = 2_500
+
+_VERSION_1 = """
+CREATE TABLE sources (number INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
+CREATE TABLE counters (
+    source INTEGER NOT NULL, class TEXT NOT NULL, high_water INTEGER NOT NULL,
+    PRIMARY KEY (source, class)
+) WITHOUT ROWID;
+CREATE TABLE durable (
+    source INTEGER NOT NULL, class TEXT NOT NULL, name TEXT NOT NULL,
+    number INTEGER NOT NULL, retired INTEGER NOT NULL DEFAULT 0,
+    PRIMARY KEY (source, class, name)
+) WITHOUT ROWID;
+CREATE UNIQUE INDEX durable_number ON durable (source, class, number);
+CREATE INDEX durable_retired ON durable (retired) WHERE retired > 0;
+"""
+
+# The index knows whose it is and when it was last used, so that one file of a state folder cannot be
+# replaced by an older one unnoticed; where numbering goes on after a restore; and it has every high-water
+# mark twice, because the integrity check finds a damaged number by comparing an index with its table.
+_VERSION_2 = """
+CREATE TABLE about (
+    only INTEGER PRIMARY KEY CHECK (only = 1), gateway TEXT NOT NULL, boot INTEGER NOT NULL,
+    floor INTEGER NOT NULL, source_floor INTEGER NOT NULL
+);
+INSERT INTO about VALUES (1, '', 0, 0, 0);
+CREATE INDEX counters_high_water ON counters (high_water);
+"""
+
+STEPS = (_VERSION_1, _VERSION_2)
+"""What makes a file of version n one of version n + 1; a new file takes all of them."""
+
+_BUSY = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
+_NOT_DAMAGED = frozenset(
+    {
+        sqlite3.SQLITE_CANTOPEN,
+        sqlite3.SQLITE_FULL,
+        sqlite3.SQLITE_IOERR,
+        sqlite3.SQLITE_NOMEM,
+        sqlite3.SQLITE_PERM,
+        sqlite3.SQLITE_READONLY,
+    }
+)
+
+
+class InstanceIndexError(Exception):
+    """The index cannot be used; the text says what to do."""
+
+
+def open_index(path: Path, *, must_exist: bool) -> sqlite3.Connection:
+    """Open the index for its one writer: checked whole, and brought to the newest version.
+
+    Args:
+        path: of the file.
+        must_exist: refuse a file that is missing or holds nothing, instead of beginning a new index.
+
+    Raises:
+        InstanceIndexError: it is missing, damaged, of a newer version, or cannot be used.
+    """
+    if must_exist and not path.exists():
+        raise InstanceIndexError(f"{path}: the index of row numbers is missing: {_RESTORE}")
+    with explained(path):
+        if not path.exists():
+            path.touch(mode=PRIVATE)
+        database = connect(path)
+        try:
+            _bring_up_to_date(path, database, must_exist=must_exist)
+        except BaseException:
+            database.close()
+            raise
+    return database
+
+
+def connect(path: Path) -> sqlite3.Connection:
+    """A connection that commits when it is told and syncs when it is told.
+
+    Raises:
+        sqlite3.Error: it cannot be opened.
+        InstanceIndexError: the file system cannot do what the index needs.
+    """
+    database = sqlite3.connect(path, isolation_level=None, timeout=_BUSY_SECONDS)
+    try:
+        _set_up(path, database)
+    except BaseException:
+        database.close()
+        raise
+    return database
+
+
+@contextmanager
+def explained(path: Path) -> Iterator[None]:
+    """Turns what SQLite and the system say into one `InstanceIndexError` that says what to do."""
+    try:
+        yield
+    except (sqlite3.Error, OSError) as error:
+        raise explanation(path, error) from error
+
+
+def explanation(path: Path, error: sqlite3.Error | OSError) -> InstanceIndexError:
+    """What ``error`` means for whoever runs the gateway."""
+    if isinstance(error, OSError):
+        return InstanceIndexError(f"{path}: cannot be written: {error.strerror}: {_CHECK}")
+    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF  # the rest tells the kind
+    if code in _BUSY:
+        return InstanceIndexError(f"{path}: cannot be used: another program holds it ({error}): let that end")
+    if code in _NOT_DAMAGED:
+        return InstanceIndexError(f"{path}: cannot be used: {error}: {_CHECK}")
+    return InstanceIndexError(f"{path}: is damaged ({error}): {_RESTORE}")
+
+
+_CHECK = "see to space on the disk and to the rights of file and folder"
+_RESTORE = (
+    "restore a backup with `amqp-gateway state restore`. It is not begun anew, because every row number "
+    "would change: whoever wants that makes a new gateway in a new folder with `amqp-gateway init`"
+)
+
+
+def sync(path: Path) -> None:
+    """Bring all that was committed to the disk.
+
+    SQLite could do it in the commit, but holds its lock meanwhile: who writes in another thread would wait
+    for the disk. The log's file may be opened beside SQLite; the database's may not, for closing it would
+    drop SQLite's locks (POSIX file locks belong to the process).
+
+    Raises:
+        OSError: it cannot be done.
+    """
+    descriptor = os.open(f"{path}-wal", os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    sync_folder(path.parent)
+
+
+def checkpoint(database: sqlite3.Connection) -> bool:
+    """Move what was committed into the database file, synced.
+
+    Nobody waits for it, unless the log has grown beyond `MAX_LOG_PAGES` because it was written all the time.
+
+    Returns:
+        Whether the log has nothing more, so that the next to write begins it anew, and syncs its head.
+
+    Raises:
+        sqlite3.Error: it cannot be done.
+    """
+    _, logged, moved = database.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+    if logged > MAX_LOG_PAGES:
+        database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        return True
+    return bool(logged == moved)
+
+
+def read_index(path: Path) -> sqlite3.Connection:
+    """Open the index to read only, also while a gateway writes it.
+
+    Raises:
+        InstanceIndexError: it is missing, damaged or of a newer version.
+    """
+    if not path.exists():
+        raise InstanceIndexError(f"{path}: the index of row numbers is missing: {_RESTORE}")
+    with explained(path):
+        database = sqlite3.connect(
+            f"{path.absolute().as_uri()}?mode=ro", uri=True, isolation_level=None, timeout=_BUSY_SECONDS
+        )
+        try:
+            _version(path, database)
+        except BaseException:
+            database.close()
+            raise
+    return database
+
+
+def copy_index(path: Path, to: Path, progress: Callable[[int, int], None]) -> None:
+    """Copy the index as it is at one moment, whole and checked, also while a gateway writes it.
+
+    Args:
+        path: of the index.
+        to: of a new file.
+        progress: told pages done and pages in all, now and then.
+
+    Raises:
+        InstanceIndexError: it is missing, damaged or of a newer version, or cannot be copied.
+    """
+    with closing(read_index(path)) as source, explained(to), closing(sqlite3.connect(to)) as copy:
+        to.chmod(PRIVATE)
+        source.execute("BEGIN")
+        source.execute("SELECT COUNT(*) FROM sqlite_schema").fetchone()  # this is the moment
+        source.backup(
+            copy, pages=_COPIED_PAGES, progress=lambda _, left, pages: progress(pages - left, pages)
+        )
+        copy.execute("PRAGMA journal_mode=DELETE")  # one file, complete in itself
+        _check(path, copy, _version(path, copy))
+
+
+def _set_up(path: Path, database: sqlite3.Connection) -> None:
+    (mode,) = database.execute("PRAGMA journal_mode=WAL").fetchone()
+    if mode != "wal":
+        raise InstanceIndexError(
+            f"{path}: this file system cannot hold the index of row numbers (no shared memory, as on "
+            "network file systems): put the state folder on a local disk"
+        )
+    database.execute("PRAGMA synchronous=NORMAL")
+    database.execute("PRAGMA wal_autocheckpoint=0")  # it would sync in the middle of a commit
+
+
+def _bring_up_to_date(path: Path, database: sqlite3.Connection, *, must_exist: bool) -> None:
+    version = _version(path, database)
+    if version == 0 and must_exist:
+        raise InstanceIndexError(f"{path}: the index of row numbers is empty: {_RESTORE}")
+    _check(path, database, version)
+    for number, step in enumerate(STEPS[version:], start=version + 1):
+        database.executescript(f"BEGIN IMMEDIATE; {step} PRAGMA user_version={number}; COMMIT;")
+    if version < len(STEPS):
+        sync(path)
+
+
+def _version(path: Path, database: sqlite3.Connection) -> int:
+    (version,) = database.execute("PRAGMA user_version").fetchone()
+    if not 0 <= version <= len(STEPS):
+        raise InstanceIndexError(
+            f"{path}: instance index of version {version}, this gateway knows {len(STEPS)}: "
+            "use the gateway that wrote it, or a newer one"
+        )
+    return int(version)
+
+
+def _check(path: Path, database: sqlite3.Connection, version: int) -> None:
+    """Raise unless the file is whole and has the form of its version: half an index would move rows."""
+    (found,) = database.execute("PRAGMA integrity_check(1)").fetchone()
+    if found != "ok":
+        line = " ".join(str(found).split())
+        raise InstanceIndexError(f"{path}: is damaged ({line}): {_RESTORE}")
+    with closing(sqlite3.connect(":memory:")) as example:
+        example.executescript("".join(STEPS[:version]))
+        if _form(example) != _form(database):
+            raise InstanceIndexError(f"{path}: is not an index of row numbers: {_RESTORE}")
+    if version > 1 and database.execute("SELECT COUNT(*) FROM about").fetchone() != (1,):
+        raise InstanceIndexError(f"{path}: is damaged (it does not say whose it is): {_RESTORE}")
+
+
+def _form(database: sqlite3.Connection) -> list[tuple[str, str]]:
+    rows = database.execute("SELECT name, sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY name")
+    return [(name, " ".join(sql.split())) for name, sql in rows]
