@@ -102,7 +102,7 @@ class ConsoleSession:
             return [
                 Note("refused-sender", f"message of {delivery.user_id!r} ignored, {self._refused} so far")
             ]
-        self._talk.heard()
+        self._talk.arrived(delivery.timestamp)
         sender = agent_of_key(delivery.routing_key)
         try:
             for message in read_body(delivery.body, self._talk.definitions):

@@ -34,10 +34,11 @@ class HeartbeatRules:
 
 
 class _Agent:
-    __slots__ = ("beat_heard", "beat_time", "beats", "heard", "interval", "lost")
+    __slots__ = ("beat_heard", "beat_time", "beats", "heard", "interval", "lost", "spoke")
 
-    def __init__(self, heard: int, interval: int) -> None:
+    def __init__(self, heard: int, spoke: int, interval: int) -> None:
         self.heard = heard
+        self.spoke = spoke
         self.interval = interval
         self.beats = False
         self.beat_time = 0
@@ -72,20 +73,20 @@ class Agents:
         """Stop watching an agent; False if it was not known."""
         return self._agents.pop(agent, None) is not None
 
-    def last_heard(self, agent: str) -> int | None:
-        """Return when an agent said something last, ``None`` if it never did."""
+    def last_spoke(self, agent: str) -> int | None:
+        """Return when an agent said what was last heard of it, ``None`` if that is nothing."""
         known = self._agents.get(agent)
-        return known.heard if known else None
+        return known.spoke if known else None
 
-    def heard(self, agent: str, now: int) -> int | None:
-        """An agent said something; return since when it had been silent if it had been lost."""
+    def heard(self, agent: str, now: int, spoke: int) -> int | None:
+        """An agent said something at ``spoke``; return since when it had been silent if it had been lost."""
         known = self._agents.get(agent)
         if known is None:
             if len(self._agents) < self._limit:
-                self._agents[agent] = _Agent(now, self._rules.interval)
+                self._agents[agent] = _Agent(now, spoke, self._rules.interval)
             return None
-        silent_since = known.heard if known.lost else None
-        known.heard, known.lost = now, False
+        silent_since = known.spoke if known.lost else None
+        known.heard, known.spoke, known.lost = now, spoke, False
         return silent_since
 
     def beat(self, agent: str, time: int, now: int) -> None:

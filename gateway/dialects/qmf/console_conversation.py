@@ -74,8 +74,9 @@ class Conversation:
         self._resync_at = NEVER
         self._resync_reason = ""
         self._last_greeting = -NEVER
-        self._heard_at = 0  # 0 before the first connection
-        self._interrupted_since: int | None = None
+        self._spoken_at = 0  # when the message was sent that arrived last
+        self._missing_since: int | None = None
+        self._missing_reason = ""
         self._wake_at = NEVER
 
     # The link.
@@ -85,9 +86,9 @@ class Conversation:
         self.move(Signal.CONNECTED)
         self.reply_to = reply_to
         self.agents.clear()
-        if self._heard_at:
-            self.miss(self._heard_at, "not connected")
-        self._heard_at = self.now
+        if self._spoken_at:
+            self._begin_to_miss(self._spoken_at, "not connected")
+        self._spoken_at = self.now
         self.tell(SourceState.CONNECTING, f"greeting agents on exchange {self.config.management_exchange}")
         self.requests.add(Greeting())
 
@@ -98,37 +99,47 @@ class Conversation:
         self._resync_at = self._wake_at = NEVER
         self.tell(SourceState.DOWN, detail)
 
-    def heard(self) -> None:
-        """A message arrived, and with it all that came before it."""
-        self._heard_at = self.now
+    def arrived(self, sent: int) -> None:
+        """A message arrived that was sent at ``sent`` (0 for unknown), and with it all that came before it.
+
+        After a connection stood still, what was sent long ago arrives all at once: then receipt says nothing
+        about what was lost behind it.
+        """
+        self._spoken_at = min(sent or self.now, self.now)
 
     def announced(self, package: str) -> None:
         """An agent announces ``package``: greet it. Where that was known, it started anew or lost its link.
 
-        What it told last may then be lost, although heartbeats were not missed.
+        What it told last may then be lost, although no heartbeat was missed.
         """
-        if self._interrupted_since is None and any(known == package for known, _ in self.listed):
-            self._interrupted_since = self.agents.last_heard(BROKER_AGENT)
+        since = self.agents.last_spoke(BROKER_AGENT)
+        if since is not None and any(known == package for known, _ in self.listed):
+            self._begin_to_miss(since, f"agent {BROKER_AGENT} lost its connection")
         self.greet_soon(f"an agent announces package {package}")
 
     def broker_answered(self, broker: UUID) -> None:
-        """The greeting is answered: note what may be lost, and list what there is."""
-        heard_before = self.agents.last_heard(BROKER_AGENT)
-        silent_since = self.agents.heard(BROKER_AGENT, self.now)
+        """The greeting is answered: tell what was missed, and list what there is."""
+        since = self.agents.last_spoke(BROKER_AGENT)
+        silent_since = self.agents.heard(BROKER_AGENT, self.now, self._spoken_at)
         self.restarted |= self.broker not in (None, broker)
-        since = self._interrupted_since if self._interrupted_since is not None else heard_before
-        if since is not None and self.restarted:
-            self.miss(since, f"agent {BROKER_AGENT} started anew")
-        elif silent_since is not None:
-            self.miss(silent_since, f"agent {BROKER_AGENT} was silent")
-        elif self._interrupted_since is not None:
-            self.miss(self._interrupted_since, f"agent {BROKER_AGENT} lost its connection")
-        self._interrupted_since = None
         self.broker = broker
+        if since is not None and self.restarted:
+            self._begin_to_miss(since, "")
+            self._missing_reason = f"agent {BROKER_AGENT} started anew"
+        elif silent_since is not None:
+            self._begin_to_miss(silent_since, f"agent {BROKER_AGENT} was silent")
+        if self._missing_since is not None:
+            self._miss(self._missing_since, self._missing_reason)
+        self._missing_since = None
         self._list()
 
-    def miss(self, since: int, reason: str) -> None:
-        """Nothing could be heard from ``since`` until now. The clock may have been set back meanwhile."""
+    def _begin_to_miss(self, since: int, reason: str) -> None:
+        """From ``since`` on something may be lost, until the next greeting is answered."""
+        if self._missing_since is None:
+            self._missing_since, self._missing_reason = since, reason
+
+    def _miss(self, since: int, reason: str) -> None:
+        """Something was lost between ``since`` and now. The clock may have been set back meanwhile."""
         self.observations.append(Gap(min(since, self.now), self.now, reason))
 
     def pass_time(self) -> None:
@@ -317,10 +328,10 @@ class Conversation:
     def hear(self, agent: str) -> None:
         """An agent said something: it lives; a new one is asked for its objects."""
         known = agent in self.agents
-        lost_since = self.agents.heard(agent, self.now)
+        lost_since = self.agents.heard(agent, self.now, self._spoken_at)
         appeared = not known and agent in self.agents
         if lost_since is not None:
-            self.miss(lost_since, f"agent {agent} was silent")
+            self._miss(lost_since, f"agent {agent} was silent")
             self.greet_soon(f"agent {agent} speaks again")
         elif appeared and agent != BROKER_AGENT and self.state not in (State.GREETING, State.LISTING):
             self.fetch_all(agent)

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from gateway.dialects.effects import Delivery
 from gateway.dialects.qmf.console import ConsoleConfig
 from gateway.dialects.qmf.console_agents import Agents, HeartbeatRules
 from gateway.dialects.qmf.console_states import State
@@ -26,6 +27,7 @@ from gateway.dialects.qmf.messages import (
     SchemaResponse,
 )
 from gateway.dialects.qmf.object_id import ObjectId
+from gateway.dialects.qmf.writer import write
 from gateway.model.observations import (
     AgentLost,
     Gap,
@@ -105,16 +107,39 @@ def test_a_package_announced_for_the_first_time_interrupts_nothing() -> None:
     play.leaves("resync", ("broker", BrokerRequest(6)), SYNCHRONISING, ("broker", PackageQuery(7)))
 
 
-def test_a_gap_begins_with_the_last_message_and_never_ends_before_it_begins() -> None:
+def test_a_gap_begins_with_the_last_message_and_ends_with_the_first_answer() -> None:
     play = synchronised()
     play.time_passes(20)  # half-open: the end of the connection is noticed long after the last message
     play.disconnects()
     play.connects()
-    assert Gap(START, START + 20 * SECOND, "not connected") in play.left()
+    play.time_passes(5)
+    play.left()
+    play.arrives(BrokerResponse(6, BROKER))
+    play.leaves(Gap(START, START + 25 * SECOND, "not connected"), SYNCHRONISING, ("broker", PackageQuery(7)))
+
+
+def test_a_gap_begins_when_the_last_message_was_sent_however_late_it_arrived() -> None:
+    play = synchronised()
+    play.time_passes(20)
+    body = write(Heartbeat(0, START + 2 * SECOND))
+    late = Delivery(
+        "qpid.management", "console.heartbeat.1.0", body, user_id=AGENT_USER, timestamp=START + SECOND
+    )
+    play.take(play.session.receive(late, play.now))
+    play.arrives(PackageIndication(0, "shop"), key="schema.package")
+    play.left()
+    play.arrives(BrokerResponse(6, BROKER))
+    assert play.left()[0] == Gap(START + SECOND, START + 20 * SECOND, "agent 1.0 lost its connection")
+
+
+def test_a_gap_never_ends_before_it_begins() -> None:
+    play = synchronised()
     play.disconnects()
     play.now -= 30 * SECOND  # the clock is set back
     play.connects()
-    assert Gap(play.now, play.now, "not connected") in play.left()
+    play.left()
+    play.arrives(BrokerResponse(6, BROKER))
+    assert play.left()[0] == Gap(play.now, play.now, "not connected")
 
 
 def test_announcements_do_not_make_a_storm() -> None:
@@ -186,15 +211,15 @@ def test_how_long_silence_may_last_is_learnt_from_heartbeats(
 ) -> None:
     agents = Agents(HeartbeatRules(), limit=1)
     for time, now in beats:
-        agents.heard("1.0", int(now * SECOND))
+        agents.heard("1.0", int(now * SECOND), int(now * SECOND))
         agents.beat("1.0", int(time * SECOND), int(now * SECOND))
     assert agents.next_deadline == int(beats[-1][1] * SECOND) + silence * SECOND
 
 
 def test_there_is_an_end_to_the_agents_that_are_watched() -> None:
     agents = Agents(HeartbeatRules(), limit=1)
-    agents.heard("1.0", START)
-    agents.heard("1.10", START)
+    agents.heard("1.0", START, START)
+    agents.heard("1.10", START, START)
     agents.beat("1.10", START, START)
     assert list(agents) == ["1.0"]
 
@@ -263,10 +288,11 @@ def test_a_disconnection_in_the_middle_of_a_resync() -> None:
     play.time_passes(3600)
     play.leaves()
     play.connects()
-    reconnected = START + 3601 * SECOND
-    play.leaves(Gap(START, reconnected, "not connected"), GREETING, ("broker", BrokerRequest(6)))
+    play.leaves(GREETING, ("broker", BrokerRequest(6)))
     play.arrives(got(5), CommandComplete(5))  # from before: content is content, its end means nothing
     play.leaves(SEEN)
+    play.arrives(BrokerResponse(6, BROKER))
+    assert play.left()[0] == Gap(START, START + 3601 * SECOND, "not connected")
 
 
 def test_what_is_known_of_schemas_outlives_a_connection() -> None:
@@ -278,6 +304,7 @@ def test_what_is_known_of_schemas_outlives_a_connection() -> None:
     play.arrives(PackageIndication(7, "shop"), CommandComplete(7))
     play.arrives(ClassIndication(8, ClassKind.OBJECT, TANK.key), CommandComplete(8))
     play.leaves(
+        Gap(START, START, "not connected"),
         SYNCHRONISING,
         ("broker", PackageQuery(7)),
         ("broker", ClassQuery(8, "shop")),
