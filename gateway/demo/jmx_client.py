@@ -1,0 +1,145 @@
+"""A plain JMX client as a process: the JDK's own connector, asked by lines and answering in JSON.
+
+`JmxClient.java` beside this file is the whole program, so that what it shows is what any Java program sees.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+SOURCE = Path(__file__).with_name("java") / "JmxClient.java"
+ANSWER_SECONDS = 60.0
+_MAX_LINE_OCTETS = 64 * 1024 * 1024
+
+
+class JmxClientError(Exception):
+    """The client could not connect, or was refused; the text is Java's."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadAttribute:
+    """What Java read: the class of the value (``java.lang.Long``; ``None`` of null) and the value as JSON."""
+
+    java_class: str | None
+    value: Any
+
+
+class JmxClient:
+    """A connected client.
+
+    Attributes:
+        notifications: all that arrived since `listen`, in order, as the program prints them.
+    """
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self._process = process
+        self._answers: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+        self._reading = asyncio.create_task(self._read())
+        self.notifications: list[dict[str, Any]] = []
+
+    @classmethod
+    async def connect(cls, java: Path, classes: Path, address: str, user: str, password: str) -> Self:
+        """Start the program and log in.
+
+        Args:
+            java: the command ``java``.
+            classes: the folder with the compiled program.
+            address: ``HOST:PORT`` of the gateway's RMI registry.
+            user: who logs in.
+            password: of the user; travels by a pipe.
+
+        Raises:
+            JmxClientError: the gateway cannot be reached, or refuses.
+        """
+        process = await asyncio.create_subprocess_exec(
+            *(
+                str(java),
+                "-Xmx64m",
+                "-XX:TieredStopAtLevel=1",
+                "-cp",
+                str(classes),
+                "JmxClient",
+                address,
+                user,
+            ),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.DEVNULL,
+            limit=_MAX_LINE_OCTETS,
+        )
+        client = cls(process)
+        try:
+            answer = await client._ask(password)
+        except JmxClientError:
+            await client.close()
+            raise
+        if "connected" not in answer:
+            await client.close()
+            raise JmxClientError(str(answer.get("failed", answer)))
+        return client
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def names(self, pattern: str) -> list[str]:
+        """The MBeans whose names match, ascending.
+
+        Raises:
+            JmxClientError: the connection is lost.
+        """
+        names: list[str] = (await self._ask(f"list\t{pattern}"))["names"]
+        return names
+
+    async def read(self, name: str) -> dict[str, ReadAttribute]:
+        """All attributes of an MBean.
+
+        Raises:
+            JmxClientError: there is none of that name, or the connection is lost.
+        """
+        told = (await self._ask(f"read\t{name}"))["attributes"]
+        return {key: ReadAttribute(read["class"], read["value"]) for key, read in told.items()}
+
+    async def listen(self, name: str) -> None:
+        """From now on the MBean's notifications are added to `notifications`.
+
+        Raises:
+            JmxClientError: there is none of that name, it emits nothing, or the connection is lost.
+        """
+        await self._ask(f"listen\t{name}")
+
+    async def close(self) -> None:
+        """End the program."""
+        with contextlib.suppress(ProcessLookupError):
+            self._process.kill()
+        await self._process.wait()
+        await self._reading
+
+    async def _ask(self, line: str) -> dict[str, Any]:
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(line.encode() + b"\n")
+            await self._process.stdin.drain()
+            answer = await asyncio.wait_for(self._answers.get(), ANSWER_SECONDS)
+        except (ConnectionError, TimeoutError) as error:
+            raise JmxClientError(f"the client ended or does not answer: {error!r}") from error
+        if "error" in answer:
+            raise JmxClientError(answer["error"])
+        return answer
+
+    async def _read(self) -> None:
+        assert self._process.stdout is not None
+        async for line in self._process.stdout:
+            told: dict[str, Any] = json.loads(line)
+            if "notification" in told:
+                self.notifications.append(told)
+            else:
+                self._answers.put_nowait(told)
+        self._answers.put_nowait({"error": "the client has ended"})
