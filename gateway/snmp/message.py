@@ -20,7 +20,10 @@ GET: Final = 0xA0
 GET_NEXT: Final = 0xA1
 RESPONSE: Final = 0xA2
 SET: Final = 0xA3
+TRAP_V1: Final = 0xA4
 GET_BULK: Final = 0xA5
+INFORM: Final = 0xA6
+TRAP_V2: Final = 0xA7
 _KNOWN_PDUS: Final = range(0xA0, 0xA9)
 _USUAL_VERSIONS: Final = {ber.encode_integer(version): version for version in (VERSION_1, VERSION_2C)}
 # The first octets of a varbind with a NULL, by the length of its name; no match for one with long lengths.
@@ -130,11 +133,12 @@ def encode_response(
     head = ber.encode_integer(request_id)
     head += ber.encode_integer(status) + ber.encode_integer(index) if status or index else _NO_ERROR_AT_ALL
     pdu = ber.encode_tlv(RESPONSE, head + ber.encode_tlv(ber.SEQUENCE, content))
-    return ber.encode_tlv(ber.SEQUENCE, _preamble(message.version, message.community) + pdu)
+    return ber.encode_tlv(ber.SEQUENCE, preamble(message.version, message.community) + pdu)
 
 
-@lru_cache(maxsize=64)  # answers are given to known communities only, and of those there are few
-def _preamble(version: int, community: bytes) -> bytes:
+@lru_cache(maxsize=64)  # messages are made for known communities only, and of those there are few
+def preamble(version: int, community: bytes) -> bytes:
+    """Version and community, with which the content of every message begins."""
     return ber.encode_integer(version) + ber.encode_tlv(ber.OCTET_STRING, community)
 
 

@@ -1,0 +1,252 @@
+"""All receivers: what the SNMP agent does with a notification, and with what receivers answer."""
+
+from __future__ import annotations
+
+import enum
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from gateway.model.events import Severity
+from gateway.snmp import message
+from gateway.snmp.ber import BerError, Oid
+from gateway.snmp.notification import Notification
+from gateway.snmp.notifications.encoding import EncodedNotification, NotificationEncoder
+from gateway.snmp.notifications.own import OwnNotifications
+from gateway.snmp.notifications.rate_limit import RateLimit
+from gateway.snmp.notifications.saved import SavedNotifications, SavedTarget
+from gateway.snmp.notifications.target import Address, Target
+from gateway.snmp.notifications.target_sender import TargetSender
+from gateway.snmp.tables.targets import TargetHealth
+
+DATAGRAMS_A_TURN: Final = 64
+"""Sent by one call of `NotificationSender.work`, to all receivers together (at least one to each)."""
+
+_SECOND: Final = 10**9
+_BUSY_PAUSE: Final = 2 * 10**6
+AUTHENTICATION_FAILURE_PAUSE: Final = 60 * _SECOND
+"""Nanoseconds between two authenticationFailure that one address causes."""
+
+MAX_OFFENDERS: Final = 256
+"""Addresses that are remembered for that; of all together `AUTHENTICATION_FAILURES` a second are told."""
+
+AUTHENTICATION_FAILURES: Final = 1
+
+
+class SendResult(enum.Enum):
+    """What became of a datagram."""
+
+    SENT = "sent"
+    BUSY = "busy"
+    """The system's queue is full: the same datagram is given again, later."""
+    FAILED = "failed"
+    """The system refused it, and would again."""
+
+
+@dataclass(frozen=True, slots=True)
+class SenderSettings:
+    """What a sender follows all its life.
+
+    Attributes:
+        root: the configured root of all object identifiers.
+        object_id: sysObjectID.
+        gateway: uuid of the gateway.
+        boot: how often its core had been started when this process began.
+        configuration: digest of the configuration.
+        targets: the receivers.
+    """
+
+    root: Oid
+    object_id: Oid
+    gateway: str
+    boot: int
+    configuration: str
+    targets: tuple[Target, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Outside:
+    """What a sender needs of the world.
+
+    Attributes:
+        send: gives a datagram to the system; never waits, never raises.
+        agent_address: our IPv4 address on the way to a receiver; `NO_AGENT_ADDRESS` if there is none.
+        request_id: a number from 0 to 2^31-1 that nobody can guess.
+        monotonic: nanoseconds.
+        clock: nanoseconds since 1970-01-01 UTC.
+        up_time: sysUpTime, hundredths of a second.
+        wake: `NotificationSender.work` has something to do.
+        failed: told of an error of ours; limits its own rate.
+    """
+
+    send: Callable[[Address, bytes], SendResult]
+    agent_address: Callable[[Address], bytes]
+    request_id: Callable[[], int]
+    monotonic: Callable[[], int]
+    clock: Callable[[], int]
+    up_time: Callable[[], int]
+    wake: Callable[[], None]
+    failed: Callable[[Exception], None]
+
+
+class NotificationSender:
+    """Sends notifications to all receivers.
+
+    An event is handled once: its epoch and number are remembered, and whatever a snapshot of the feed repeats
+    is passed over. All receivers are handled in one go, so one place in the sequence of events stands for all
+    of them; a receiver that is new begins there too.
+
+    Args:
+        settings: what is configured.
+        outside: what is needed of the world.
+        saved: what the last process left.
+    """
+
+    def __init__(
+        self, settings: SenderSettings, outside: Outside, saved: SavedNotifications | None = None
+    ) -> None:
+        self._settings = settings
+        self._outside = outside
+        self._own = OwnNotifications(settings.root, settings.gateway, settings.boot)
+        longest = max((len(target.community) for target in settings.targets), default=0)
+        self._encoder = NotificationEncoder(settings.root, settings.object_id, longest)
+        self._last = saved or SavedNotifications()
+        self._epoch, self._handled = self._last.epoch, self._last.number
+        kept: Mapping[str, SavedTarget] = {target.name: target for target in self._last.targets}
+        self._targets = [
+            TargetSender(target, outside.request_id, outside.monotonic, outside.clock, kept.get(target.name))
+            for target in settings.targets
+        ]
+        self._offenders: OrderedDict[str, int] = OrderedDict()
+        self._failures_limit = RateLimit(AUTHENTICATION_FAILURES, outside.monotonic())
+        self.revision = 0
+        """Another number whenever `saved` would give something else."""
+
+    @property
+    def health(self) -> Mapping[str, TargetHealth]:
+        """How each receiver stands."""
+        return {target.target.name: target.health for target in self._targets}
+
+    def start(self) -> None:
+        """Tell that the agent began.
+
+        It is warmStart after a restart within the same boot of the gateway and with the same configuration,
+        else coldStart (RFC 3418).
+        """
+        last, settings = self._last, self._settings
+        warm = (last.boot, last.configuration) == (settings.boot, settings.configuration)
+        self._offer(self._own.started(self._outside.clock(), warm=warm))
+
+    def notify(self, notification: Notification) -> None:
+        """Send an event to whom it is for; one that was handled before is passed over."""
+        if notification.number:
+            if notification.epoch == self._epoch and notification.number <= self._handled:
+                return
+            self._epoch, self._handled = notification.epoch, notification.number
+        self._offer(notification)
+
+    def test(self, name: str) -> Notification:
+        """Send agTest to one receiver, whatever it chose. Raises ``KeyError`` for an unknown one."""
+        target = {target.target.name: target for target in self._targets}[name]
+        notification = self._own.test(self._outside.clock(), name)
+        target.send_anyway(notification, self._encoder.encode(notification, self._outside.up_time()))
+        self._changed()
+        return notification
+
+    def wrong_community(self, sender: str) -> None:
+        """A request came with a community that is not known; ``sender`` is the address that it came from."""
+        now = self._outside.monotonic()
+        told = self._offenders.get(sender)
+        if told is not None and now < told + AUTHENTICATION_FAILURE_PAUSE:
+            return
+        if not self._failures_limit.take(Severity.CRITICAL, now):
+            return  # addresses can be forged: many of them are no reason to tell many times
+        self._offenders[sender] = now
+        self._offenders.move_to_end(sender)
+        if len(self._offenders) > MAX_OFFENDERS:
+            self._offenders.popitem(last=False)
+        self._offer(self._own.authentication_failure(self._outside.clock(), sender))
+
+    def received(self, datagram: bytes, address: Address) -> None:
+        """Take what a receiver answered; anything that is no answer to an inform of ours is ignored."""
+        try:
+            envelope = message.read_message(datagram)
+            if envelope.version != message.VERSION_2C or envelope.pdu_type != message.RESPONSE:
+                return
+            answer = message.read_request(datagram, envelope.start, envelope.stop)
+        except (BerError, message.UnknownVersionError):
+            return
+        accepted = answer.first == message.NO_ERROR
+        for target in self._targets:
+            if target.target.address == address and target.answered(answer.request_id, accepted=accepted):
+                self._changed()
+                return
+
+    def work(self) -> int | None:
+        """Send what should be sent, up to `DATAGRAMS_A_TURN`.
+
+        Returns when to call again if nothing happens before, monotonic nanoseconds; ``None`` for not at all.
+        """
+        for target in self._targets:
+            summary = target.suppressed()
+            if summary is not None:
+                notification = self._own.suppressed(self._outside.clock(), target.target.name, summary)
+                target.send_anyway(notification, self._encoded(notification))
+                self.revision += 1
+        share = max(1, DATAGRAMS_A_TURN // max(1, len(self._targets)))
+        busy = [not self._send(target, share) for target in self._targets]
+        due = min((due for target in self._targets if (due := target.due()) is not None), default=None)
+        if due is not None and any(busy):
+            due = max(due, self._outside.monotonic() + _BUSY_PAUSE)
+        return due
+
+    def saved(self) -> SavedNotifications:
+        """What must outlive the process."""
+        return SavedNotifications(
+            self._epoch,
+            self._handled,
+            self._settings.boot,
+            self._settings.configuration,
+            tuple(target.saved() for target in self._targets),
+        )
+
+    def _send(self, target: TargetSender, share: int) -> bool:
+        """Send up to ``share`` datagrams to one receiver; whether the system took them."""
+        address = target.target.address
+        for _ in range(share):
+            waiting = target.next()
+            if waiting is None:
+                break
+            datagram = target.datagram(waiting, lambda: self._outside.agent_address(address))
+            result = self._outside.send(address, datagram)
+            if result is SendResult.BUSY:
+                return False
+            if result is SendResult.SENT:
+                target.sent(waiting)
+            else:
+                target.unsent(waiting)
+        return True
+
+    def _offer(self, notification: Notification) -> None:
+        encoded: EncodedNotification | None = None
+
+        def encode() -> EncodedNotification:
+            nonlocal encoded
+            if encoded is None:
+                encoded = self._encoded(notification)
+            return encoded
+
+        try:
+            for target in self._targets:
+                target.offer(notification, encode)
+        except ValueError as error:  # a value that BER cannot say: one event less, not the end of all
+            self._outside.failed(error)
+        self._changed()
+
+    def _encoded(self, notification: Notification) -> EncodedNotification:
+        return self._encoder.encode(notification, self._outside.up_time())
+
+    def _changed(self) -> None:
+        self.revision += 1
+        self._outside.wake()
