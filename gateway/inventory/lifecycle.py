@@ -31,6 +31,10 @@ from gateway.model.observations import ObjectSeen, ResyncBegan, ResyncEnded
 from gateway.model.schema import ClassKey
 
 
+_DISCONTINUITY_STEP = 100_000_000
+"""Nanoseconds between two discontinuities of one row: SNMP tells their times in tenths of a second."""
+
+
 class ObjectLifecycle:
     """Keeps the objects of one source and appends to ``out`` a record for all that happens to them.
 
@@ -189,6 +193,7 @@ class ObjectLifecycle:
         self._references.forget(former.native_id)
         durable = former.lifetime is Lifetime.DURABLE
         record = self._record(seen, class_record, former.row, former.stable_name, durable=durable, now=now)
+        record = dataclasses.replace(record, reset=_discontinuity(former.reset, now))
         self._objects.rebind(holder, record, class_record)
         holder.generation = self._generation
         self._told_whole(holder, seen, now)
@@ -217,7 +222,7 @@ class ObjectLifecycle:
             row=record.row,
             properties_sampled=sampled if seen.properties is not None else record.properties_sampled,
             statistics_sampled=sampled if seen.statistics is not None else record.statistics_sampled,
-            reset=sampled if change.restarted else record.reset,
+            reset=_discontinuity(record.reset, sampled) if change.restarted else record.reset,
             changed=now if change.property_changed else record.changed,
             values=change.values,
             absent=change.absent,
@@ -372,6 +377,11 @@ class ObjectLifecycle:
 
 def _in_scope(entry: Entry, agent: str, class_name: str) -> bool:
     return agent in {"", entry.record.agent} and class_name in {"", str(entry.key)}
+
+
+def _discontinuity(former: int, time: int) -> int:
+    """When counters began again: never the former time, whichever clock it was told by."""
+    return max(time, former + _DISCONTINUITY_STEP)
 
 
 def _merged(earlier: ObjectSeen, later: ObjectSeen) -> ObjectSeen:

@@ -121,7 +121,7 @@ class SourceInventory:
         )
         self._losses = Losses()
         self._agents: dict[str, AgentRecord] = {}
-        self._told_in_resync: set[str] = set()
+        self._lost_in_resync: set[str] = set()
         self._state = SourceState.CONNECTING
         self._detail = ""
         self._since = 0
@@ -233,17 +233,19 @@ class SourceInventory:
 
     def _resync_began(self, began: ResyncBegan, now: int) -> None:  # noqa: ARG002  one of the handlers
         self.counters["resyncs"] += 1
-        self._told_in_resync.clear()
+        self._lost_in_resync.clear()
         self._objects.begin_resync(began)
 
     def _resync_ended(self, ended: ResyncEnded, now: int) -> None:
         self._objects.end_resync(ended, now)
         if ended.complete and not ended.class_name:
-            for agent in sorted(self._told_in_resync):
-                if ended.agent in {"", agent}:
+            # One that had no objects to tell has answered all the same.
+            for agent in self._agents:
+                if ended.agent in {"", agent} and agent not in self._lost_in_resync:
                     self._set_fresh(agent, fresh=True, now=now)
 
     def _agent_lost(self, lost: AgentLost, now: int) -> None:
+        self._lost_in_resync.add(lost.agent)
         self._set_fresh(lost.agent, fresh=False, now=now)
 
     def _gap_seen(self, gap: Gap, now: int) -> None:
@@ -289,7 +291,7 @@ class SourceInventory:
     def _heard(self, agent: str, now: int) -> None:
         """An agent spoke: it vouches for its objects, but is believed anew only after a resync."""
         self._last_heard = now
-        self._told_in_resync.add(agent)
+        self._lost_in_resync.discard(agent)
         known = self._agents.get(agent)
         if known is None:
             fresh = self._state is SourceState.SYNCHRONISED

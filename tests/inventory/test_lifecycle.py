@@ -199,6 +199,19 @@ def test_a_counter_that_starts_again_is_a_discontinuity(
     assert former < playbook.objects()["/|a"].reset == NOW + 9 * SECOND
 
 
+def test_two_discontinuities_never_have_the_same_time_though_the_clock_of_the_agent_be_behind(
+    playbook: Playbook,
+) -> None:
+    playbook.synchronise(vhost("/", "v1"), queue("a", "q1", published=50))
+    born = playbook.objects()["/|a"].reset
+    playbook.tell(statistics("q1", 0, 5, NOW - SECOND))
+    first = playbook.objects()["/|a"].reset
+    playbook.tell(statistics("q1", 0, 3, NOW - SECOND))
+    second = playbook.objects()["/|a"].reset
+    tenths = [time // 10**8 for time in (born, first, second)]
+    assert tenths == sorted(set(tenths)), "SNMP tells tenths of a second"
+
+
 def test_a_gauge_that_falls_is_no_discontinuity(playbook: Playbook) -> None:
     playbook.synchronise(vhost("/", "v1"), queue("a", "q1", depth=500))
     former = playbook.objects()["/|a"].reset
@@ -282,6 +295,23 @@ def test_a_silent_agent_or_source_makes_its_objects_stale_until_the_next_resync(
     assert not of(AgentRecord, list(playbook.inventory.snapshot()[0]))[0].fresh, "one update is no resync"
     records = playbook.synchronise(vhost("/", "v1"), queue("a", "q1"))
     assert of(AgentRecord, records)[-1].fresh
+
+
+def test_an_agent_without_any_object_is_believed_again_after_a_resync(playbook: Playbook) -> None:
+    playbook.synchronise(vhost("/", "v1"))
+    playbook.tell(AgentLost(AGENT))
+    playbook.synchronise()
+    playbook.tell(vhost("/", "v2"))
+    (agent,) = of(AgentRecord, list(playbook.inventory.snapshot()[0]))
+    assert agent.fresh
+
+
+def test_an_agent_that_was_lost_during_a_resync_is_not_believed_after_it(playbook: Playbook) -> None:
+    playbook.synchronise(vhost("/", "v1"))
+    playbook.tell(ResyncBegan(), vhost("/", "v1"), AgentLost(AGENT))
+    playbook.tell(ResyncEnded(complete=True))
+    (agent,) = of(AgentRecord, list(playbook.inventory.snapshot()[0]))
+    assert not agent.fresh
 
 
 def test_a_heartbeat_vouches_for_what_the_agent_did_not_mention(playbook: Playbook) -> None:
