@@ -30,7 +30,6 @@ from gateway.inventory.values import changes, resolved
 from gateway.model.observations import ObjectSeen, ResyncBegan, ResyncEnded
 from gateway.model.schema import ClassKey
 
-
 _DISCONTINUITY_STEP = 100_000_000
 """Nanoseconds between two discontinuities of one row: SNMP tells their times in tenths of a second."""
 
