@@ -13,6 +13,7 @@ from gateway.inventory.inventory import Inventory
 from gateway.mapping.rules import Mapping
 from gateway.model.observations import (
     ClassLearned,
+    EventLearned,
     ObjectSeen,
     Observation,
     ResyncBegan,
@@ -20,7 +21,7 @@ from gateway.model.observations import (
     SourceState,
     SourceStateSeen,
 )
-from gateway.model.schema import ClassKey, ClassSchema, Element, Kind
+from gateway.model.schema import ClassKey, ClassSchema, Element, EventSchema, Kind
 from gateway.model.values import Reference, Value, ValueType
 
 SECOND = 10**9
@@ -68,11 +69,20 @@ SomeRecord = TypeVar("SomeRecord", bound=Record)
 class Playbook:
     """One source called ``shop``; each `tell` is one message body, at a clock that tests move."""
 
-    def __init__(self, state: Path, *, boot: int = 1, max_objects: int = 1000) -> None:
+    def __init__(
+        self,
+        state: Path,
+        *,
+        boot: int = 1,
+        max_objects: int = 1000,
+        mapping: Mapping = MAPPING,
+        schemas: Sequence[ClassSchema | EventSchema] = (VHOST, QUEUE, CONNECTION),
+    ) -> None:
         self.now = NOW
         self.batches: list[Batch] = []
         self.index = InstanceIndex(state / "instances.sqlite3")
-        registry = ClassRegistry({"shop": MAPPING})
+        self.schemas = schemas
+        registry = ClassRegistry({mapping.package: mapping})
         self.inventory = Inventory("gw", boot, registry, self.index, self.batches.append)
         self.source = self.inventory.add_source("shop", "qmf", max_objects)
 
@@ -88,7 +98,7 @@ class Playbook:
         """A whole resync that tells ``objects``, each in a body of its own."""
         records = self.tell(
             SourceStateSeen(SourceState.SYNCHRONISING),
-            *(ClassLearned(schema) for schema in (VHOST, QUEUE, CONNECTION)),
+            *(ClassLearned(s) if isinstance(s, ClassSchema) else EventLearned(s) for s in self.schemas),
             ResyncBegan(restarted=restarted),
         )
         for seen in objects:
@@ -102,6 +112,10 @@ class Playbook:
         before = len(self.batches)
         self.inventory.tick(self.now)
         return [record for batch in self.batches[before:] for record in batch.records]
+
+    def snapshot(self) -> list[Record]:
+        """What a new subscriber would be told."""
+        return list(self.inventory.snapshot()[0])
 
     def objects(self) -> dict[str, ObjectRecord]:
         """What a new subscriber would be told, by stable name."""

@@ -1,5 +1,6 @@
 """Shipped mappings, and what a mapping makes of a schema."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -194,6 +195,28 @@ def test_a_damaged_mapping_says_where(tmp_path: Path) -> None:
     path.write_text(MAPPING.replace("index: true", "index: true, read: 'a..b'"))
     with pytest.raises(DocumentError, match="is not a path"):
         load_mapping(path)
+
+
+@pytest.mark.parametrize(
+    ("former", "wrong", "complaint"),
+    [
+        ("{till} opened", "{shop} opened", "text: 'shop' is not one of the arguments that are shown"),
+        ("{till} opened", "{doorCode} opened", "text: 'doorCode' is not one of the arguments"),
+        ("subject: till", "subject: shop", "subject: 'shop' is not one of the arguments"),
+        ("{name} sold", "{names} sold", "alarms: busy: text: 'names' is not one of the elements"),
+        ("element: sales", "element: sale", "alarms: busy: 'sale' is not one of the elements"),
+    ],
+)
+def test_an_event_or_alarm_that_names_what_is_not_there_is_refused(
+    former: str, wrong: str, complaint: str
+) -> None:
+    alarms = (
+        "    alarms: {busy: {element: sales, at_least: 9, severity: minor, text: '{name} sold {sales}'}}\n"
+    )
+    text = MAPPING.replace("    label: Till\n", f"    label: Till\n{alarms}")
+    mapping(text)
+    with pytest.raises(DocumentError, match=re.escape(complaint)):
+        mapping(text.replace(former, wrong))
 
 
 def test_shipped_folders_are_found() -> None:
