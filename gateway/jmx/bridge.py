@@ -1,0 +1,195 @@
+"""Calls between Python and the virtual machine, by Py4J, over the loopback; nothing of JMX is known here.
+
+Outwards one thread makes one call after the other over one connection. Inwards the virtual machine calls
+from threads of its own; each call hops to the event loop and waits for its answer there. Either side proves
+who it is with a token that was handed over on the virtual machine's standard input.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import secrets
+import socket
+from collections.abc import Awaitable, Callable
+from concurrent.futures import CancelledError, ThreadPoolExecutor
+from typing import Final, TypeAlias, TypeVar, TypeVarTuple, Unpack
+
+import structlog
+from py4j import protocol
+from py4j.java_gateway import (
+    CallbackConnection,
+    CallbackServer,
+    CallbackServerParameters,
+    GatewayConnection,
+    GatewayParameters,
+    GatewayProperty,
+    JavaObject,
+    PythonProxyPool,
+)
+from py4j.protocol import Py4JError
+
+from gateway.jmx.backend import Status, encode_answer
+from gateway.jmx.errors import MachineEndedError
+
+log = structlog.get_logger(__name__)
+
+Arguments = TypeVarTuple("Arguments")
+Result = TypeVar("Result")
+
+Answer: TypeAlias = Callable[[bytes], Awaitable[bytes]]
+"""Answers a request of the virtual machine."""
+
+LOOPBACK: Final = "127.0.0.1"
+_MAX_CONNECTIONS = 32
+_MAX_LINE_OCTETS = 1 << 20
+_LINES_OF_A_LOGIN = 3
+_LOGIN_SECONDS = 5.0
+
+
+class Bridge:
+    """Both directions. Made and used on the event loop.
+
+    Args:
+        answer: answers requests, on the event loop.
+        deadline: seconds that an answer may take.
+    """
+
+    def __init__(self, answer: Answer, deadline: float) -> None:
+        self.inward_token = secrets.token_urlsafe(32)
+        self.outward_token = secrets.token_urlsafe(32)
+        self._entry_point = _EntryPoint(answer, deadline, asyncio.get_running_loop())
+        self._pool = PythonProxyPool()
+        self._pool.put(self._entry_point, protocol.ENTRY_POINT_OBJECT_ID)
+        self._property = GatewayProperty(auto_field=False, pool=self._pool, enable_memory_management=False)
+        self._server: _BoundedCallbackServer | None = None
+        self._connection: GatewayConnection | None = None
+        self._bridge: JavaObject | None = None
+        self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="jmx-calls")
+
+    def listen(self) -> int:
+        """Take calls of the virtual machine from now on; the port."""
+        parameters = CallbackServerParameters(
+            address=LOOPBACK,
+            port=0,
+            daemonize=True,
+            daemonize_connections=True,
+            auth_token=self.inward_token,
+        )
+        self._server = _BoundedCallbackServer(self._pool, None, callback_server_parameters=parameters)
+        self._server.start()
+        port: int = self._server.get_listening_port()
+        return port
+
+    async def connect(self, port: int) -> None:
+        """Reach the virtual machine at ``port``.
+
+        Raises:
+            MachineEndedError: it is not there, or does not believe that it is us.
+        """
+        await self._work(self._connect, port)
+
+    async def call(self, method: str, *arguments: bytes) -> bytes | None:
+        """Call a method of Java's ``Bridge``; returns when it returns.
+
+        Raises:
+            MachineEndedError: the virtual machine went away; or it threw, which is a mistake of ours.
+        """
+        return await self._work(self._call, method, *arguments)
+
+    async def close(self) -> None:
+        """Let go of everything; the virtual machine should have ended."""
+        if self._connection is not None:
+            self._connection.close()
+        if self._server is not None:
+            await asyncio.to_thread(self._server.shutdown)
+        self._worker.shutdown(wait=False, cancel_futures=True)
+
+    async def _work(self, function: Callable[[Unpack[Arguments]], Result], *arguments: *Arguments) -> Result:
+        return await asyncio.get_running_loop().run_in_executor(self._worker, function, *arguments)
+
+    def _connect(self, port: int) -> None:
+        parameters = GatewayParameters(address=LOOPBACK, port=port, auth_token=self.outward_token)
+        connection = GatewayConnection(parameters, self._property)
+        connection.converters = None
+        self._connection = connection
+        try:
+            connection.start()
+        except Py4JError as error:
+            raise MachineEndedError("the Java virtual machine cannot be reached") from error
+        self._bridge = JavaObject(protocol.ENTRY_POINT_OBJECT_ID, connection)
+        self._call("connected")
+
+    def _call(self, method: str, *arguments: bytes) -> bytes | None:
+        try:
+            result = getattr(self._bridge, method)(*arguments)
+        except Py4JError as error:
+            raise MachineEndedError(
+                f"the Java virtual machine did not answer: {type(error).__name__}"
+            ) from error
+        return None if result is None else bytes(result)
+
+
+class _EntryPoint:
+    """What the virtual machine knows as its ``Backend``."""
+
+    def __init__(self, answer: Answer, deadline: float, loop: asyncio.AbstractEventLoop) -> None:
+        self._answer = answer
+        self._deadline = deadline
+        self._loop = loop
+
+    def call(self, request: bytearray) -> bytes:
+        """Called on a thread of Py4J's; never raises."""
+        coroutine = self._in_time(bytes(request))
+        try:
+            return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
+        except CancelledError:  # the loop ends
+            return encode_answer(Status.UNAVAILABLE)
+        except Exception:
+            coroutine.close()
+            log.exception("jmx-request-failed")
+            return encode_answer(Status.FAILED, "the gateway failed; its log tells more")
+
+    async def _in_time(self, request: bytes) -> bytes:
+        try:
+            async with asyncio.timeout(self._deadline):
+                return await self._answer(request)
+        except TimeoutError:
+            return encode_answer(Status.OUTCOME_UNKNOWN, f"no answer within {self._deadline:g} s")
+
+
+class _BoundedCallbackServer(CallbackServer):  # type: ignore[misc]  # py4j is not typed
+    """Py4J's server of callbacks, which takes only so many connections, and lines only so long.
+
+    Any process of this machine may connect; what it sends before it has shown the token must not cost much.
+    """
+
+    def _create_connection(
+        self, socket_instance: socket.socket, stream: io.BufferedReader
+    ) -> CallbackConnection:
+        socket_instance.settimeout(_LOGIN_SECONDS)
+        if len(self.connections) >= _MAX_CONNECTIONS:
+            socket_instance.shutdown(socket.SHUT_RDWR)  # whose thread finds the end, and ends
+        bounded = _BoundedLines(socket_instance, stream)
+        return super()._create_connection(socket_instance, bounded)
+
+
+class _BoundedLines:
+    """The lines of a connection: each of bounded length, the first ones soon."""
+
+    def __init__(self, connection: socket.socket, stream: io.BufferedReader) -> None:
+        self._connection = connection
+        self._stream = stream
+        self._lines = 0
+
+    def readline(self) -> bytes:
+        line = self._stream.readline(_MAX_LINE_OCTETS)
+        if len(line) == _MAX_LINE_OCTETS:
+            raise ValueError(f"a line of more than {_MAX_LINE_OCTETS} octets")
+        self._lines += 1
+        if self._lines == _LINES_OF_A_LOGIN:
+            self._connection.settimeout(None)
+        return line
+
+    def close(self) -> None:
+        self._stream.close()

@@ -1,0 +1,84 @@
+package amqp.gateway.jmx;
+
+import java.rmi.server.RemoteServer;
+import java.rmi.server.ServerNotActiveException;
+import java.util.Set;
+import java.util.concurrent.Semaphore;
+import java.util.function.IntSupplier;
+import javax.management.remote.JMXAuthenticator;
+import javax.management.remote.JMXPrincipal;
+import javax.security.auth.Subject;
+import py4j.Py4JException;
+
+/** Lets in whom Python knows; whatever goes wrong, nobody. */
+final class Authenticator implements JMXAuthenticator {
+    private static final int MAX_SESSIONS = 50;
+    private static final int MAX_AT_A_TIME = 8;
+    private static final int MAX_LENGTH = 1024;
+    private static final String REFUSED = "user or password is wrong, or missing";
+
+    private final Backend backend;
+    private final IntSupplier sessions;
+    private final Semaphore places = new Semaphore(MAX_AT_A_TIME);
+
+    /** {@code sessions} tells how many clients are connected. */
+    Authenticator(Backend backend, IntSupplier sessions) {
+        this.backend = backend;
+        this.sessions = sessions;
+    }
+
+    /**
+     * Who it is that shows {@code credentials}.
+     *
+     * @throws SecurityException nobody we know
+     */
+    @Override
+    public Subject authenticate(Object credentials) {
+        if (!(credentials instanceof String[])) {
+            throw new SecurityException(REFUSED);
+        }
+        String[] pair = (String[]) credentials;
+        if (pair.length != 2 || !usable(pair[0]) || !usable(pair[1]) || pair[0].isEmpty()) {
+            throw new SecurityException(REFUSED);
+        }
+        if (sessions.getAsInt() >= MAX_SESSIONS) {
+            throw new SecurityException(MAX_SESSIONS + " clients are connected, which is the most there may be");
+        }
+        if (!places.tryAcquire()) {
+            throw new SecurityException("too many clients log in at a time; try again");
+        }
+        try {
+            if (!isKnown(pair[0], pair[1])) {
+                throw new SecurityException(REFUSED);
+            }
+        } finally {
+            places.release();
+        }
+        return new Subject(true, Set.of(new JMXPrincipal(pair[0])), Set.of(), Set.of());
+    }
+
+    private static boolean usable(String text) {
+        return text != null && text.length() <= MAX_LENGTH;
+    }
+
+    private boolean isKnown(String user, String password) {
+        byte[] request = new MessageWriter().array(4)
+            .string("authenticate").string(user).string(password).string(client()).toBytes();
+        try {
+            MessageReader answer = new MessageReader(backend.call(request));
+            answer.readArray(2, "an answer");
+            return Status.read(answer) == Status.APPLIED;
+        } catch (Py4JException | MalformedException | CommandException error) {
+            System.err.println("nobody can log in, because the gateway does not answer: " + error.getMessage());
+            return false;
+        }
+    }
+
+    private static String client() {
+        try {
+            return RemoteServer.getClientHost();
+        } catch (ServerNotActiveException error) {
+            return "";
+        }
+    }
+}

@@ -1,0 +1,36 @@
+package amqp.gateway.jmx;
+
+import java.io.IOException;
+import java.net.ServerSocket;
+
+/** What Python calls, over one connection. */
+public final class Bridge {
+    private final Registry registry;
+    private final EventTypes eventTypes = new EventTypes();
+    private final Connector connector;
+    private final ServerSocket door;
+
+    /** Python comes in by {@code door}, which is shut behind it. */
+    Bridge(Registry registry, Connector connector, ServerSocket door) {
+        this.registry = registry;
+        this.connector = connector;
+        this.door = door;
+    }
+
+    /** Python is here: from now on nobody else can come. */
+    public void connected() throws IOException {
+        door.close();
+    }
+
+    /** Carries out a batch; the MessagePack array of how many errors there were, and the texts of the first. */
+    public synchronized byte[] push(byte[] batch) {
+        MessageWriter answer = new MessageWriter();
+        new Batch(batch, registry, eventTypes).carryOut().write(answer);
+        return answer.toBytes();
+    }
+
+    /** Lets JMX clients in. */
+    public void open() throws IOException {
+        connector.open();
+    }
+}

@@ -1,0 +1,119 @@
+package amqp.gateway.jmx;
+
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import javax.management.AttributeChangeNotification;
+import javax.management.Descriptor;
+import javax.management.ImmutableDescriptor;
+import javax.management.MBeanInfo;
+import javax.management.MBeanNotificationInfo;
+import javax.management.Notification;
+import javax.management.openmbean.OpenMBeanAttributeInfo;
+import javax.management.openmbean.OpenMBeanAttributeInfoSupport;
+import javax.management.openmbean.OpenMBeanInfoSupport;
+import javax.management.openmbean.SimpleType;
+
+/** A class of objects: what all its MBeans share, above all one description for clients. */
+final class ClassDefinition {
+    /** The attribute that is made of an object's group. */
+    static final String STALE = "Stale";
+
+    /** The position of {@link #STALE}, which has no value of its own. */
+    static final int STALE_POSITION = -1;
+
+    private final byte[] source;
+    private final AttributeDefinition[] attributes;
+    private final Map<String, Integer> positions = new HashMap<>();
+    private final int[] notifying;
+    private final MBeanNotificationInfo[] notifications;
+    private final MBeanInfo info;
+
+    private ClassDefinition(byte[] source, String name, String description,
+            List<AttributeDefinition> attributes, List<MBeanNotificationInfo> notifications, Errors errors) {
+        this.source = source;
+        this.attributes = attributes.toArray(new AttributeDefinition[0]);
+        List<OpenMBeanAttributeInfo> shown = new ArrayList<>();
+        positions.put(STALE, STALE_POSITION);
+        for (int position = 0; position < this.attributes.length; position++) {
+            AttributeDefinition attribute = this.attributes[position];
+            if (attribute.name.isBlank() || positions.putIfAbsent(attribute.name, position) != null) {
+                errors.add("class " + name + ": no attribute or a second one has the name '"
+                    + attribute.name + "', which is not shown");
+            } else {
+                shown.add(attribute.toInfo());
+            }
+        }
+        shown.add(new OpenMBeanAttributeInfoSupport(
+            STALE, "Whether nobody vouches for the values any more", SimpleType.BOOLEAN, true, false, false));
+        this.notifying = positions.values().stream()
+            .filter(position -> position != STALE_POSITION && this.attributes[position].notifies)
+            .mapToInt(Integer::intValue).sorted().toArray();
+        if (notifying.length > 0) {
+            notifications.add(new MBeanNotificationInfo(
+                new String[] {AttributeChangeNotification.ATTRIBUTE_CHANGE},
+                AttributeChangeNotification.class.getName(), "An attribute flagged for it has changed"));
+        }
+        this.notifications = notifications.toArray(new MBeanNotificationInfo[0]);
+        Descriptor descriptor = new ImmutableDescriptor("immutableInfo=true");  // so that clients keep it
+        this.info = new OpenMBeanInfoSupport(
+            name.isBlank() ? "unnamed" : name, description.isBlank() ? name : description,
+            shown.toArray(new OpenMBeanAttributeInfo[0]), null, null, this.notifications, descriptor);
+    }
+
+    /** Reads what follows the number in the command that defines a class, which began at {@code start}. */
+    static ClassDefinition read(MessageReader reader, int start, Errors errors)
+            throws MalformedException, CommandException {
+        String name = reader.readString();
+        String description = reader.readString();
+        List<AttributeDefinition> attributes = new ArrayList<>();
+        for (int left = reader.readArray(); left > 0; left--) {
+            attributes.add(AttributeDefinition.read(reader));
+        }
+        List<MBeanNotificationInfo> notifications = new ArrayList<>();
+        for (int left = reader.readArray(); left > 0; left--) {
+            reader.readArray(2, "a notification type");
+            String[] types = {reader.readString()};
+            notifications.add(new MBeanNotificationInfo(types, Notification.class.getName(), reader.readString()));
+        }
+        return new ClassDefinition(reader.since(start), name, description, attributes, notifications, errors);
+    }
+
+    /** Whether it was told in the same words as {@code other}. */
+    boolean isSameAs(ClassDefinition other) {
+        return other != null && Arrays.equals(source, other.source);
+    }
+
+    int size() {
+        return attributes.length;
+    }
+
+    AttributeDefinition attribute(int position) {
+        return attributes[position];
+    }
+
+    /** Where the attribute's value is; null where there is none of that name. */
+    Integer position(String name) {
+        return positions.get(name);
+    }
+
+    /** The positions of the attributes whose changes are told. */
+    int[] notifying() {
+        return notifying;
+    }
+
+    /** Whether objects of this class emit anything. */
+    boolean emits() {
+        return notifications.length > 0;
+    }
+
+    MBeanNotificationInfo[] notifications() {
+        return notifications.clone();
+    }
+
+    MBeanInfo info() {
+        return info;
+    }
+}

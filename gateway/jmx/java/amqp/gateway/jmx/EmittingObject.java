@@ -1,0 +1,74 @@
+package amqp.gateway.jmx;
+
+import java.util.Objects;
+import java.util.concurrent.atomic.AtomicLong;
+import javax.management.AttributeChangeNotification;
+import javax.management.ListenerNotFoundException;
+import javax.management.MBeanNotificationInfo;
+import javax.management.Notification;
+import javax.management.NotificationBroadcasterSupport;
+import javax.management.NotificationEmitter;
+import javax.management.NotificationFilter;
+import javax.management.NotificationListener;
+import javax.management.ObjectName;
+
+/** An MBean of a class that has events, or attributes whose changes are told. */
+final class EmittingObject extends ManagedObject implements NotificationEmitter {
+    /** Numbers the changes of attributes, of all objects in one row. */
+    private static final AtomicLong CHANGES = new AtomicLong();
+
+    /** Listeners are called on the thread that carries a batch out; those of RMI only put into a buffer. */
+    private final NotificationBroadcasterSupport broadcaster = new NotificationBroadcasterSupport();
+
+    EmittingObject(ObjectName name, ClassDefinition definition, Group group, Object[] values) {
+        super(name, definition, group, values);
+    }
+
+    /** Tells who listens of an event; {@code time} is in milliseconds. */
+    void emit(String type, String message, long time, long sequence, Object data) {
+        Notification notification = new Notification(type, name, sequence, time, message);
+        notification.setUserData(data);
+        broadcaster.sendNotification(notification);
+    }
+
+    @Override
+    void replace(Group newGroup, Object[] newValues) {
+        Object[] before = copyOfValues();
+        super.replace(newGroup, newValues);
+        for (int position : definition.notifying()) {
+            if (shows(position) && !Objects.deepEquals(before[position], newValues[position])) {
+                tell(position, before[position], newValues[position]);
+            }
+        }
+    }
+
+    private void tell(int position, Object before, Object after) {
+        AttributeDefinition attribute = definition.attribute(position);
+        broadcaster.sendNotification(new AttributeChangeNotification(
+            name, CHANGES.incrementAndGet(), System.currentTimeMillis(), attribute.name + " has changed",
+            attribute.name, attribute.type.openType.getClassName(), before, after));
+    }
+
+    @Override
+    public void addNotificationListener(
+            NotificationListener listener, NotificationFilter filter, Object handback) {
+        broadcaster.addNotificationListener(listener, filter, handback);
+    }
+
+    @Override
+    public void removeNotificationListener(NotificationListener listener) throws ListenerNotFoundException {
+        broadcaster.removeNotificationListener(listener);
+    }
+
+    @Override
+    public void removeNotificationListener(
+            NotificationListener listener, NotificationFilter filter, Object handback)
+            throws ListenerNotFoundException {
+        broadcaster.removeNotificationListener(listener, filter, handback);
+    }
+
+    @Override
+    public MBeanNotificationInfo[] getNotificationInfo() {
+        return definition.notifications();
+    }
+}

@@ -1,0 +1,49 @@
+package amqp.gateway.jmx;
+
+import java.util.Arrays;
+import java.util.LinkedHashMap;
+import java.util.Map;
+import javax.management.openmbean.CompositeData;
+import javax.management.openmbean.CompositeDataSupport;
+import javax.management.openmbean.CompositeType;
+import javax.management.openmbean.OpenDataException;
+import javax.management.openmbean.OpenType;
+
+/** Makes the data of events, and shares their composite types: one for each kind of event and set of items. */
+final class EventTypes {
+    private static final int MAX_TYPES = 1000;
+
+    private final Map<String, CompositeType> types = new LinkedHashMap<>(16, 0.75f, true) {
+        private static final long serialVersionUID = 1L;
+
+        @Override
+        protected boolean removeEldestEntry(Map.Entry<String, CompositeType> eldest) {
+            return size() > MAX_TYPES;
+        }
+    };
+
+    /** The data of an event of that type; null where there are no items, which no composite type can be without. */
+    CompositeData data(String eventType, String[] names, AttributeType[] itemTypes, Object[] values)
+            throws CommandException {
+        if (names.length == 0) {
+            return null;
+        }
+        try {
+            String key = eventType + Arrays.toString(names) + Arrays.toString(itemTypes);
+            CompositeType type = types.get(key);
+            if (type == null) {
+                type = compositeType(eventType, names, itemTypes);
+                types.put(key, type);
+            }
+            return new CompositeDataSupport(type, names, values);
+        } catch (OpenDataException | IllegalArgumentException error) {
+            throw new CommandException("the items of event " + eventType + ": " + error.getMessage());
+        }
+    }
+
+    private static CompositeType compositeType(String eventType, String[] names, AttributeType[] itemTypes)
+            throws OpenDataException {
+        OpenType<?>[] openTypes = Arrays.stream(itemTypes).map(type -> type.openType).toArray(OpenType<?>[]::new);
+        return new CompositeType(eventType, "what is known of the event", names, names, openTypes);
+    }
+}

@@ -1,0 +1,252 @@
+package amqp.gateway.jmx;
+
+import java.util.Set;
+import javax.management.Attribute;
+import javax.management.AttributeList;
+import javax.management.AttributeNotFoundException;
+import javax.management.InstanceNotFoundException;
+import javax.management.IntrospectionException;
+import javax.management.InvalidAttributeValueException;
+import javax.management.ListenerNotFoundException;
+import javax.management.MBeanException;
+import javax.management.MBeanInfo;
+import javax.management.MBeanServer;
+import javax.management.NotificationFilter;
+import javax.management.NotificationListener;
+import javax.management.ObjectInstance;
+import javax.management.ObjectName;
+import javax.management.QueryExp;
+import javax.management.ReflectionException;
+import javax.management.loading.ClassLoaderRepository;
+import javax.management.remote.MBeanServerForwarder;
+
+/**
+ * Stands between clients and the server of MBeans: reading is allowed, and what our own MBeans do themselves.
+ *
+ * <p>Nobody makes MBeans, loads classes or unregisters, whoever it is. The virtual machine's own MBeans can be
+ * read; operations on them (a dump of the heap, say) and setting their attributes are refused.
+ */
+final class Guard implements MBeanServerForwarder {
+    private final String domain;
+    private MBeanServer server;
+
+    Guard(String domain) {
+        this.domain = domain;
+    }
+
+    @Override
+    public MBeanServer getMBeanServer() {
+        return server;
+    }
+
+    @Override
+    public void setMBeanServer(MBeanServer newServer) {
+        server = newServer;
+    }
+
+    // What is refused to everybody.
+
+    @Override
+    public ObjectInstance createMBean(String className, ObjectName name) {
+        throw refused("createMBean");
+    }
+
+    @Override
+    public ObjectInstance createMBean(String className, ObjectName name, ObjectName loader) {
+        throw refused("createMBean");
+    }
+
+    @Override
+    public ObjectInstance createMBean(
+            String className, ObjectName name, Object[] parameters, String[] signature) {
+        throw refused("createMBean");
+    }
+
+    @Override
+    public ObjectInstance createMBean(
+            String className, ObjectName name, ObjectName loader, Object[] parameters, String[] signature) {
+        throw refused("createMBean");
+    }
+
+    @Override
+    public ObjectInstance registerMBean(Object object, ObjectName name) {
+        throw refused("registerMBean");
+    }
+
+    @Override
+    public void unregisterMBean(ObjectName name) {
+        throw refused("unregisterMBean");
+    }
+
+    @Override
+    public Object instantiate(String className) {
+        throw refused("instantiate");
+    }
+
+    @Override
+    public Object instantiate(String className, ObjectName loader) {
+        throw refused("instantiate");
+    }
+
+    @Override
+    public Object instantiate(String className, Object[] parameters, String[] signature) {
+        throw refused("instantiate");
+    }
+
+    @Override
+    public Object instantiate(
+            String className, ObjectName loader, Object[] parameters, String[] signature) {
+        throw refused("instantiate");
+    }
+
+    @Override
+    public ClassLoader getClassLoader(ObjectName loader) {
+        throw refused("getClassLoader");
+    }
+
+    /** An MBean as a listener would act with the virtual machine's rights. */
+    @Override
+    public void addNotificationListener(
+            ObjectName name, ObjectName listener, NotificationFilter filter, Object handback) {
+        throw refused("addNotificationListener of an MBean");
+    }
+
+    // What only our own MBeans are asked for.
+
+    @Override
+    public void setAttribute(ObjectName name, Attribute attribute)
+            throws InstanceNotFoundException, AttributeNotFoundException, InvalidAttributeValueException,
+            MBeanException, ReflectionException {
+        requireOurs(name, "setAttribute");
+        server.setAttribute(name, attribute);
+    }
+
+    @Override
+    public AttributeList setAttributes(ObjectName name, AttributeList attributes)
+            throws InstanceNotFoundException, ReflectionException {
+        requireOurs(name, "setAttributes");
+        return server.setAttributes(name, attributes);
+    }
+
+    @Override
+    public Object invoke(ObjectName name, String operation, Object[] parameters, String[] signature)
+            throws InstanceNotFoundException, MBeanException, ReflectionException {
+        requireOurs(name, "invoke");
+        return server.invoke(name, operation, parameters, signature);
+    }
+
+    // What the connector itself needs, and no client can ask for: where the classes of parameters come from.
+
+    @Override
+    public ClassLoader getClassLoaderFor(ObjectName name) throws InstanceNotFoundException {
+        return server.getClassLoaderFor(name);
+    }
+
+    @Override
+    public ClassLoaderRepository getClassLoaderRepository() {
+        return server.getClassLoaderRepository();
+    }
+
+    // Reading and listening.
+
+    @Override
+    public ObjectInstance getObjectInstance(ObjectName name) throws InstanceNotFoundException {
+        return server.getObjectInstance(name);
+    }
+
+    @Override
+    public Set<ObjectInstance> queryMBeans(ObjectName name, QueryExp query) {
+        return server.queryMBeans(name, query);
+    }
+
+    @Override
+    public Set<ObjectName> queryNames(ObjectName name, QueryExp query) {
+        return server.queryNames(name, query);
+    }
+
+    @Override
+    public boolean isRegistered(ObjectName name) {
+        return server.isRegistered(name);
+    }
+
+    @Override
+    public Integer getMBeanCount() {
+        return server.getMBeanCount();
+    }
+
+    @Override
+    public Object getAttribute(ObjectName name, String attribute)
+            throws MBeanException, AttributeNotFoundException, InstanceNotFoundException, ReflectionException {
+        return server.getAttribute(name, attribute);
+    }
+
+    @Override
+    public AttributeList getAttributes(ObjectName name, String[] attributes)
+            throws InstanceNotFoundException, ReflectionException {
+        return server.getAttributes(name, attributes);
+    }
+
+    @Override
+    public String getDefaultDomain() {
+        return server.getDefaultDomain();
+    }
+
+    @Override
+    public String[] getDomains() {
+        return server.getDomains();
+    }
+
+    @Override
+    public MBeanInfo getMBeanInfo(ObjectName name)
+            throws InstanceNotFoundException, IntrospectionException, ReflectionException {
+        return server.getMBeanInfo(name);
+    }
+
+    @Override
+    public boolean isInstanceOf(ObjectName name, String className) throws InstanceNotFoundException {
+        return server.isInstanceOf(name, className);
+    }
+
+    @Override
+    public void addNotificationListener(
+            ObjectName name, NotificationListener listener, NotificationFilter filter, Object handback)
+            throws InstanceNotFoundException {
+        server.addNotificationListener(name, listener, filter, handback);
+    }
+
+    @Override
+    public void removeNotificationListener(ObjectName name, ObjectName listener)
+            throws InstanceNotFoundException, ListenerNotFoundException {
+        server.removeNotificationListener(name, listener);
+    }
+
+    @Override
+    public void removeNotificationListener(
+            ObjectName name, ObjectName listener, NotificationFilter filter, Object handback)
+            throws InstanceNotFoundException, ListenerNotFoundException {
+        server.removeNotificationListener(name, listener, filter, handback);
+    }
+
+    @Override
+    public void removeNotificationListener(ObjectName name, NotificationListener listener)
+            throws InstanceNotFoundException, ListenerNotFoundException {
+        server.removeNotificationListener(name, listener);
+    }
+
+    @Override
+    public void removeNotificationListener(
+            ObjectName name, NotificationListener listener, NotificationFilter filter, Object handback)
+            throws InstanceNotFoundException, ListenerNotFoundException {
+        server.removeNotificationListener(name, listener, filter, handback);
+    }
+
+    private void requireOurs(ObjectName name, String method) {
+        if (name != null && !name.getDomain().equals(domain)) {
+            throw refused(method + " outside the domain " + domain);
+        }
+    }
+
+    private static SecurityException refused(String what) {
+        return new SecurityException(what + " is refused to everybody");
+    }
+}

@@ -1,0 +1,113 @@
+package amqp.gateway.jmx;
+
+import java.io.IOException;
+import java.io.PrintStream;
+import java.lang.management.ManagementFactory;
+import java.net.InetAddress;
+import java.net.ServerSocket;
+import javax.management.MBeanServer;
+import javax.net.ServerSocketFactory;
+import javax.net.SocketFactory;
+import py4j.CallbackClient;
+import py4j.Gateway;
+import py4j.GatewayServer;
+
+/**
+ * The gateway's virtual machine: a child of a Python process, which it does not outlive.
+ *
+ * <p>Settings come on standard input, whose end is the end of the parent. One line on standard output answers:
+ * {@code listening BRIDGE-PORT JMX-PORT} or {@code cannot-listen REASON}. Standard error is a log.
+ */
+public final class Main {
+    private static final int STATUS_CANNOT_LISTEN = 10;
+
+    private Main() {
+    }
+
+    public static void main(String[] arguments) throws IOException {
+        PrintStream answers = System.out;
+        System.setOut(System.err);
+        Settings settings = Settings.read(System.in);
+        new Thread(Main::endWithParent, "parent-watch").start();
+        CallbackClient python = callbackClient(settings);
+        MBeanServer mbeans = ManagementFactory.getPlatformMBeanServer();
+        Connector connector = null;
+        try {
+            connector = new Connector(settings, mbeans, backend(python));
+        } catch (IOException error) {
+            answers.println("cannot-listen " + error.getMessage());
+            answers.flush();
+            Runtime.getRuntime().halt(STATUS_CANNOT_LISTEN);
+        }
+        Registry registry = new Registry(mbeans, settings.domain);
+        ServerSocket door = new ServerSocket();
+        GatewayServer server = bridgeServer(new Bridge(registry, connector, door), door, python, settings);
+        server.start();
+        answers.println("listening " + server.getListeningPort() + " " + connector.port());
+        answers.flush();
+    }
+
+    private static void endWithParent() {
+        try {
+            while (System.in.read() >= 0) {
+                // Nothing more is told; what counts is the end.
+            }
+        } catch (IOException error) {
+            // No input is an end too.
+        }
+        Runtime.getRuntime().halt(0);
+    }
+
+    private static CallbackClient callbackClient(Settings settings) {
+        return new CallbackClient(
+            settings.backendPort, InetAddress.getLoopbackAddress(), settings.backendToken,
+            CallbackClient.DEFAULT_MIN_CONNECTION_TIME, CallbackClient.DEFAULT_MIN_CONNECTION_TIME_UNIT,
+            SocketFactory.getDefault(), true, settings.backendMilliseconds);
+    }
+
+    private static Backend backend(CallbackClient python) {
+        Gateway gateway = new Gateway(null, python);
+        return (Backend) python.getPythonServerEntryPoint(gateway, new Class<?>[] {Backend.class});
+    }
+
+    /** Python's way in: an unused port of the loopback, and a token to show. */
+    private static GatewayServer bridgeServer(
+            Bridge bridge, ServerSocket door, CallbackClient python, Settings settings) {
+        return new GatewayServer.GatewayServerBuilder(bridge)
+            .javaAddress(InetAddress.getLoopbackAddress())
+            .javaPort(0)
+            .callbackClient(python)
+            .authToken(settings.bridgeToken)
+            .serverSocketFactory(new OneSocket(door))
+            .build();
+    }
+
+    /** Gives the one socket that we can close. */
+    private static final class OneSocket extends ServerSocketFactory {
+        private final ServerSocket socket;
+
+        OneSocket(ServerSocket socket) {
+            this.socket = socket;
+        }
+
+        @Override
+        public ServerSocket createServerSocket() {
+            return socket;
+        }
+
+        @Override
+        public ServerSocket createServerSocket(int port) {
+            throw new UnsupportedOperationException();
+        }
+
+        @Override
+        public ServerSocket createServerSocket(int port, int backlog) {
+            throw new UnsupportedOperationException();
+        }
+
+        @Override
+        public ServerSocket createServerSocket(int port, int backlog, InetAddress address) {
+            throw new UnsupportedOperationException();
+        }
+    }
+}

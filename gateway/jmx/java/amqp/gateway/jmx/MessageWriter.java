@@ -1,0 +1,33 @@
+package amqp.gateway.jmx;
+
+import java.io.ByteArrayOutputStream;
+import java.nio.ByteBuffer;
+import java.nio.charset.StandardCharsets;
+
+/** Writes the MessagePack that our requests and answers are made of. */
+final class MessageWriter {
+    private final ByteArrayOutputStream octets = new ByteArrayOutputStream();
+
+    /** Begins an array of {@code length} items. */
+    MessageWriter array(int length) {
+        return put(ByteBuffer.allocate(5).put((byte) 0xdd).putInt(length));
+    }
+
+    MessageWriter integer(long value) {
+        return put(ByteBuffer.allocate(9).put((byte) 0xd3).putLong(value));
+    }
+
+    MessageWriter string(String text) {
+        byte[] encoded = text.getBytes(StandardCharsets.UTF_8);
+        return put(ByteBuffer.allocate(5 + encoded.length).put((byte) 0xdb).putInt(encoded.length).put(encoded));
+    }
+
+    byte[] toBytes() {
+        return octets.toByteArray();
+    }
+
+    private MessageWriter put(ByteBuffer buffer) {
+        octets.write(buffer.array(), 0, buffer.capacity());
+        return this;
+    }
+}

@@ -1,0 +1,91 @@
+package amqp.gateway.jmx;
+
+import java.util.HashMap;
+import java.util.Map;
+import javax.management.InstanceAlreadyExistsException;
+import javax.management.InstanceNotFoundException;
+import javax.management.JMException;
+import javax.management.MBeanServer;
+import javax.management.ObjectName;
+
+/** The objects by their numbers, and as MBeans in the server. One thread at a time. */
+final class Registry {
+    private final MBeanServer server;
+    private final String domain;
+    private final Map<Long, ClassDefinition> classes = new HashMap<>();
+    private final Map<Long, Group> groups = new HashMap<>();
+    private final Map<Long, ManagedObject> objects = new HashMap<>();
+    private final Map<ObjectName, Long> numbers = new HashMap<>();
+
+    /** Objects are MBeans of {@code server}, and only of the domain. */
+    Registry(MBeanServer server, String domain) {
+        this.server = server;
+        this.domain = domain;
+    }
+
+    /** Told in the same words as before, a class stays what it is, and its MBeans with it. */
+    void define(long number, ClassDefinition definition) {
+        if (!definition.isSameAs(classes.get(number))) {
+            classes.put(number, definition);
+        }
+    }
+
+    ClassDefinition definition(long number) throws CommandException {
+        ClassDefinition definition = classes.get(number);
+        if (definition == null) {
+            throw new CommandException("there is no class " + number);
+        }
+        return definition;
+    }
+
+    Group group(long number) {
+        return groups.computeIfAbsent(number, key -> new Group());
+    }
+
+    /** The object of that number; null where there is none. */
+    ManagedObject object(long number) {
+        return objects.get(number);
+    }
+
+    void register(long number, ObjectName name, ClassDefinition definition, Group group, Object[] values)
+            throws CommandException {
+        if (name.isPattern() || !name.getDomain().equals(domain)) {
+            throw new CommandException("'" + name + "' is no name of one object in the domain " + domain);
+        }
+        ManagedObject present = objects.get(number);
+        if (present != null && present.name.equals(name) && present.definition == definition) {
+            present.replace(group, values);
+            return;
+        }
+        unregister(number);
+        Long other = numbers.get(name);
+        if (other != null) {
+            unregister(other);
+        }
+        ManagedObject object = ManagedObject.of(name, definition, group, values);
+        try {
+            server.registerMBean(object, name);
+        } catch (InstanceAlreadyExistsException error) {
+            throw new CommandException("the virtual machine itself has an MBean " + name);
+        } catch (JMException error) {
+            throw new CommandException(name + " cannot be registered: " + error);
+        }
+        objects.put(number, object);
+        numbers.put(name, number);
+    }
+
+    void unregister(long number) throws CommandException {
+        ManagedObject object = objects.remove(number);
+        if (object == null) {
+            return;
+        }
+        numbers.remove(object.name);
+        try {
+            server.unregisterMBean(object.name);
+        } catch (InstanceNotFoundException error) {
+            // It is gone, which is what was asked for.
+        } catch (JMException error) {
+            throw new CommandException(object.name + " cannot be unregistered: " + error);
+        }
+    }
+}

@@ -1,0 +1,330 @@
+"""The virtual machine as a child process: started, told what to show, watched, ended.
+
+It does not outlive us: the end of its standard input is its end. Whether another is started is the caller's
+decision; here each is started once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ipaddress
+import signal
+import socket
+import struct
+import tempfile
+from collections import deque
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+import msgpack
+import structlog
+
+from gateway.jmx.backend import Authenticate, Backend
+from gateway.jmx.bridge import Bridge
+from gateway.jmx.errors import JavaMissingError, JmxError, ListenError, MachineEndedError
+from gateway.jmx.java_classes import class_path
+from gateway.jmx.java_runtime import find_java, java_command, java_environment
+from gateway.jmx.log_limit import LogLimit
+
+log = structlog.get_logger(__name__)
+
+DOMAIN: Final = "amqp.gateway"
+"""Of the object names."""
+
+MAX_BATCH_OCTETS: Final = 16 << 20
+"""Of one push; its text and what is read from it take several times as much of the heap for a moment."""
+
+_START_SECONDS = 60.0
+_CALL_SECONDS = 60.0
+_END_SECONDS = 5.0
+_ANSWER_SECONDS = 10.0
+_BACKEND_PATIENCE_SECONDS = _ANSWER_SECONDS + 5
+_LISTEN_SECONDS = 5.0
+
+_OUT_OF_MEMORY_STATUS = 3
+_TAIL_LINES = 20
+_MAX_LINE = 500
+_LINE_LIMIT = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class MachineSettings:
+    """How to run the virtual machine.
+
+    Attributes:
+        address: numeric, to listen on for JMX.
+        port: of registry and objects alike; 0 for any.
+        hostname: what clients are told to connect to; default: the address, or this machine's name where the
+            address is none in particular.
+        java: the runtime's folder; default: ``$JAVA_HOME``, else ``java`` on the path.
+        heap: largest heap, in MiB.
+        notification_buffer: how many notifications are kept for clients that fetch them late.
+        listen_for: seconds that a taken port is tried for: a predecessor may be dying.
+    """
+
+    address: str
+    port: int
+    hostname: str = ""
+    java: Path | None = None
+    heap: int = 512
+    notification_buffer: int = 100_000
+    listen_for: float = _LISTEN_SECONDS
+
+
+@dataclass(frozen=True, slots=True)
+class PushResult:
+    """How a batch was carried out.
+
+    Attributes:
+        errors: how many commands, or single values, could not be carried out; all others were.
+        texts: what was wrong with the first ones.
+    """
+
+    errors: int
+    texts: tuple[str, ...]
+
+
+class JavaMachine:
+    """One life of a virtual machine: ``async with JavaMachine(settings, authenticate) as machine``.
+
+    It listens when it is entered, so that the port is ours, and lets clients in after `open`: tell it
+    everything there is before, and no client finds an object missing.
+
+    Args:
+        settings: how to run it.
+        authenticate: decides who may come in, on the event loop.
+    """
+
+    def __init__(self, settings: MachineSettings, authenticate: Authenticate) -> None:
+        self._settings = settings
+        self._backend = Backend(authenticate)
+        self._bridge: Bridge | None = None
+        self._process: asyncio.subprocess.Process | None = None
+        self._temporary: tempfile.TemporaryDirectory[str] | None = None
+        self._readers: list[asyncio.Task[None]] = []
+        self._limit = LogLimit(lines=50, seconds=10)
+        self._tail: deque[str] = deque(maxlen=_TAIL_LINES)
+        self._port = 0
+
+    @property
+    def port(self) -> int:
+        """The port that JMX clients connect to."""
+        return self._port
+
+    @property
+    def pid(self) -> int:
+        """Of the process."""
+        return self._running().pid
+
+    async def __aenter__(self) -> Self:
+        """Start it.
+
+        Raises:
+            JavaMissingError: no Java, one that is too old, or no compiler in a source checkout.
+            ListenError: its address is taken or not permitted.
+            JmxError: it does not start for another reason.
+        """
+        try:
+            await self._start()
+        except BaseException:
+            await self._end()
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """End it."""
+        await self._end()
+
+    async def push(self, batch: bytes) -> PushResult:
+        """Carry out a batch (`commands.encode_batch`); when this returns, clients see it.
+
+        Batches are carried out in the order of the calls. A virtual machine that does not answer in time is
+        killed.
+
+        Raises:
+            MachineEndedError: it has ended; how much of the batch was carried out does not matter any more.
+            ValueError: the batch is larger than `MAX_BATCH_OCTETS`.
+        """
+        if len(batch) > MAX_BATCH_OCTETS:
+            raise ValueError(f"a batch of {len(batch)} octets; there may be {MAX_BATCH_OCTETS}")
+        errors, texts = msgpack.unpackb(await self._call("push", batch))
+        return PushResult(errors, tuple(texts))
+
+    async def open(self) -> None:
+        """Let clients in; again, it does nothing.
+
+        Raises:
+            MachineEndedError: it has ended.
+        """
+        await self._call("open")
+
+    async def ended(self) -> str:
+        """Return when the process has ended, however that came; why, in a few words."""
+        status = await self._running().wait()
+        await asyncio.gather(*self._readers)
+        return _reason(status)
+
+    def kill(self) -> None:
+        """End it at once; nothing, if it has ended already."""
+        with contextlib.suppress(ProcessLookupError):
+            self._running().kill()
+
+    async def _call(self, method: str, *arguments: bytes) -> bytes:
+        if self._bridge is None:
+            raise MachineEndedError("the Java virtual machine does not run")
+        try:
+            async with asyncio.timeout(_CALL_SECONDS):
+                return await self._bridge.call(method, *arguments) or b""
+        except TimeoutError:
+            self.kill()
+            raise MachineEndedError(
+                f"the Java virtual machine did not return within {_CALL_SECONDS:g} s and was killed"
+            ) from None
+        except MachineEndedError:
+            self.kill()
+            raise
+
+    async def _start(self) -> None:
+        settings = self._settings
+        java = find_java(settings.java)
+        jars = await asyncio.to_thread(class_path)
+        self._temporary = tempfile.TemporaryDirectory(prefix="amqp-gateway-jmx-")
+        folder = Path(self._temporary.name)
+        self._bridge = Bridge(self._backend.answer, _ANSWER_SECONDS)
+        handed_over = self._handed_over(self._bridge)
+        try:
+            self._process = await asyncio.create_subprocess_exec(
+                *java_command(java, jars, settings.heap, folder),
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+                cwd=folder,
+                env=java_environment(),
+                limit=_LINE_LIMIT,
+                start_new_session=True,  # a terminal's Ctrl-C is for us: we end it then
+            )
+        except OSError as error:
+            raise JavaMissingError(f"{java} cannot be run: {error.strerror}") from error
+        assert self._process.stdout is not None
+        assert self._process.stderr is not None
+        self._readers.append(asyncio.create_task(self._tell(self._process.stderr)))
+        try:
+            async with asyncio.timeout(_START_SECONDS + settings.listen_for):
+                answer = await self._first_answer(self._process, handed_over)
+        except TimeoutError:
+            raise JmxError(f"{java} did not start within {_START_SECONDS:g} s") from None
+        self._readers.append(asyncio.create_task(self._tell(self._process.stdout)))
+        match answer.split(maxsplit=2):
+            case ["listening", bridge_port, port]:
+                await self._bridge.connect(int(bridge_port))
+                self._port = int(port)
+            case ["cannot-listen", *reason]:
+                raise ListenError(
+                    f"JMX cannot listen on {settings.address} port {settings.port}: {' '.join(reason)}; "
+                    f"end what has it, or choose another address under jmx.listen"
+                )
+            case _:
+                raise await self._failed_start(java)
+
+    def _handed_over(self, bridge: Bridge) -> bytes:
+        """What the virtual machine reads before anything else."""
+        settings = self._settings
+        fields = (
+            bridge.listen(),
+            bridge.inward_token,
+            bridge.outward_token,
+            settings.address,
+            settings.port,
+            settings.hostname or _hostname(settings.address),
+            int(settings.listen_for * 1000),
+            int(_BACKEND_PATIENCE_SECONDS * 1000),
+            settings.notification_buffer,
+            DOMAIN,
+        )
+        packed: bytes = msgpack.packb(fields)
+        return struct.pack(">i", len(packed)) + packed
+
+    async def _first_answer(self, process: asyncio.subprocess.Process, handed_over: bytes) -> str:
+        """The line in which it says that it listens, or does not; empty when it ended without one."""
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(handed_over)
+        with contextlib.suppress(ConnectionError):  # it has ended: so has its output
+            await process.stdin.drain()
+        while line := await _line(process.stdout):
+            if line.startswith(("listening ", "cannot-listen ")):
+                return line
+            self._log(line)
+        return ""
+
+    async def _failed_start(self, java: Path) -> JmxError:
+        reason = await self.ended()
+        tail = "\n".join(self._tail)
+        if "UnsupportedClassVersionError" in tail:
+            return JavaMissingError(
+                f"{java} is older than Java 11: install a newer one (on Debian: apt-get install "
+                f"openjdk-17-jre-headless), or name the folder of a newer one under jmx.java"
+            )
+        return JmxError(f"{java} does not start: {reason}\n{tail}".rstrip())
+
+    async def _end(self) -> None:
+        if self._process is not None:
+            assert self._process.stdin is not None
+            self._process.stdin.close()
+            try:
+                async with asyncio.timeout(_END_SECONDS):
+                    await self._process.wait()
+            except TimeoutError:
+                self.kill()
+                await self._process.wait()
+            await asyncio.gather(*self._readers)
+        if self._bridge is not None:
+            await self._bridge.close()
+        if self._temporary is not None:
+            self._temporary.cleanup()
+
+    def _running(self) -> asyncio.subprocess.Process:
+        if self._process is None:
+            raise MachineEndedError("the Java virtual machine was not started")
+        return self._process
+
+    async def _tell(self, stream: asyncio.StreamReader) -> None:
+        """Log what comes on ``stream`` until it ends."""
+        while line := await _line(stream):
+            self._log(line)
+
+    def _log(self, line: str) -> None:
+        text = line.rstrip()[:_MAX_LINE]
+        self._tail.append(text)
+        left_out = self._limit.admit()
+        if left_out is not None:
+            log.warning("java", line=text, left_out=left_out)
+
+
+async def _line(stream: asyncio.StreamReader) -> str:
+    """The next line with its end; one too long in parts; empty at the end."""
+    try:
+        octets = await stream.readuntil(b"\n")
+    except asyncio.IncompleteReadError as error:
+        octets = error.partial
+    except asyncio.LimitOverrunError as error:
+        octets = await stream.read(error.consumed)
+    return octets.decode(errors="replace")
+
+
+def _hostname(address: str) -> str:
+    """Where clients find us when nobody says it."""
+    return socket.gethostname() if ipaddress.ip_address(address).is_unspecified else address
+
+
+def _reason(status: int) -> str:
+    if status == _OUT_OF_MEMORY_STATUS:
+        return "the Java virtual machine ran out of memory: give it more under jmx.heap"
+    if status < 0:
+        return f"the Java virtual machine was ended by {signal.Signals(-status).name}"
+    return f"the Java virtual machine ended with status {status}"
