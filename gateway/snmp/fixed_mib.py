@@ -9,6 +9,9 @@ import enum
 
 from gateway.snmp.ber import Oid
 
+OWN_PACKAGE = "gateway"
+"""The package of the events that the gateway makes itself: their notifications are in this module."""
+
 MODULE: Oid = (1,)
 """agMIB."""
 
@@ -69,6 +72,8 @@ class Health(enum.IntEnum):
     CLASSES_PROVISIONAL = 18
     CLASSES_NOT_SHOWN = 19
     ELEMENTS_NOT_SHOWN = 20
+    EVENTS_PROVISIONAL = 21
+    EVENTS_NOT_SHOWN = 22
 
 
 class SourceColumn(enum.IntEnum):

@@ -1,18 +1,16 @@
-"""The schema lock: which numbers, names and syntaxes a package's classes and elements have in SNMP, for ever.
+"""The schema lock: which numbers, names and syntaxes a package's classes and events have in SNMP, for ever.
 
-A lock is text under version control (``mappings/locks/<package>.lock.yaml``) or, for classes met at run
-time that no shipped lock knows, a file in the state folder. It only ever grows: `gateway.snmp.lock_growth`
-is its one writer. Numbers are relative; the root is added from the configuration. Here are the values,
-the checks that every lock must pass, and the file's reader and writer.
+A lock is text under version control (``mappings/locks/<package>.lock.yaml``) or, for classes and events met
+at run time that no shipped lock knows, a file in the state folder. It only ever grows:
+`gateway.snmp.lock_growth` and `gateway.snmp.event_growth` are its writers. Numbers are relative; the root is
+added from the configuration. Here are the lock as a whole, and the file's reader and writer.
 """
 
 from __future__ import annotations
 
 import datetime as dt
-import enum
 import re
-from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated
@@ -20,40 +18,34 @@ from typing import Annotated
 import yaml
 from pydantic import Field, model_validator
 
-from gateway.model.schema import ClassKey, Kind
+from gateway.model.schema import ClassKey
 from gateway.snmp.ber import Oid
-from gateway.snmp.row_columns import ROW_COLUMNS
-from gateway.snmp.syntax import TWIN_SYNTAXES, UNIT_NANOSECONDS, Form, Syntax
+from gateway.snmp.lock_entries import (
+    MAX_ARC,
+    ArgumentLock,
+    ClassLock,
+    EventLock,
+    refuse_repeated,
+)
 from gateway.yaml_documents import StrictModel, parse_document, read_document
 
 DEFAULT_ROOT: Oid = (1, 3, 6, 1, 4, 1, 8072, 9999, 9999)
 """The experimental arc of net-snmp (netSnmpPlaypen): for trying out, not for a site that publishes."""
 
-FIRST_ELEMENT_COLUMN = 100
-"""Columns 1 to 99 of each table belong to the gateway (`gateway.snmp.row_columns`)."""
-
-MAX_COLUMN = 65535
-MAX_ARC = 999
-"""Of packages and classes, so that package * 1000 + class is one number (agClassIndex)."""
-
 PROVISIONAL_PACKAGE_NUMBER = 1_000
 """Stands for the package in agClassIndex where a class is provisional."""
 
-UNKNOWN_LABEL = "unknown"
-UNKNOWN_NUMBER = 1
-"""Every enumeration begins with unknown(1): what a value becomes that the lock does not know yet."""
+ARGUMENTS_ARC = 1_000
+"""Below the module's objects: what only its notifications carry. No class can have this arc."""
 
-_DESCRIPTOR = r"^[a-z][A-Za-z0-9]{0,63}$"
 _MODULE = r"^[A-Z][A-Za-z0-9-]{0,63}$"
-Descriptor = Annotated[str, Field(pattern=_DESCRIPTOR)]
-Column = Annotated[int, Field(ge=FIRST_ELEMENT_COLUMN, le=MAX_COLUMN)]
-Arc = Annotated[int, Field(ge=1, le=MAX_ARC)]
-
-_ROW_SUFFIXES = tuple(text.suffix for text in ROW_COLUMNS.values())
 _WORD = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 _NOT_PLAIN_IN_YAML = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "null"})
+_KEY_ORDER = (
+    *("name", "arc", "column", "kind", "syntax", "descriptor"),
+    *("unit", "status", "twin", "values", "arguments"),
+)
 
-_CLASS_SUFFIXES = ("", "Table", "Entry", "Group", "ObsoleteGroup", *_ROW_SUFFIXES)
 _MODULE_SUFFIXES = (
     "MIB",
     "Notifications",
@@ -62,126 +54,12 @@ _MODULE_SUFFIXES = (
     "Groups",
     "Compliances",
     "Compliance",
+    "NotificationObjects",
+    "NotificationObjectGroup",
+    "NotificationObjectObsoleteGroup",
+    "NotificationGroup",
+    "NotificationObsoleteGroup",
 )
-
-
-class Status(enum.Enum):
-    """Whether a column is in use; an obsolete one stays in the MIB and is empty for ever."""
-
-    CURRENT = "current"
-    OBSOLETE = "obsolete"
-
-
-class Twin(StrictModel):
-    """A second column of an element: the octets of the whole text, or the name of what is pointed to."""
-
-    column: Column
-    descriptor: Descriptor
-
-
-class EnumerationNumber(StrictModel):
-    """One value of an enumeration: ``value`` is the model's label, ``label`` what SMIv2 lets it be."""
-
-    value: str
-    label: Descriptor
-    number: Annotated[int, Field(ge=1, le=2**31 - 1)]
-
-
-class ElementLock(StrictModel):
-    """One column of a class: an element as it once was. A changed one gets another column.
-
-    Attributes:
-        unit: what a duration or time is counted in, where not nanoseconds or DateAndTime.
-        values: the numbers of an enumeration, ``unknown`` first; empty for every other syntax.
-    """
-
-    name: str
-    column: Column
-    kind: Kind = Kind.GAUGE
-    syntax: Syntax
-    descriptor: Descriptor
-    unit: str = ""
-    status: Status = Status.CURRENT
-    twin: Twin | None = None
-    values: tuple[EnumerationNumber, ...] = ()
-
-    @property
-    def columns(self) -> tuple[int, ...]:
-        """All columns that the element occupies."""
-        return (self.column,) if self.twin is None else (self.column, self.twin.column)
-
-    @property
-    def descriptors(self) -> tuple[str, ...]:
-        """Their descriptors, in the same order."""
-        return (self.descriptor,) if self.twin is None else (self.descriptor, self.twin.descriptor)
-
-    @property
-    def current(self) -> bool:
-        """Whether the column has values."""
-        return self.status is Status.CURRENT
-
-    @property
-    def form(self) -> Form:
-        """What makes this column this one and not another of the same element."""
-        return Form(self.syntax, self.kind, self.unit)
-
-    @property
-    def numbers(self) -> dict[str, int]:
-        """The number of each of the model's labels."""
-        return {entry.value: entry.number for entry in self.values}
-
-    @model_validator(mode="after")
-    def _parts_fit(self) -> ElementLock:
-        if bool(self.values) != (self.syntax is Syntax.ENUMERATION):
-            raise ValueError("'values' belong to the syntax enumeration, and to no other")
-        if self.values and (self.values[0].label, self.values[0].number) != (UNKNOWN_LABEL, UNKNOWN_NUMBER):
-            raise ValueError(f"the first value must be {UNKNOWN_LABEL}({UNKNOWN_NUMBER})")
-        _refuse_repeated("the number", (entry.number for entry in self.values))
-        _refuse_repeated("the label", (entry.label.lower() for entry in self.values))
-        _refuse_repeated("the value", (entry.value for entry in self.values))
-        if self.twin is not None and self.syntax not in TWIN_SYNTAXES:
-            raise ValueError(f"an element of syntax {self.syntax.value} has no second column")
-        if self.unit and self.unit not in UNIT_NANOSECONDS:
-            raise ValueError(f"the unit must be one of {', '.join(UNIT_NANOSECONDS)}")
-        return self
-
-
-class ClassLock(StrictModel):
-    """One class: its table is arc ``arc`` of the module's objects.
-
-    Attributes:
-        name: the class; ``package:class`` in a lock that holds classes of any package.
-        descriptor: what the descriptors of its table, entry, groups and columns begin with.
-    """
-
-    name: str
-    arc: Arc
-    descriptor: Descriptor
-    elements: tuple[ElementLock, ...] = ()
-
-    @property
-    def index_descriptor(self) -> str:
-        """The descriptor of the column that is the second index of the table."""
-        return f"{self.descriptor}{_ROW_SUFFIXES[0]}"
-
-    @property
-    def reserved_descriptors(self) -> tuple[str, ...]:
-        """Descriptors that the class needs beside those of its elements."""
-        return tuple(self.descriptor + suffix for suffix in _CLASS_SUFFIXES)
-
-    @property
-    def columns(self) -> tuple[int, ...]:
-        """All columns of elements, obsolete ones too, ascending."""
-        return tuple(sorted(column for element in self.elements for column in element.columns))
-
-    @model_validator(mode="after")
-    def _columns_differ(self) -> ClassLock:
-        _refuse_repeated("the column", (c for e in self.elements for c in e.columns))
-        _refuse_repeated(
-            "the current element",
-            ((e.name, e.kind.value, e.syntax.value, e.unit) for e in self.elements if e.current),
-        )
-        return self
 
 
 class Lock(StrictModel):
@@ -199,6 +77,8 @@ class Lock(StrictModel):
     prefix: Annotated[str, Field(pattern=r"^[a-z][A-Za-z0-9]{0,15}$")]
     revisions: Annotated[tuple[dt.date, ...], Field(min_length=1)]
     classes: tuple[ClassLock, ...] = ()
+    arguments: tuple[ArgumentLock, ...] = ()
+    events: tuple[EventLock, ...] = ()
 
     @property
     def provisional(self) -> bool:
@@ -215,19 +95,37 @@ class Lock(StrictModel):
         """Where the module stands below the root."""
         return (3,) if self.provisional else (2, self.arc)
 
-    def class_name(self, key: ClassKey) -> str:
-        """What the class is called in this lock."""
+    def entry_name(self, key: ClassKey) -> str:
+        """What the class or event is called in this lock."""
         return str(key) if self.provisional else key.name
 
     def find(self, key: ClassKey) -> ClassLock | None:
         """The class of that package and name, or ``None`` where this lock does not know it."""
         if not self.provisional and key.package != self.package:
             return None
-        return self._classes_by_name.get(self.class_name(key))
+        return self._classes_by_name.get(self.entry_name(key))
+
+    def find_event(self, key: ClassKey) -> EventLock | None:
+        """The event of that package and name, or ``None`` where this lock does not know it."""
+        if not self.provisional and key.package != self.package:
+            return None
+        return self._events_by_name.get(self.entry_name(key))
+
+    def arguments_of(self, event_lock: EventLock) -> tuple[ArgumentLock, ...]:
+        """The arguments of an event, in the order of its notification."""
+        return tuple(self._arguments_by_arc[arc] for arc in event_lock.arguments)
 
     def entry_oid(self, root: Oid, class_lock: ClassLock) -> Oid:
         """The object identifier of the table's entry: columns and index follow it."""
         return (*root, *self.module_arc, 1, class_lock.arc, 1)
+
+    def notification_oid(self, root: Oid, event_lock: EventLock) -> Oid:
+        """The object identifier of the event's notification: the value of snmpTrapOID.0."""
+        return (*root, *self.module_arc, 0, event_lock.arc)
+
+    def argument_oid(self, root: Oid, arc: int) -> Oid:
+        """The instance that a notification carries of an argument, or of its twin."""
+        return (*root, *self.module_arc, 1, ARGUMENTS_ARC, arc, 0)
 
     def class_index(self, class_lock: ClassLock) -> int:
         """What identifies the class in the tables of the fixed MIB (agClassIndex)."""
@@ -246,10 +144,22 @@ class Lock(StrictModel):
             yield from class_lock.reserved_descriptors
             for element in class_lock.elements:
                 yield from element.descriptors
+        for argument in self.arguments:
+            yield from argument.descriptors
+        for event_lock in self.events:
+            yield event_lock.descriptor
 
     @cached_property
     def _classes_by_name(self) -> dict[str, ClassLock]:
         return {class_lock.name: class_lock for class_lock in self.classes}
+
+    @cached_property
+    def _events_by_name(self) -> dict[str, EventLock]:
+        return {event_lock.name: event_lock for event_lock in self.events}
+
+    @cached_property
+    def _arguments_by_arc(self) -> dict[int, ArgumentLock]:
+        return {argument.arc: argument for argument in self.arguments}
 
     @model_validator(mode="after")
     def _names_and_numbers_differ(self) -> Lock:
@@ -257,16 +167,21 @@ class Lock(StrictModel):
             raise ValueError("a package has an arc from 1 on; arc 0 is for provisional classes of no package")
         if list(self.revisions) != sorted(set(self.revisions)):
             raise ValueError("revisions must ascend")
-        _refuse_repeated("the class", (c.name for c in self.classes))
-        _refuse_repeated("the arc", (c.arc for c in self.classes))
-        _refuse_repeated("the descriptor", (d.lower() for d in self.descriptors()))
+        refuse_repeated("the class", (c.name for c in self.classes))
+        refuse_repeated("the arc", (c.arc for c in self.classes))
+        refuse_repeated("the event", (e.name for e in self.events))
+        refuse_repeated("the arc", (e.arc for e in self.events))
+        refuse_repeated("the arc", (arc for argument in self.arguments for arc in argument.arcs))
+        refuse_repeated(
+            "the current argument",
+            ((a.name, a.syntax.value, a.unit) for a in self.arguments if a.current),
+        )
+        for event_lock in self.events:
+            for arc in event_lock.arguments:
+                if arc not in self._arguments_by_arc:
+                    raise ValueError(f"{event_lock.name}: there is no argument {arc}")
+        refuse_repeated("the descriptor", (d.lower() for d in self.descriptors()))
         return self
-
-
-def _refuse_repeated(what: str, items: Iterable[object]) -> None:
-    repeated = [item for item, times in Counter(items).items() if times > 1]
-    if repeated:
-        raise ValueError(f"{what} {repeated[0]} is used twice; numbers and names are never used again")
 
 
 def read_lock(path: Path) -> Lock:
@@ -285,7 +200,7 @@ def parse_lock(text: str, path: Path) -> Lock:
 
 
 def lock_text(lock: Lock) -> str:
-    """The file's content: the same octets for the same lock; one line per element, for short reviews."""
+    """The file's content: the same octets for the same lock; one line per entry, for short reviews."""
     lines = [
         "# Numbers and names that this package has in SNMP. Append-only: written by `amqp-gateway mib gen`,",
         "# reviewed like code. What stands here once is never changed, moved or used for something else.",
@@ -304,11 +219,18 @@ def lock_text(lock: Lock) -> str:
             f"  descriptor: {class_lock.descriptor}",
             "  elements:" if class_lock.elements else "  elements: []",
         ]
-        lines += [
-            f"  - {_flow(element.model_dump(mode='json', exclude_defaults=True))}"
-            for element in class_lock.elements
-        ]
+        lines += [f"  - {_flow(_ordered(element))}" for element in class_lock.elements]
+    if lock.arguments:
+        lines += ["arguments:", *(f"- {_flow(_ordered(argument))}" for argument in lock.arguments)]
+    if lock.events:
+        lines += ["events:", *(f"- {_flow(_ordered(event_lock))}" for event_lock in lock.events)]
     return "\n".join(lines) + "\n"
+
+
+def _ordered(entry: StrictModel) -> dict[str, object]:
+    """What is not a default, in the order in which people read it."""
+    told = entry.model_dump(mode="json", exclude_defaults=True)
+    return {key: told[key] for key in _KEY_ORDER if key in told}
 
 
 def _flow(value: object) -> str:

@@ -7,14 +7,15 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from gateway.durable_files import PUBLIC, write_durably
-from gateway.mapping.files import class_schemas
+from gateway.mapping.files import class_schemas, event_schemas
 from gateway.mapping.rules import Mapping as MappingFile
-from gateway.model.schema import ClassSchema
 from gateway.shipped_files import shipped_folder
+from gateway.snmp.event_growth import argument_units, extend_events
 from gateway.snmp.lock import Lock, lock_text, read_lock
 from gateway.snmp.lock_growth import extend, new_lock, snmp_units
 from gateway.snmp.mib.module import module_text
 from gateway.snmp.names import lower_camel, words
+from gateway.snmp.schema_locks import SeenSchemas
 
 MIB_SUFFIX = ".mib"
 LOCK_SUFFIX = ".lock.yaml"
@@ -38,23 +39,25 @@ def load_shipped_locks() -> tuple[Lock, ...]:
 
 
 def generated(mapping: MappingFile, lock: Lock, today: dt.date, *, grow: bool) -> tuple[Lock, str]:
-    """What `mib gen` makes of a mapping that defines its classes: the lock, and the text of its module.
+    """What `mib gen` makes of a mapping that defines its schemas: the lock, and the text of its module.
 
     Args:
         mapping: of the lock's package.
         lock: as it stands; comes back as it is if nothing is new or ``grow`` is false.
         today: the revision, if anything is new.
-        grow: whether elements that the lock lacks may be added to it; they are left out of the text if not.
+        grow: whether what the lock lacks may be added to it; it is left out of the text if not.
 
     Raises:
-        MappingError: the mapping leaves a type open, so that it defines no classes.
+        MappingError: the mapping leaves a type open, so that it defines nothing.
         LockFullError: it needs more numbers than a lock gives out.
         ValueError: it is of another package, or names a unit that does not suit its element.
     """
     schemas = tuple(class_schemas(mapping).values())
+    events = tuple(event_schemas(mapping).values())
     if grow:
         lock = extend(lock, schemas, today, units=snmp_units(mapping))
-    return lock, module_text(lock, schemas, mapping.description)
+        lock = extend_events(lock, events, today, units=argument_units(mapping))
+    return lock, module_text(lock, schemas, events, mapping.description)
 
 
 def generate_files(
@@ -127,7 +130,7 @@ class SiteSchemas:
         prefix = lower_camel(self._label)[:_MAX_PREFIX]
         return new_lock("", 0, f"AMQP-GATEWAY-{label}-MIB", prefix, today)
 
-    def save(self, lock: Lock, schemas: Mapping[str, ClassSchema]) -> None:
+    def save(self, lock: Lock, schemas: SeenSchemas) -> None:
         """Keep a lock that has grown, and write the module that names what is new.
 
         Raises:
@@ -136,4 +139,4 @@ class SiteSchemas:
         module = self._folder / "mibs" / f"{lock.module}{MIB_SUFFIX}"
         module.parent.mkdir(parents=True, exist_ok=True)
         write_durably(self._lock_path, lock_text(lock))
-        write_durably(module, module_text(lock, schemas.values()))
+        write_durably(module, module_text(lock, schemas.classes.values(), schemas.events.values()))

@@ -1,4 +1,4 @@
-"""How a schema lock grows: the one writer of numbers, names and syntaxes.
+"""How a schema lock grows by classes, and what growing by anything has in common.
 
 Growing is a pure function of the lock and the schemas, so that the same inputs give the same file anywhere.
 Nothing that a lock says is ever taken back: what changed gets another column, what went away keeps its own.
@@ -13,7 +13,8 @@ from typing import TypeAlias
 
 from gateway.mapping.rules import Mapping as MappingFile
 from gateway.model.schema import ClassSchema, Element
-from gateway.snmp.lock import (
+from gateway.snmp.lock import Lock
+from gateway.snmp.lock_entries import (
     FIRST_ELEMENT_COLUMN,
     MAX_ARC,
     UNKNOWN_LABEL,
@@ -21,7 +22,6 @@ from gateway.snmp.lock import (
     ClassLock,
     ElementLock,
     EnumerationNumber,
-    Lock,
     Status,
     Twin,
 )
@@ -93,11 +93,20 @@ def extend(
     for schema in schemas:
         if not lock.provisional and schema.key.package != lock.package:
             raise ValueError(f"{schema.key} is not of the package {lock.package}")
-        versions.setdefault(lock.class_name(schema.key), []).append(schema)
+        versions.setdefault(lock.entry_name(schema.key), []).append(schema)
     growing = _Growing(lock)
     for name, of_class in versions.items():
         growing.grow_class(name, of_class, units or {}, retire=retire)
     return growing.result(today)
+
+
+def revised(lock: Lock, today: dt.date, **entries: object) -> Lock:
+    """``lock`` with these entries in place of its own, as of ``today``; itself where they are the same."""
+    if all(getattr(lock, name) == value for name, value in entries.items()):
+        return lock
+    # The clock of a site may have been set back: revisions ascend all the same.
+    revisions = tuple(sorted({*lock.revisions, max(today, lock.last_updated)}))
+    return Lock(**{**dict(lock), **entries, "revisions": revisions})
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,12 +137,7 @@ class _Growing:
         return self._taken
 
     def result(self, today: dt.date) -> Lock:
-        classes = tuple(self.classes.values())
-        if classes == self.lock.classes:
-            return self.lock
-        # The clock of a site may have been set back: revisions ascend all the same.
-        revisions = tuple(sorted({*self.lock.revisions, max(today, self.lock.last_updated)}))
-        return Lock(**{**dict(self.lock), "classes": classes, "revisions": revisions})
+        return revised(self.lock, today, classes=tuple(self.classes.values()))
 
     def class_lock(self, name: str) -> ClassLock:
         """The class of that name, with the next arc where it is new."""
@@ -185,7 +189,7 @@ class _Growing:
             syntax=wanted.form.syntax,
             unit=wanted.form.unit,
             descriptor=self._take(class_descriptor + upper_camel(wanted.element.name)),
-            values=_extended_values((), wanted.element) if enumeration else (),
+            values=extended_values((), wanted.element) if enumeration else (),
         )
 
     def _completed(
@@ -198,10 +202,9 @@ class _Growing:
             twin = Twin(column=_next_column(elements), descriptor=self._take(base + suffix))
             element = element.model_copy(update={"twin": twin})
         if element.syntax is Syntax.ENUMERATION:
-            values = _extended_values(element.values, wanted.element)
+            values = extended_values(element.values, wanted.element)
             if values != element.values:
-                # Not a copy with an update: the numbers by value are worked out anew.
-                element = ElementLock(**{**dict(element), "values": values})
+                element = element.model_copy(update={"values": values})
         return element
 
     def _take(self, wanted: str) -> str:
@@ -246,10 +249,12 @@ def _next_column(elements: Sequence[ElementLock]) -> int:
     return max(used, default=FIRST_ELEMENT_COLUMN - 1) + 1
 
 
-def _extended_values(
-    values: tuple[EnumerationNumber, ...], element: Element
-) -> tuple[EnumerationNumber, ...]:
-    """``values`` and what the element has beside; unknown(1) comes first even if the element lacks it."""
+def extended_values(values: tuple[EnumerationNumber, ...], element: Element) -> tuple[EnumerationNumber, ...]:
+    """``values`` and what the element has beside; unknown(1) comes first even if the element lacks it.
+
+    Raises:
+        LockFullError: these are more than an enumeration can have.
+    """
     extended = list(values) or [
         EnumerationNumber(value=UNKNOWN_LABEL, label=UNKNOWN_LABEL, number=UNKNOWN_NUMBER)
     ]

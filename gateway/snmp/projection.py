@@ -1,4 +1,4 @@
-"""Applies the feed to the store: what each message means for the rows that SNMP shows.
+"""Applies the feed to the store and to notifications: what each message means for what SNMP tells.
 
 No socket, no clock of its own, no log: all three are handed in. What is not known any more is never shown
 as if it were: rows turn stale when their agent or source is silent, when the core is gone, and when a new
@@ -13,25 +13,33 @@ from dataclasses import dataclass
 
 from gateway.feed.records import (
     AgentRecord,
+    AlarmRecord,
     Batch,
     ClassRecord,
     DeleteRecord,
+    EventClassRecord,
+    EventRecord,
     FeedMessage,
     Hello,
+    ObjectLink,
     ObjectRecord,
     Record,
     SnapshotBegan,
     SourceRecord,
     UpdateRecord,
 )
-from gateway.model.observations import SourceState
 from gateway.snmp.ber import Oid
+from gateway.snmp.events import Events
+from gateway.snmp.freshness import Freshness
 from gateway.snmp.lock import Lock
-from gateway.snmp.row_columns import RowState
+from gateway.snmp.notification import Notification
+from gateway.snmp.schema_locks import Log, SaveProvisional, SchemaLocks
 from gateway.snmp.store import Store
-from gateway.snmp.tables.classes import ClassTables, Log, SaveProvisional
+from gateway.snmp.tables.alarms import AlarmTable
+from gateway.snmp.tables.classes import ClassTables
+from gateway.snmp.tables.deleted import DeletedTable
 from gateway.snmp.tables.health import HealthScalars
-from gateway.snmp.tables.rows import BoundClass, Row, RowGroup
+from gateway.snmp.tables.rows import BoundClass, Row
 from gateway.snmp.tables.sources import SourceTable
 from gateway.snmp.tables.summaries import Summaries
 
@@ -41,21 +49,8 @@ SLICE_ROWS = 250
 _HEAVY = 10
 """What touches every cell of a row (to withhold, show again or remove it) counts as so many rows."""
 
-_BELIEVED = frozenset({SourceState.SYNCHRONISED, SourceState.DEGRADED})
-_NOT_BELIEVED = frozenset({SourceState.CONNECTING, SourceState.DOWN})
-
-
-@dataclass(slots=True)
-class _Source:
-    """What is remembered of a source: since when it is not believed (0: it is), and the snapshots.
-
-    ``generation`` is the snapshot that told the source last; ``swept`` the last one after which rows that
-    it had not told were taken away.
-    """
-
-    doubted_since: int
-    generation: int = 0
-    swept: int = 0
+_SOURCE_DOWN = "sourceDown"
+"""The alarm that the core raises of a source: it can be believed while the source cannot."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +80,7 @@ class Projection:
         save: keeps a provisional lock that has grown; may raise ``OSError``, and is then called again.
         clock: now, in nanoseconds since 1970-01-01 UTC.
         log: told of what cannot be shown.
+        notify: given each event; what a snapshot tells again is given again, with the same epoch and number.
     """
 
     def __init__(
@@ -96,37 +92,35 @@ class Projection:
         save: SaveProvisional,
         clock: Callable[[], int],
         log: Log,
+        notify: Callable[[Notification], None] | None = None,
     ) -> None:
+        root = settings.root
         self._clock = clock
-        self._serve_stale_for = settings.serve_stale_for
-        self._summaries = Summaries(store, settings.root)
-        self._source_table = SourceTable(store, settings.root)
-        self._health = HealthScalars(store, settings.root, settings.version, clock)
-        self._tables = ClassTables(
-            store,
-            self._summaries,
-            root=settings.root,
-            locks=settings.locks,
-            provisional=provisional,
-            save=save,
-            log=log,
-            clock=clock,
-        )
+        self._notify = notify or _to_nobody
+        self._locks = SchemaLocks(settings.locks, provisional, save=save, log=log, clock=clock)
+        self._summaries = Summaries(store, root)
+        self._source_table = SourceTable(store, root)
+        self._health = HealthScalars(store, root, settings.version, clock)
+        self._tables = ClassTables(store, self._summaries, self._locks, root)
+        self._events = Events(self._locks, self._tables, root)
+        self._alarms = AlarmTable(store, root, self._alarm_is_stale)
+        self._deleted = DeletedTable(store, root)
+        self._freshness = Freshness(clock, settings.serve_stale_for, self._alarms.unsettle)
         self._classes: dict[int, BoundClass] = {}
-        self._sources: dict[int, _Source] = {}
-        self._agents: dict[tuple[int, str], AgentRecord] = {}
-        self._groups: dict[tuple[int, str], RowGroup] = {}
+        self._class_names: dict[int, str] = {}
         self._generation = 0
         self._in_snapshot = False
-        self._unsettled: dict[RowGroup, list[Row]] = {}
         self._unswept: list[Row] = []
         self._handlers: dict[type, Callable[..., None]] = {
             SourceRecord: self._source_told,
             ClassRecord: self._class_told,
-            AgentRecord: self._agent_told,
+            EventClassRecord: self._events.learn,
+            AgentRecord: self._freshness.agent_told,
             ObjectRecord: self._object_told,
             UpdateRecord: self._object_updated,
             DeleteRecord: self._object_deleted,
+            EventRecord: self._event_told,
+            AlarmRecord: self._alarm_told,
         }
         self._health.feed.stale_since = clock()
         self._health.show_times()
@@ -134,7 +128,7 @@ class Projection:
     @property
     def provisional(self) -> Lock:
         """The site's own lock as it has grown."""
-        return self._tables.provisional
+        return self._locks.provisional
 
     def received(self, message: FeedMessage) -> None:
         """Apply one message of the feed; a batch is applied whole."""
@@ -143,9 +137,9 @@ class Projection:
         self._health.feed.last_message = now
         if isinstance(message, Batch):
             self._apply(message.records)
-            self._tables.save()
+            self._locks.save()
         elif isinstance(message, Hello):
-            self._connected(message, now)
+            self._connected(message)
         elif isinstance(message, SnapshotBegan):
             self._generation += 1
             self._in_snapshot = True
@@ -162,10 +156,8 @@ class Projection:
         self._health.feed.connected = False
         self._health.feed.stale_since = now
         self._in_snapshot = False
-        for source in self._sources.values():
-            source.doubted_since = source.doubted_since or now
         self._source_table.doubt_all(f"the core of the gateway cannot be reached: {reason}", now)
-        self._judge(self._groups.values())
+        self._freshness.doubt_all()
         self._work()
         self._show()
 
@@ -174,32 +166,35 @@ class Projection:
 
         To be called about once a second; and again soon, after requests, while it returns ``True``.
         """
-        self._tables.save()
-        self._judge(group for group in self._groups.values() if group.state is RowState.STALE)
+        self._locks.save()
+        self._freshness.age()
         self._work()
         self._show()
-        return bool(self._unsettled or self._unswept)
+        return bool(
+            self._unswept or self._freshness.unsettled or self._alarms.unsettled or self._deleted.unsettled
+        )
 
     # ---- messages -------------------------------------------------------------------------------------
 
-    def _connected(self, hello: Hello, now: int) -> None:
+    def _connected(self, hello: Hello) -> None:
         feed = self._health.feed
         if hello.epoch != feed.epoch:
             # A new core numbers classes anew and has heard of no agent yet.
             self._classes.clear()
-            self._agents.clear()
-        for source in self._sources.values():
-            source.doubted_since = source.doubted_since or now
+            self._class_names.clear()
+            self._events.forget()
+            self._freshness.forget_agents()
         feed.gateway, feed.epoch, feed.started = hello.gateway, hello.epoch, hello.started
         feed.connected, feed.stale_since = True, 0
-        self._judge(self._groups.values())
+        self._freshness.doubt_all()
 
     def _snapshot_ended(self) -> None:
         self._in_snapshot = False
         self._health.feed.snapshots += 1
-        self._groups = {key: group for key, group in self._groups.items() if group.rows}
+        self._freshness.forget_empty_groups()
+        self._deleted.sweep(self._generation)
         for number in self._source_table:
-            if self._sources[number].generation < self._generation:
+            if self._freshness.sources[number].generation < self._generation:
                 self._remove_source(number)
             else:
                 self._sweep(number)
@@ -207,40 +202,27 @@ class Projection:
     def _apply(self, records: Iterable[Record]) -> None:
         for record in records:
             handler = self._handlers.get(type(record))
-            if handler is not None:  # events and gaps change no row
+            if handler is not None:  # gaps change no row, and are events beside
                 handler(record)
 
     def _source_told(self, record: SourceRecord) -> None:
-        source = self._sources.setdefault(record.number, _Source(self._clock()))
-        source.generation = self._generation
         self._source_table.show(record)
-        was_doubted = bool(source.doubted_since)
-        if record.state in _BELIEVED:
-            source.doubted_since = 0
-        elif record.state in _NOT_BELIEVED:
-            source.doubted_since = source.doubted_since or self._clock()
-        if bool(source.doubted_since) != was_doubted:
-            self._judge(group for group in self._groups.values() if group.source == record.number)
+        self._freshness.source_told(record, self._generation)
         if not self._in_snapshot:
             self._sweep(record.number)
 
     def _class_told(self, record: ClassRecord) -> None:
+        self._class_names[record.number] = str(record.schema.key)
         bound = self._tables.bind(record.schema)
         if bound is not None:
             self._classes[record.number] = bound
-
-    def _agent_told(self, record: AgentRecord) -> None:
-        self._agents[record.source, record.agent] = record
-        group = self._groups.get((record.source, record.agent))
-        if group is not None:
-            self._judge([group])
 
     def _object_told(self, record: ObjectRecord) -> None:
         bound = self._classes.get(record.class_number)
         if bound is None:
             self._health.feed.refused += 1
             return
-        group = self._group(record.source, record.agent)
+        group = self._freshness.group(record.source, record.agent)
         bound.table.tell(bound, record, group, self._tables.pointer, self._clock(), self._generation)
 
     def _object_updated(self, record: UpdateRecord) -> None:
@@ -252,6 +234,16 @@ class Projection:
         bound.table.update(bound, row, record)
 
     def _object_deleted(self, record: DeleteRecord) -> None:
+        """The end of an object; one that a snapshot tells is history, and no row of today is touched."""
+        known = record.number > 0 and self._deleted.knows(record.number)
+        class_name = self._class_names.get(record.class_number, "")
+        if record.number > 0 and class_name:
+            link = ObjectLink(class_name, record.row, record.stable_name)
+            self._deleted.tell(
+                record, class_name, self._tables.row_oid(link, record.source), self._generation
+            )
+        if known or self._in_snapshot:
+            return
         bound = self._classes.get(record.class_number)
         row = bound.table.rows.get((record.source, record.row)) if bound else None
         if row is None:
@@ -259,60 +251,49 @@ class Projection:
             return
         row.table.remove(row, self._clock())
 
-    # ---- freshness ------------------------------------------------------------------------------------
+    def _event_told(self, record: EventRecord) -> None:
+        notification = self._events.notification(
+            record, self._source_table.name(record.source), self._health.feed.epoch
+        )
+        if notification is None:
+            self._health.feed.refused += 1
+            return
+        self._notify(notification)
 
-    def _group(self, source: int, agent: str) -> RowGroup:
-        group = self._groups.get((source, agent))
-        if group is None:
-            group = self._groups[source, agent] = RowGroup(source, agent)
-            self._judge([group])
-        return group
+    def _alarm_told(self, record: AlarmRecord) -> None:
+        self._alarms.tell(record, self._tables.row_oid(record.subject, record.source), self._generation)
 
-    def _judge(self, groups: Iterable[RowGroup]) -> None:
-        """Decide how far the rows of these groups can be believed now."""
-        now = self._clock()
-        for group in groups:
-            since = self._stale_since(group)
-            # What is stale for a second reason has been stale since the first.
-            group.stale_since = min(group.stale_since or since, since) if since else 0
-            state = RowState.FRESH
-            if group.stale_since:
-                withheld = now - group.stale_since >= self._serve_stale_for
-                state = RowState.WITHHELD if withheld else RowState.STALE
-            if state is not group.state:
-                group.state = state
-                self._unsettled[group] = list(group.rows)
+    def _alarm_is_stale(self, record: AlarmRecord, generation: int) -> bool:
+        """Whether nobody vouches for an alarm that this snapshot told."""
+        if not self._health.feed.connected or generation < self._generation:
+            return True
+        if record.name == _SOURCE_DOWN:
+            return False
+        row = self._tables.row(record.subject, record.source) if record.subject else None
+        return bool(row.group.stale_since) if row is not None else self._freshness.doubted(record.source)
 
-    def _stale_since(self, group: RowGroup) -> int:
-        """Since when nobody vouches for these rows; 0 if somebody does."""
-        source = self._sources.get(group.source)
-        agent = self._agents.get((group.source, group.agent))
-        reasons = [
-            source.doubted_since if source else self._clock(),
-            agent.since if agent and not agent.fresh else 0,
-        ]
-        return min((since for since in reasons if since), default=0)
+    # ---- what is gone -----------------------------------------------------------------------------------
 
     def _sweep(self, number: int) -> None:
         """Take away what the last whole snapshot did not tell, if its source is believed by now."""
-        source = self._sources[number]
+        source = self._freshness.sources[number]
         if source.doubted_since or source.swept == self._generation:
             return
         source.swept = self._generation
-        for group in self._groups.values():
-            if group.source == number:
-                self._unswept += [row for row in group.rows if row.generation < self._generation]
+        self._alarms.sweep(number, self._generation)
+        for group in self._freshness.of_source(number):
+            self._unswept += [row for row in group.rows if row.generation < self._generation]
 
     def _remove_source(self, number: int) -> None:
         now = self._clock()
-        for key in [key for key in self._groups if key[0] == number]:
-            group = self._groups.pop(key)
+        for group in self._freshness.of_source(number):
             for row in tuple(group.rows):
                 row.table.remove(row, now)
-            self._unsettled.pop(group, None)
+        self._freshness.remove_source(number)
+        self._alarms.remove_source(number)
+        self._alarms.changed_sources()
         self._summaries.remove_source(number)
         self._source_table.remove(number)
-        del self._sources[number]
 
     # ---- work in slices -------------------------------------------------------------------------------
 
@@ -325,25 +306,28 @@ class Projection:
             row = self._unswept.pop()
             if row in row.group.rows and row.generation < self._generation:
                 row.table.remove(row, now)
-        while rows_left > 0 and self._unsettled:
-            group, rows = next(iter(self._unsettled.items()))
-            while rows_left > 0 and rows:
-                row = rows.pop()
-                if row in group.rows:
-                    rows_left -= _HEAVY if RowState.WITHHELD in (row.state, group.state) else 1
-                    row.table.settle(row)
-            if not rows:
-                del self._unsettled[group]
+        rows_left = self._freshness.settle(rows_left, _HEAVY)
+        rows_left -= _HEAVY * self._alarms.settle(max(rows_left // _HEAVY, 0))
+        self._deleted.settle(max(rows_left // _HEAVY, 0))
 
     def _show(self) -> None:
         """Bring counts, sums and health up to date."""
-        feed, tables = self._health.feed, self._tables
+        feed, locks = self._health.feed, self._locks
         for source in self._summaries.flush():
             self._source_table.count(source, *self._summaries.counts(source))
+        for source, (active, worst) in self._alarms.changed_sources().items():
+            self._source_table.count_alarms(source, active, worst)
+        self._alarms.show_last_change()
         feed.rows, feed.stale, feed.withheld = self._summaries.totals()
         feed.sources = len(self._source_table)
         feed.synchronised = self._source_table.synchronised() if feed.connected else 0
-        feed.provisional_classes = len(tables.provisional.classes)
-        feed.classes_not_shown = len(tables.classes_not_shown)
-        feed.elements_not_shown = len(tables.elements_not_shown)
+        feed.provisional_classes = len(locks.provisional.classes)
+        feed.classes_not_shown = len(locks.classes_not_shown)
+        feed.elements_not_shown = len(locks.elements_not_shown)
+        feed.provisional_events = len(locks.provisional.events)
+        feed.events_not_shown = len(locks.events_not_shown)
         self._health.show_times()
+
+
+def _to_nobody(_notification: Notification) -> None:
+    """There are no receivers of notifications."""

@@ -10,7 +10,7 @@ import enum
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from gateway.model.schema import Access, Element, Kind
+from gateway.model.schema import Access, Argument, Element, Kind
 from gateway.model.values import ValueType
 
 
@@ -181,3 +181,43 @@ def needs_twin(element: Element, form: Form) -> bool:
     if form.syntax is Syntax.OCTETS:
         return element.max_length is None or element.max_length > MAX_BYTES_OCTETS
     return form.syntax in TWIN_SYNTAXES
+
+
+_DECIMAL_IN_NOTIFICATIONS = frozenset({Syntax.COUNTER64, Syntax.GAUGE64})
+_FIT_DECIMAL = frozenset({Syntax.GAUGE32, Syntax.INTEGER32, Syntax.UNSIGNED32})
+
+
+def argument_form(argument: Argument, snmp_unit: str = "") -> Form:
+    """The form of an event's argument, where ``snmp_unit`` is what its mapping rule says.
+
+    As that of an element, but numbers of 64 bits are decimal text: SNMPv1 has no Counter64, and RFC 3584
+    section 3.2 knows no trap for a notification that carries one.
+
+    Raises:
+        ValueError: as `form_of`.
+    """
+    form = form_of(element_of(argument), snmp_unit)
+    syntax = Syntax.DECIMAL if form.syntax in _DECIMAL_IN_NOTIFICATIONS else form.syntax
+    return Form(syntax, Kind.GAUGE, form.unit)
+
+
+def argument_fits(wanted: Form, other: Form) -> bool:
+    """Whether every value of an argument of the form ``wanted`` can stand in one of the form ``other``."""
+    return wanted.unit == other.unit and (
+        wanted.syntax is other.syntax or (other.syntax is Syntax.DECIMAL and wanted.syntax in _FIT_DECIMAL)
+    )
+
+
+def element_of(argument: Argument) -> Element:
+    """The read-only property that would have the argument's values."""
+    return Element(
+        name=argument.name,
+        type=argument.type,
+        optional=argument.optional,
+        unit=argument.unit,
+        max_length=argument.max_length,
+        references=argument.references,
+        label=argument.label,
+        description=argument.description,
+        values=argument.values,
+    )

@@ -30,7 +30,9 @@ from gateway.snmp import ber
 from gateway.snmp.ber import Oid
 from gateway.snmp.lock import Lock
 from gateway.snmp.lock_growth import extend, new_lock
+from gateway.snmp.notification import Notification
 from gateway.snmp.projection import Projection, ProjectionSettings
+from gateway.snmp.schema_locks import SeenSchemas
 from gateway.snmp.store import Store
 
 ROOT: Oid = (1, 3, 6, 1, 4, 1, 99999)
@@ -79,6 +81,7 @@ class Gateway:
     saved: list[Lock] = field(default_factory=list)
     disk_full: bool = False
     logged: list[tuple[str, str]] = field(default_factory=list)
+    notified: list[Notification] = field(default_factory=list)
     epoch: int = 1
 
     def __post_init__(self) -> None:
@@ -89,9 +92,10 @@ class Gateway:
             save=self.save,
             clock=lambda: self.now,
             log=lambda event, detail: self.logged.append((event, detail)),
+            notify=self.notified.append,
         )
 
-    def save(self, lock: Lock, _schemas: Mapping[str, ClassSchema]) -> None:
+    def save(self, lock: Lock, _schemas: SeenSchemas) -> None:
         if self.disk_full:
             raise OSError(errno.ENOSPC, "no space left")
         self.saved.append(lock)

@@ -8,18 +8,8 @@ from pathlib import Path
 import pytest
 
 from gateway.model.schema import ClassKey, Kind
-from gateway.snmp.lock import (
-    DEFAULT_ROOT,
-    ClassLock,
-    ElementLock,
-    EnumerationNumber,
-    Lock,
-    Status,
-    Twin,
-    lock_text,
-    parse_lock,
-    read_lock,
-)
+from gateway.snmp.lock import DEFAULT_ROOT, Lock, lock_text, parse_lock, read_lock
+from gateway.snmp.lock_entries import ClassLock, ElementLock, EnumerationNumber, Status, Twin
 from gateway.snmp.syntax import Syntax
 from gateway.yaml_documents import DocumentError
 

@@ -13,6 +13,7 @@ from gateway.model.values import ValueType
 from gateway.snmp.lock import read_lock
 from gateway.snmp.lock_files import SiteSchemas, generate_files
 from gateway.snmp.lock_growth import extend
+from gateway.snmp.schema_locks import SeenSchemas
 from gateway.yaml_documents import DocumentError
 
 DAY, NEXT_DAY = dt.date(2026, 5, 1), dt.date(2026, 6, 1)
@@ -47,7 +48,7 @@ def test_a_label_of_another_script_still_gives_a_module(tmp_path: Path) -> None:
 def test_what_was_saved_is_loaded_whatever_the_label_is_by_then(tmp_path: Path) -> None:
     site = SiteSchemas(tmp_path / "snmp", "berlin")
     lock = extend(site.load(DAY), [DOG], DAY, retire=False)
-    site.save(lock, {"zoo:dog": DOG})
+    site.save(lock, SeenSchemas({"zoo:dog": DOG}))
     assert SiteSchemas(tmp_path / "snmp", "hamburg").load(DAY) == lock
     module = tmp_path / "snmp" / "mibs" / "AMQP-GATEWAY-BERLIN-MIB.mib"
     assert "How many it has." in module.read_text(encoding="ascii")

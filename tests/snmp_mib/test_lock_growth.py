@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from gateway.mapping.rules import Mapping
 from gateway.model.schema import Access, ClassKey, ClassSchema, Element, Kind, NamedValue
 from gateway.model.values import ValueType
-from gateway.snmp.lock import ElementLock, Lock, Status, lock_text, parse_lock
+from gateway.snmp.lock import Lock, lock_text, parse_lock
+from gateway.snmp.lock_entries import ElementLock, Status
 from gateway.snmp.lock_growth import LockFullError, extend, new_lock, reserve, snmp_units
 from gateway.snmp.syntax import Syntax
 

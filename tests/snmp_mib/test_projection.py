@@ -358,7 +358,7 @@ def test_an_element_that_a_shipped_lock_lacks_is_counted_and_logged_once(gateway
     gateway.tell(till(3, {4: 5, 6: 1}, class_number=30))
     assert gateway.till(SALES, 3) == ber.encode_counter64(5)
     assert gateway.logged == [
-        ("element-not-in-lock", "shop:till.rats: the shipped lock has no column for it")
+        ("element-not-in-lock", "shop:till.rats: the shipped lock has no number for it")
     ]
     assert gateway.cell((*ROOT, 1, 1, 1), 20, 0) == ber.encode_gauge32(1)
 

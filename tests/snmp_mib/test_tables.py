@@ -14,6 +14,7 @@ from gateway.snmp.fixed_mib import (
     SUM_ENTRY,
     ClassColumn,
     Health,
+    SeverityNumber,
     SourceColumn,
     SumColumn,
 )
@@ -82,6 +83,8 @@ def test_a_source_is_shown_with_its_state_and_counters(gateway: Gateway) -> None
         SourceColumn.OBJECTS_CREATED: ber.encode_counter64(0),
         SourceColumn.OBJECTS_DELETED: ber.encode_counter64(0),
         SourceColumn.EVENTS: ber.encode_counter64(2),
+        SourceColumn.ACTIVE_ALARMS: ber.encode_gauge32(0),
+        SourceColumn.WORST_ALARM: ber.encode_integer(SeverityNumber.CLEARED),
     }
 
 

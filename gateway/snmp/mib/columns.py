@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from gateway.model.schema import Access, ClassSchema, Element, Kind
 from gateway.model.values import ValueType
-from gateway.snmp.lock import ClassLock, ElementLock
+from gateway.snmp.lock_entries import ClassLock, ElementLock, ValueLock
 from gateway.snmp.row_columns import ROW_COLUMNS, RowColumn
 from gateway.snmp.syntax import (
     MAX_BYTES_OCTETS,
@@ -112,10 +112,10 @@ def _element_column(class_lock: ClassLock, lock: ElementLock, element: Element |
     return ColumnText(
         number=lock.column,
         descriptor=lock.descriptor,
-        syntax=_syntax(lock, element),
+        syntax=syntax_clause(lock, element),
         type_name=smi.name,
         module=smi.module,
-        units=_units(lock, element),
+        units=units_clause(lock, element),
         access="read-only",
         status=lock.status.value,
         description=_description(class_lock, lock, element),
@@ -141,7 +141,8 @@ def _twin_column(lock: ElementLock) -> ColumnText:
     )
 
 
-def _syntax(lock: ElementLock, element: Element | None) -> str:
+def syntax_clause(lock: ValueLock, element: Element | None) -> str:
+    """The SYNTAX clause, as narrow as the element's range or size allows."""
     if lock.syntax is Syntax.ENUMERATION:
         labels = ",\n".join(f"                    {value.label}({value.number})" for value in lock.values)
         return f"INTEGER {{\n{labels}\n                }}"
@@ -150,7 +151,7 @@ def _syntax(lock: ElementLock, element: Element | None) -> str:
     return f"{smi.name} {bounds}".rstrip()
 
 
-def _range(lock: ElementLock, element: Element) -> str:
+def _range(lock: ValueLock, element: Element) -> str:
     if lock.syntax not in _RANGED or (element.minimum is None and element.maximum is None):
         return ""
     lowest, highest = _RANGED[lock.syntax]
@@ -160,14 +161,15 @@ def _range(lock: ElementLock, element: Element) -> str:
     return f"({low}..{high})" if low <= high else ""
 
 
-def _size(lock: ElementLock, element: Element) -> str:
+def _size(lock: ValueLock, element: Element) -> str:
     limit = _SIZED.get(lock.syntax)
     if limit is None or element.max_length is None or not 0 < element.max_length < limit:
         return ""
     return f"(SIZE (0..{element.max_length}))"
 
 
-def _units(lock: ElementLock, element: Element | None) -> str:
+def units_clause(lock: ValueLock, element: Element | None) -> str:
+    """What stands in the UNITS clause; empty for none."""
     if lock.syntax not in NUMERIC_SYNTAXES:
         return ""
     if lock.unit or element is None:
@@ -179,7 +181,7 @@ def _description(class_lock: ClassLock, lock: ElementLock, element: Element | No
     if not lock.current:
         return f"Obsolete, and never instantiated: '{lock.name}' has another column now, or none."
     said = (element.description or element.label) if element else ""
-    sentences = [_sentence(said or f"'{lock.name}' of the source; it gives no description.")]
+    sentences = [sentence(said or f"'{lock.name}' of the source; it gives no description.")]
     if element is not None and element.access is Access.READ_CREATE:
         sentences.append("It is set when the object is created and does not change.")
     if lock.kind is Kind.COUNTER:
@@ -194,6 +196,7 @@ def _description(class_lock: ClassLock, lock: ElementLock, element: Element | No
     return " ".join(sentences)
 
 
-def _sentence(text: str) -> str:
+def sentence(text: str) -> str:
+    """``text`` with a full stop where it has no end."""
     text = text.strip()
     return text if text.endswith((".", "!", "?")) else text + "."

@@ -1,7 +1,7 @@
 """The MIB module of a lock: text that is the same octets for the same lock and schemas.
 
 Layout below the module's own arc: ``.0`` notifications, ``.1`` objects (one table per class, numbered by
-the lock), ``.2`` conformance.
+the lock, and at 1000 what only notifications carry), ``.2`` conformance.
 """
 
 from __future__ import annotations
@@ -9,10 +9,12 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 
-from gateway.model.schema import ClassSchema
-from gateway.snmp.lock import ClassLock, Lock
+from gateway.model.schema import ClassSchema, EventSchema
+from gateway.snmp.lock import Lock
+from gateway.snmp.lock_entries import ClassLock
 from gateway.snmp.mib.columns import ColumnText, columns_of
-from gateway.snmp.mib.text import definition, imports, listed, object_type, plain
+from gateway.snmp.mib.notifications import NotificationTexts
+from gateway.snmp.mib.text import definition, imports, listed, object_type, plain, quoted
 
 _OBSOLETE_GROUP_OFFSET = 1_000
 """Arcs of groups: that of the class, and for its obsolete columns that much more."""
@@ -22,36 +24,50 @@ _ORGANIZATION = "AMQP management gateway"
 _CONTACT = "The operator of the gateway that serves this module."
 
 
-def module_text(lock: Lock, schemas: Iterable[ClassSchema], description: str = "") -> str:
+def module_text(
+    lock: Lock, schemas: Iterable[ClassSchema], events: Iterable[EventSchema] = (), description: str = ""
+) -> str:
     """The text of the module ``lock.module``.
 
     Args:
         lock: numbers, names and syntaxes.
         schemas: descriptions, units and ranges, with the mapping applied; of several versions of a class the
             last one that has an element describes it. A class without any is written from the lock alone.
+        events: the same of events.
         description: of the package.
     """
     versions: dict[str, list[ClassSchema]] = {}
     for schema in schemas:
-        versions.setdefault(lock.class_name(schema.key), []).append(schema)
+        versions.setdefault(lock.entry_name(schema.key), []).append(schema)
     tables = [
         (class_lock, columns_of(class_lock, versions.get(class_lock.name, ())))
         for class_lock in sorted(lock.classes, key=lambda class_lock: class_lock.arc)
         if class_lock.elements
     ]
+    notifications = NotificationTexts(lock, events)
     parts = [
         f"{lock.module} DEFINITIONS ::= BEGIN",
         _note(lock),
-        imports(_imports(lock, [columns for _, columns in tables])),
+        imports(_imports(lock, [columns for _, columns in tables], notifications.imports())),
         _identity(lock, description),
         _arcs(lock),
     ]
     for class_lock, columns in tables:
         parts.append(_table(lock, class_lock, columns, versions.get(class_lock.name, ())))
     parts += _reservations(lock)
+    parts += notifications.definitions()
     parts += [part for class_lock, columns in tables for part in _groups(lock, class_lock, columns)]
-    if tables:
-        parts.append(_compliance(lock, [class_lock for class_lock, _ in tables]))
+    parts += notifications.groups()
+    required = [
+        (
+            f"{class_lock.descriptor}Group",
+            f"Mandatory where a source has objects of the class {plain(class_lock.name)}.",
+        )
+        for class_lock, _ in tables
+    ]
+    required += notifications.required_groups()
+    if required:
+        parts.append(_compliance(lock, required))
     return "\n\n".join([*parts, "END"]) + "\n"
 
 
@@ -63,7 +79,9 @@ def _note(lock: Lock) -> str:
     )
 
 
-def _imports(lock: Lock, tables: Sequence[Sequence[ColumnText]]) -> Mapping[str, set[str]]:
+def _imports(
+    lock: Lock, tables: Sequence[Sequence[ColumnText]], more: Mapping[str, set[str]]
+) -> Mapping[str, set[str]]:
     names: dict[str, set[str]] = {
         "AMQP-GATEWAY-MIB": {"agRoot" if lock.provisional else "agPackages"},
         "SNMPv2-SMI": {"MODULE-IDENTITY"},
@@ -75,6 +93,8 @@ def _imports(lock: Lock, tables: Sequence[Sequence[ColumnText]]) -> Mapping[str,
     for column in (column for columns in tables for column in columns):
         if column.module:
             names.setdefault(column.module, set()).add(column.type_name)
+    for module, of_module in more.items():
+        names.setdefault(module, set()).update(of_module)
     return names
 
 
@@ -97,7 +117,7 @@ def _identity(lock: Lock, description: str) -> str:
             ("REVISION", f'"{revision:%Y%m%d}0000Z"'),
             (
                 "DESCRIPTION",
-                "First version." if first else "Classes or elements added or obsolete.",
+                "First version." if first else "Classes, elements or events added, or some obsolete.",
             ),
         ]
     value = "agRoot 3" if lock.provisional else f"agPackages {lock.arc}"
@@ -207,12 +227,9 @@ def _group(descriptor: str, columns: Sequence[ColumnText], status: str, descript
     )
 
 
-def _compliance(lock: Lock, classes: Sequence[ClassLock]) -> str:
+def _compliance(lock: Lock, required: Sequence[tuple[str, str]]) -> str:
     groups = "\n".join(
-        f"        GROUP       {class_lock.descriptor}Group\n"
-        "        DESCRIPTION\n"
-        f'            "Mandatory where a source has objects of the class {plain(class_lock.name)}."'
-        for class_lock in classes
+        f"        GROUP       {group}\n        DESCRIPTION\n{quoted(when, 12)}" for group, when in required
     )
     text = definition(
         f"{lock.prefix}Compliance MODULE-COMPLIANCE",

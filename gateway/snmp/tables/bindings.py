@@ -11,7 +11,7 @@ from gateway.model.schema import ClassSchema, Element, Kind
 from gateway.model.values import ValueType
 from gateway.snmp import ber
 from gateway.snmp.cells import encoder_with_length, text, value_encoder
-from gateway.snmp.lock import ClassLock, ElementLock
+from gateway.snmp.lock_entries import ClassLock, ElementLock
 from gateway.snmp.syntax import Form, Syntax, form_of
 
 Cells: TypeAlias = dict[int, bytes | None]

@@ -36,6 +36,8 @@ class FeedHealth:
     provisional_classes: int = 0
     classes_not_shown: int = 0
     elements_not_shown: int = 0
+    provisional_events: int = 0
+    events_not_shown: int = 0
 
 
 class HealthScalars:
@@ -72,6 +74,8 @@ class HealthScalars:
             Health.CLASSES_PROVISIONAL: lambda: gauge32(feed.provisional_classes),
             Health.CLASSES_NOT_SHOWN: lambda: gauge32(feed.classes_not_shown),
             Health.ELEMENTS_NOT_SHOWN: lambda: gauge32(feed.elements_not_shown),
+            Health.EVENTS_PROVISIONAL: lambda: gauge32(feed.provisional_events),
+            Health.EVENTS_NOT_SHOWN: lambda: gauge32(feed.events_not_shown),
         }
         for scalar, value in values.items():
             self._store.scalar(self._oid(scalar), value)

@@ -10,7 +10,8 @@ from gateway.model.schema import ClassKey, ClassSchema
 from gateway.snmp import ber
 from gateway.snmp.ber import Oid
 from gateway.snmp.cells import date_and_time, text, truth
-from gateway.snmp.lock import FIRST_ELEMENT_COLUMN, ClassLock, Lock
+from gateway.snmp.lock import Lock
+from gateway.snmp.lock_entries import FIRST_ELEMENT_COLUMN, ClassLock
 from gateway.snmp.row_columns import RowColumn, RowLifetime, RowState
 from gateway.snmp.store import Store
 from gateway.snmp.tables.bindings import Binding, Cells, Pointer, SummedColumn, bind
@@ -23,10 +24,11 @@ _STATE_CELLS: Mapping[RowState, Cells] = {
     }
     for state in RowState
 }
-_LIFETIMES = {
+LIFETIMES = {
     Lifetime.DURABLE: ber.encode_integer(RowLifetime.DURABLE),
     Lifetime.TRANSIENT: ber.encode_integer(RowLifetime.TRANSIENT),
 }
+"""Values of columns that tell the lifetime of an object."""
 
 
 @dataclass(slots=True, eq=False)
@@ -159,7 +161,7 @@ class ClassTable:
             RowColumn.PARENT: None if record.parent is None else pointer(record.parent, record.source),
             RowColumn.CREATED: _time(record.created),
             RowColumn.FULL_NAME: text(record.stable_name),
-            RowColumn.LIFETIME: _LIFETIMES[record.lifetime],
+            RowColumn.LIFETIME: LIFETIMES[record.lifetime],
         }
         self._count(row, {slot: record.values.get(position) for position, slot in bound.slots.items()})
         self._write(row, cells, fixed | _times(record))

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gateway.feed.records import SourceRecord
+from gateway.model.events import Severity
 from gateway.model.observations import SourceState
 from gateway.snmp import ber
 from gateway.snmp.ber import Oid
 from gateway.snmp.cells import counter64, date_and_time, gauge32, text
 from gateway.snmp.fixed_mib import SOURCE_ENTRY, SourceColumn, SourceStateNumber
+from gateway.snmp.severities import SEVERITIES
 from gateway.snmp.store import Store
 
 _STATES = {state: ber.encode_integer(SourceStateNumber[state.name]) for state in SourceState}
@@ -62,6 +64,7 @@ class SourceTable:
         self._table.put((record.number,), cells)
         if former is None:
             self.count(record.number, 0, 0)
+            self.count_alarms(record.number, 0, Severity.CLEARED)
 
     def count(self, source: int, rows: int, stale: int) -> None:
         """How many rows a source has; one that was not told yet is passed over."""
@@ -69,6 +72,19 @@ class SourceTable:
             self._table.put(
                 (source,), {SourceColumn.ROWS: gauge32(rows), SourceColumn.STALE_ROWS: gauge32(stale)}
             )
+
+    def count_alarms(self, source: int, active: int, worst: Severity) -> None:
+        """How many alarms of a source last; one that was not told yet is passed over."""
+        if source in self._records:
+            self._table.put(
+                (source,),
+                {SourceColumn.ACTIVE_ALARMS: gauge32(active), SourceColumn.WORST_ALARM: SEVERITIES[worst]},
+            )
+
+    def name(self, source: int) -> str:
+        """What the configuration calls a source; empty for one that was not told yet."""
+        record = self._records.get(source)
+        return record.name if record is not None else ""
 
     def synchronised(self) -> int:
         """How many sources are in the state synchronised."""

@@ -1,0 +1,67 @@
+"""From events of the feed to notifications."""
+
+from __future__ import annotations
+
+from gateway.feed.records import EventClassRecord, EventRecord
+from gateway.snmp.ber import Oid
+from gateway.snmp.event_bindings import BoundEvent, bind_event, bind_own_event
+from gateway.snmp.fixed_mib import OWN_PACKAGE
+from gateway.snmp.notification import Notification
+from gateway.snmp.schema_locks import SchemaLocks
+from gateway.snmp.tables.classes import ClassTables
+
+
+class Events:
+    """All kinds of events that the core has told, by its numbers.
+
+    Args:
+        locks: where each event stands.
+        tables: the rows that events point to.
+        root: the configured root.
+    """
+
+    def __init__(self, locks: SchemaLocks, tables: ClassTables, root: Oid) -> None:
+        self._locks = locks
+        self._tables = tables
+        self._root = root
+        self._bound: dict[int, BoundEvent] = {}
+
+    def learn(self, record: EventClassRecord) -> None:
+        """One version of an event; where there is no room for it that is logged and counted."""
+        schema = record.schema
+        bound = bind_own_event(schema, self._root) if schema.key.package == OWN_PACKAGE else None
+        if bound is None:
+            found = self._locks.event_lock(schema)
+            if found is None:
+                return
+            bound = bind_event(schema, *found, self._root, self._tables.pointer)
+        self._locks.report(schema.key, bound.not_shown)
+        self._bound[record.number] = bound
+
+    def forget(self) -> None:
+        """A new core numbers events anew."""
+        self._bound.clear()
+
+    def notification(self, record: EventRecord, source_name: str, epoch: int) -> Notification | None:
+        """What to send; ``None`` for an event that was not told of, or has no number in any lock."""
+        bound = self._bound.get(record.class_number)
+        if bound is None:
+            return None
+        subject = record.subject
+        return Notification(
+            oid=bound.oid,
+            name=bound.name,
+            number=record.number,
+            epoch=epoch,
+            event_id=record.event_id,
+            severity=record.severity,
+            time=record.time,
+            source=source_name,
+            class_name=subject.class_name if subject else "",
+            object_name=subject.stable_name if subject else "",
+            row=self._tables.row_oid(subject, record.source),
+            text=record.text,
+            state=record.state,
+            condition=record.condition,
+            arguments=bound.varbinds(record.values, record.source),
+        )

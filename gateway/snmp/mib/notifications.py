@@ -1,0 +1,221 @@
+"""The notifications of a module, and the objects that only they carry."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from gateway.model.schema import Element, EventSchema
+from gateway.model.values import ValueType
+from gateway.snmp.fixed_mib import COMMON_OBJECTS
+from gateway.snmp.lock import ARGUMENTS_ARC, Lock
+from gateway.snmp.lock_entries import ArgumentLock, EventLock, Status
+from gateway.snmp.mib.columns import sentence, syntax_clause, units_clause
+from gateway.snmp.mib.text import definition, listed, object_type, plain
+from gateway.snmp.names import upper_camel
+from gateway.snmp.syntax import (
+    MAX_BYTES_OCTETS,
+    MAX_JSON_OCTETS,
+    MAX_TEXT_OCTETS,
+    SMI_TYPES,
+    Syntax,
+    argument_fits,
+    argument_form,
+    element_of,
+)
+
+COMMON_DESCRIPTORS = tuple(f"agEvent{upper_camel(member.name.lower())}" for member in COMMON_OBJECTS)
+"""What stands first in the OBJECTS clause of every notification, defined in AMQP-GATEWAY-MIB."""
+
+_GROUP_ARC = 2_001  # those of classes end before
+_SIZES = {Syntax.DECIMAL: "(SIZE (0..20))", Syntax.UUID: "(SIZE (0 | 36))"}
+_CUT = {
+    Syntax.TEXT: f"Text of more than {MAX_TEXT_OCTETS} octets is cut.",
+    Syntax.OCTETS: f"A value of more than {MAX_BYTES_OCTETS} octets is told empty.",
+    Syntax.JSON: (
+        "JSON text in ASCII, the keys of maps in alphabetical order. "
+        f"One of more than {MAX_JSON_OCTETS} octets is told empty."
+    ),
+    Syntax.DECIMAL: "A decimal number.",
+}
+_NOTHING = {
+    Syntax.ENUMERATION: "unknown",
+    Syntax.ROW_POINTER: "0.0",
+    Syntax.DATE_AND_TIME: "Eight octets of zero",
+    Syntax.FLOAT64: "NaN",
+    Syntax.TRUTH: "Left out",
+    Syntax.GAUGE32: "0",
+    Syntax.INTEGER32: "0",
+    Syntax.UNSIGNED32: "0",
+}
+_LONGEST = {Syntax.TEXT: MAX_TEXT_OCTETS, Syntax.OCTETS: MAX_BYTES_OCTETS}
+
+
+class NotificationTexts:
+    """The parts of one module that are about its events.
+
+    Args:
+        lock: numbers, names and syntaxes.
+        schemas: descriptions and units, with the mapping applied; of several versions of an event the last.
+    """
+
+    def __init__(self, lock: Lock, schemas: Iterable[EventSchema]) -> None:
+        self._lock = lock
+        self._schemas = {lock.entry_name(schema.key): schema for schema in schemas}
+        self._told = {argument.arc: tuple(self._elements(argument)) for argument in lock.arguments}
+
+    def imports(self) -> Mapping[str, set[str]]:
+        """The names that the parts need, by module."""
+        if not self._lock.events:
+            return {}
+        names: dict[str, set[str]] = {
+            "AMQP-GATEWAY-MIB": set(COMMON_DESCRIPTORS),
+            "SNMPv2-SMI": {"NOTIFICATION-TYPE"},
+            "SNMPv2-CONF": {"NOTIFICATION-GROUP", "MODULE-COMPLIANCE"},
+        }
+        if self._lock.arguments:
+            names["SNMPv2-SMI"].add("OBJECT-TYPE")
+            names["SNMPv2-CONF"].add("OBJECT-GROUP")
+        types = [SMI_TYPES[argument.syntax] for argument in self._lock.arguments]
+        if any(argument.twin for argument in self._lock.arguments):
+            types.append(SMI_TYPES[Syntax.TEXT])
+        for smi in types:
+            if smi.module:
+                names.setdefault(smi.module, set()).add(smi.name)
+        return names
+
+    def definitions(self) -> list[str]:
+        """The objects, then the notifications; nothing where there are no events."""
+        if not self._lock.events:
+            return []
+        prefix = self._lock.prefix
+        parts = []
+        if self._lock.arguments:
+            parts.append(
+                "-- Only notifications carry these.\n"
+                f"{prefix}NotificationObjects OBJECT IDENTIFIER ::= {{ {prefix}Objects {ARGUMENTS_ARC} }}"
+            )
+        for argument in self._lock.arguments:
+            parts += self._objects(argument)
+        return parts + [self._notification(event_lock) for event_lock in self._lock.events]
+
+    def groups(self) -> list[str]:
+        """Conformance groups: objects and notifications, each current and obsolete."""
+        objects = [(name, a.status) for a in self._lock.arguments for name in a.descriptors]
+        notifications = [(event_lock.descriptor, event_lock.status) for event_lock in self._lock.events]
+        prefix = self._lock.prefix
+        found = []
+        for offset, (macro, clause, infix, entries) in enumerate(
+            (
+                ("OBJECT-GROUP", "OBJECTS", "NotificationObject", objects),
+                ("NOTIFICATION-GROUP", "NOTIFICATIONS", "Notification", notifications),
+            )
+        ):
+            for status, said in ((Status.CURRENT, ""), (Status.OBSOLETE, "Obsolete")):
+                members = [name for name, of in entries if of is status]
+                if members:
+                    arc = _GROUP_ARC + 2 * offset + bool(said)
+                    clauses = [
+                        (clause, listed(members, 4)),
+                        ("STATUS", status.value),
+                        ("DESCRIPTION", _GROUP_TEXTS[macro, status]),
+                    ]
+                    found.append(
+                        definition(f"{prefix}{infix}{said}Group {macro}", clauses, f"{prefix}Groups {arc}")
+                    )
+        return found
+
+    def required_groups(self) -> list[tuple[str, str]]:
+        """The current groups, each with when it has to be there."""
+        prefix, when = self._lock.prefix, "Mandatory where a source tells of events."
+        wanted = []
+        if any(argument.current for argument in self._lock.arguments):
+            wanted.append((f"{prefix}NotificationObjectGroup", when))
+        if any(event_lock.status is Status.CURRENT for event_lock in self._lock.events):
+            wanted.append((f"{prefix}NotificationGroup", when))
+        return wanted
+
+    def _elements(self, argument: ArgumentLock) -> Iterable[Element]:
+        """What the events that have the argument say of it."""
+        for event_lock in self._lock.events:
+            schema = self._schemas.get(event_lock.name)
+            if schema is None or argument.arc not in event_lock.arguments:
+                continue
+            for told in schema.arguments:
+                timed = told.type in (ValueType.DURATION, ValueType.TIME)
+                form = argument_form(told, argument.unit if timed else "")
+                if told.name == argument.name and argument_fits(form, argument.form):
+                    yield element_of(told)
+
+    def _objects(self, argument: ArgumentLock) -> list[str]:
+        told = self._told[argument.arc]
+        base = f"{self._lock.prefix}NotificationObjects"
+        bounds = _SIZES.get(argument.syntax)
+        syntax = f"{SMI_TYPES[argument.syntax].name} {bounds}" if bounds else syntax_clause(argument, None)
+        units = next((unit for element in told if (unit := units_clause(argument, element))), argument.unit)
+        parts = [
+            object_type(
+                argument.descriptor,
+                syntax,
+                "accessible-for-notify",
+                argument.status.value,
+                _argument_description(argument, told),
+                f"{base} {argument.arc}",
+                units,
+            )
+        ]
+        if argument.twin is not None:
+            named = SMI_TYPES[Syntax.TEXT]
+            parts.append(
+                object_type(
+                    argument.twin.descriptor,
+                    f"{named.name} {named.bounds}",
+                    "accessible-for-notify",
+                    argument.status.value,
+                    f"The full name of the object that {argument.descriptor} points to; empty where there is "
+                    "none.",
+                    f"{base} {argument.twin.arc}",
+                )
+            )
+        return parts
+
+    def _notification(self, event_lock: EventLock) -> str:
+        schema = self._schemas.get(event_lock.name)
+        said = (schema.description or schema.label) if schema else ""
+        own = [name for argument in self._lock.arguments_of(event_lock) for name in argument.descriptors]
+        label = plain(event_lock.name)
+        return definition(
+            f"{event_lock.descriptor} NOTIFICATION-TYPE",
+            [
+                ("OBJECTS", listed([*COMMON_DESCRIPTORS, *own], 4)),
+                ("STATUS", event_lock.status.value),
+                ("DESCRIPTION", sentence(said or f"The event '{label}'; its source gives no description.")),
+            ],
+            f"{self._lock.prefix}Notifications {event_lock.arc}",
+        )
+
+
+_GROUP_TEXTS = {
+    ("OBJECT-GROUP", Status.CURRENT): "What notifications carry beside what all have in common.",
+    ("OBJECT-GROUP", Status.OBSOLETE): "What notifications once carried.",
+    ("NOTIFICATION-GROUP", Status.CURRENT): "The events of the package.",
+    ("NOTIFICATION-GROUP", Status.OBSOLETE): "Events that the package once had.",
+}
+
+
+def _argument_description(argument: ArgumentLock, told: Sequence[Element]) -> str:
+    nothing = _NOTHING.get(argument.syntax, "Empty")
+    if not argument.current:
+        return f"Obsolete: '{argument.name}' has another object now, or none. {nothing} for ever."
+    said = next((text for element in told if (text := element.description or element.label)), "")
+    sentences = [sentence(said or f"'{argument.name}' of the event; its source gives no description.")]
+    longest = _LONGEST.get(argument.syntax)
+    promised = [element.max_length for element in told]
+    if argument.syntax in _CUT and not (
+        longest and promised and all(length is not None and length <= longest for length in promised)
+    ):
+        sentences.append(_CUT[argument.syntax])
+    if argument.twin is not None:
+        sentences.append(f"{argument.twin.descriptor} has its name.")
+    if not told or any(element.optional for element in told):
+        sentences.append(f"{nothing} where it is not known.")
+    return " ".join(sentences)

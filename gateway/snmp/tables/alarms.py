@@ -1,0 +1,180 @@
+"""agAlarmTable: the conditions that last, and how many there are of each severity."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from gateway.feed.records import AlarmRecord
+from gateway.model.events import Severity
+from gateway.snmp import ber
+from gateway.snmp.ber import Oid
+from gateway.snmp.cells import counter64, date_and_time, gauge32, text, truth
+from gateway.snmp.fixed_mib import ALARM_ENTRY, ALARMS, AlarmColumn, AlarmScalar
+from gateway.snmp.severities import SEVERITIES
+from gateway.snmp.store import Store
+
+MAX_ALARMS = 10_000
+"""Rows of the table at most; what does not find room is counted."""
+
+_MAX_EVENT_ID_OCTETS = 60
+
+
+@dataclass(slots=True)
+class _Alarm:
+    """One row: the record that it shows, and the snapshot in which it was last told."""
+
+    record: AlarmRecord
+    generation: int
+    stale: bool = False
+
+
+class AlarmTable:
+    """The table and its scalars in the store.
+
+    Args:
+        store: where they are made.
+        root: the configured root.
+        is_stale: whether nobody can tell at present if the alarm, told by this snapshot, still lasts.
+    """
+
+    def __init__(self, store: Store, root: Oid, is_stale: Callable[[AlarmRecord, int], bool]) -> None:
+        self._store = store
+        self._base = (*root, *ALARMS)
+        self._table = store.table((*root, *ALARM_ENTRY), tuple(AlarmColumn))
+        self._is_stale = is_stale
+        self._alarms: dict[int, _Alarm] = {}
+        self._by_condition: dict[tuple[int, str], int] = {}
+        self._active = dict.fromkeys(Severity, 0)
+        self._by_source: dict[int, dict[Severity, int]] = {}
+        self._changed_sources: set[int] = set()
+        self._unsettled: dict[int, None] = {}
+        self._swept: dict[int, int] = {}
+        self._last_change = self._shown_last_change = 0
+        self._not_shown = 0
+        scalars: dict[AlarmScalar, Callable[[], bytes]] = {
+            AlarmScalar.ACTIVE: lambda: gauge32(len(self._alarms)),
+            AlarmScalar.CRITICAL: lambda: gauge32(self._active[Severity.CRITICAL]),
+            AlarmScalar.MAJOR: lambda: gauge32(self._active[Severity.MAJOR]),
+            AlarmScalar.MINOR: lambda: gauge32(self._active[Severity.MINOR]),
+            AlarmScalar.WARNING: lambda: gauge32(self._active[Severity.WARNING]),
+            AlarmScalar.INFO: lambda: gauge32(self._active[Severity.INFO]),
+            AlarmScalar.NOT_SHOWN: lambda: counter64(self._not_shown),
+        }
+        for scalar, value in scalars.items():
+            store.scalar((*self._base, scalar, 0), value)
+
+    def __len__(self) -> int:
+        return len(self._alarms)
+
+    def tell(self, record: AlarmRecord, row: Oid, generation: int) -> None:
+        """An alarm is active, or is cleared; ``row`` is where its object is."""
+        self._last_change = max(self._last_change, record.raised, record.cleared)
+        if record.cleared:
+            self._remove(record.number)
+            return
+        former = self._by_condition.get((record.source, record.condition))
+        if former is not None and former != record.number:
+            self._remove(former)  # what an earlier core called the same condition
+        if record.number not in self._alarms and len(self._alarms) >= MAX_ALARMS:
+            self._not_shown += 1
+            return
+        self._remove(record.number)
+        alarm = _Alarm(record, generation, self._is_stale(record, generation))
+        self._alarms[record.number] = alarm
+        self._by_condition[record.source, record.condition] = record.number
+        self._count(record, 1)
+        self._table.put((record.number,), _cells(record, row) | {AlarmColumn.STALE: truth(alarm.stale)})
+
+    def sweep(self, source: int, generation: int) -> None:
+        """The alarms of a source that this whole snapshot did not tell are to leave: see `settle`."""
+        self._swept[source] = generation
+        self.unsettle([source])
+
+    def remove_source(self, source: int) -> None:
+        """A source is not configured any more, and none of its alarms lasts."""
+        self._swept.pop(source, None)
+        for alarm in tuple(self._alarms.values()):
+            if alarm.record.source == source:
+                self._remove(alarm.record.number)
+
+    def unsettle(self, sources: Iterable[int]) -> None:
+        """How far these sources or their agents can be believed has changed: see to it with `settle`."""
+        wanted = set(sources)
+        if wanted:
+            self._unsettled |= {n: None for n, a in self._alarms.items() if a.record.source in wanted}
+
+    def settle(self, limit: int) -> int:
+        """Bring up to ``limit`` rows up to date; returns how many it looked at."""
+        settled = 0
+        while self._unsettled and settled < limit:
+            number, _ = self._unsettled.popitem()
+            settled += 1
+            alarm = self._alarms.get(number)
+            if alarm is None:
+                continue
+            if alarm.generation < self._swept.get(alarm.record.source, 0):
+                self._remove(number)
+                continue
+            stale = self._is_stale(alarm.record, alarm.generation)
+            if stale is not alarm.stale:
+                alarm.stale = stale
+                self._table.put((number,), {AlarmColumn.STALE: truth(stale)})
+        return settled
+
+    @property
+    def unsettled(self) -> bool:
+        """Whether `settle` has something left to do."""
+        return bool(self._unsettled)
+
+    def changed_sources(self) -> dict[int, tuple[int, Severity]]:
+        """How many alarms each source has that had a change since the last call, and the worst severity."""
+        changed = {}
+        for source in self._changed_sources:
+            active = self._by_source.get(source, {})
+            worst = max((severity for severity, count in active.items() if count), default=Severity.CLEARED)
+            changed[source] = (sum(active.values()), worst)
+        self._changed_sources.clear()
+        return changed
+
+    def show_last_change(self) -> None:
+        """Bring agAlarmsLastChange up to date, which has no instance before the first alarm."""
+        if self._last_change != self._shown_last_change:
+            value = date_and_time(self._last_change)
+            if value is not None:
+                self._store.scalar((*self._base, AlarmScalar.LAST_CHANGE, 0), value)
+            self._shown_last_change = self._last_change
+
+    def _remove(self, number: int) -> None:
+        alarm = self._alarms.pop(number, None)
+        if alarm is None:
+            return
+        record = alarm.record
+        if self._by_condition.get((record.source, record.condition)) == number:
+            del self._by_condition[record.source, record.condition]
+        self._count(record, -1)
+        self._table.remove((number,))
+
+    def _count(self, record: AlarmRecord, change: int) -> None:
+        self._active[record.severity] += change
+        of_source = self._by_source.setdefault(record.source, {})
+        of_source[record.severity] = of_source.get(record.severity, 0) + change
+        if not any(of_source.values()):
+            del self._by_source[record.source]
+        self._changed_sources.add(record.source)
+
+
+def _cells(record: AlarmRecord, row: Oid) -> dict[int, bytes | None]:
+    subject = record.subject
+    return {
+        AlarmColumn.SOURCE: ber.encode_integer(record.source),
+        AlarmColumn.NAME: text(record.name),
+        AlarmColumn.SEVERITY: SEVERITIES[record.severity],
+        AlarmColumn.CONDITION: text(record.condition),
+        AlarmColumn.CLASS: text(subject.class_name if subject else ""),
+        AlarmColumn.OBJECT_NAME: text(subject.stable_name if subject else ""),
+        AlarmColumn.ROW: ber.encode_oid(row),
+        AlarmColumn.TEXT: text(record.text),
+        AlarmColumn.SINCE: date_and_time(record.raised) if record.raised else None,
+        AlarmColumn.EVENT_ID: text(record.event_id, _MAX_EVENT_ID_OCTETS),
+    }
