@@ -30,8 +30,8 @@ class Delivery(Protocol):
     """What is on its way to one receiver."""
 
     @property
-    def listening(self) -> bool:
-        """Whether there is any use in telling it of what it was not sent."""
+    def can_be_told(self) -> bool:
+        """Whether to tell the receiver now of what it was not sent: it would arrive, and displace nothing."""
 
     def __len__(self) -> int: ...
 
@@ -57,10 +57,13 @@ class Delivery(Protocol):
 class TrapDelivery:
     """Each is sent once."""
 
-    listening = True
-
     def __init__(self) -> None:
         self._queue = WaitingQueue()
+
+    @property
+    def can_be_told(self) -> bool:
+        """See `Delivery.can_be_told`."""
+        return len(self) < MAX_WAITING
 
     def __len__(self) -> int:
         return len(self._queue)
@@ -76,7 +79,7 @@ class TrapDelivery:
 
     def sent(self, waiting: Waiting, now: int) -> bool:  # noqa: ARG002  as `Delivery` has it
         """See `Delivery.sent`."""
-        self._queue.remove(waiting)
+        self._queue.remove(waiting.number)
         return True
 
     def due(self, now: int) -> int | None:
@@ -130,9 +133,9 @@ class InformDelivery:
         self._answering = True
 
     @property
-    def listening(self) -> bool:
-        """Whether the receiver is answering, as far as anybody knows."""
-        return self._answering
+    def can_be_told(self) -> bool:
+        """See `Delivery.can_be_told`."""
+        return self._answering and len(self) < MAX_WAITING
 
     def __len__(self) -> int:
         return len(self._queue) + len(self._unanswered) + sum(map(len, self._held.values()))
@@ -165,7 +168,7 @@ class InformDelivery:
             unanswered.due = now + (FIRST_PATIENCE << unanswered.tries)
             unanswered.tries += 1
             return False
-        self._queue.remove(waiting)
+        self._queue.remove(waiting.number)
         if waiting.condition is not None:
             self._under_way.add(waiting.condition)
         patience = FIRST_PATIENCE if self._answering else PROBE_INTERVAL
@@ -198,7 +201,7 @@ class InformDelivery:
             # An answer that was late, or that a receiver which was down for a while still had to give.
             waiting = self._back_in_queue.pop(request_id, None)
             if waiting is not None:
-                self._queue.remove(waiting)
+                self._queue.remove(waiting.number)
             return waiting
         condition = unanswered.waiting.condition
         if condition is not None:
@@ -222,7 +225,7 @@ class InformDelivery:
             if first.condition not in self._under_way:
                 return first
             assert first.condition is not None
-            self._queue.remove(first)
+            self._queue.remove(first.number)
             self._held.setdefault(first.condition, deque()).append(first)
         return None
 
@@ -244,5 +247,5 @@ def _dropped(queue: WaitingQueue, length: int) -> Waiting | None:
     """What has to go so that no more than `MAX_WAITING` wait."""
     least = queue.least() if length > MAX_WAITING else None
     if least is not None:
-        queue.remove(least)
+        queue.remove(least.number)
     return least

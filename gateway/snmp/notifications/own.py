@@ -28,13 +28,14 @@ class OwnNotifications:
         root: the configured root.
         gateway: uuid of the gateway.
         boot: how often its core had been started.
+        last: in whose event id the last process stopped, so that none comes twice if the clock was set back.
     """
 
-    def __init__(self, root: Oid, gateway: str, boot: int) -> None:
+    def __init__(self, root: Oid, gateway: str, boot: int, last: int = 0) -> None:
         self._root = root
         self._prefix = f"{gateway}.{boot}.s"
         self._boot = boot
-        self._last = 0
+        self.last = last
 
     def started(self, now: int, *, warm: bool) -> Notification:
         """ColdStart, or warmStart where the configuration is known to be what it was (RFC 3418)."""
@@ -98,13 +99,13 @@ class OwnNotifications:
         words: str,
         arguments: tuple[tuple[Oid, bytes], ...] = (),
     ) -> Notification:
-        self._last = max(self._last + 1, now // _MILLISECOND)
+        self.last = max(self.last + 1, now // _MILLISECOND)
         return Notification(
             oid=oid,
             name=name,
             number=0,
             epoch=self._boot,
-            event_id=f"{self._prefix}{self._last}",
+            event_id=f"{self._prefix}{self.last}",
             severity=severity,
             time=now,
             source="",

@@ -65,6 +65,7 @@ class SavedNotifications:
         number: of that event.
         boot: how often the core had been started when the process began.
         configuration: digest of the configuration that the process began with.
+        own: number in the last event id that the SNMP agent made itself.
         targets: by receiver.
     """
 
@@ -74,6 +75,7 @@ class SavedNotifications:
     number: int = 0
     boot: int = 0
     configuration: str = ""
+    own: int = 0
     targets: tuple[SavedTarget, ...] = ()
     version: Literal[1] = VERSION
 

@@ -108,10 +108,10 @@ class NotificationSender:
     ) -> None:
         self._settings = settings
         self._outside = outside
-        self._own = OwnNotifications(settings.root, settings.gateway, settings.boot)
         longest = max((len(target.community) for target in settings.targets), default=0)
         self._encoder = NotificationEncoder(settings.root, settings.object_id, longest)
         self._last = saved or SavedNotifications()
+        self._own = OwnNotifications(settings.root, settings.gateway, settings.boot, self._last.own)
         self._epoch, self._handled = self._last.epoch, self._last.number
         kept: Mapping[str, SavedTarget] = {target.name: target for target in self._last.targets}
         self._targets = [
@@ -208,6 +208,7 @@ class NotificationSender:
             self._handled,
             self._settings.boot,
             self._settings.configuration,
+            self._own.last,
             tuple(target.saved() for target in self._targets),
         )
 

@@ -138,13 +138,13 @@ class TargetSender:
     def due(self) -> int | None:
         """When `next` or `suppressed` may have something, if nothing happens before; monotonic."""
         delivery = self._delivery.due(self._monotonic())
-        summary = self._suppression.due() if self._delivery.listening else None
+        summary = self._suppression.due() if self._delivery.can_be_told else None
         return min((due for due in (delivery, summary) if due is not None), default=None)
 
     def suppressed(self) -> SuppressedSummary | None:
         """What the receiver should be told now that it was not sent; counting begins again then."""
         due = self._suppression.due()
-        if due is None or due > self._monotonic() or not self._delivery.listening:
+        if due is None or due > self._monotonic() or not self._delivery.can_be_told:
             return None
         summary = self._suppression.summary()
         self._suppression.told()

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import heapq
+import bisect
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from gateway.model.events import Severity
@@ -15,7 +15,7 @@ MAX_WAITING: Final = 2_000
 """Notifications that wait for one receiver."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True)
 class Waiting:
     """A notification on its way to one receiver.
 
@@ -37,39 +37,65 @@ class Waiting:
 
 
 class WaitingQueue:
-    """By urgency, then in the order of events. It knows no bound: whoever adds looks at the length."""
+    """By urgency, then in the order of events; those of one condition always in the order of events.
+
+    So that an urgent beginning need not wait behind a less urgent end of the same condition, nor overtake it,
+    what stands before it becomes as urgent. There is no bound here: whoever adds looks at the length.
+    """
 
     def __init__(self) -> None:
-        self._heaps: dict[Severity, list[tuple[int, Waiting]]] = {
-            severity: [] for severity in sorted(Severity, reverse=True)
-        }
-        self._length = 0
+        self._order: list[tuple[int, int]] = []  # urgency negated, number
+        self._waiting: dict[int, Waiting] = {}
+        self._numbers: dict[Condition, list[int]] = {}
 
     def __len__(self) -> int:
-        return self._length
+        return len(self._order)
 
     def __iter__(self) -> Iterator[Waiting]:
-        return (waiting for heap in self._heaps.values() for _, waiting in heap)
+        return iter(self._waiting.values())
 
     def add(self, waiting: Waiting) -> None:
         """Take one in, at its place: one that comes back stands where it stood."""
-        heapq.heappush(self._heaps[waiting.urgency], (waiting.number, waiting))
-        self._length += 1
+        if waiting.condition is not None:
+            numbers = self._numbers.setdefault(waiting.condition, [])
+            place = bisect.bisect(numbers, waiting.number)
+            urgency = max([waiting.urgency, *(self._waiting[number].urgency for number in numbers[place:])])
+            for number in numbers[:place]:
+                self._make_urgent(self._waiting[number], urgency)
+            numbers.insert(place, waiting.number)
+            waiting = replace(waiting, urgency=urgency)
+        self._insert(waiting)
 
     def first(self) -> Waiting | None:
         """The oldest of the most urgent."""
-        return next((heap[0][1] for heap in self._heaps.values() if heap), None)
+        return self._waiting[self._order[0][1]] if self._order else None
 
     def least(self) -> Waiting | None:
         """The oldest of the least urgent."""
-        return next((heap[0][1] for heap in reversed(self._heaps.values()) if heap), None)
+        if not self._order:
+            return None
+        place = bisect.bisect_left(self._order, (self._order[-1][0], 0))
+        return self._waiting[self._order[place][1]]
 
-    def remove(self, waiting: Waiting) -> None:
-        """Take out one that is in it; at once if it is `first` or `least`."""
-        heap = self._heaps[waiting.urgency]
-        if heap[0][1] is waiting:
-            heapq.heappop(heap)
-        else:
-            heap.remove((waiting.number, waiting))
-            heapq.heapify(heap)
-        self._length -= 1
+    def remove(self, number: int) -> None:
+        """Take out the one of this number, which must be there."""
+        waiting = self._waiting[number]
+        self._take_out(waiting)
+        if waiting.condition is not None:
+            numbers = self._numbers[waiting.condition]
+            numbers.remove(number)
+            if not numbers:
+                del self._numbers[waiting.condition]
+
+    def _make_urgent(self, waiting: Waiting, urgency: Severity) -> None:
+        if waiting.urgency < urgency:
+            self._take_out(waiting)
+            self._insert(replace(waiting, urgency=urgency))
+
+    def _insert(self, waiting: Waiting) -> None:
+        bisect.insort(self._order, (-waiting.urgency, waiting.number))
+        self._waiting[waiting.number] = waiting
+
+    def _take_out(self, waiting: Waiting) -> None:
+        del self._order[bisect.bisect_left(self._order, (-waiting.urgency, waiting.number))]
+        del self._waiting[waiting.number]
