@@ -131,6 +131,8 @@ class InstanceIndex:
         sources = self.sources()
         if old not in sources:
             raise KeyError(old)
+        if old == new:
+            return
         self._begin()
         self._change("DELETE FROM sources WHERE name IN (?, ?)", (old, new))
         self._change("INSERT INTO sources VALUES (?, ?)", (sources[old], new))
