@@ -191,14 +191,15 @@ def argument_form(argument: Argument, snmp_unit: str = "") -> Form:
     """The form of an event's argument, where ``snmp_unit`` is what its mapping rule says.
 
     As that of an element, but numbers of 64 bits are decimal text: SNMPv1 has no Counter64, and RFC 3584
-    section 3.2 knows no trap for a notification that carries one.
+    section 3.2 knows no trap for a notification that carries one. So are times and durations in a unit that
+    may be absent: 0 would be either, since the rest of a unit is dropped.
 
     Raises:
         ValueError: as `form_of`.
     """
     form = form_of(element_of(argument), snmp_unit)
-    syntax = Syntax.DECIMAL if form.syntax in _DECIMAL_IN_NOTIFICATIONS else form.syntax
-    return Form(syntax, Kind.GAUGE, form.unit)
+    decimal = form.syntax in _DECIMAL_IN_NOTIFICATIONS or bool(argument.optional and form.unit)
+    return Form(Syntax.DECIMAL if decimal else form.syntax, Kind.GAUGE, form.unit)
 
 
 def argument_fits(wanted: Form, other: Form) -> bool:

@@ -134,8 +134,8 @@ class NotificationTexts:
             wanted.append((f"{prefix}NotificationGroup", when))
         return wanted
 
-    def _elements(self, argument: ArgumentLock) -> Iterable[Element]:
-        """What the events that have the argument say of it."""
+    def _elements(self, argument: ArgumentLock) -> Iterable[tuple[str, Element]]:
+        """What the events that have the argument say of it, by the event's name."""
         for event_lock in self._lock.events:
             schema = self._schemas.get(event_lock.name)
             if schema is None or argument.arc not in event_lock.arguments:
@@ -144,14 +144,16 @@ class NotificationTexts:
                 timed = told.type in (ValueType.DURATION, ValueType.TIME)
                 form = argument_form(told, argument.unit if timed else "")
                 if told.name == argument.name and argument_fits(form, argument.form):
-                    yield element_of(told)
+                    yield event_lock.name, element_of(told)
 
     def _objects(self, argument: ArgumentLock) -> list[str]:
         told = self._told[argument.arc]
         base = f"{self._lock.prefix}NotificationObjects"
         bounds = _SIZES.get(argument.syntax)
         syntax = f"{SMI_TYPES[argument.syntax].name} {bounds}" if bounds else syntax_clause(argument, None)
-        units = next((unit for element in told if (unit := units_clause(argument, element))), argument.unit)
+        units = next(
+            (unit for _, element in told if (unit := units_clause(argument, element))), argument.unit
+        )
         parts = [
             object_type(
                 argument.descriptor,
@@ -202,20 +204,32 @@ _GROUP_TEXTS = {
 }
 
 
-def _argument_description(argument: ArgumentLock, told: Sequence[Element]) -> str:
+def _argument_description(argument: ArgumentLock, told: Sequence[tuple[str, Element]]) -> str:
     nothing = _NOTHING.get(argument.syntax, "Empty")
     if not argument.current:
         return f"Obsolete: '{argument.name}' has another object now, or none. {nothing} for ever."
-    said = next((text for element in told if (text := element.description or element.label)), "")
-    sentences = [sentence(said or f"'{argument.name}' of the event; its source gives no description.")]
+    sentences = [_what_it_is(argument, told)]
     longest = _LONGEST.get(argument.syntax)
-    promised = [element.max_length for element in told]
+    promised = [element.max_length for _, element in told]
     if argument.syntax in _CUT and not (
         longest and promised and all(length is not None and length <= longest for length in promised)
     ):
         sentences.append(_CUT[argument.syntax])
     if argument.twin is not None:
         sentences.append(f"{argument.twin.descriptor} has its name.")
-    if not told or any(element.optional for element in told):
+    if not told or any(element.optional for _, element in told):
         sentences.append(f"{nothing} where it is not known.")
     return " ".join(sentences)
+
+
+def _what_it_is(argument: ArgumentLock, told: Sequence[tuple[str, Element]]) -> str:
+    """What events say of an argument that they share: once where they agree, else each for itself."""
+    events: dict[str, list[str]] = {}
+    for event, element in told:
+        if text := element.description or element.label:
+            events.setdefault(sentence(text), []).append(event)
+    if not events:
+        return f"'{argument.name}' of the event; its source gives no description."
+    if len(events) == 1:
+        return next(iter(events))
+    return " ".join(f"In {', '.join(names)}: {text}" for text, names in events.items())
