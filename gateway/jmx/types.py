@@ -30,10 +30,10 @@ from typing import TypeAlias
 from uuid import UUID
 
 from gateway.feed.json_values import as_json
-from gateway.feed.records import FeedValue
+from gateway.feed.records import FeedValue, ObjectLink
 from gateway.jmx.commands import AttributeType, JmxValue
 from gateway.model.schema import Argument, Element, NamedValue
-from gateway.model.values import ValueType
+from gateway.model.values import Reference, ValueType
 
 Converter: TypeAlias = Callable[[FeedValue], JmxValue]
 """From a value of the model to one of the attribute's type; raises `UnfitValueError`."""
@@ -113,6 +113,20 @@ def _limit(bound: float | None, type_: AttributeType) -> int | float | None:
 def text(value: str) -> str:
     """``value`` with what has no UTF-8 form replaced: it could not travel."""
     return value if value.isascii() else value.encode("utf-8", "replace").decode("utf-8")
+
+
+def link_name(value: FeedValue) -> JmxValue:
+    """The stable name of what a reference leads to; of one that leads nowhere, its native id."""
+    if isinstance(value, ObjectLink):
+        return text(value.stable_name)
+    if isinstance(value, Reference):
+        return text(value.native_id)
+    raise UnfitValueError
+
+
+def time(nanoseconds: int) -> int | None:
+    """A time of a record as a `DATE`; ``None`` where it is not known (0) or no time at all."""
+    return nanoseconds if 0 < nanoseconds <= _MAX_LONG else None
 
 
 def _boolean(value: FeedValue) -> JmxValue:

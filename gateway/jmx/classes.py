@@ -1,0 +1,307 @@
+"""Classes of the feed as classes of MBeans: their attributes, and what fills them.
+
+Every object has the gateway's own attributes first (`Own`), then one for each readable element, called as
+the schema calls it. `ShownClass` is one version of a class; objects of several versions live side by side.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias
+
+from gateway.feed.records import (
+    ClassRecord,
+    FeedValue,
+    Lifetime,
+    ObjectLink,
+    ObjectRecord,
+    UpdateRecord,
+)
+from gateway.jmx import types
+from gateway.jmx.commands import Attribute, AttributeType, DefineClass, JmxValue, NotificationType
+from gateway.jmx.names import DOMAIN
+from gateway.model.schema import Access, Element, EventSchema, Kind
+from gateway.model.values import ValueType
+
+
+class Own(enum.IntEnum):
+    """The gateway's own attributes by their position; elements follow."""
+
+    NAME = 0
+    STABLE_NAME = 1
+    NATIVE_ID = 2
+    SOURCE = 3
+    AGENT = 4
+    LIFETIME = 5
+    PARENT = 6
+    ROW = 7
+    CREATE_TIME = 8
+    SAMPLE_TIME = 9
+    CHANGE_TIME = 10
+    DISCONTINUITY_TIME = 11
+
+
+def _own(name: str, type_: AttributeType, description: str, legal: tuple[str, ...] = ()) -> Attribute:
+    return Attribute(name, type_, description, legal=legal, always=True)
+
+
+OWN_ATTRIBUTES = (
+    _own("Name", AttributeType.STRING, "What people call the object, within its parent."),
+    _own("StableName", AttributeType.STRING, "Identity: the same for as long as the object is."),
+    _own("NativeId", AttributeType.STRING, "What the agent calls the object; new after its restart."),
+    _own("Source", AttributeType.STRING, "The source it was learnt from, as the configuration names it."),
+    _own("Agent", AttributeType.STRING, "The agent that tells of it, within its source."),
+    _own(
+        "Lifetime",
+        AttributeType.STRING,
+        "Durable objects keep name and row over every restart; a transient one is new each time.",
+        tuple(lifetime.value for lifetime in Lifetime),
+    ),
+    _own("Parent", AttributeType.OBJECT_NAME, "The object that it belongs to."),
+    _own("Row", AttributeType.LONG, "Its row number in SNMP, unique within source and class for ever."),
+    _own("CreateTime", AttributeType.DATE, "When it was created; null where nobody told."),
+    _own("SampleTime", AttributeType.DATE, "When the agent read the statistics, by the agent's clock."),
+    _own("ChangeTime", AttributeType.DATE, "When a property last changed, by the gateway's clock."),
+    _own("DiscontinuityTime", AttributeType.DATE, "When its counters may last have begun again from zero."),
+)
+STALE = "Stale"
+"""The attribute that the virtual machine makes of an object's group."""
+
+ALARM_NOTIFICATIONS = (
+    NotificationType(f"{DOMAIN}.gateway.alarmRaised", "A condition of the object has begun."),
+    NotificationType(f"{DOMAIN}.gateway.alarmCleared", "A condition of the object has ended."),
+)
+
+_NUMBERS = frozenset({AttributeType.LONG, AttributeType.BIG_INTEGER, AttributeType.DOUBLE})
+
+ColumnOids: TypeAlias = Callable[[str, str], str]
+"""The dotted OID of the SNMP column for a class (``package:name``) and element; empty where there is none."""
+
+Resolve: TypeAlias = Callable[[int, ObjectLink], str | None]
+"""The ObjectName of what the attribute at a position refers to; ``None`` while that is not known."""
+
+Unfit: TypeAlias = Callable[[str, str, object], None]
+"""Told of a value that cannot be shown: class, element, value."""
+
+
+class _Place(NamedTuple):
+    """Where an element is shown, and how."""
+
+    position: int
+    convert: types.Converter
+    is_reference: bool
+
+
+@dataclass(slots=True, eq=False)
+class ShownClass:
+    """One version of a class.
+
+    Attributes:
+        record: as the core told it.
+        places: of each element, in the schema's order; ``None`` for one that cannot be read.
+        attributes: of the MBeans.
+        number: what the virtual machine knows it by; 0 until it has objects.
+        objects: how many there are.
+        emits: whether the virtual machine lets them emit notifications.
+    """
+
+    record: ClassRecord
+    attributes: tuple[Attribute, ...]
+    places: tuple[_Place | None, ...]
+    number: int = 0
+    objects: int = 0
+    emits: bool = False
+
+    @property
+    def name(self) -> str:
+        """``package:name``."""
+        return str(self.record.schema.key)
+
+    def same_as(self, record: ClassRecord) -> bool:
+        """Whether ``record`` tells the same version, under whatever number."""
+        mine = self.record
+        return (mine.schema, mine.name_element, mine.parent_element) == (
+            record.schema,
+            record.name_element,
+            record.parent_element,
+        )
+
+    def define(self, number: int, events: Iterable[EventSchema]) -> DefineClass:
+        """What the virtual machine is told, when it shall know the class by ``number`` and knows ``events``.
+
+        Objects emit what concerns them only if an event refers to their class or an attribute notifies.
+        """
+        self.number = number
+        schema = self.record.schema
+        notifications = tuple(
+            NotificationType(event_type(event), described(event.description, event.label, str(event.key)))
+            for event in events
+            if self._concerned_by(event)
+        )
+        if notifications or any(attribute.notifies for attribute in self.attributes):
+            notifications += ALARM_NOTIFICATIONS
+        self.emits = bool(notifications)
+        return DefineClass(
+            self.number,
+            f"{DOMAIN}.{schema.key.package}.{schema.key.name}",
+            described(schema.description, schema.label, self.name),
+            self.attributes,
+            notifications,
+        )
+
+    def values(
+        self, record: ObjectRecord, source: str, resolve: Resolve, unfit: Unfit
+    ) -> tuple[JmxValue, ...]:
+        """All values of an object, by position."""
+        values: list[JmxValue] = [None] * len(self.attributes)
+        values[Own.NAME] = types.text(record.leaf_name)
+        values[Own.STABLE_NAME] = types.text(record.stable_name)
+        values[Own.NATIVE_ID] = types.text(record.native_id)
+        values[Own.SOURCE] = source
+        values[Own.AGENT] = types.text(record.agent)
+        values[Own.LIFETIME] = record.lifetime.value
+        values[Own.PARENT] = None if record.parent is None else resolve(Own.PARENT, record.parent)
+        values[Own.ROW] = record.row
+        values[Own.CREATE_TIME] = types.time(record.created)
+        for position, value in self._shown(record.values, resolve, unfit):
+            values[position] = value
+        for position, value in _times(record):
+            values[position] = value
+        return tuple(values)
+
+    def changes(self, record: UpdateRecord, resolve: Resolve, unfit: Unfit) -> dict[int, JmxValue]:
+        """The values that an update tells, by position."""
+        changes: dict[int, JmxValue] = dict(_times(record))
+        changes.update(self._shown(record.values, resolve, unfit))
+        for element in record.absent:
+            place = self._place(element)
+            if place is not None:
+                changes[place.position] = None
+        return changes
+
+    def positions(self, record: UpdateRecord) -> Iterator[int]:
+        """Of the elements that an update tells."""
+        for element in (*record.values, *record.absent):
+            place = self._place(element)
+            if place is not None:
+                yield place.position
+
+    def _shown(
+        self, values: Mapping[int, FeedValue], resolve: Resolve, unfit: Unfit
+    ) -> Iterator[tuple[int, JmxValue]]:
+        for element, value in values.items():
+            place = self._place(element)
+            if place is None:
+                continue
+            if place.is_reference and isinstance(value, ObjectLink):
+                yield place.position, resolve(place.position, value)
+                continue
+            try:
+                yield place.position, place.convert(value)
+            except types.UnfitValueError:
+                unfit(self.name, self.record.schema.elements[element].name, value)
+                yield place.position, None
+
+    def _place(self, element: int) -> _Place | None:
+        return self.places[element] if 0 <= element < len(self.places) else None
+
+    def _concerned_by(self, event: EventSchema) -> bool:
+        """Whether one of the event's arguments refers to objects of this class."""
+        key = self.record.schema.key
+        names = {str(key), *((key.name,) if event.key.package == key.package else ())}
+        return any(argument.references in names for argument in event.arguments)
+
+
+def shown_class(record: ClassRecord, column_oid: ColumnOids) -> ShownClass:
+    """A class that was told, ready for objects."""
+    schema = record.schema
+    attributes = list(OWN_ATTRIBUTES)
+    taken = {STALE, *(attribute.name for attribute in attributes)}
+    places: list[_Place | None] = []
+    for number, element in enumerate(schema.elements):
+        if not element.readable:
+            places.append(None)
+            continue
+        statistic = number >= len(schema.properties)
+        name = unlike(element.name.strip() or f"element{number}", taken)
+        taken.add(name)
+        convert = types.converter(element, statistic=statistic)
+        places.append(_Place(len(attributes), convert, element.type is ValueType.REFERENCE))
+        oid = column_oid(str(schema.key), element.name)
+        attributes.append(_attribute(name, element, statistic=statistic, oid=oid))
+    return ShownClass(record, tuple(attributes), tuple(places))
+
+
+def event_type(schema: EventSchema) -> str:
+    """The type of notifications that tell of an event."""
+    return f"{DOMAIN}.{schema.key.package}.{schema.key.name}"
+
+
+def unlike(name: str, taken: Iterable[str]) -> str:
+    """``name``, followed by underscores until it is none of ``taken``."""
+    taken = set(taken)
+    while name in taken:
+        name += "_"
+    return name
+
+
+def described(*texts: str) -> str:
+    """The first of ``texts`` that says something: Java takes no empty descriptions."""
+    return next((types.text(text) for text in texts if text.strip()), "-")
+
+
+def _attribute(name: str, element: Element, *, statistic: bool, oid: str) -> Attribute:
+    type_ = types.attribute_type(element, statistic=statistic)
+    minimum, maximum = types.limits(element, type_)
+    return Attribute(
+        name,
+        type_,
+        described(element.description, element.label, name),
+        minimum,
+        maximum,
+        tuple(types.text(label) for label in types.legal_values(element)),
+        _descriptor(element, type_, statistic=statistic, oid=oid),
+        _notifies(element, statistic=statistic),
+    )
+
+
+def _descriptor(element: Element, type_: AttributeType, *, statistic: bool, oid: str) -> dict[str, str]:
+    """What else there is to say of an attribute; ``units``, ``metricType`` and ``displayName`` are JMX's own.
+
+    Only of numbers does a kind say something. Statistics are dated by ``SampleTime``.
+    """
+    fields = {
+        "displayName": element.label,
+        "element": "statistic" if statistic else "property",
+        "units": element.unit or ("nanoseconds" if element.type is ValueType.DURATION else ""),
+        "references": element.references,
+        "default": "" if element.default is None else str(element.default),
+        "oid": oid,
+    }
+    if statistic:
+        fields["sampleTime"] = OWN_ATTRIBUTES[Own.SAMPLE_TIME].name
+    if type_ in _NUMBERS:
+        fields["kind"] = element.kind.value
+        fields["metricType"] = "counter" if element.kind is Kind.COUNTER else "gauge"
+    return {name: types.text(text) for name, text in fields.items() if text}
+
+
+def _notifies(element: Element, *, statistic: bool) -> bool:
+    """Whether changes are told: of states and configuration, never of what moves all the time.
+
+    What can be set at creation only does not change. Each class of which an attribute notifies costs the
+    first remote listener an attachment to each of its objects.
+    """
+    if element.index or element.access is Access.READ_CREATE:
+        return False
+    if types.is_enumeration(element) or element.type is ValueType.BOOL:
+        return True
+    return not statistic and element.kind is Kind.GAUGE
+
+
+def _times(record: ObjectRecord | UpdateRecord) -> Iterator[tuple[int, JmxValue]]:
+    yield Own.SAMPLE_TIME, types.time(record.statistics_sampled or record.properties_sampled)
+    yield Own.CHANGE_TIME, types.time(record.changed)
+    yield Own.DISCONTINUITY_TIME, types.time(record.reset)

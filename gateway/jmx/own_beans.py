@@ -1,0 +1,184 @@
+"""The MBeans that tell of the gateway itself: ``type=Gateway``, and ``type=Source`` for each source.
+
+The Gateway MBean is the one place to subscribe to every event, each Source MBean to those of its source.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
+
+from gateway.jmx.commands import (
+    Attribute,
+    AttributeType,
+    Change,
+    Command,
+    DefineClass,
+    JmxValue,
+    NotificationType,
+    Register,
+    Unregister,
+)
+from gateway.jmx.names import DOMAIN, object_name
+from gateway.model.events import Severity
+from gateway.model.observations import SourceState
+
+UNKNOWN = "unknown"
+"""State of every source while the core cannot be reached."""
+
+COUNTERS = {
+    "messages": ("Messages", "Messages received."),
+    "octets": ("Octets", "Octets of the messages received."),
+    "protocol_errors": ("ProtocolErrors", "Messages that were not understood."),
+    "refused": ("RefusedMessages", "Messages whose sender is not believed."),
+    "resyncs": ("Resyncs", "How many times everything was read anew."),
+    "gaps": ("Gaps", "Times in which something was not heard."),
+    "objects_created": ("ObjectsCreated", "Objects that came."),
+    "objects_deleted": ("ObjectsDeleted", "Objects that went."),
+    "objects_refused": ("ObjectsRefused", "Objects beyond the configured limit."),
+    "events": ("Events", "Events heard."),
+}
+"""Attribute and description of each counter of a source; all since the core's start."""
+
+_SEVERITIES = tuple(severity.name.lower() for severity in Severity)
+
+Tell: TypeAlias = Callable[[Command], None]
+
+
+def _text(name: str, description: str, *legal: str, notifies: bool = False) -> Attribute:
+    return Attribute(name, AttributeType.STRING, description, legal=legal, notifies=notifies, always=True)
+
+
+def _number(name: str, description: str, units: str = "", *, counter: bool = False) -> Attribute:
+    descriptor = {"metricType": "counter" if counter else "gauge"} | ({"units": units} if units else {})
+    return Attribute(name, AttributeType.LONG, description, descriptor=descriptor, always=True)
+
+
+def _time(name: str, description: str) -> Attribute:
+    return Attribute(name, AttributeType.DATE, description, always=True)
+
+
+_COUNTS = (
+    _number("Objects", "Objects known.", "objects"),
+    _number("StaleObjects", "Objects whose values nobody vouches for now.", "objects"),
+    _number(
+        "WithheldObjects", "Of those, the ones stale for so long that their values read null.", "objects"
+    ),
+    _number("ActiveAlarmCount", "Conditions that last.", "alarms"),
+    _text(
+        "WorstSeverity",
+        "Of the active alarms; cleared where there are none.",
+        *_SEVERITIES,
+        notifies=True,
+    ),
+)
+
+GATEWAY_ATTRIBUTES = (
+    _text("Version", "Of the gateway's software."),
+    _text(
+        "Uuid", "Of the gateway: begins the id of each event; the same for as long as its state folder is."
+    ),
+    _number("Epoch", "How many times a core was started on this state.", counter=True),
+    _time("CoreStartTime", "When the core was started."),
+    Attribute(
+        "FeedConnected",
+        AttributeType.BOOLEAN,
+        "Whether the core is there; while it is not, everything is stale.",
+        notifies=True,
+        always=True,
+    ),
+    _time("FeedStaleSince", "Since when the core is not there; null while it is."),
+    _time("LastMessageTime", "When the core last told something."),
+    _number("FeedMessages", "Messages of the core, in this life of the virtual machine.", counter=True),
+    _number("FeedSnapshots", "How many times the core told everything, likewise.", counter=True),
+    _number("RefusedRecords", "Records of things not known, likewise: a fault of ours.", counter=True),
+    _number("UnfitValues", "Elements with a value that could not be shown, likewise.", "elements"),
+    _number("VirtualMachineStarts", "Of the virtual machine, since its process was started.", counter=True),
+    _number("Sources", "Sources configured.", "sources"),
+    _number("SourcesSynchronised", "Sources of which everything is known.", "sources"),
+    *_COUNTS,
+    _number("EventsEmitted", "Events told to listeners, in this life of the virtual machine.", counter=True),
+)
+SOURCE_ATTRIBUTES = (
+    _text("Name", "As the configuration has it."),
+    _number("Number", "Of the source in SNMP; the same for its name for ever."),
+    _text("Kind", "How it is read: rabbitmq or qmf."),
+    _text(
+        "State",
+        "How far it can be believed.",
+        *(state.value for state in SourceState),
+        UNKNOWN,
+        notifies=True,
+    ),
+    _text("Detail", "Why, and what to do about it."),
+    _time("Since", "When the state began."),
+    _time("LastHeardTime", "When something was last heard of it."),
+    *_COUNTS,
+    Attribute(
+        "ActiveAlarms",
+        AttributeType.MAP,
+        "The conditions that last, by name: severity, since when, and a line for people.",
+        always=True,
+    ),
+    Attribute(
+        "RecentlyDeleted",
+        AttributeType.LIST,
+        "The objects that went last, the latest first: class, stable name, created, deleted.",
+        always=True,
+    ),
+    *(_number(name, description, counter=True) for name, description in COUNTERS.values()),
+)
+_EVENTS = NotificationType(DOMAIN, "Every event; the type goes on with package and name of the event.")
+
+GATEWAY = DefineClass(1, f"{DOMAIN}.Gateway", "The gateway as a whole.", GATEWAY_ATTRIBUTES, (_EVENTS,))
+SOURCE = DefineClass(2, f"{DOMAIN}.Source", "One source of the gateway.", SOURCE_ATTRIBUTES, (_EVENTS,))
+
+FIRST_FREE_CLASS = 3
+"""Numbers of classes from here on are for those of the feed."""
+
+GATEWAY_NAME = object_name([("type", "Gateway")])
+
+
+def source_name(source: str) -> str:
+    """The ObjectName of a source's MBean."""
+    return object_name([("type", "Source"), ("source", source)])
+
+
+class OwnBean:
+    """One of these MBeans: it is there from the first values on, and tells only what changes.
+
+    Args:
+        definition: of its class.
+        number: of the object.
+        group: that says how far it can be believed.
+        name: its ObjectName.
+        tell: takes the commands.
+    """
+
+    def __init__(self, definition: DefineClass, number: int, group: int, name: str, tell: Tell) -> None:
+        self.number = number
+        self._class_number = definition.class_number
+        self._group = group
+        self._name = name
+        self._tell = tell
+        self._positions = {attribute.name: place for place, attribute in enumerate(definition.attributes)}
+        self._values: list[JmxValue] = [None] * len(self._positions)
+        self._registered = False
+
+    def show(self, values: Mapping[str, JmxValue]) -> None:
+        """Some attributes as they are now, by name."""
+        changes: dict[int, JmxValue] = {}
+        for name, value in values.items():
+            position = self._positions[name]
+            if self._values[position] != value:
+                self._values[position] = changes[position] = value
+        if not self._registered:
+            self._registered = True
+            told = tuple(self._values)
+            self._tell(Register(self.number, self._class_number, self._group, self._name, told))
+        elif changes:
+            self._tell(Change(self.number, changes))
+
+    def remove(self) -> None:
+        """It is no more."""
+        self._tell(Unregister(self.number))

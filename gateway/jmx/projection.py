@@ -1,0 +1,419 @@
+"""Applies the feed to the MBeans: what each message means, as commands for the virtual machine.
+
+No socket, no clock of its own, no log: all three are handed in. No value is kept here, only which objects
+there are. What is not known any more is never shown as if it were: MBeans turn stale when their agent or
+source is silent, when the core is gone, and when a new core has not synchronised the source yet; after a
+while their values are withheld. The virtual machine keeps how far each group of objects can be believed, so
+that is one command however many objects there are.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from gateway.feed.records import (
+    AgentRecord,
+    AlarmRecord,
+    Batch,
+    ClassRecord,
+    DeleteRecord,
+    EventClassRecord,
+    EventRecord,
+    FeedMessage,
+    Hello,
+    ObjectLink,
+    ObjectRecord,
+    SnapshotBegan,
+    SourceRecord,
+    UpdateRecord,
+)
+from gateway.jmx import own_beans, types
+from gateway.jmx.class_versions import ClassVersions
+from gateway.jmx.classes import ColumnOids, Resolve
+from gateway.jmx.commands import Change, Command, Emit, Register, Unregister
+from gateway.jmx.events import EventCursor, ShownEvent
+from gateway.jmx.groups import Groups, counts
+from gateway.jmx.health import Health, health_values
+from gateway.jmx.links import Target, WaitingLinks
+from gateway.jmx.names import name_of
+from gateway.jmx.own_beans import OwnBean
+from gateway.jmx.sources import ShownObject, ShownSource, source_values
+from gateway.model.observations import SourceState
+
+SLICE_OBJECTS = 1000
+"""Objects that one call takes away at most: a millisecond's worth."""
+
+MAX_LOGGED = 1000
+"""Elements with unfit values that are told apart."""
+
+_BELIEVED = frozenset({SourceState.SYNCHRONISED, SourceState.DEGRADED})
+_NOT_BELIEVED = frozenset({SourceState.CONNECTING, SourceState.DOWN})
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectionSettings:
+    """What a projection follows all its life.
+
+    Attributes:
+        serve_stale_for: nanoseconds for which the values of a stale object are still shown.
+        version: of the gateway's software.
+        buckets: into how many groups the names of a class (``package:class``) are split.
+        virtual_machine_starts: how many there were in this process, with this one.
+    """
+
+    serve_stale_for: int
+    version: str
+    buckets: Mapping[str, int] = field(default_factory=dict)
+    virtual_machine_starts: int = 1
+
+
+class Projection:
+    """The subscriber that keeps one virtual machine's MBeans true (`gateway.feed.client.Subscriber`).
+
+    Args:
+        settings: what is configured.
+        cursor: which events were told; outlives this projection.
+        clock: now, in nanoseconds since 1970-01-01 UTC.
+        log: told of what cannot be shown: an event name, and a detail for people.
+        column_oid: of the SNMP column that shows an element too, for descriptors.
+    """
+
+    def __init__(
+        self,
+        settings: ProjectionSettings,
+        *,
+        cursor: EventCursor,
+        clock: Callable[[], int],
+        log: Callable[[str, str], None],
+        column_oid: ColumnOids = lambda _class_name, _element: "",
+    ) -> None:
+        self._settings = settings
+        self._cursor = cursor
+        self._clock = clock
+        self._log = log
+        self._commands: deque[Command] = deque()
+        self._numbers = itertools.count(1)
+        self._groups = Groups(self._tell, settings.serve_stale_for)
+        self._classes = ClassVersions(self._commands.append, log, column_oid)
+        self._events: dict[int, ShownEvent] = {}
+        self._sources: dict[int, ShownSource] = {}
+        self._links = WaitingLinks()
+        self._unfit: set[tuple[str, str]] = set()
+        self._generation = 0
+        self._in_snapshot = False
+        self._unswept: list[tuple[ShownSource, str, int, ShownObject]] = []
+        self._doomed: list[int] = []
+        self._health = Health(stale_since=clock())
+        for definition in (own_beans.GATEWAY, own_beans.SOURCE):
+            self._tell(definition)
+        self._bean = OwnBean(
+            own_beans.GATEWAY,
+            next(self._numbers),
+            self._groups.own.number,
+            own_beans.GATEWAY_NAME,
+            self._tell,
+        )
+        self._bean.show(
+            {"Version": settings.version, "VirtualMachineStarts": settings.virtual_machine_starts}
+        )
+        self._handlers: dict[type, Callable[..., None]] = {
+            SourceRecord: self._source_told,
+            ClassRecord: self._classes.tell,
+            EventClassRecord: self._event_class_told,
+            AgentRecord: self._agent_told,
+            ObjectRecord: self._object_told,
+            UpdateRecord: self._object_updated,
+            DeleteRecord: self._object_deleted,
+            EventRecord: self._event_told,
+            AlarmRecord: self._alarm_told,
+        }
+        self._show()
+
+    @property
+    def waiting(self) -> int:
+        """Commands that nobody took yet."""
+        return len(self._commands)
+
+    def take(self, limit: int) -> list[Command]:
+        """The next commands, in order, and at most so many."""
+        return [self._commands.popleft() for _ in range(min(limit, len(self._commands)))]
+
+    def received(self, message: FeedMessage) -> None:
+        """Apply one message of the feed."""
+        self._health.messages += 1
+        self._health.last_message = self._clock()
+        if isinstance(message, Batch):
+            for record in message.records:
+                handler = self._handlers.get(type(record))
+                if handler is not None:  # a gap changes nothing; an event tells of it
+                    handler(record)
+        elif isinstance(message, Hello):
+            self._connected(message)
+        elif isinstance(message, SnapshotBegan):
+            self._generation += 1
+            self._in_snapshot = True
+        else:
+            self._snapshot_ended()
+        self._work()
+
+    def disconnected(self, reason: str) -> None:
+        """The core cannot be reached: nothing is known to be true any more. May be called again and again."""
+        if not self._health.connected:
+            return
+        now = self._clock()
+        self._health.connected, self._health.stale_since = False, now
+        self._in_snapshot = False
+        self._groups.doubt_all(now)
+        for source in self._sources.values():
+            source.bean.show(
+                {
+                    "State": own_beans.UNKNOWN,
+                    "Detail": types.text(f"the core of the gateway cannot be reached: {reason}"),
+                    "Since": types.time(now),
+                }
+            )
+        self._show()
+
+    def tick(self) -> bool:
+        """Bring counts and histories up to date, withhold what has been stale for too long, take away.
+
+        To be called about once a second; and again soon while it returns ``True``.
+        """
+        self._groups.tick(self._clock())
+        self._work()
+        for source in self._sources.values():
+            source.show_history()
+        self._show()
+        return bool(self._unswept or self._doomed)
+
+    # ---- messages -------------------------------------------------------------------------------------
+
+    def _connected(self, hello: Hello) -> None:
+        now = self._clock()
+        self._groups.doubt_all(now)
+        if hello.epoch != self._health.epoch:
+            # A new core numbers classes anew and has heard of no agent yet.
+            self._classes.forget_numbers()
+            self._events.clear()
+            self._groups.forget_agents(now)
+        health = self._health
+        health.gateway, health.epoch, health.started = hello.gateway, hello.epoch, hello.started
+        health.connected, health.stale_since = True, 0
+        self._show()
+
+    def _snapshot_ended(self) -> None:
+        self._in_snapshot = False
+        self._health.snapshots += 1
+        self._cursor.snapshot_ended()
+        self._classes.drop_unused()
+        self._groups.drop_empty()
+        for number, source in tuple(self._sources.items()):
+            if source.generation < self._generation:
+                self._remove_source(number)
+            else:
+                self._sweep(number)
+        self._show()
+
+    def _source_told(self, record: SourceRecord) -> None:
+        source = self._sources.get(record.number)
+        if source is not None and source.name != record.name:  # renamed: its objects have other names now
+            self._remove_source(record.number)
+            source = None
+        if source is None:
+            source = self._sources[record.number] = self._new_source(record)
+        source.generation = self._generation
+        source.synchronised = record.state is SourceState.SYNCHRONISED
+        source.bean.show(source_values(record))
+        if record.state in _BELIEVED:
+            self._groups.believe(record.number, self._clock())
+        elif record.state in _NOT_BELIEVED:
+            self._groups.doubt(record.number, self._clock())
+        if not self._in_snapshot:
+            self._sweep(record.number)
+
+    def _event_class_told(self, record: EventClassRecord) -> None:
+        self._events[record.number] = ShownEvent(record)
+
+    def _agent_told(self, record: AgentRecord) -> None:
+        self._groups.agent_told(record, self._clock())
+
+    def _object_told(self, record: ObjectRecord) -> None:
+        shown_class = self._classes.by_number.get(record.class_number)
+        source = self._sources.get(record.source)
+        if shown_class is None or source is None:
+            self._health.refused += 1
+            return
+        self._classes.define(shown_class, (event.schema for event in self._events.values()))
+        group = self._groups.of_agent(record.source, record.agent, self._clock())
+        class_name = shown_class.name
+        name = name_of(
+            record,
+            source.name,
+            shown_class.record.schema.key,
+            self._settings.buckets.get(class_name, 0),
+        )
+        rows = source.objects.setdefault(class_name, {})
+        shown = rows.get(record.row)
+        if shown is None:
+            number = next(self._numbers)
+            shown = rows[record.row] = ShownObject(number, name, shown_class, group, self._generation)
+        else:
+            self._count(shown, -1)
+            self._links.forget(shown.number)
+            shown.name, shown.shown_class, shown.group = name, shown_class, group
+            shown.generation = self._generation
+        self._count(shown, 1)
+        resolve = self._resolver(record.source, shown.number)
+        values = shown_class.values(record, source.name, resolve, self._unfit_value)
+        self._tell(Register(shown.number, shown_class.number, group.number, name, values))
+        for referrer, position in self._links.arrived(Target(record.source, class_name, record.row)):
+            self._tell(Change(referrer, {position: name}))
+
+    def _object_updated(self, record: UpdateRecord) -> None:
+        shown = self._find(record.source, record.class_number, record.row)
+        if shown is None:
+            self._health.refused += 1
+            return
+        shown_class = shown.shown_class
+        self._links.settle_all(shown.number, shown_class.positions(record))
+        resolve = self._resolver(record.source, shown.number)
+        self._tell(Change(shown.number, shown_class.changes(record, resolve, self._unfit_value)))
+
+    def _object_deleted(self, record: DeleteRecord) -> None:
+        shown_class = self._classes.by_number.get(record.class_number)
+        source = self._sources.get(record.source)
+        if shown_class is None or source is None:
+            self._health.refused += 1
+            return
+        source.tell_deletion(record, shown_class.name)
+        if self._in_snapshot:  # history: whoever has the row now is told further on, or swept
+            return
+        shown = source.objects.get(shown_class.name, {}).get(record.row)
+        if shown is None:
+            self._health.refused += 1
+            return
+        self._remove(source, shown_class.name, record.row, shown)
+
+    def _event_told(self, record: EventRecord) -> None:
+        if not self._cursor.is_new(self._health.epoch, record.number, repeated=self._in_snapshot):
+            return
+        event, source = self._events.get(record.class_number), self._sources.get(record.source)
+        if event is None or source is None:
+            self._health.refused += 1
+            return
+        self._health.emitted += 1
+        self._tell(self._emit(record, event, source))
+
+    def _emit(self, record: EventRecord, event: ShownEvent, source: ShownSource) -> Emit:
+        def resolve(_position: int, link: ObjectLink) -> str | None:
+            found = self._at(Target(record.source, link.class_name, link.row))
+            return None if found is None else found.name
+
+        emitters = [source.bean.number, self._bean.number]
+        link = record.subject
+        subject = None if link is None else self._at(Target(record.source, link.class_name, link.row))
+        if subject is not None and subject.shown_class.emits:
+            emitters.insert(0, subject.number)
+        return event.emit(record, tuple(emitters), source.name, resolve, self._unfit_value)
+
+    def _alarm_told(self, record: AlarmRecord) -> None:
+        source = self._sources.get(record.source)
+        if source is None:
+            self._health.refused += 1
+        else:
+            source.tell_alarm(record, self._generation)
+
+    # ---- objects --------------------------------------------------------------------------------------
+
+    def _find(self, source: int, class_number: int, row: int) -> ShownObject | None:
+        shown_class = self._classes.by_number.get(class_number)
+        return None if shown_class is None else self._at(Target(source, shown_class.name, row))
+
+    def _at(self, target: Target) -> ShownObject | None:
+        source = self._sources.get(target.source)
+        return None if source is None else source.objects.get(target.class_name, {}).get(target.row)
+
+    def _resolver(self, source: int, referrer: int) -> Resolve:
+        """What finds the names that an object refers to, or lets it wait for them."""
+
+        def resolve(position: int, link: ObjectLink) -> str | None:
+            target = Target(source, link.class_name, link.row)
+            found = self._at(target)
+            if found is None:
+                self._links.wait(referrer, position, target)
+                return None
+            return found.name
+
+        return resolve
+
+    def _unfit_value(self, class_name: str, element: str, value: object) -> None:
+        if (class_name, element) not in self._unfit and len(self._unfit) < MAX_LOGGED:
+            self._unfit.add((class_name, element))
+            self._log(
+                "value-not-shown", f"{class_name}.{element}: {str(value)[:100]!r} does not fit its type"
+            )
+
+    def _count(self, shown: ShownObject, objects: int) -> None:
+        shown.group.objects += objects
+        shown.shown_class.objects += objects
+
+    def _remove(self, source: ShownSource, class_name: str, row: int, shown: ShownObject) -> None:
+        del source.objects[class_name][row]
+        self._count(shown, -1)
+        self._links.forget(shown.number)
+        self._tell(Unregister(shown.number))
+
+    def _new_source(self, record: SourceRecord) -> ShownSource:
+        group = self._groups.of_source(record.number, self._clock())
+        bean = OwnBean(
+            own_beans.SOURCE,
+            next(self._numbers),
+            group.number,
+            own_beans.source_name(record.name),
+            self._tell,
+        )
+        return ShownSource(record.name, bean)
+
+    def _remove_source(self, number: int) -> None:
+        source = self._sources.pop(number)
+        for _, _, shown in source.everything():
+            self._count(shown, -1)
+            self._links.forget(shown.number)
+            self._doomed.append(shown.number)
+        self._groups.remove_source(number)
+        source.bean.remove()
+
+    def _sweep(self, number: int) -> None:
+        """Take away what the last whole snapshot did not tell, if its source is believed by now."""
+        source = self._sources[number]
+        if self._groups.is_doubted(number) or source.swept == self._generation:
+            return
+        source.swept = self._generation
+        source.drop_alarms_before(self._generation)
+        self._unswept += [
+            (source, class_name, row, shown)
+            for class_name, row, shown in source.everything()
+            if shown.generation < self._generation
+        ]
+
+    def _work(self) -> None:
+        """Take away up to `SLICE_OBJECTS` of what is to go."""
+        for _ in range(min(SLICE_OBJECTS, len(self._unswept))):
+            source, class_name, row, shown = self._unswept.pop()
+            if source.objects[class_name].get(row) is shown and shown.generation < self._generation:
+                self._remove(source, class_name, row, shown)
+        for _ in range(min(SLICE_OBJECTS, len(self._doomed))):
+            self._tell(Unregister(self._doomed.pop()))
+
+    def _tell(self, command: Command) -> None:
+        self._commands.append(command)
+
+    def _show(self) -> None:
+        """Bring counts and health up to date."""
+        for number, source in self._sources.items():
+            source.bean.show(counts(group for group in self._groups if group.source == number))
+        self._health.unfit = len(self._unfit)
+        self._bean.show(health_values(self._health, self._sources.values(), self._groups))

@@ -1,0 +1,273 @@
+"""A small package, a core that tells of it, and a projection whose commands a model carries out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from gateway.feed.records import (
+    AgentRecord,
+    AlarmRecord,
+    Batch,
+    ClassRecord,
+    DeleteRecord,
+    EventClassRecord,
+    EventRecord,
+    FeedValue,
+    Hello,
+    Lifetime,
+    ObjectLink,
+    ObjectRecord,
+    Record,
+    SnapshotBegan,
+    SnapshotEnded,
+    SourceRecord,
+    UpdateRecord,
+)
+from gateway.jmx.commands import JmxValue
+from gateway.jmx.events import EventCursor
+from gateway.jmx.own_beans import GATEWAY_NAME, source_name
+from gateway.jmx.projection import Projection, ProjectionSettings
+from gateway.model.events import EventState, Severity
+from gateway.model.observations import SourceState
+from gateway.model.schema import (
+    Access,
+    Argument,
+    ClassKey,
+    ClassSchema,
+    Element,
+    EventSchema,
+    Kind,
+    NamedValue,
+)
+from gateway.model.values import ValueType
+from tests.jmx.model_machine import ModelMachine
+
+SECOND = 1_000_000_000
+START = 1_700_000_000 * SECOND
+SERVE_STALE_FOR = 60 * SECOND
+
+HALL = ClassSchema(
+    ClassKey("shop", "hall", b"h"),
+    properties=(Element("name", ValueType.STRING, access=Access.READ_CREATE, index=True),),
+    statistics=(Element("visitors", ValueType.U64, kind=Kind.COUNTER),),
+)
+TILL = ClassSchema(
+    ClassKey("shop", "till", b"t"),
+    properties=(
+        Element("hall", ValueType.REFERENCE, index=True, references="hall"),
+        Element("name", ValueType.STRING, index=True, max_length=255),
+        Element(
+            "state", ValueType.STRING, values=(NamedValue("open", "open"), NamedValue("closed", "closed"))
+        ),
+        Element("next", ValueType.REFERENCE, optional=True, references="till"),
+        Element("number", ValueType.U64, minimum=1, maximum=2**64 - 1),
+        Element("tags", ValueType.MAP, optional=True),
+    ),
+    statistics=(
+        Element("sales", ValueType.U64, unit="sales", kind=Kind.COUNTER, description="Sales made."),
+        Element("waiting", ValueType.U32, unit="customers", label="Waiting"),
+        Element("idle", ValueType.DURATION, optional=True),
+    ),
+)
+NAME, STATE, NEXT, NUMBER, TAGS, SALES, WAITING, IDLE = range(1, 9)
+
+BURNING = EventSchema(
+    ClassKey("shop", "tillBurns"),
+    (
+        Argument("till", ValueType.REFERENCE, references="till"),
+        Argument("state", ValueType.STRING, description="Of the till before."),
+        Argument("loss", ValueType.U64),
+    ),
+    description="A till burns.",
+)
+
+GATEWAY = GATEWAY_NAME
+SOURCE = source_name("shop1")
+
+
+@dataclass
+class Gateway:
+    """A projection with a clock of its own, the core that talks to it, and what clients see."""
+
+    now: int = START
+    cursor: EventCursor = field(default_factory=EventCursor)
+    buckets: Mapping[str, int] = field(default_factory=dict)
+    machine: ModelMachine = field(default_factory=ModelMachine)
+    logged: list[tuple[str, str]] = field(default_factory=list)
+    epoch: int = 1
+
+    def __post_init__(self) -> None:
+        self.projection = Projection(
+            ProjectionSettings(SERVE_STALE_FOR, "1.2.3", self.buckets),
+            cursor=self.cursor,
+            clock=lambda: self.now,
+            log=lambda event, detail: self.logged.append((event, detail)),
+            column_oid=lambda class_name, element: f"1.3.{len(class_name)}.{len(element)}",
+        )
+        self.push()
+
+    def push(self) -> None:
+        while self.projection.waiting:
+            self.machine.carry_out(self.projection.take(7))
+
+    def hello(self, epoch: int = 1) -> None:
+        self.epoch = epoch
+        self.projection.received(Hello(2, epoch, "7b0c", self.now))
+        self.push()
+
+    def tell(self, *records: Record) -> None:
+        self.projection.received(Batch(self.epoch, 1, records))
+        self.push()
+
+    def begin_snapshot(self, *records: Record) -> None:
+        self.projection.received(SnapshotBegan(self.epoch, 1))
+        self.tell(*records)
+
+    def snapshot(self, *records: Record) -> None:
+        self.begin_snapshot(*records)
+        self.projection.received(SnapshotEnded(self.epoch, 1))
+        self.push()
+
+    def disconnect(self) -> None:
+        self.projection.disconnected("connection reset")
+        self.push()
+
+    def settle(self) -> None:
+        busy = True
+        while busy:
+            busy = self.projection.tick()
+            self.push()
+
+    def wait(self, seconds: float) -> None:
+        self.now += int(seconds * SECOND)
+        self.settle()
+
+    def till(self, row: int = 1) -> dict[str, JmxValue]:
+        return self.machine.read(till_name(row))
+
+    def names(self, type_: str = "till") -> list[str]:
+        """The objects of a class, by the last part of their names."""
+        return [name.rpartition("name=")[2] for name in self.machine.names if f",type={type_}," in name]
+
+
+def till_name(row: int = 1, source: int = 1) -> str:
+    return f"amqp.gateway:source=shop{source},package=shop,type=till,parent=hall1,name=till{row},id={row}"
+
+
+def hall_name(row: int = 1) -> str:
+    return f"amqp.gateway:source=shop1,package=shop,type=hall,name=hall{row}"
+
+
+def source(state: SourceState = SourceState.SYNCHRONISED, number: int = 1, **counters: int) -> SourceRecord:
+    return SourceRecord(number, f"shop{number}", "qmf", state, "a detail", START, START, counters)
+
+
+def classes() -> tuple[ClassRecord, ClassRecord, EventClassRecord]:
+    return (
+        ClassRecord(10, HALL, "name", ""),
+        ClassRecord(20, TILL, "name", "hall"),
+        EventClassRecord(5, BURNING),
+    )
+
+
+def agent(*, fresh: bool, since: int = START, name: str = "1.0", number: int = 1) -> AgentRecord:
+    return AgentRecord(number, name, fresh, since, since)
+
+
+def link(row: int = 1, class_name: str = "shop:hall") -> ObjectLink:
+    return ObjectLink(class_name, row, f"hall{row}" if class_name == "shop:hall" else f"hall1|till{row}#1")
+
+
+def hall(row: int = 1, number: int = 1) -> ObjectRecord:
+    return ObjectRecord(
+        number,
+        10,
+        row,
+        f"hall{row}",
+        f"hall{row}",
+        None,
+        f"0-1-1-0-{row}",
+        "1.0",
+        Lifetime.DURABLE,
+        START,
+        START,
+        0,
+        START,
+        START,
+        {0: f"hall{row}", 1: 5},
+    )
+
+
+def till(
+    row: int = 1,
+    values: Mapping[int, FeedValue] | None = None,
+    number: int = 1,
+    agent_name: str = "1.0",
+    class_number: int = 20,
+) -> ObjectRecord:
+    return ObjectRecord(
+        number,
+        class_number,
+        row,
+        f"hall1|till{row}#1",
+        f"till{row}",
+        link(),
+        f"0-1-1-0-{row}",
+        agent_name,
+        Lifetime.TRANSIENT,
+        START,
+        START,
+        START + SECOND,
+        START,
+        START,
+        {0: link(), NAME: f"till{row}", STATE: "open", NUMBER: 2**64 - 1, SALES: 10 * row, WAITING: row}
+        if values is None
+        else values,
+    )
+
+
+def update(row: int, values: Mapping[int, FeedValue], absent: tuple[int, ...] = ()) -> UpdateRecord:
+    return UpdateRecord(1, 20, row, START, START + 9 * SECOND, START, START, values, absent)
+
+
+def delete(row: int, number: int = 0, class_number: int = 20) -> DeleteRecord:
+    return DeleteRecord(
+        1,
+        class_number,
+        row,
+        f"hall1|till{row}#1",
+        START + SECOND,
+        inferred=False,
+        number=number,
+        leaf_name=f"till{row}",
+        created=START,
+        heard=START + 2 * SECOND,
+    )
+
+
+def event(number: int, subject: ObjectLink | None = None, epoch: int = 1) -> EventRecord:
+    values: dict[int, FeedValue] = {1: "open", 2: 2**64 - 1}
+    if subject is not None:
+        values[0] = subject
+    return EventRecord(
+        f"7b0c.{epoch}.{number}",
+        1,
+        5,
+        "1.0",
+        START,
+        Severity.MAJOR,
+        values,
+        number,
+        START + SECOND,
+        subject,
+        "a till burns",
+        EventState.RAISED,
+        "burning till1",
+    )
+
+
+def alarm(number: int, condition: str = "burning till1", cleared: int = 0) -> AlarmRecord:
+    return AlarmRecord(
+        number, 1, "burning", condition, Severity.MAJOR, None, "it burns", "7b0c.1.1", START, cleared
+    )

@@ -1,0 +1,195 @@
+"""Whatever happened, clients see what they would see had the final state only been told."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.feed.records import FeedValue, Lifetime, ObjectRecord, Record
+from gateway.jmx.commands import JmxValue
+from gateway.model.observations import SourceState
+from tests.jmx.shop import (
+    GATEWAY,
+    NAME,
+    NEXT,
+    SALES,
+    STATE,
+    TAGS,
+    WAITING,
+    Gateway,
+    agent,
+    classes,
+    delete,
+    link,
+    source,
+    till,
+    update,
+)
+
+AGENTS = ("1.0", "2.0")
+
+
+@dataclass
+class Core:
+    """What a core knows, and how it tells of each change."""
+
+    gateway: Gateway = field(default_factory=Gateway)
+    state: SourceState = SourceState.SYNCHRONISED
+    fresh: dict[str, bool] = field(default_factory=lambda: dict.fromkeys(AGENTS, True))
+    objects: dict[int, ObjectRecord] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.connect(0)
+
+    def snapshot(self) -> list[Record]:
+        agents = [agent(fresh=fresh, name=name) for name, fresh in self.fresh.items()]
+        return [source(self.state), *classes(), *agents, *self.objects.values()]
+
+    def connect(self, cores_later: int) -> None:
+        self.gateway.disconnect()
+        self.gateway.hello(self.gateway.epoch + cores_later)
+        self.gateway.snapshot(*self.snapshot())
+
+    def restart_machine(self) -> None:
+        now, cursor, epoch = self.gateway.now, self.gateway.cursor, self.gateway.epoch
+        self.gateway = Gateway(now=now, cursor=cursor)
+        self.gateway.hello(epoch)
+        self.gateway.snapshot(*self.snapshot())
+
+    def tell(self, row: int, told: dict[int, FeedValue], name: str) -> None:
+        self.objects[row] = record(row, told, name)
+        self.gateway.tell(self.objects[row])
+
+    def update(self, row: int, told: dict[int, FeedValue], absent: set[int]) -> None:
+        before = self.objects.get(row)
+        if before is not None:
+            change = update(row, told, tuple(sorted(absent - told.keys())))
+            kept = {place: value for place, value in before.values.items() if place not in change.absent}
+            self.objects[row] = replace(
+                before, values={**kept, **told}, statistics_sampled=change.statistics_sampled
+            )
+            self.gateway.tell(change)
+
+    def delete(self, row: int) -> None:
+        """As the inventory does: who referred to the object is told first that it has gone."""
+        if self.objects.pop(row, None) is None:
+            return
+        self.gateway.tell(delete(row))
+        for referrer, kept in list(self.objects.items()):
+            target = kept.values.get(NEXT)
+            if target == link(row, "shop:till"):
+                self.update(referrer, {}, {NEXT})
+
+    def set_agent(self, name: str, fresh: bool) -> None:  # noqa: FBT001  drawn by position
+        self.fresh[name] = fresh
+        self.gateway.tell(agent(fresh=fresh, name=name))
+
+    def set_source(self, state: SourceState) -> None:
+        self.state = state
+        self.gateway.tell(source(state))
+
+    def wait(self, seconds: int) -> None:
+        self.gateway.wait(seconds)
+
+    def run(self, steps: list[tuple[Any, ...]]) -> None:
+        for name, *arguments in steps:
+            getattr(self, name)(*arguments)
+
+    def believe(self) -> None:
+        """Everything is believed and known in full: what was stale in between leaves no trace."""
+        self.set_source(SourceState.SYNCHRONISED)
+        for name in AGENTS:
+            self.set_agent(name, fresh=True)
+        self.gateway.settle()
+
+
+def record(row: int, told: dict[int, FeedValue], agent_name: str) -> ObjectRecord:
+    """Odd rows are durable."""
+    made = till(row, told, agent_name=agent_name)
+    if row % 2:
+        made = replace(made, lifetime=Lifetime.DURABLE, stable_name=f"hall1|till{row}")
+    return made
+
+
+rows = st.integers(1, 6)
+values: st.SearchStrategy[dict[int, FeedValue]] = st.fixed_dictionaries(
+    {},
+    optional={
+        NAME: st.text(max_size=3),
+        STATE: st.sampled_from(["open", "closed", "burnt"]),
+        NEXT: rows.map(lambda row: link(row, "shop:till")),
+        TAGS: st.dictionaries(st.text(max_size=2), st.integers(), max_size=2),
+        SALES: st.integers(-1, 2**64),
+        WAITING: st.integers(0, 2**32 - 1) | st.just("many"),
+    },
+)
+steps = st.lists(
+    st.one_of(
+        st.tuples(st.just("tell"), rows, values, st.sampled_from(AGENTS)),
+        st.tuples(st.just("update"), rows, values, st.sets(st.integers(0, 10), max_size=3)),
+        st.tuples(st.just("delete"), rows),
+        st.tuples(st.just("set_agent"), st.sampled_from(AGENTS), st.booleans()),
+        st.tuples(st.just("set_source"), st.sampled_from(SourceState)),
+        st.tuples(st.just("wait"), st.integers(0, 90)),
+        st.tuples(st.just("connect"), st.integers(0, 1)),
+        st.tuples(st.just("restart_machine")),
+    ),
+    max_size=25,
+)
+
+
+def objects_shown(gateway: Gateway) -> dict[str, dict[str, JmxValue]]:
+    return {name: values for name, values in gateway.machine.everything().items() if ",type=till," in name}
+
+
+@given(steps)
+def test_any_history_ends_where_its_last_state_does(history: list[tuple[Any, ...]]) -> None:
+    core = Core()
+    core.run(history)
+    core.believe()
+
+    other = Core(Gateway(now=core.gateway.now), objects=core.objects)
+    other.gateway.settle()
+    assert objects_shown(core.gateway) == objects_shown(other.gateway)
+    assert len(objects_shown(core.gateway)) == len(core.objects)
+
+
+@given(steps)
+def test_counts_are_always_those_of_the_objects(history: list[tuple[Any, ...]]) -> None:
+    core = Core()
+    for step in history:
+        core.run([step])
+        gateway = core.gateway
+        gateway.settle()
+        shown = objects_shown(gateway)
+        told = gateway.machine.read(GATEWAY)
+        assert told["Objects"] == len(shown)
+        assert told["StaleObjects"] == sum(bool(values["Stale"]) for values in shown.values())
+
+
+@given(steps)
+def test_an_object_has_one_name_for_as_long_as_it_lives(history: list[tuple[Any, ...]]) -> None:
+    core = Core()
+    core.run(history)
+    core.believe()
+    names = set(objects_shown(core.gateway))
+    core.restart_machine()
+    core.connect(1)
+    core.believe()
+    assert set(objects_shown(core.gateway)) == names
+    assert not [entry for entry in core.gateway.machine.history if entry.startswith("-")]
+
+
+@given(steps)
+def test_nothing_that_is_not_vouched_for_is_shown_as_if_it_were(history: list[tuple[Any, ...]]) -> None:
+    core = Core()
+    for step in history:
+        core.run([step])
+        believed = core.state in {SourceState.SYNCHRONISED, SourceState.DEGRADED}
+        for values in objects_shown(core.gateway).values():
+            if not values["Stale"]:
+                assert believed or core.state is SourceState.SYNCHRONISING
+                assert core.fresh[str(values["Agent"])]
