@@ -1,0 +1,88 @@
+"""A machine to test, and a Java client for it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Any, TypeAlias
+
+import pytest
+
+from gateway.jmx.commands import Command, encode_batch
+from gateway.jmx.virtual_machine import JavaMachine, MachineSettings, PushResult
+from tests.jmx_java.client_machine import client_machine
+
+USER, PASSWORD = "monitor", "correct horse"
+
+Connect: TypeAlias = Callable[[JavaMachine], contextlib.AbstractAsyncContextManager["AsyncClient"]]
+
+
+async def authenticate(user: str, password: str) -> bool:
+    return (user, password) == (USER, PASSWORD)
+
+
+def settings(**changes: Any) -> MachineSettings:  # noqa: ANN401  fields of the settings
+    return MachineSettings("127.0.0.1", **{"port": 0, "heap": 128, **changes})
+
+
+async def tell(machine: JavaMachine, *commands: Command) -> PushResult:
+    return await machine.push(encode_batch(commands))
+
+
+async def tell_well(machine: JavaMachine, *commands: Command) -> None:
+    assert await tell(machine, *commands) == PushResult(0, ())
+
+
+class AsyncClient:
+    """Calls a Java object on another thread, for the machine asks this loop who may come in."""
+
+    def __init__(self, java: Any) -> None:  # noqa: ANN401  of Java
+        self._java = java
+
+    async def __call__(self, method: str, *arguments: Any) -> Any:  # noqa: ANN401  of Java
+        result = await asyncio.to_thread(getattr(self._java, method), *arguments)
+        return result if isinstance(result, str | int | bool | None) else list(result)
+
+
+@pytest.fixture(scope="session")
+def java_client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """The Java class ``Client``."""
+    with client_machine(tmp_path_factory.mktemp("java-client")) as client:
+        yield client
+
+
+@pytest.fixture
+async def machine() -> AsyncIterator[JavaMachine]:
+    """A virtual machine that lets clients in."""
+    async with JavaMachine(settings(), authenticate) as started:
+        await started.open()
+        yield started
+
+
+@pytest.fixture
+def connect(java_client: Any) -> Connect:  # noqa: ANN401  of Java
+    @contextlib.asynccontextmanager
+    async def connected(machine: JavaMachine) -> AsyncIterator[AsyncClient]:
+        java = await asyncio.to_thread(java_client.connect, machine.port, USER, PASSWORD)
+        client = AsyncClient(java)
+        try:
+            yield client
+        finally:
+            with contextlib.suppress(Exception):  # the machine may have ended, as the test wanted
+                await client("close")
+
+    return connected
+
+
+@pytest.fixture
+async def client(machine: JavaMachine, connect: Connect) -> AsyncIterator[AsyncClient]:
+    """A Java client that has logged in to `machine`."""
+    async with connect(machine) as connected:
+        yield connected
+
+
+@pytest.fixture
+def stranger(java_client: Any) -> AsyncClient:  # noqa: ANN401  of Java
+    """A Java client that has not logged in."""
+    return AsyncClient(java_client)

@@ -1,0 +1,353 @@
+import java.io.File;
+import java.io.Serializable;
+import java.rmi.Remote;
+import java.rmi.RemoteException;
+import java.rmi.registry.LocateRegistry;
+import java.rmi.registry.Registry;
+import java.rmi.server.UnicastRemoteObject;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Date;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.TreeMap;
+import java.util.TreeSet;
+import java.util.concurrent.BlockingQueue;
+import java.util.concurrent.LinkedBlockingQueue;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicLong;
+import javax.management.Attribute;
+import javax.management.AttributeChangeNotification;
+import javax.management.AttributeList;
+import javax.management.Descriptor;
+import javax.management.MBeanAttributeInfo;
+import javax.management.MBeanNotificationInfo;
+import javax.management.MBeanServerConnection;
+import javax.management.MBeanServerNotification;
+import javax.management.Notification;
+import javax.management.NotificationFilter;
+import javax.management.NotificationFilterSupport;
+import javax.management.ObjectName;
+import javax.management.Query;
+import javax.management.openmbean.CompositeData;
+import javax.management.openmbean.OpenMBeanAttributeInfo;
+import javax.management.openmbean.TabularData;
+import javax.management.remote.JMXConnectionNotification;
+import javax.management.remote.JMXConnector;
+import javax.management.remote.JMXConnectorFactory;
+import javax.management.remote.JMXServiceURL;
+
+/** A JMX client whose answers are texts: class, a space, and the value. */
+public final class Client {
+    private final JMXConnector connector;
+    private final MBeanServerConnection connection;
+    private final BlockingQueue<String> notifications = new LinkedBlockingQueue<>();
+    private final AtomicLong lost = new AtomicLong();
+
+    private Client(JMXConnector connector) throws Exception {
+        this.connector = connector;
+        this.connection = connector.getMBeanServerConnection();
+        connector.addConnectionNotificationListener((notification, handback) -> {
+            if (notification.getType().equals(JMXConnectionNotification.NOTIFS_LOST)) {
+                lost.addAndGet((Long) notification.getUserData());
+            }
+        }, null, null);
+    }
+
+    public static Client connect(int port, String user, String password) throws Exception {
+        return connectWith(port, new String[] {user, password});
+    }
+
+    public static Client connectWith(int port, Object credentials) throws Exception {
+        Map<String, Object> environment = new HashMap<>();
+        if (credentials != null) {
+            environment.put(JMXConnector.CREDENTIALS, credentials);
+        }
+        JMXServiceURL url = new JMXServiceURL("service:jmx:rmi:///jndi/rmi://127.0.0.1:" + port + "/jmxrmi");
+        return new Client(JMXConnectorFactory.connect(url, environment));
+    }
+
+    /** Tries something; the class and text of the exception that came, or of its first cause; else empty. */
+    public static String failure(Callable attempt) {
+        try {
+            attempt.call();
+            return "";
+        } catch (Throwable error) {
+            StringBuilder text = new StringBuilder();
+            for (Throwable cause = error; cause != null; cause = cause.getCause()) {
+                text.append(cause.getClass().getName()).append(": ").append(cause.getMessage()).append('\n');
+            }
+            return text.toString();
+        }
+    }
+
+    /** An attempt that may throw anything. */
+    public interface Callable {
+        void call() throws Exception;
+    }
+
+    public void close() throws Exception {
+        connector.close();
+    }
+
+    public List<String> names(String pattern) throws Exception {
+        List<String> names = new ArrayList<>();
+        for (ObjectName name : new TreeSet<>(connection.queryNames(new ObjectName(pattern), null))) {
+            names.add(name.getCanonicalName());
+        }
+        return names;
+    }
+
+    /** The names of objects of that class whose attribute is at least {@code minimum}: by a query on the server. */
+    public List<String> namesWhere(String pattern, String className, String attribute, long minimum)
+            throws Exception {
+        List<String> names = new ArrayList<>();
+        for (ObjectName name : new TreeSet<>(connection.queryNames(new ObjectName(pattern), Query.and(
+                Query.geq(Query.attr(attribute), Query.value(minimum)),
+                Query.eq(Query.classattr(), Query.value(className)))))) {
+            names.add(name.getCanonicalName());
+        }
+        return names;
+    }
+
+    public String attribute(String name, String attribute) throws Exception {
+        return describe(connection.getAttribute(new ObjectName(name), attribute));
+    }
+
+    public List<String> attributes(String name, List<String> attributes) throws Exception {
+        List<String> found = new ArrayList<>();
+        for (Attribute attribute : 
+                connection.getAttributes(new ObjectName(name), attributes.toArray(new String[0])).asList()) {
+            found.add(attribute.getName() + "=" + describe(attribute.getValue()));
+        }
+        return found;
+    }
+
+    /** One line for the class, one for each attribute, one for each kind of notification. */
+    public List<String> info(String name) throws Exception {
+        var info = connection.getMBeanInfo(new ObjectName(name));
+        List<String> lines = new ArrayList<>();
+        lines.add(info.getClassName() + ": " + info.getDescription() + " " + fields(info.getDescriptor()));
+        for (MBeanAttributeInfo attribute : info.getAttributes()) {
+            lines.add(attribute.getName() + " " + attribute.getType() + " (" + attribute.getDescription() + ") "
+                + (attribute.isReadable() ? "r" : "") + (attribute.isWritable() ? "w" : "") + " "
+                + limits((OpenMBeanAttributeInfo) attribute) + fields(attribute.getDescriptor()));
+        }
+        for (MBeanNotificationInfo kind : info.getNotifications()) {
+            lines.add("! " + Arrays.toString(kind.getNotifTypes()) + " " + kind.getName() + " ("
+                + kind.getDescription() + ")");
+        }
+        return lines;
+    }
+
+    private static String limits(OpenMBeanAttributeInfo attribute) {
+        String text = "";
+        if (attribute.hasMinValue()) {
+            text += "min " + describe(attribute.getMinValue()) + " ";
+        }
+        if (attribute.hasMaxValue()) {
+            text += "max " + describe(attribute.getMaxValue()) + " ";
+        }
+        if (attribute.hasLegalValues()) {
+            text += "legal " + new TreeSet<>(attribute.getLegalValues()) + " ";
+        }
+        return text;
+    }
+
+    private static String fields(Descriptor descriptor) {
+        Map<String, String> fields = new TreeMap<>();
+        for (String field : descriptor.getFieldNames()) {
+            if (!List.of("openType", "originalType", "minValue", "maxValue", "legalValues").contains(field)) {
+                fields.put(field, String.valueOf(descriptor.getFieldValue(field)));
+            }
+        }
+        return fields.toString();
+    }
+
+    public boolean isInstanceOf(String name, String className) throws Exception {
+        return connection.isInstanceOf(new ObjectName(name), className);
+    }
+
+    public void listen(String name) throws Exception {
+        connection.addNotificationListener(new ObjectName(name), this::heard, null, null);
+    }
+
+    public void listenFor(String name, String type) throws Exception {
+        NotificationFilterSupport filter = new NotificationFilterSupport();
+        filter.enableType(type);
+        connection.addNotificationListener(new ObjectName(name), this::heard, filter, null);
+    }
+
+    private void heard(Notification notification, Object handback) {
+        String text = notification.getType() + " of " + notification.getSource();
+        if (notification instanceof AttributeChangeNotification) {
+            AttributeChangeNotification change = (AttributeChangeNotification) notification;
+            text += ": " + change.getAttributeName() + " (" + change.getAttributeType() + ") "
+                + describe(change.getOldValue()) + " -> " + describe(change.getNewValue());
+        } else if (notification instanceof MBeanServerNotification) {
+            text += ": " + ((MBeanServerNotification) notification).getMBeanName();
+        } else {
+            text += ": " + notification.getMessage() + "; " + notification.getSequenceNumber() + " at "
+                + notification.getTimeStamp() + "; " + describe(notification.getUserData());
+        }
+        notifications.add(text);
+    }
+
+    /** The next notification; empty when none came in time. */
+    public String heard(long milliseconds) throws Exception {
+        String text = notifications.poll(milliseconds, TimeUnit.MILLISECONDS);
+        return text == null ? "" : text;
+    }
+
+    public int heardCount() {
+        return notifications.size();
+    }
+
+    /** How many notifications the server says may have been lost. */
+    public long lostCount() {
+        return lost.get();
+    }
+
+    // What somebody tries who should not.
+
+    public String trySetAttribute(String name, String attribute, Object value) {
+        return failure(() -> connection.setAttribute(new ObjectName(name), new Attribute(attribute, value)));
+    }
+
+    public String trySetAttributes(String name, String attribute, Object value) {
+        AttributeList list = new AttributeList(List.of(new Attribute(attribute, value)));
+        return failure(() -> describeList(connection.setAttributes(new ObjectName(name), list)));
+    }
+
+    private static void describeList(AttributeList list) {
+        if (!list.isEmpty()) {
+            throw new IllegalStateException("set: " + list);
+        }
+    }
+
+    public String tryInvoke(String name, String operation, String signature, Object argument) {
+        Object[] arguments = signature.isEmpty() ? new Object[0] : new Object[] {argument};
+        String[] signatures = signature.isEmpty() ? new String[0] : new String[] {signature};
+        return failure(() -> connection.invoke(new ObjectName(name), operation, arguments, signatures));
+    }
+
+    public String tryDumpHeap(String file) {
+        return failure(() -> connection.invoke(
+            new ObjectName("com.sun.management:type=HotSpotDiagnostic"), "dumpHeap",
+            new Object[] {file, true}, new String[] {"java.lang.String", "boolean"}));
+    }
+
+    public String tryCreate(String className, String name) {
+        return failure(() -> connection.createMBean(className, new ObjectName(name)));
+    }
+
+    public String tryUnregister(String name) {
+        return failure(() -> connection.unregisterMBean(new ObjectName(name)));
+    }
+
+    public String tryListenerMBean(String name, String listener) {
+        return failure(() -> connection.addNotificationListener(
+            new ObjectName(name), new ObjectName(listener), null, null));
+    }
+
+    public String tryFilterOfOurs(String name) {
+        return failure(() -> connection.addNotificationListener(
+            new ObjectName(name), this::heard, new OwnFilter(), null));
+    }
+
+    public String tryHandback(String name, Object handback) {
+        return failure(() -> connection.addNotificationListener(
+            new ObjectName(name), this::heard, null, handback));
+    }
+
+    public static Object file(String path) {
+        return new File(path);
+    }
+
+    public static Object longTexts(int count, int length) {
+        String[] texts = new String[count];
+        Arrays.fill(texts, "x".repeat(length));
+        return texts;
+    }
+
+    public static Object nested(int depth) {
+        Object value = "x";
+        for (int level = 0; level < depth; level++) {
+            value = new Object[] {value};
+        }
+        return value;
+    }
+
+    public static String tryConnectWith(int port, Object credentials) {
+        return failure(() -> connectWith(port, credentials).close());
+    }
+
+    public static String tryUnbind(int port) {
+        return failure(() -> registry(port).unbind("jmxrmi"));
+    }
+
+    public static String tryRebind(int port) throws Exception {
+        Remote ours = UnicastRemoteObject.exportObject(new Impostor() { }, 0);
+        return failure(() -> registry(port).rebind("jmxrmi", ours));
+    }
+
+    private static Registry registry(int port) throws RemoteException {
+        return LocateRegistry.getRegistry("127.0.0.1", port);
+    }
+
+    /** Somebody who would like to be the connector. */
+    public interface Impostor extends Remote {
+    }
+
+    /** A class that the gateway does not have. */
+    public static final class OwnFilter implements NotificationFilter, Serializable {
+        private static final long serialVersionUID = 1L;
+
+        @Override
+        public boolean isNotificationEnabled(Notification notification) {
+            return true;
+        }
+    }
+
+    /** Reads an attribute again and again; nanoseconds each. */
+    public long timeOfRead(String name, String attribute, int count) throws Exception {
+        ObjectName objectName = new ObjectName(name);
+        long start = System.nanoTime();
+        for (int read = 0; read < count; read++) {
+            connection.getAttribute(objectName, attribute);
+        }
+        return (System.nanoTime() - start) / count;
+    }
+
+    private static String describe(Object value) {
+        if (value == null) {
+            return "null";
+        }
+        if (value instanceof byte[]) {
+            return "byte[] " + Arrays.toString((byte[]) value);
+        }
+        if (value instanceof String[]) {
+            return "String[] " + Arrays.toString((String[]) value);
+        }
+        if (value instanceof Date) {
+            return "java.util.Date " + ((Date) value).getTime();
+        }
+        if (value instanceof TabularData) {
+            Map<String, String> rows = new TreeMap<>();
+            for (Object row : ((TabularData) value).values()) {
+                rows.put((String) ((CompositeData) row).get("key"), (String) ((CompositeData) row).get("value"));
+            }
+            return "TabularData " + rows;
+        }
+        if (value instanceof CompositeData) {
+            CompositeData data = (CompositeData) value;
+            Map<String, String> items = new TreeMap<>();
+            for (String item : data.getCompositeType().keySet()) {
+                items.put(item, describe(data.get(item)));
+            }
+            return "CompositeData " + data.getCompositeType().getTypeName() + " " + items;
+        }
+        return value.getClass().getName() + " " + value;
+    }
+}
