@@ -159,10 +159,12 @@ class SnmpSettings(StrictModel):
             ``init``.
         serve_stale_for: how long values of an agent that fell silent are still shown.
         notifications: receivers of traps and informs, by a name of yours.
+        authentication_traps: send authenticationFailure when a request has a community that is not known.
     """
 
     enabled: bool = True
     notifications: dict[Name, NotificationTarget] = Field(default_factory=dict)
+    authentication_traps: bool = True
     listen: Annotated[tuple[ListenAddress, ...], Field(min_length=1)] = (("127.0.0.1", 1161),)
     community: SecretSource | None = None
     root: ObjectIdentifier = "1.3.6.1.4.1.8072.9999.9999"

@@ -13,7 +13,7 @@ from gateway.snmp.store import Store
 _SNMP: Final[Oid] = (1, 3, 6, 1, 2, 1, 11)
 _MPD_STATS: Final[Oid] = (1, 3, 6, 1, 6, 3, 11, 2, 1)
 _WRAP: Final = 1 << 32
-_AUTHEN_TRAPS_DISABLED: Final = 2
+_AUTHEN_TRAPS_ENABLED, _AUTHEN_TRAPS_DISABLED = 1, 2
 
 _INSTANCES: Final[dict[str, Oid]] = {
     "in_packets": (*_SNMP, 1, 0),
@@ -50,14 +50,17 @@ class SnmpCounters:
     internal_errors: int = 0
     unsent: int = 0
 
-    def serve(self, store: Store) -> None:
+    def serve(self, store: Store, *, authentication_traps: bool = False) -> None:
         """Put both groups into the store: current objects only, not those that RFC 3418 made obsolete.
 
-        snmpEnableAuthenTraps reads disabled(2): no authenticationFailure is sent.
+        Args:
+            store: where they are served.
+            authentication_traps: snmpEnableAuthenTraps, whether authenticationFailure is sent.
         """
         for name, instance in _INSTANCES.items():
             store.scalar(instance, self._reader(name))
-        store.scalar((*_SNMP, 30, 0), ber.encode_integer(_AUTHEN_TRAPS_DISABLED))
+        enabled = _AUTHEN_TRAPS_ENABLED if authentication_traps else _AUTHEN_TRAPS_DISABLED
+        store.scalar((*_SNMP, 30, 0), ber.encode_integer(enabled))
 
     def _reader(self, name: str) -> Callable[[], bytes]:
         return lambda: ber.encode_counter32(getattr(self, name) % _WRAP)

@@ -130,6 +130,15 @@ class Projection:
         """The site's own lock as it has grown."""
         return self._locks.provisional
 
+    def lasting_conditions(self, source: str) -> frozenset[str] | None:
+        """The conditions of the source of this name that last; ``None`` while nobody can tell."""
+        if not self._health.feed.connected or self._in_snapshot:
+            return None
+        number = self._source_table.number(source)
+        if number is None:
+            return frozenset()
+        return None if self._freshness.doubted(number) else self._alarms.conditions(number, self._generation)
+
     def received(self, message: FeedMessage) -> None:
         """Apply one message of the feed; a batch is applied whole."""
         now = self._clock()

@@ -58,6 +58,8 @@ class UdpServer:
         self._counters = counters
         self._failed = failed
         self._clock = clock
+        self.asking = ""
+        """The address that the datagram which is being answered came from."""
         self._endpoints: list[_Endpoint] = []
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -109,6 +111,7 @@ class UdpServer:
             datagram, peer, local = endpoint.receive()
         except (BlockingIOError, InterruptedError):
             return False
+        self.asking = peer[0]
         answer = self._answer(datagram)
         if answer is not None and peer[1] != 0:
             try:

@@ -142,6 +142,7 @@ class Play:
     sent: dict[Address, list[bytes]] = field(default_factory=lambda: defaultdict(list))
     failures: list[Exception] = field(default_factory=list)
     due: int | None = None
+    lasting: dict[str, set[str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         request_ids = itertools.count(1000)
@@ -155,6 +156,7 @@ class Play:
             monotonic=lambda: self.now,
             clock=lambda: START + self.now,
             up_time=lambda: self.now // 10**7,
+            lasting=self.lasting.get,
             wake=lambda: None,
             failed=self.failures.append,
         )

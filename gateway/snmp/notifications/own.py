@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from gateway.model.events import EventState, Severity
 from gateway.snmp.ber import Oid
 from gateway.snmp.cells import date_and_time, gauge32, text
@@ -12,6 +14,7 @@ from gateway.snmp.fixed_mib import (
     OwnNotification,
 )
 from gateway.snmp.notification import NO_ROW, Notification
+from gateway.snmp.notifications.selection import Condition
 from gateway.snmp.notifications.standard import AUTHENTICATION_FAILURE, COLD_START, WARM_START
 from gateway.snmp.notifications.suppression import SuppressedSummary
 
@@ -76,6 +79,20 @@ class OwnNotifications:
                 if value is not None
             ),
         )
+
+    def cleared(self, now: int, condition: Condition) -> Notification:
+        """AgAlarmCleared, for a condition of whose end no event told."""
+        source, name = condition
+        alarm = ((*self._root, *NOTIFICATION_OBJECTS, NotificationObject.ALARM, 0), text(name.split(" ")[0]))
+        notification = self._made(
+            now,
+            self._own(OwnNotification.ALARM_CLEARED),
+            "gateway:alarmCleared",
+            Severity.CLEARED,
+            f"{name}: has ended while nobody could tell",
+            (alarm,),
+        )
+        return replace(notification, source=source, state=EventState.CLEARED, condition=name)
 
     def test(self, now: int, target: str) -> Notification:
         """AgTest: somebody tries whether notifications arrive."""

@@ -46,6 +46,10 @@ class Selection:
         """Conditions that the receiver believes to last, with their severity, told longest ago first."""
         return tuple(self._told.items())
 
+    def believes(self, condition: Condition) -> bool:
+        """Whether the receiver was told that a condition began, and not that it ended."""
+        return condition in self._told
+
     def urgency(self, notification: Notification) -> Severity | None:
         """How urgent ``notification`` is for this receiver; ``None`` if it is not for it.
 

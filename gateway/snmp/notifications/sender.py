@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import enum
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Final
 
 from gateway.model.events import Severity
@@ -16,6 +17,7 @@ from gateway.snmp.notifications.encoding import EncodedNotification, Notificatio
 from gateway.snmp.notifications.own import OwnNotifications
 from gateway.snmp.notifications.rate_limit import RateLimit
 from gateway.snmp.notifications.saved import SavedNotifications, SavedTarget
+from gateway.snmp.notifications.selection import Condition
 from gateway.snmp.notifications.target import Address, Target
 from gateway.snmp.notifications.target_sender import TargetSender
 from gateway.snmp.tables.targets import TargetHealth
@@ -32,6 +34,9 @@ MAX_OFFENDERS: Final = 256
 """Addresses that are remembered for that; of all together `AUTHENTICATION_FAILURES` a second are told."""
 
 AUTHENTICATION_FAILURES: Final = 1
+
+CHECK_INTERVAL: Final = 30 * _SECOND
+"""Nanoseconds between two checks of what receivers believe to last."""
 
 
 class SendResult(enum.Enum):
@@ -76,6 +81,7 @@ class Outside:
         monotonic: nanoseconds.
         clock: nanoseconds since 1970-01-01 UTC.
         up_time: sysUpTime, hundredths of a second.
+        lasting: conditions of a source that last at present; ``None`` while nobody can tell.
         wake: `NotificationSender.work` has something to do.
         failed: told of an error of ours; limits its own rate.
     """
@@ -86,6 +92,7 @@ class Outside:
     monotonic: Callable[[], int]
     clock: Callable[[], int]
     up_time: Callable[[], int]
+    lasting: Callable[[str], Collection[str] | None]
     wake: Callable[[], None]
     failed: Callable[[Exception], None]
 
@@ -120,6 +127,8 @@ class NotificationSender:
         ]
         self._offenders: OrderedDict[str, int] = OrderedDict()
         self._failures_limit = RateLimit(AUTHENTICATION_FAILURES, outside.monotonic())
+        self._next_check = outside.monotonic() + CHECK_INTERVAL
+        self._doubtful: frozenset[Condition] = frozenset()
         self.revision = 0
         """Another number whenever `saved` would give something else."""
 
@@ -193,10 +202,14 @@ class NotificationSender:
             if summary is not None:
                 notification = self._own.suppressed(self._outside.clock(), target.target.name, summary)
                 target.send_anyway(notification, self._encoded(notification))
-                self.revision += 1
+                self._changed()
+        self._check_conditions()
         share = max(1, DATAGRAMS_A_TURN // max(1, len(self._targets)))
         busy = [not self._send(target, share) for target in self._targets]
-        due = min((due for target in self._targets if (due := target.due()) is not None), default=None)
+        dues = [due for target in self._targets if (due := target.due()) is not None]
+        if any(target.believed for target in self._targets):
+            dues.append(self._next_check)
+        due = min(dues, default=None)
         if due is not None and any(busy):
             due = max(due, self._outside.monotonic() + _BUSY_PAUSE)
         return due
@@ -211,6 +224,28 @@ class NotificationSender:
             self._own.last,
             tuple(target.saved() for target in self._targets),
         )
+
+    def _check_conditions(self) -> None:
+        """End for the receivers what they believe to last and what does not any more, as seen twice.
+
+        The event that ended it may never come: a new core tells nothing of alarms that ended while there was
+        none, and a snapshot repeats the last events only.
+        """
+        now = self._outside.monotonic()
+        if now < self._next_check:
+            return
+        self._next_check = now + CHECK_INTERVAL
+        believed = {condition for target in self._targets for condition in target.believed}
+        lasting = {source: self._outside.lasting(source) for source in {source for source, _ in believed}}
+        doubtful = frozenset(
+            (source, name)
+            for source, name in believed
+            if (names := lasting[source]) is not None and name not in names
+        )
+        for condition in sorted(doubtful & self._doubtful):
+            notification = self._own.cleared(self._outside.clock(), condition)
+            self._offer(notification, [target for target in self._targets if target.believes(condition)])
+        self._doubtful = doubtful
 
     def _send(self, target: TargetSender, share: int) -> bool:
         """Send up to ``share`` datagrams to one receiver; whether the system took them."""
@@ -229,18 +264,12 @@ class NotificationSender:
                 target.unsent(waiting)
         return True
 
-    def _offer(self, notification: Notification) -> None:
-        encoded: EncodedNotification | None = None
-
-        def encode() -> EncodedNotification:
-            nonlocal encoded
-            if encoded is None:
-                encoded = self._encoded(notification)
-            return encoded
-
+    def _offer(self, notification: Notification, targets: Sequence[TargetSender] | None = None) -> None:
+        """Offer ``notification`` to these receivers, to all unless told; encoded once, if at all."""
+        encoded = cache(lambda: self._encoded(notification))
         try:
-            for target in self._targets:
-                target.offer(notification, encode)
+            for target in self._targets if targets is None else targets:
+                target.offer(notification, encoded)
         except ValueError as error:  # a value that BER cannot say: one event less, not the end of all
             self._outside.failed(error)
         self._changed()

@@ -17,7 +17,7 @@ from gateway.snmp.notifications.encoding import (
 )
 from gateway.snmp.notifications.rate_limit import RateLimit
 from gateway.snmp.notifications.saved import SavedInform, SavedTarget
-from gateway.snmp.notifications.selection import Selection, condition_of
+from gateway.snmp.notifications.selection import Condition, Selection, condition_of
 from gateway.snmp.notifications.suppression import SuppressedSummary, Suppression
 from gateway.snmp.notifications.target import Target
 from gateway.snmp.notifications.waiting import Waiting
@@ -73,6 +73,15 @@ class TargetSender:
             len(self._delivery),
             self._last_sent,
         )
+
+    @property
+    def believed(self) -> tuple[Condition, ...]:
+        """Conditions that the receiver was told to have begun, and not to have ended."""
+        return tuple(condition for condition, _ in self._selection.told)
+
+    def believes(self, condition: Condition) -> bool:
+        """Whether a condition is one of them."""
+        return self._selection.believes(condition)
 
     def offer(self, notification: Notification, encoded: Callable[[], EncodedNotification]) -> None:
         """Send ``notification`` if it is for this receiver and the rate allows.
@@ -172,7 +181,7 @@ class TargetSender:
         self,
         urgency: Severity,
         name: str,
-        condition: tuple[str, str] | None,
+        condition: Condition | None,
         content: bytes | Version1Fields,
     ) -> Waiting:
         self._number += 1

@@ -86,6 +86,19 @@ class AlarmTable:
         self._count(record, 1)
         self._table.put((record.number,), _cells(record, row) | {AlarmColumn.STALE: truth(alarm.stale)})
 
+    def conditions(self, source: int, generation: int) -> frozenset[str] | None:
+        """The conditions of a source that this whole snapshot or what followed told to last.
+
+        ``None`` if some may have found no room.
+        """
+        if self._not_shown:
+            return None
+        return frozenset(
+            alarm.record.condition
+            for alarm in self._alarms.values()
+            if alarm.record.source == source and alarm.generation == generation
+        )
+
     def sweep(self, source: int, generation: int) -> None:
         """The alarms of a source that this whole snapshot did not tell are to leave: see `settle`."""
         self._swept[source] = generation

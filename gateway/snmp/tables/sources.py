@@ -86,6 +86,10 @@ class SourceTable:
         record = self._records.get(source)
         return record.name if record is not None else ""
 
+    def number(self, name: str) -> int | None:
+        """The source that the configuration calls so."""
+        return next((number for number, record in self._records.items() if record.name == name), None)
+
     def synchronised(self) -> int:
         """How many sources are in the state synchronised."""
         return sum(record.state is SourceState.SYNCHRONISED for record in self._records.values())
