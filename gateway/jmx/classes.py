@@ -100,7 +100,7 @@ class ShownClass:
 
     Attributes:
         record: as the core told it.
-        places: of each element, in the schema's order; ``None`` for one that cannot be read.
+        places: of each element that can be read, by its position in the schema.
         attributes: of the MBeans.
         number: what the virtual machine knows it by; 0 until it has objects.
         objects: how many there are.
@@ -109,7 +109,7 @@ class ShownClass:
 
     record: ClassRecord
     attributes: tuple[Attribute, ...]
-    places: tuple[_Place | None, ...]
+    places: Mapping[int, _Place]
     number: int = 0
     objects: int = 0
     emits: bool = False
@@ -165,18 +165,17 @@ class ShownClass:
         values[Own.PARENT] = None if record.parent is None else resolve(Own.PARENT, record.parent)
         values[Own.ROW] = record.row
         values[Own.CREATE_TIME] = types.time(record.created)
-        for position, value in self._shown(record.values, resolve, unfit):
-            values[position] = value
-        for position, value in _times(record):
-            values[position] = value
+        _fill_times(values, record)
+        self._fill(values, record.values, resolve, unfit)
         return tuple(values)
 
     def changes(self, record: UpdateRecord, resolve: Resolve, unfit: Unfit) -> dict[int, JmxValue]:
         """The values that an update tells, by position."""
-        changes: dict[int, JmxValue] = dict(_times(record))
-        changes.update(self._shown(record.values, resolve, unfit))
+        changes: dict[int, JmxValue] = {}
+        _fill_times(changes, record)
+        self._fill(changes, record.values, resolve, unfit)
         for element in record.absent:
-            place = self._place(element)
+            place = self.places.get(element)
             if place is not None:
                 changes[place.position] = None
         return changes
@@ -184,28 +183,32 @@ class ShownClass:
     def positions(self, record: UpdateRecord) -> Iterator[int]:
         """Of the elements that an update tells."""
         for element in (*record.values, *record.absent):
-            place = self._place(element)
+            place = self.places.get(element)
             if place is not None:
                 yield place.position
 
-    def _shown(
-        self, values: Mapping[int, FeedValue], resolve: Resolve, unfit: Unfit
-    ) -> Iterator[tuple[int, JmxValue]]:
+    def _fill(
+        self,
+        target: list[JmxValue] | dict[int, JmxValue],
+        values: Mapping[int, FeedValue],
+        resolve: Resolve,
+        unfit: Unfit,
+    ) -> None:
+        """Write elements to their positions. This is the inmost loop of all: it calls as little as it can."""
+        find = self.places.get
         for element, value in values.items():
-            place = self._place(element)
+            place = find(element)
             if place is None:
                 continue
-            if place.is_reference and isinstance(value, ObjectLink):
-                yield place.position, resolve(place.position, value)
+            position, convert, is_reference = place
+            if is_reference and isinstance(value, ObjectLink):
+                target[position] = resolve(position, value)
                 continue
             try:
-                yield place.position, place.convert(value)
+                target[position] = convert(value)
             except types.UnfitValueError:
                 unfit(self.name, self.record.schema.elements[element].name, value)
-                yield place.position, None
-
-    def _place(self, element: int) -> _Place | None:
-        return self.places[element] if 0 <= element < len(self.places) else None
+                target[position] = None
 
     def _concerned_by(self, event: EventSchema) -> bool:
         """Whether one of the event's arguments refers to objects of this class."""
@@ -219,19 +222,18 @@ def shown_class(record: ClassRecord, column_oid: ColumnOids) -> ShownClass:
     schema = record.schema
     attributes = list(OWN_ATTRIBUTES)
     taken = {STALE, *(attribute.name for attribute in attributes)}
-    places: list[_Place | None] = []
+    places: dict[int, _Place] = {}
     for number, element in enumerate(schema.elements):
         if not element.readable:
-            places.append(None)
             continue
         statistic = number >= len(schema.properties)
         name = unlike(element.name.strip() or f"element{number}", taken)
         taken.add(name)
         convert = types.converter(element, statistic=statistic)
-        places.append(_Place(len(attributes), convert, element.type is ValueType.REFERENCE))
+        places[number] = _Place(len(attributes), convert, element.type is ValueType.REFERENCE)
         oid = column_oid(str(schema.key), element.name)
         attributes.append(_attribute(name, element, statistic=statistic, oid=oid))
-    return ShownClass(record, tuple(attributes), tuple(places))
+    return ShownClass(record, tuple(attributes), places)
 
 
 def event_type(schema: EventSchema) -> str:
@@ -301,7 +303,7 @@ def _notifies(element: Element, *, statistic: bool) -> bool:
     return not statistic and element.kind is Kind.GAUGE
 
 
-def _times(record: ObjectRecord | UpdateRecord) -> Iterator[tuple[int, JmxValue]]:
-    yield Own.SAMPLE_TIME, types.time(record.statistics_sampled or record.properties_sampled)
-    yield Own.CHANGE_TIME, types.time(record.changed)
-    yield Own.DISCONTINUITY_TIME, types.time(record.reset)
+def _fill_times(target: list[JmxValue] | dict[int, JmxValue], record: ObjectRecord | UpdateRecord) -> None:
+    target[Own.SAMPLE_TIME] = types.time(record.statistics_sampled or record.properties_sampled)
+    target[Own.CHANGE_TIME] = types.time(record.changed)
+    target[Own.DISCONTINUITY_TIME] = types.time(record.reset)

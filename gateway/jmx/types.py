@@ -136,13 +136,13 @@ def _boolean(value: FeedValue) -> JmxValue:
 
 
 def _long(value: FeedValue) -> JmxValue:
-    if isinstance(value, int) and _MIN_LONG <= value <= _MAX_LONG and not isinstance(value, bool):
+    if type(value) is int and _MIN_LONG <= value <= _MAX_LONG:  # no bool
         return value
     raise UnfitValueError
 
 
 def _big_integer(value: FeedValue) -> JmxValue:
-    if isinstance(value, int) and _MIN_LONG <= value <= _MAX_UNSIGNED and not isinstance(value, bool):
+    if type(value) is int and _MIN_LONG <= value <= _MAX_UNSIGNED:  # no bool
         return value
     raise UnfitValueError
 
