@@ -21,7 +21,7 @@ from gateway.mapping.files import MappingError, load_shipped_mappings, secret_pa
 from gateway.model.secrets import SecretRules
 from gateway.service.exit_codes import CommandError, ExitCode
 from gateway.service.garbage import tune_garbage_collection
-from gateway.service.index_upkeep import keep_index
+from gateway.service.index_upkeep import count_start, keep_index
 from gateway.service.lifeline import Lifeline
 from gateway.service.sources import source_of
 from gateway.service.surroundings import Surroundings
@@ -66,7 +66,7 @@ async def _run_locked(
 ) -> None:
     mappings = load_shipped_mappings()
     patterns = [pattern for mapping in mappings.values() for pattern in secret_patterns(mapping)]
-    epoch = _count_start(state, index)
+    epoch = count_start(state, index)
     feed: FeedServer | None = None
     inventory = Inventory(
         state.identity,
@@ -96,17 +96,6 @@ async def _run_locked(
         )
     finally:
         await feed.close()
-
-
-def _count_start(state: StateFolder, index: InstanceIndex) -> int:
-    """The number of this start, on the disk in both places before anything can be published under it.
-
-    The index first: if the process dies between the two, the number is taken once more, and the index allows
-    that.
-    """
-    boot = state.boots + 1
-    index.start(state.identity, boot)
-    return state.next_boot()
 
 
 async def _tick(inventory: Inventory, clock: Clock) -> None:

@@ -1,4 +1,4 @@
-"""Keeps the instance index on the disk without anybody waiting for it."""
+"""Begins to use the instance index, and keeps it on the disk without anybody waiting for it."""
 
 from __future__ import annotations
 
@@ -7,12 +7,24 @@ import contextlib
 
 from gateway.clock import Clock
 from gateway.inventory.instances import InstanceIndex
+from gateway.state_folder import StateFolder
 from gateway.tasks import until_one_ends
 
 UPKEEP_SECONDS = 15.0
 """After so long at the latest, a row number is where a power cut cannot reach it."""
 
 FORGET_SECONDS, FORGET_SOON_SECONDS, FORGOTTEN_AT_ONCE = 3600.0, 0.1, 500
+
+
+def count_start(state: StateFolder, index: InstanceIndex) -> int:
+    """The number of this start, on the disk in both places before anything can be published under it.
+
+    The index first: if the process dies between the two, the number is taken once more, and the index allows
+    that.
+    """
+    boot = state.boots + 1
+    index.start(state.identity, boot)
+    return state.next_boot()
 
 
 async def keep_index(index: InstanceIndex, clock: Clock, needed: asyncio.Event) -> None:

@@ -1,0 +1,1 @@
+"""The state as processes, disks and operators treat it."""

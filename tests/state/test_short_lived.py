@@ -1,0 +1,157 @@
+"""What comes and goes costs neither disk nor memory, and the last object of a million costs as the first."""
+
+from __future__ import annotations
+
+import gc
+import tracemalloc
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from gateway.feed.records import Batch, DeleteRecord, ObjectRecord
+from gateway.inventory import instances
+from gateway.inventory.classes import ClassRegistry
+from gateway.inventory.instances import BLOCK, InstanceIndex
+from gateway.inventory.inventory import Inventory
+from gateway.model.observations import ClassLearned, ObjectSeen, ResyncBegan, ResyncEnded
+from tests.hypothesis_profiles import PROVING
+from tests.inventory.playbook import AGENT, CONNECTION, MAPPING, NOW, QUEUE, SECOND, VHOST, queue, vhost
+
+OBJECTS = 1_000_000 if PROVING else 50_000
+TENTH = OBJECTS // 10
+BEFORE = 11_000
+"""Objects after which every bounded list of what was lately is full."""
+
+
+class Core:
+    """An inventory whose index is kept as the core keeps it, and whose records nobody keeps."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.told: Counter[type] = Counter()
+        self.last_rows: Counter[int] = Counter()
+        self.statements: Counter[str] = Counter()
+        self.index = InstanceIndex(folder / "instances.sqlite3", needs_upkeep=self._needs_upkeep)
+        self.index._database.set_trace_callback(self._written)  # noqa: SLF001  what is written is what counts
+        self.asked = False
+        self.inventory = Inventory("gw", 1, ClassRegistry({"shop": MAPPING}), self.index, self._published)
+        self.source = self.inventory.add_source("shop", "qmf")
+        self.now = NOW
+        self.tell(*(ClassLearned(schema) for schema in (VHOST, QUEUE, CONNECTION)), ResyncBegan())
+        self.tell(vhost("/", "v1"))
+        self.tell(ResyncEnded(complete=True))
+
+    def tell(self, *observations: ClassLearned | ResyncBegan | ResyncEnded | ObjectSeen) -> None:
+        """One message; the upkeep that it makes due comes after it."""
+        self.now += SECOND // 1000
+        self.inventory.observed(self.source, observations, self.now)
+        if self.asked:
+            self.asked = False
+            self.index.checkpoint()
+
+    def disk(self) -> int:
+        """Octets of all files."""
+        return sum(path.stat().st_size for path in self.folder.iterdir())
+
+    def _needs_upkeep(self) -> None:
+        self.asked = True
+
+    def _written(self, statement: str) -> None:
+        words = statement.split()
+        self.statements[" ".join(words[:3] if words[0] == "INSERT" else words[:1])] += 1
+
+    def _published(self, batch: Batch) -> None:
+        for record in batch.records:
+            self.told[type(record)] += 1
+            if isinstance(record, ObjectRecord):
+                assert record.row > self.last_rows[record.class_number], "no number is given again"
+                self.last_rows[record.class_number] = record.row
+
+
+@pytest.fixture
+def core(tmp_path: Path) -> Iterator[Core]:
+    core = Core(tmp_path)
+    with closing(core.index):
+        yield core
+
+
+def connection(number: int, *, deleted: int = 0) -> ObjectSeen:
+    native_id = f"c{number}"
+    return ObjectSeen(CONNECTION.key, AGENT, native_id, NOW, NOW, deleted, (f"10.0.0.1:{number}",), ())
+
+
+def come_and_go(core: Core, numbers: range) -> None:
+    for number in numbers:
+        core.tell(connection(number))
+        core.tell(connection(number, deleted=core.now))
+
+
+def test_a_million_connections_leave_nothing_behind(core: Core) -> None:
+    come_and_go(core, range(BEFORE))
+    disk, told = core.disk(), core.told.copy()
+    core.statements.clear()
+    come_and_go(core, range(BEFORE, BEFORE + TENTH))
+    first = core.statements.copy()
+
+    come_and_go(core, range(BEFORE + TENTH, BEFORE + OBJECTS - TENTH))
+    core.statements.clear()
+    come_and_go(core, range(BEFORE + OBJECTS - TENTH, BEFORE + OBJECTS))
+    last = core.statements.copy()
+
+    assert core.told[ObjectRecord] - told[ObjectRecord] == OBJECTS
+    assert core.told[DeleteRecord] - told[DeleteRecord] == OBJECTS
+    assert core.disk() - disk < 64 * 1024
+    assert last == first, "an object costs as many statements after all those as at first"
+    assert set(last) == {"SELECT"}, "and none that writes: blocks are reserved elsewhere"
+
+
+def test_memory_does_not_remember_them(core: Core) -> None:
+    tracemalloc.start()
+    try:
+        come_and_go(core, range(BEFORE))
+        gc.collect()
+        before = tracemalloc.get_traced_memory()[0]
+        come_and_go(core, range(BEFORE, BEFORE + TENTH))
+        gc.collect()
+        grown = tracemalloc.get_traced_memory()[0] - before
+    finally:
+        tracemalloc.stop()
+    assert grown < 64 * 1024
+
+
+def test_without_upkeep_they_cost_one_write_a_block(tmp_path: Path) -> None:
+    written: list[str] = []
+    with closing(InstanceIndex(tmp_path / "i")) as index:
+        index._database.set_trace_callback(written.append)  # noqa: SLF001  what is written is what counts
+        for _ in range(5 * BLOCK):
+            index.transient_row(1, "shop:connection")
+            index.commit()
+    assert len([statement for statement in written if statement.startswith("INSERT")]) == 5
+
+
+def test_names_that_come_and_go_are_forgotten_and_their_numbers_never_given_again(
+    core: Core, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = 1_000
+    monkeypatch.setattr(instances, "MAX_RETIRED", kept)
+
+    def forget() -> None:
+        while core.index.forget_retired(core.now) == 500:
+            pass
+
+    sizes = []
+    for number in range(OBJECTS // 5):
+        name = f"durable {number}"
+        core.tell(queue(name, name))
+        core.tell(queue(name, name, deleted=core.now))
+        if number % kept == 0:
+            forget()
+            sizes.append(core.disk())
+    assert core.told[ObjectRecord] == OBJECTS // 5 + 1
+    assert max(sizes[5:]) < 2 * sizes[4]
+    forget()
+    names = core.index._database.execute("SELECT COUNT(*) FROM durable").fetchone()[0]  # noqa: SLF001
+    assert names <= kept + 1, "the vhost lives, the others are remembered"
