@@ -63,7 +63,7 @@ class Conditions:
         self._is_fresh = is_fresh
         self._out = out
         self._counters = counters
-        self._held: OrderedDict[AlarmKey, int] = OrderedDict()
+        self._held: OrderedDict[AlarmKey, tuple[int, Entry]] = OrderedDict()
 
     def told_by(self, event: EventRecord, rule: EventRule | None, now: int) -> None:
         """Tell an agent's event, with what it does to the condition that its rule names."""
@@ -118,14 +118,11 @@ class Conditions:
 
     def tick(self, now: int) -> None:
         """Look again at what was not believed, once its time is over and its object is current."""
-        for key, since in list(self._held.items()):
+        for key, (since, entry) in list(self._held.items()):
             # A clock that was set back must not make it longer.
-            if 0 <= now - since < HOLD:
-                continue
-            entry = self._living(key.subject) if key.subject is not None else None
-            if entry is not None and not self._is_fresh(entry.record.agent):
-                continue
-            self._release(key, now)
+            is_over = not 0 <= now - since < HOLD
+            if is_over and (self._is_fresh(entry.record.agent) or not self._lives(key, entry)):
+                self._release(key, now)
 
     def clear_all(self, why: str, now: int) -> None:
         """Nothing of this source is known any more."""
@@ -144,14 +141,13 @@ class Conditions:
         )
         for key in keys:
             if key.name not in tested:
-                self._held.pop(key, None)
                 self._clear(key, "its object is gone", now)
 
     def _look(self, predicate: Predicate, entry: Entry, link: ObjectLink, now: int) -> None:
         key = AlarmKey(predicate.name, link)
         standing = key in self._alarms
         holds = predicate.holds(entry.record.values, standing=standing)
-        if holds == standing or key in self._held:
+        if holds == standing or self._is_held(key, entry):
             return
         if holds:
             self._raise(key, predicate, entry, now)
@@ -196,16 +192,23 @@ class Conditions:
         if entry is None or self._predicate(key, entry) is None:
             return
         self._held.pop(key, None)
-        self._held[key] = now
+        self._held[key] = now, entry
         if len(self._held) > MAX_HOLDS:
             self._release(next(iter(self._held)), now)
 
+    def _is_held(self, key: AlarmKey, entry: Entry) -> bool:
+        """Whether an event about this very object, not a former one of its name, is believed."""
+        held = self._held.get(key)
+        return held is not None and held[1] is entry
+
     def _release(self, key: AlarmKey, now: int) -> None:
-        del self._held[key]
-        entry = self._living(key.subject) if key.subject is not None else None
-        predicate = self._predicate(key, entry) if entry is not None else None
-        if entry is not None and predicate is not None and key.subject is not None:
-            self._look(predicate, entry, key.subject, now)
+        _, entry = self._held.pop(key)
+        predicate = self._predicate(key, entry)
+        if predicate is not None and self._lives(key, entry):
+            self._look(predicate, entry, entry.link(), now)
+
+    def _lives(self, key: AlarmKey, entry: Entry) -> bool:
+        return key.subject is not None and self._living(key.subject) is entry
 
     def _predicate(self, key: AlarmKey, entry: Entry) -> Predicate | None:
         for predicate in self._classes.predicates(entry.class_record):

@@ -53,12 +53,12 @@ def predicate(element: str = "value", **test: Any) -> Predicate:  # noqa: ANN401
         ({"at_least": 0}, "7", False),
     ],
 )
-def test_it_holds_of_these_values_only(test: dict[str, object], value: FeedValue, *, holds: bool) -> None:
+def test_it_holds_of_these_values_only(test: dict[str, Any], value: FeedValue, *, holds: bool) -> None:
     assert predicate(**test).holds({0: value}, standing=False) is holds
 
 
 @pytest.mark.parametrize("test", [{"equals": False}, {"not_empty": True}, {"at_least": 0}])
-def test_it_never_holds_of_an_absent_value(test: dict[str, object]) -> None:
+def test_it_never_holds_of_an_absent_value(test: dict[str, Any]) -> None:
     assert not predicate(**test).holds({1: 1}, standing=True)
 
 
