@@ -16,13 +16,9 @@ from gateway.feed.records import (
     UpdateRecord,
 )
 from gateway.inventory.classes import ClassRegistry
-from gateway.inventory.identity import (
-    duplicate_name,
-    incarnation_name,
-    leaf_name,
-    stable_name,
-)
+from gateway.inventory.identity import duplicate_name, leaf_name
 from gateway.inventory.instances import InstanceIndex
+from gateway.inventory.naming import Name, name_of, told_again
 from gateway.inventory.numbers import Numbers
 from gateway.inventory.objects import Entry, ObjectTable, Touched
 from gateway.inventory.references import EndedObjects, References, WaitingRoom
@@ -114,6 +110,8 @@ class ObjectLifecycle:
         for entry in self._objects:
             if entry.generation < began and _in_scope(entry, ended.agent, ended.class_name):
                 self._remove(entry, 0, inferred=True, now=now)
+        for entry in self._objects:
+            self._name_anew(entry, now)  # who held its name may be gone
 
     def end(self, now: int) -> None:
         """Nothing is known of any object any more."""
@@ -153,14 +151,14 @@ class ObjectLifecycle:
         self, seen: ObjectSeen, class_record: ClassRecord, now: int, *, provisionally: bool = False
     ) -> Entry | None:
         """A native id that is new: a new object, or one that came back under another id."""
-        text, durable, unresolved = self._name(seen, class_record)
-        if unresolved and not provisionally:
-            left = self._waiting.enter(seen, unresolved, now)
+        name = self._name(seen, class_record)
+        if name.unresolved and not provisionally:
+            left = self._waiting.enter(seen, name.unresolved, now)
             if left is not None:
                 self._appear(left, self._known[left.key], now, provisionally=True)
             return None
         class_name = str(seen.key)
-        provisional = bool(unresolved)
+        text, durable, provisional = name.text, name.durable, name.provisional
         holder = self._objects.by_name(class_name, text)
         if holder is not None and self._is_another(holder):
             self._remove(holder, 0, inferred=True, now=now)
@@ -205,7 +203,9 @@ class ObjectLifecycle:
         self.touched.tell(entry)
         for native_id, position in self._references.referring_to(seen.native_id):
             referrer = self._objects.by_native_id(native_id)
-            if referrer is not None and referrer.record.values.get(position) != entry.link():
+            if referrer is None or self._name_anew(referrer, now):
+                continue
+            if referrer.record.values.get(position) != entry.link():
                 self._relink(referrer, position, entry.link(), now)
         for waiter in self._waiting.waiting_for(seen.native_id):
             self._appear(waiter, self._known[waiter.key], now)
@@ -328,13 +328,22 @@ class ObjectLifecycle:
             values=values,
         )
 
-    def _name(self, seen: ObjectSeen, class_record: ClassRecord) -> tuple[str, bool, tuple[str, ...]]:
-        """The name that an object should have, whether it is durable, and what its name still lacks."""
-        schema, properties = class_record.schema, seen.properties or ()
-        name = stable_name(schema, properties, seen.native_id, self._target_name, class_record.name_element)
-        if name.unresolved or self._classes.is_transient(schema, properties):
-            return incarnation_name(name.text, seen.created, seen.native_id), False, name.unresolved
-        return name.text, True, ()
+    def _name(self, seen: ObjectSeen, class_record: ClassRecord) -> Name:
+        return name_of(seen, class_record, self._classes, self._objects)
+
+    def _name_anew(self, entry: Entry, now: int) -> bool:
+        """Give a provisional object the name it should have, if it can have that now."""
+        native_id = entry.record.native_id
+        if not entry.provisional or self._objects.by_native_id(native_id) is not entry:
+            return False
+        seen = told_again(entry, self._references.targets(native_id))
+        if not self._can_be_named_now(entry, seen):
+            return False
+        self._remove(entry, 0, inferred=True, now=now)
+        named = self._appear(seen, entry.class_record, now)
+        if named is not None:
+            named.generation = entry.generation
+        return True
 
     def _unconfirmed(self, entry: Entry) -> bool:
         """Whether a resync that should tell this object began after it was last told."""
@@ -355,8 +364,8 @@ class ObjectLifecycle:
         """Whether a provisional object, told again, could have the name it should have."""
         if not entry.provisional or seen.properties is None or seen.deleted:
             return False
-        text, _, unresolved = self._name(seen, entry.class_record)
-        return not unresolved and self._objects.by_name(str(entry.key), text) is None
+        name = self._name(seen, entry.class_record)
+        return not name.provisional and self._objects.by_name(str(entry.key), name.text) is None
 
     def _row(self, class_name: str, name: str, *, durable: bool) -> int:
         if durable:
@@ -364,10 +373,6 @@ class ObjectLifecycle:
         return self._index.transient_row(
             self._source, class_name, lambda row: self._objects.row_in_use(class_name, row)
         )
-
-    def _target_name(self, native_id: str) -> str | None:
-        entry = self._objects.by_native_id(native_id)
-        return entry.record.stable_name if entry is not None else None
 
     def _link(self, native_id: str) -> ObjectLink | None:
         entry = self._objects.by_native_id(native_id)

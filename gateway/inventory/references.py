@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from gateway.feed.records import ObjectLink
 from gateway.inventory.values import told
@@ -35,6 +35,10 @@ class References:
                 self._referrers.setdefault(target, set()).add((seen.native_id, position))
         if targets:
             self._targets[seen.native_id] = targets
+
+    def targets(self, native_id: str) -> Mapping[int, str]:
+        """The native ids that an object refers to, by position."""
+        return self._targets.get(native_id, {})
 
     def forget(self, native_id: str) -> None:
         """An object is gone, or has another native id now: it refers to nothing any more."""

@@ -234,10 +234,26 @@ def test_whoever_waits_in_vain_is_shown_under_a_provisional_name_and_named_when_
     (provisional,) = of(ObjectRecord, playbook.tick(11))
     assert provisional.lifetime is Lifetime.TRANSIENT
     assert provisional.parent is None
-    playbook.tell(vhost("/", "v5"))
-    records = playbook.tell(queue("orders", "q1", "v5"))
+    records = playbook.tell(vhost("/", "v5"))
     assert [record.row for record in of(DeleteRecord, records)] == [provisional.row]
     assert playbook.objects()["/|orders"].lifetime is Lifetime.DURABLE
+    assert playbook.objects()["/|orders"].values[DEPTH] == 0
+
+
+def test_what_belongs_to_a_duplicate_is_provisional_too_until_both_can_be_named(playbook: Playbook) -> None:
+    playbook.synchronise(vhost("/", "v1"), queue("orders", "q1"))
+    orders = playbook.objects()["/|orders"]
+    # The end of the first virtual host was lost on the way; another one of its name is told before a resync.
+    playbook.tell(vhost("/", "v2"))
+    playbook.tell(queue("orders", "q2", "v2", depth=7))
+    (second,) = [record for name, record in playbook.objects().items() if record.native_id == "q2"]
+    assert second.lifetime is Lifetime.TRANSIENT, "no row is kept for a name made of native ids"
+    playbook.synchronise(vhost("/", "v2"), queue("orders", "q2", "v2", depth=7))
+    shown = playbook.objects()
+    assert sorted(shown) == ["/", "/|orders"]
+    assert (shown["/|orders"].row, shown["/|orders"].lifetime) == (orders.row, Lifetime.DURABLE)
+    assert shown["/|orders"].parent == ObjectLink("shop:vhost", shown["/"].row, "/")
+    assert shown["/|orders"].values[DEPTH] == 7
 
 
 def test_a_later_duplicate_never_renames_the_first(playbook: Playbook) -> None:

@@ -1,0 +1,81 @@
+"""What an object is called and whether it is durable, as far as that is known by now."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from gateway.feed.records import ClassRecord, ObjectLink
+from gateway.inventory.classes import ClassRegistry
+from gateway.inventory.identity import incarnation_name, stable_name
+from gateway.inventory.objects import Entry, ObjectTable
+from gateway.model.observations import ObjectSeen
+from gateway.model.values import Reference, Value
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """The name that an object should have, going by what is known.
+
+    Attributes:
+        durable: whether it keeps its row number by this name.
+        provisional: it is made of native ids, because a target is not known or has no name of its own yet;
+            what is called so is transient until it can be named.
+        unresolved: native ids of the targets that are not known.
+    """
+
+    text: str
+    durable: bool
+    provisional: bool = False
+    unresolved: tuple[str, ...] = ()
+
+
+def name_of(
+    seen: ObjectSeen, class_record: ClassRecord, classes: ClassRegistry, objects: ObjectTable
+) -> Name:
+    """The name of an object told with all its properties."""
+    schema, properties = class_record.schema, seen.properties or ()
+    lent: list[Entry] = []  # those whose names became part of this one
+
+    def target_name(native_id: str) -> str | None:
+        target = objects.by_native_id(native_id)
+        if target is None:
+            return None
+        lent.append(target)
+        return target.record.stable_name
+
+    name = stable_name(schema, properties, seen.native_id, target_name, class_record.name_element)
+    provisional = bool(name.unresolved) or any(target.provisional for target in lent)
+    if provisional or classes.is_transient(schema, properties):
+        text = incarnation_name(name.text, seen.created, seen.native_id)
+        return Name(text, durable=False, provisional=provisional, unresolved=name.unresolved)
+    return Name(name.text, durable=True)
+
+
+def told_again(entry: Entry, targets: Mapping[int, str]) -> ObjectSeen:
+    """What an agent would say of an object if it told it as it is known now.
+
+    Args:
+        entry: the object.
+        targets: the native ids that its references lead to, by position.
+    """
+    record, schema = entry.record, entry.class_record.schema
+    values: list[Value | None] = []
+    for position in range(len(schema.elements)):
+        value = record.values.get(position)
+        target = targets.get(position)
+        if target is not None:
+            values.append(Reference(target))
+        else:
+            values.append(None if isinstance(value, ObjectLink) else value)
+    count = len(schema.properties)
+    return ObjectSeen(
+        schema.key,
+        record.agent,
+        record.native_id,
+        record.statistics_sampled or record.properties_sampled,
+        record.created,
+        0,
+        tuple(values[:count]),
+        tuple(values[count:]) if record.statistics_sampled else None,
+    )
