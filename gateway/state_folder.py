@@ -141,7 +141,7 @@ class StateFolder:
         Raises:
             StateError: it cannot be read or made.
         """
-        assert re.fullmatch(r"[a-z][a-z0-9-]{0,63}", name)
+        assert re.fullmatch(r"[a-z][A-Za-z0-9_.-]{0,79}", name)  # with room for a user's name
         path = self.secret_path(name)
         try:
             if not path.exists():

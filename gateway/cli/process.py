@@ -17,6 +17,7 @@ from gateway.service.termination import until_terminated
 PROCESSES = {
     "core": ("gateway.service.core", "run_core"),
     "snmp": ("gateway.service.snmp_process", "run_snmp"),
+    "jmx": ("gateway.service.jmx_process", "run_jmx"),
 }
 """Where each process is; only that one is imported, so that none carries what it does not need."""
 

@@ -25,6 +25,8 @@ def run(config: Path | None, lifeline: int | None) -> None:
     plans = [gateway_process("core", configuration.path)]
     if configuration.settings.snmp.enabled:
         plans.append(gateway_process("snmp", configuration.path))
+    if configuration.settings.jmx.enabled:
+        plans.append(gateway_process("jmx", configuration.path))
     try:
         with StateFolder(configuration.state_folder).locked() as state_lock:
             asyncio.run(Supervisor(plans, Lifeline(lifeline), state_lock).run())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Protocol
 
@@ -30,12 +31,23 @@ class Subscriber(Protocol):
         """The core is gone: everything known is stale until told again."""
 
 
-async def follow(path: Path, subscriber: Subscriber) -> None:
-    """Read the feed at ``path`` for ever, reconnecting as long as it takes. Ends by cancellation only."""
+async def at_once() -> None:
+    """Be ready for more as soon as others had their turn."""
+    await asyncio.sleep(0)
+
+
+async def follow(path: Path, subscriber: Subscriber, ready: Callable[[], Awaitable[None]] = at_once) -> None:
+    """Read the feed at ``path`` for ever, reconnecting as long as it takes. Ends by cancellation only.
+
+    Args:
+        path: of the core's socket.
+        subscriber: what is done with the messages.
+        ready: awaited after each message; while it lasts nothing is read, and the core merges what waits.
+    """
     down = ""
     while True:
         try:
-            await _read(path, subscriber)
+            await _read(path, subscriber, ready)
             reason = "the core closed the feed"
         except (OSError, FeedError) as error:
             reason = str(error)
@@ -46,7 +58,7 @@ async def follow(path: Path, subscriber: Subscriber) -> None:
         await asyncio.sleep(RETRY_SECONDS)
 
 
-async def _read(path: Path, subscriber: Subscriber) -> None:
+async def _read(path: Path, subscriber: Subscriber, ready: Callable[[], Awaitable[None]]) -> None:
     reader, writer = await asyncio.open_unix_connection(path)
     try:
         frames = FrameReader()
@@ -59,7 +71,7 @@ async def _read(path: Path, subscriber: Subscriber) -> None:
                         )
                     log.info("feed-up", gateway=message.gateway, epoch=message.epoch)
                 subscriber.received(message)
-                await asyncio.sleep(0)  # a snapshot is thousands of messages: answer requests in between
+                await ready()  # a snapshot is thousands of messages: answer requests in between
     finally:
         writer.close()
         with contextlib.suppress(ConnectionError):

@@ -37,7 +37,7 @@ class ProcessPlan:
 
 
 def gateway_process(name: str, configuration: Path) -> ProcessPlan:
-    """The process ``name`` of this installation (``core``, ``snmp``)."""
+    """The process ``name`` of this installation (``core``, ``snmp``, ``jmx``)."""
     command = (sys.executable, "-m", "gateway.cli.main", "process", name, "--config", str(configuration))
     return ProcessPlan(name, command)
 

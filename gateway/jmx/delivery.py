@@ -1,0 +1,141 @@
+"""Between feed and virtual machine: what one tells becomes commands, which the other is given in batches.
+
+While a batch is on its way the next ones collect. What collects is bounded: beyond that no more of the feed
+is read, and the core merges what waits for us.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import NoReturn, Protocol
+
+import structlog
+
+from gateway.feed.records import FeedMessage, SnapshotEnded
+from gateway.jmx.commands import Command, encode_batch
+from gateway.jmx.log_limit import LogLimit
+from gateway.jmx.projection import Projection
+from gateway.jmx.virtual_machine import MAX_BATCH_OCTETS
+
+log = structlog.get_logger(__name__)
+
+BATCH_COMMANDS = 1000
+"""In one push: a few milliseconds to encode."""
+
+MAX_WAITING = 20_000
+"""Commands that wait; while there are more, no more of the feed is read."""
+
+TICK_SECONDS = 1.0
+BUSY_TICK_SECONDS = 0.002
+
+
+class Pushed(Protocol):
+    """How a batch was carried out (`gateway.jmx.virtual_machine.PushResult`)."""
+
+    @property
+    def errors(self) -> int:
+        """Commands, or single values, that could not be carried out."""
+
+    @property
+    def texts(self) -> Sequence[str]:
+        """What was wrong with the first ones."""
+
+
+class Delivery:
+    """The subscriber of the feed for one virtual machine (`gateway.feed.client.Subscriber`).
+
+    Args:
+        projection: makes the commands.
+        push: gives a batch to the virtual machine; raises when that has ended.
+
+    Attributes:
+        complete: set once the virtual machine has all there is, or there is nobody to tell it.
+    """
+
+    def __init__(self, projection: Projection, push: Callable[[bytes], Awaitable[Pushed]]) -> None:
+        self.complete = asyncio.Event()
+        self._projection = projection
+        self._push = push
+        self._wake = asyncio.Event()
+        self._room = asyncio.Event()
+        self._told_all = False
+        self._on_its_way = False
+        self._errors = LogLimit(lines=20, seconds=60)
+        self._look()
+
+    def received(self, message: FeedMessage) -> None:
+        """Apply a message."""
+        self._projection.received(message)
+        self._told_all |= isinstance(message, SnapshotEnded)
+        self._look()
+
+    def disconnected(self, reason: str) -> None:
+        """The core is gone."""
+        self._projection.disconnected(reason)
+        self._told_all = True
+        self._look()
+
+    async def ready(self) -> None:
+        """Wait until more of the feed can be taken."""
+        await asyncio.sleep(0)
+        await self._room.wait()
+
+    async def run(self) -> NoReturn:
+        """Push what there is, for ever.
+
+        Raises:
+            Exception: whatever ``push`` raises.
+        """
+        while True:
+            await self._wake.wait()
+            self._on_its_way = True
+            for batch in batches(self._projection.take(BATCH_COMMANDS)):
+                self._report(await self._push(batch))
+            self._on_its_way = False
+            self._look()
+
+    async def tick(self) -> NoReturn:
+        """Let time pass for the projection, for ever."""
+        while True:
+            busy = self._projection.tick()
+            self._look()
+            await self._room.wait()
+            await asyncio.sleep(BUSY_TICK_SECONDS if busy else TICK_SECONDS)
+
+    def _look(self) -> None:
+        """See what waits."""
+        _set(self._wake, self._projection.waiting > 0)
+        _set(self._room, self._projection.waiting < MAX_WAITING)
+        if self._told_all and not self._projection.waiting and not self._on_its_way:
+            self.complete.set()
+
+    def _report(self, result: Pushed) -> None:
+        for text in result.texts:
+            left_out = self._errors.admit()
+            if left_out is not None:
+                log.error("jmx-command-failed", reason=text, errors=result.errors, left_out=left_out)
+
+
+def batches(commands: Sequence[Command], limit: int = MAX_BATCH_OCTETS) -> list[bytes]:
+    """The commands, in order, in as few batches of at most ``limit`` octets as halving makes.
+
+    One command that alone is larger is left out: something is wrong with it.
+    """
+    if not commands:
+        return []
+    octets = encode_batch(commands)
+    if len(octets) <= limit:
+        return [octets]
+    if len(commands) == 1:
+        log.error("jmx-command-too-large", command=type(commands[0]).__name__, octets=len(octets))
+        return []
+    half = len(commands) // 2
+    return batches(commands[:half], limit) + batches(commands[half:], limit)
+
+
+def _set(event: asyncio.Event, state: bool) -> None:  # noqa: FBT001  what it is set to
+    if state:
+        event.set()
+    else:
+        event.clear()
