@@ -9,9 +9,12 @@ from dataclasses import dataclass, field
 
 from gateway.feed.records import (
     AgentRecord,
+    AlarmRecord,
     Batch,
     ClassRecord,
     DeleteRecord,
+    EventClassRecord,
+    EventRecord,
     FeedValue,
     Hello,
     Lifetime,
@@ -23,11 +26,13 @@ from gateway.feed.records import (
     SourceRecord,
     UpdateRecord,
 )
+from gateway.model.events import Severity
 from gateway.model.observations import SourceState
-from gateway.model.schema import ClassKey, ClassSchema, Element, Kind, NamedValue
+from gateway.model.schema import Argument, ClassKey, ClassSchema, Element, EventSchema, Kind, NamedValue
 from gateway.model.values import ValueType
 from gateway.snmp import ber
 from gateway.snmp.ber import Oid
+from gateway.snmp.event_growth import extend_events
 from gateway.snmp.lock import Lock
 from gateway.snmp.lock_growth import extend, new_lock
 from gateway.snmp.notification import Notification
@@ -60,15 +65,28 @@ TILL = ClassSchema(
         Element("waiting", ValueType.U32, unit="customers"),
     ),
 )
-LOCK: Lock = extend(new_lock("shop", 7, "SHOP-MIB", "shp", DAY), [HALL, TILL], DAY)
+TILL_CLOSED = EventSchema(
+    ClassKey("shop", "tillClosed"),
+    (
+        Argument("till", ValueType.REFERENCE, references="till", optional=True),
+        Argument("clerk", ValueType.STRING, optional=True),
+        Argument("sales", ValueType.U64, unit="sales"),
+        Argument("waiting", ValueType.U16, optional=True),
+    ),
+)
+LOCK: Lock = extend_events(
+    extend(new_lock("shop", 7, "SHOP-MIB", "shp", DAY), [HALL, TILL], DAY), [TILL_CLOSED], DAY
+)
 """hall 1: name 100. till 2: hall 100, hallName 101, name 102, state 103, note 104, noteLength 105,
-sales 106, waiting 107."""
+sales 106, waiting 107. tillClosed 1: till 1 and its name 2, clerk 3, sales 4, waiting 5."""
 
 PROVISIONAL: Lock = new_lock("", 0, "AMQP-GATEWAY-SITE-MIB", "site", DAY)
 
 HALL_ENTRY: Oid = (*ROOT, 2, 7, 1, 1, 1)
 TILL_ENTRY: Oid = (*ROOT, 2, 7, 1, 2, 1)
 SITE_ENTRY: Oid = (*ROOT, 3, 1, 1, 1)
+TILL_CLOSED_OID: Oid = (*ROOT, 2, 7, 0, 1)
+ARGUMENTS: Oid = (*ROOT, 2, 7, 1, 1000)
 
 
 @dataclass
@@ -83,6 +101,7 @@ class Gateway:
     logged: list[tuple[str, str]] = field(default_factory=list)
     notified: list[Notification] = field(default_factory=list)
     epoch: int = 1
+    with_receivers: bool = True
 
     def __post_init__(self) -> None:
         self.projection = Projection(
@@ -92,7 +111,7 @@ class Gateway:
             save=self.save,
             clock=lambda: self.now,
             log=lambda event, detail: self.logged.append((event, detail)),
-            notify=self.notified.append,
+            notify=self.notified.append if self.with_receivers else None,
         )
 
     def save(self, lock: Lock, _schemas: SeenSchemas) -> None:
@@ -204,3 +223,72 @@ def update(row: int, values: Mapping[int, FeedValue], absent: tuple[int, ...] = 
 
 def delete(row: int, class_number: int = 20) -> DeleteRecord:
     return DeleteRecord(1, class_number, row, f"hall1/till{row}", START, inferred=False)
+
+
+def end(number: int, row: int = 1, *, deleted: int = START + SECOND, created: int = START) -> DeleteRecord:
+    """The end of a till, with its number and all that is told of it."""
+    return DeleteRecord(
+        1,
+        20,
+        row,
+        f"hall1/till{row}",
+        deleted,
+        inferred=not deleted,
+        number=number,
+        leaf_name=f"till{row}",
+        native_id=f"0-1-1-0-{row}",
+        agent="1.0",
+        lifetime=Lifetime.TRANSIENT,
+        created=created,
+        heard=START + 2 * SECOND,
+    )
+
+
+def link(row: int = 1) -> ObjectLink:
+    return ObjectLink("shop:till", row, f"hall1/till{row}")
+
+
+def alarm(
+    number: int,
+    condition: str = "robbery till1",
+    *,
+    severity: Severity = Severity.CRITICAL,
+    subject: ObjectLink | None = None,
+    cleared: int = 0,
+    name: str = "robbery",
+    number_of_source: int = 1,
+) -> AlarmRecord:
+    return AlarmRecord(
+        number,
+        number_of_source,
+        name,
+        condition,
+        severity,
+        subject,
+        f"{condition}!",
+        f"7b0c.1.{number}",
+        START,
+        cleared,
+    )
+
+
+def event_class(schema: EventSchema = TILL_CLOSED, number: int = 50) -> EventClassRecord:
+    return EventClassRecord(number, schema)
+
+
+def event(
+    number: int = 1, values: Mapping[int, FeedValue] | None = None, class_number: int = 50
+) -> EventRecord:
+    return EventRecord(
+        f"7b0c.1.{number}",
+        1,
+        class_number,
+        "1.0",
+        START,
+        Severity.WARNING,
+        {0: link(), 1: "Ann", 2: 2**63, 3: 4} if values is None else values,
+        number=number,
+        heard=START,
+        subject=link(),
+        text="till1 was closed",
+    )

@@ -9,7 +9,16 @@ import pytest
 
 from gateway.model.schema import ClassKey, Kind
 from gateway.snmp.lock import DEFAULT_ROOT, Lock, lock_text, parse_lock, read_lock
-from gateway.snmp.lock_entries import ClassLock, ElementLock, EnumerationNumber, Status, Twin
+from gateway.snmp.lock_entries import (
+    ArgumentLock,
+    ArgumentTwin,
+    ClassLock,
+    ElementLock,
+    EnumerationNumber,
+    EventLock,
+    Status,
+    Twin,
+)
 from gateway.snmp.syntax import Syntax
 from gateway.yaml_documents import DocumentError
 
@@ -55,6 +64,22 @@ SHOP = Lock(
             ),
         ),
     ),
+    arguments=(
+        ArgumentLock(
+            name="till",
+            arc=1,
+            syntax=Syntax.ROW_POINTER,
+            descriptor="shpEventTillRow",
+            twin=ArgumentTwin(arc=2, descriptor="shpEventTillFullName"),
+        ),
+        ArgumentLock(
+            name="count", arc=3, syntax=Syntax.GAUGE32, descriptor="shpEventCount", status=Status.OBSOLETE
+        ),
+    ),
+    events=(
+        EventLock(name="tillClosed", arc=4, descriptor="shpTillClosed", arguments=(1, 3)),
+        EventLock(name="fire", arc=5, descriptor="shpFire"),
+    ),
 )
 
 SHOP_TEXT = """\
@@ -76,10 +101,17 @@ twin: {column: 101, descriptor: shpTillOwnerLength}}
   - {name: sales, column: 102, kind: counter, syntax: counter64, descriptor: shpTillSales, status: obsolete}
   - {name: state, column: 103, syntax: enumeration, descriptor: shpTillState, \
 values: [{value: unknown, label: unknown, number: 1}, {value: not open, label: notOpen, number: 2}]}
+arguments:
+- {name: till, arc: 1, syntax: rowPointer, descriptor: shpEventTillRow, \
+twin: {arc: 2, descriptor: shpEventTillFullName}}
+- {name: count, arc: 3, syntax: gauge32, descriptor: shpEventCount, status: obsolete}
+events:
+- {name: tillClosed, arc: 4, descriptor: shpTillClosed, arguments: [1, 3]}
+- {name: fire, arc: 5, descriptor: shpFire}
 """
 
 
-def test_a_lock_is_written_with_one_line_for_each_element() -> None:
+def test_a_lock_is_written_with_one_line_for_each_entry() -> None:
     assert lock_text(SHOP) == SHOP_TEXT
 
 
@@ -97,8 +129,17 @@ def test_numbers_are_relative_to_the_root_of_the_configuration() -> None:
     assert SHOP.class_index(till) == 7001
 
 
-def test_a_class_of_another_package_is_not_found() -> None:
+def test_an_event_has_a_notification_and_its_arguments_objects() -> None:
+    closed = SHOP.find_event(ClassKey("shop", "tillClosed"))
+    assert closed is not None
+    assert SHOP.notification_oid((1, 3), closed) == (1, 3, 2, 7, 0, 4)
+    assert [argument.arcs for argument in SHOP.arguments_of(closed)] == [(1, 2), (3,)]
+    assert SHOP.argument_oid((1, 3), 2) == (1, 3, 2, 7, 1, 1000, 2, 0)
+
+
+def test_a_class_or_event_of_another_package_is_not_found() -> None:
     assert SHOP.find(ClassKey("stall", "till")) is None
+    assert SHOP.find_event(ClassKey("stall", "fire")) is None
 
 
 def test_a_provisional_lock_holds_classes_of_any_package_below_arc_3() -> None:
@@ -131,6 +172,19 @@ def test_a_provisional_lock_holds_classes_of_any_package_below_arc_3() -> None:
         ("[2026-01-02, 2026-03-04]", "[2026-03-04, 2026-01-02]", 1, "revisions must ascend"),
         ("arc: 7", "arc: 0", 1, "arc 0 is for provisional classes"),
         ("arc: 7", "arc: 7\nroot: 1.3.6", 6, "unknown key"),
+        ("arguments: [1, 3]", "arguments: [1, 2]", 1, "tillClosed: there is no argument 2"),
+        ("arguments: [1, 3]", "arguments: [1, 1]", 21, "the argument 1 is used twice"),
+        ("arc: 3, syntax", "arc: 2, syntax", 1, "the arc 2 is used twice"),
+        ("name: fire, arc: 5", "name: fire, arc: 4", 1, "the arc 4 is used twice"),
+        ("name: fire", "name: tillClosed", 1, "the event tillClosed is used twice"),
+        ("name: fire, arc: 5", "name: fire, arc: 65536", 22, "less than or equal to 65535"),
+        ("descriptor: shpFire", "descriptor: shpTill", 1, "the descriptor shptill is used twice"),
+        (
+            "syntax: gauge32, descriptor: shpEventCount",
+            "syntax: rowPointer, descriptor: shpEventCount",
+            19,
+            "has a second object if it is a reference",
+        ),
     ],
 )
 def test_a_damaged_lock_is_refused_with_its_place(

@@ -36,13 +36,21 @@ class AlarmTable:
         store: where they are made.
         root: the configured root.
         is_stale: whether nobody can tell at present if the alarm, told by this snapshot, still lasts.
+        limit: rows at most.
     """
 
-    def __init__(self, store: Store, root: Oid, is_stale: Callable[[AlarmRecord, int], bool]) -> None:
+    def __init__(
+        self,
+        store: Store,
+        root: Oid,
+        is_stale: Callable[[AlarmRecord, int], bool],
+        limit: int = MAX_ALARMS,
+    ) -> None:
         self._store = store
         self._base = (*root, *ALARMS)
         self._table = store.table((*root, *ALARM_ENTRY), tuple(AlarmColumn))
         self._is_stale = is_stale
+        self._limit = limit
         self._alarms: dict[int, _Alarm] = {}
         self._by_condition: dict[tuple[int, str], int] = {}
         self._active = dict.fromkeys(Severity, 0)
@@ -76,7 +84,7 @@ class AlarmTable:
         former = self._by_condition.get((record.source, record.condition))
         if former is not None and former != record.number:
             self._remove(former)  # what an earlier core called the same condition
-        if record.number not in self._alarms and len(self._alarms) >= MAX_ALARMS:
+        if record.number not in self._alarms and len(self._alarms) >= self._limit:
             self._not_shown += 1
             return
         self._remove(record.number)
