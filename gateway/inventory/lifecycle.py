@@ -25,6 +25,7 @@ from gateway.inventory.references import EndedObjects, References, WaitingRoom
 from gateway.inventory.values import changes, resolved
 from gateway.model.observations import ObjectSeen, ResyncBegan, ResyncEnded
 from gateway.model.schema import ClassKey
+from gateway.model.values import Reference
 
 _DISCONTINUITY_STEP = 100_000_000
 """Nanoseconds between two discontinuities of one row: SNMP tells their times in tenths of a second."""
@@ -226,9 +227,16 @@ class ObjectLifecycle:
             values=change.values,
             absent=change.absent,
         )
-        entry.apply(update)
-        self._out.append(update)
+        self._out.append(entry.apply(update, self._parent(entry, seen)))
         self.touched.tell(entry)
+
+    def _parent(self, entry: Entry, seen: ObjectSeen) -> ObjectLink | None:
+        """What an object belongs to by what is told; one that cannot be found leaves it as it was."""
+        position, properties = entry.parent_position, seen.properties
+        if position < 0 or properties is None or position >= len(properties):
+            return entry.record.parent
+        told = properties[position]
+        return (self._link(told.native_id) or entry.record.parent) if isinstance(told, Reference) else None
 
     def _delete(self, entry: Entry | None, seen: ObjectSeen, class_record: ClassRecord, now: int) -> None:
         if entry is None:
@@ -294,8 +302,8 @@ class ObjectLifecycle:
             values={} if link is None else {position: link},
             absent=(position,) if link is None else (),
         )
-        referrer.apply(update)
-        self._out.append(update)
+        belongs = link is not None and position == referrer.parent_position
+        self._out.append(referrer.apply(update, link if belongs else record.parent))
 
     def _record(
         self,

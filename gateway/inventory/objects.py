@@ -37,8 +37,17 @@ class Entry:
         """What a reference to this object resolves to."""
         return ObjectLink(str(self.key), self.record.row, self.record.stable_name)
 
-    def apply(self, update: UpdateRecord) -> None:
-        """Replace ``record`` by what it is after ``update``."""
+    @property
+    def parent_position(self) -> int:
+        """Where the reference to what the object belongs to stands; -1 for a class without one."""
+        return self.class_record.schema.positions.get(self.class_record.parent_element, -1)
+
+    def apply(self, update: UpdateRecord, parent: ObjectLink | None) -> ObjectRecord | UpdateRecord:
+        """Replace ``record`` by what it is after ``update``; returns what to tell of it.
+
+        That is the whole object if it belongs to another one (``parent``) now: an update cannot say that.
+        """
+        moved = parent != self.record.parent
         values = self.record.values
         if update.values or update.absent:
             values = {p: v for p, v in values.items() if p not in update.absent} | dict(update.values)
@@ -53,7 +62,9 @@ class Entry:
             reset=update.reset,
             changed=update.changed,
             values=values,
+            parent=parent,
         )
+        return self.record if moved else update
 
 
 @dataclass(slots=True)

@@ -43,6 +43,13 @@ QUEUE = ClassSchema(
 CONNECTION = ClassSchema(
     ClassKey("shop", "connection", b"c" * 16), properties=(Element("name", ValueType.STRING, index=True),)
 )
+CONSUMER = ClassSchema(
+    ClassKey("shop", "consumer", b"o" * 16),
+    properties=(
+        Element("tag", ValueType.STRING, index=True),
+        Element("queue", ValueType.REFERENCE, optional=True, references="queue"),
+    ),
+)
 MAPPING = Mapping.model_validate(
     {
         "version": 1,
@@ -57,6 +64,11 @@ MAPPING = Mapping.model_validate(
                 "lifetime": {"transient_when": [{"property": "exclusive", "equals": True}]},
                 "properties": {"vhost": {}, "name": {}},
                 "statistics": {"published": {"kind": Kind.COUNTER}},
+            },
+            "consumer": {
+                "parent": "queue",
+                "lifetime": {"default": "transient"},
+                "properties": {"tag": {}, "queue": {}},
             },
             "connection": {"lifetime": {"default": "transient"}, "properties": {"name": {}}},
         },
@@ -76,7 +88,7 @@ class Playbook:
         boot: int = 1,
         max_objects: int = 1000,
         mapping: Mapping = MAPPING,
-        schemas: Sequence[ClassSchema | EventSchema] = (VHOST, QUEUE, CONNECTION),
+        schemas: Sequence[ClassSchema | EventSchema] = (VHOST, QUEUE, CONSUMER, CONNECTION),
     ) -> None:
         self.now = NOW
         self.batches: list[Batch] = []
@@ -156,6 +168,12 @@ def queue(
 def connection(name: str, native_id: str, created: int = 0) -> ObjectSeen:
     """A connection told whole."""
     return ObjectSeen(CONNECTION.key, AGENT, native_id, NOW, created, 0, (name,), ())
+
+
+def consumer(tag: str, native_id: str, queue_id: str | None) -> ObjectSeen:
+    """A consumer told whole; it belongs to a queue, whose name is no part of its own."""
+    target = None if queue_id is None else Reference(queue_id)
+    return ObjectSeen(CONSUMER.key, AGENT, native_id, NOW, NOW, 0, (tag, target), ())
 
 
 def statistics(

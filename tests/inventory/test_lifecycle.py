@@ -13,6 +13,7 @@ from gateway.feed.records import (
     Lifetime,
     ObjectLink,
     ObjectRecord,
+    Record,
     UpdateRecord,
 )
 from gateway.model.observations import (
@@ -33,6 +34,7 @@ from tests.inventory.playbook import (
     SECOND,
     Playbook,
     connection,
+    consumer,
     of,
     queue,
     statistics,
@@ -254,6 +256,18 @@ def test_what_belongs_to_a_duplicate_is_provisional_too_until_both_can_be_named(
     assert (shown["/|orders"].row, shown["/|orders"].lifetime) == (orders.row, Lifetime.DURABLE)
     assert shown["/|orders"].parent == ObjectLink("shop:vhost", shown["/"].row, "/")
     assert shown["/|orders"].values[DEPTH] == 7
+
+
+def test_what_an_object_belongs_to_follows_its_reference(playbook: Playbook) -> None:
+    def parent(records: list[Record]) -> list[ObjectLink | None]:
+        return [record.parent for record in of(ObjectRecord, records) if record.native_id == "c1"]
+
+    playbook.synchronise(vhost("/", "v1"), consumer("ctag", "c1", "q1"))
+    (told,) = parent(playbook.tell(queue("orders", "q1")))  # known only now
+    assert told is not None
+    assert told.stable_name == "/|orders"
+    assert parent(playbook.tell(queue("orders", "q1", deleted=NOW + 1))) == []  # as it was, though it is gone
+    assert parent(playbook.tell(consumer("ctag", "c1", None))) == [None]
 
 
 def test_a_later_duplicate_never_renames_the_first(playbook: Playbook) -> None:
