@@ -32,11 +32,15 @@ class Delivery:
     content_type: str = ""
     correlation_id: str = ""
     timestamp: int = 0
+    message_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """Publish ``body``; ``expiration`` is milliseconds that the broker may keep it, 0 for no limit."""
+    """Publish ``body``; ``expiration`` is milliseconds that the broker may keep it, 0 for no limit.
+
+    ``message_id`` is the same however often a message is sent, so that who receives it twice can tell.
+    """
 
     exchange: str
     routing_key: str
@@ -45,6 +49,7 @@ class Send:
     content_type: str = ""
     correlation_id: str = ""
     expiration: int = 0
+    message_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,11 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 
 from gateway.agents.rabbitmq.agent_config import RabbitMqAgentConfig
+from gateway.agents.rabbitmq.broker_events import BrokerEvents
 from gateway.agents.rabbitmq.broker_view import BrokerView
 from gateway.agents.rabbitmq.cluster import NEEDED_COLUMNS
-from gateway.agents.rabbitmq.events import Bound, Created, Deleted, EventReader, Other
+from gateway.agents.rabbitmq.event_backlog import Loss
+from gateway.agents.rabbitmq.events import Bound, Created
 from gateway.agents.rabbitmq.impersonators import TAGS_EVENT, ImpersonatorCheck
 from gateway.agents.rabbitmq.known_objects import KnownObject
 from gateway.agents.rabbitmq.listing import Listing, page_of
@@ -36,7 +38,7 @@ from gateway.agents.rabbitmq.polling import PollingPlan
 from gateway.agents.rabbitmq.reading import ClassReader, class_readers
 from gateway.agents.rabbitmq.service import ConsoleService
 from gateway.agents.rabbitmq.status import AgentStatus, failure_text, refusal_text, visible_text
-from gateway.dialects.effects import Binding, Delivery, Effect, Note, WakeAt
+from gateway.dialects.effects import Binding, Delivery, Effect, Note, Send, WakeAt
 from gateway.dialects.errors import LocalProtocolError
 from gateway.dialects.qmf.agent import AgentConfig
 from gateway.mapping.paths import Json
@@ -45,6 +47,8 @@ from gateway.model.observations import SourceState
 
 _ANSWER_SINGLY = frozenset({"queue", "exchange", "connection"})
 """Classes whose objects a monitoring user may ask for one by one."""
+_HURRIED = {"alarm.set": "node", "alarm.cleared": "node", "vhost.down": "vhost"}
+"""Events that change values of objects: the class to be listed soon."""
 
 
 class RabbitMqAgent:
@@ -56,18 +60,23 @@ class RabbitMqAgent:
         session: configuration of the QMF agent session.
 
     Raises:
-        LocalProtocolError: AM2 cannot carry one of the mapping's classes.
-        MappingError: an element of the mapping has no type.
+        LocalProtocolError: AM2 cannot carry one of the mapping's classes or events.
+        MappingError: an element of the mapping has no type, or an event refers to what there is not.
     """
 
     def __init__(self, config: RabbitMqAgentConfig, mapping: MappingFile, session: AgentConfig) -> None:
         self._config = config
         self._readers = class_readers(mapping)
         self._view = BrokerView(
-            self._readers, show_own=config.show_own, own_users=config.own_users | {config.user}
+            self._readers,
+            show_own=config.show_own,
+            own_users=config.own_users | {config.user},
+            management_virtual_host=config.management_virtual_host,
         )
-        self._service = ConsoleService(session, self._readers, self._view.known, config.flush_delay)
-        self._events = EventReader(self._readers, self._view.connection_of)
+        self._events = BrokerEvents(mapping, self._readers, self._view)
+        self._service = ConsoleService(
+            session, self._readers, self._view.known, self._events.maker.schemas, config.flush_delay
+        )
         self._plan = PollingPlan(
             (
                 ListingRequest(name, reader.rule.listing, _columns(reader))
@@ -85,6 +94,7 @@ class RabbitMqAgent:
         self._failure = "not asked yet"
         self._silent_since = 0
         self._events_missing = "events are not connected yet"
+        self._last_event = 0
         self._linked = False
         self._woken_at = 0
 
@@ -98,15 +108,15 @@ class RabbitMqAgent:
     @property
     def event_keys(self) -> tuple[str, ...]:
         """Routing keys of the events that matter here."""
-        checking = bool(self._config.management_virtual_host)
-        return (*self._events.routing_keys, TAGS_EVENT) if checking else self._events.routing_keys
+        return tuple(dict.fromkeys((*self._events.routing_keys, TAGS_EVENT)))
 
     @property
     def status(self) -> AgentStatus:
         """How far the agent can see the broker now."""
+        blocked = self._events.alarms.blocked
         if self._failure:
             state = SourceState.CONNECTING if self._failure == "not asked yet" else SourceState.DOWN
-            return AgentStatus(state, self._failure)
+            return AgentStatus(state, self._failure, blocked)
         detail = visible_text(
             self._events_missing,
             self._refusals,
@@ -114,12 +124,12 @@ class RabbitMqAgent:
             self._impersonators.distrust,
         )
         state = SourceState.SYNCHRONISED if self._complete else SourceState.SYNCHRONISING
-        return AgentStatus(state, detail)
+        return AgentStatus(state, detail, blocked)
 
     @property
     def unreadable(self) -> Mapping[str, int]:
         """How often a value or event was not what it should be, by place."""
-        counts: dict[str, int] = dict(self._events.unreadable)
+        counts: dict[str, int] = {**self._events.reader.unreadable, **self._events.maker.unreadable}
         for reader in self._readers.values():
             counts.update(reader.unreadable)
         return counts
@@ -159,6 +169,15 @@ class RabbitMqAgent:
         """Answer a console's request."""
         return self._awake(self._service.receive(delivery, now))
 
+    def unsent(self, messages: Iterable[Send]) -> None:
+        """The link went down before these were sent: of them events are told when it is up again."""
+        self._service.unsent(messages)
+
+    def connection_blocked(self, now: int) -> None:
+        """The broker takes nothing from a connection of ours, although no alarm was heard of."""
+        self._events.alarms.connection_blocked(now)
+        self._plan.hurry(now, "node")
+
     def tick(self, now: int) -> list[Effect]:
         """Do what is due: publish what changed, or fall silent when the broker has been so too long."""
         self._woken_at = 0
@@ -191,14 +210,23 @@ class RabbitMqAgent:
 
     def events_connected(self, now: int) -> list[Effect]:
         """Events arrive from now on; what happened before is in doubt."""
+        again = bool(self._last_event)
         self._events_missing = ""
-        self._view.forget_processes()
-        return self._doubted("events are connected", now)
+        self._events.lost()
+        effects = self._doubted("events are connected", now)
+        if again:
+            effects += self._missed("they were not connected", now)
+        self._last_event = now
+        return effects
 
     def events_lost(self, reason: str, now: int) -> list[Effect]:
         """Some events may have been lost, although others arrive: list everything again."""
-        self._view.forget_processes()
-        return self._doubted(reason, now)
+        self._events.lost()
+        return [*self._doubted(reason, now), *self._missed(reason, now)]
+
+    def _missed(self, reason: str, now: int) -> list[Effect]:
+        since, self._last_event = self._last_event, now
+        return self._awake(self._service.events_lost(Loss(0, since, now), reason, now))
 
     def events_missing(self, reason: str) -> list[Effect]:
         """No events arrive, for ``reason``, which people are told."""
@@ -210,20 +238,19 @@ class RabbitMqAgent:
         self, key: str, headers: Mapping[str, object], timestamp: datetime | None, now: int
     ) -> list[Effect]:
         """An event arrived: its routing key, its headers and its AMQP timestamp."""
-        event = self._events.read(key, headers, timestamp)
-        match event:
-            case Created():
-                effects = self._service.apply(self._view.born(event, now), now)
-                if event.reading.name.class_name == "vhost":
-                    self._ask_permission(event.reading.name.leaf)
-            case Deleted():
-                effects = self._service.apply(self._view.ended(event, now), now)
-            case Bound():
-                effects = self._bound(event, now)
-            case Other():
-                effects = []
-                if key == TAGS_EVENT:
-                    self._plan.hurry_users(now)
+        self._last_event = now
+        heard = self._events.take(key, headers, timestamp, now)
+        effects = self._service.apply(heard.changes, now)
+        effects += self._service.raise_events(heard.raised, now)
+        match heard.event:
+            case Created(reading) if reading.name.class_name == "vhost":
+                self._ask_permission(reading.name.leaf)
+            case Bound() as bound:
+                effects += self._bound(bound, now)
+        if key == TAGS_EVENT:
+            self._plan.hurry_users(now)
+        elif key in _HURRIED:
+            self._plan.hurry(now, _HURRIED[key])
         return self._awake(effects)
 
     def _ask_permission(self, host: str) -> None:
@@ -339,6 +366,8 @@ class RabbitMqAgent:
 
     def _item(self, listing: Listing, item: Json, now: int) -> list[Effect]:
         taken = self._view.take(listing, item, now)
+        if listing.class_name == "node" and isinstance(item, Mapping):
+            self._events.alarms.listed(item, listing.began)
         effects = self._service.apply(taken.changes, now)
         if taken.restarted:
             effects += self._doubted(f"node {taken.restarted} was restarted", now)
@@ -350,6 +379,8 @@ class RabbitMqAgent:
             self._ask_permission(host)
         if finished.regained:
             self._plan.hurry(now)
+        if listing.class_name == "node":
+            self._events.alarms.finished({name.leaf for name in listing.seen}, listing.began)
         self._suspect(listing.class_name, finished.suspects, now)
         self._unlisted.discard(listing.class_name)
         return [*self._service.apply(finished.changes, now), *self._served(now)]

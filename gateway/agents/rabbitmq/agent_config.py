@@ -17,7 +17,8 @@ class RabbitMqAgentConfig:
     Attributes:
         user: who reads the management API; named in what people are told.
         own_users: the gateway's users beside ``user``, whose own connections are left out.
-        show_own: whether the gateway's own queues and connections are shown all the same.
+        show_own: whether the gateway's own queues and connections are shown all the same, but for those that
+            the management API opens for each message published through it.
         management_exchange: where consoles bind.
         management_virtual_host: in which virtual host that is; empty where there is none (loopback): there
             whom the session obeys is no user of the broker, and nobody could forge it.

@@ -10,7 +10,7 @@ from gateway.agents.rabbitmq.events import Created, Deleted
 from gateway.agents.rabbitmq.known_objects import LISTING_LAG, Change, KnownObject, KnownObjects
 from gateway.agents.rabbitmq.listing import Listing
 from gateway.agents.rabbitmq.object_names import ObjectName
-from gateway.agents.rabbitmq.ownership import is_own
+from gateway.agents.rabbitmq.ownership import is_own, is_publication
 from gateway.agents.rabbitmq.reading import ClassReader
 from gateway.mapping.paths import Json
 
@@ -52,10 +52,16 @@ class BrokerView:
         readers: the reader of each class.
         show_own: whether the gateway's own queues and connections are shown.
         own_users: the gateway's users.
+        management_virtual_host: where the management exchange is; empty where there is none.
     """
 
     def __init__(
-        self, readers: Mapping[str, ClassReader], *, show_own: bool, own_users: frozenset[str]
+        self,
+        readers: Mapping[str, ClassReader],
+        *,
+        show_own: bool,
+        own_users: frozenset[str],
+        management_virtual_host: str = "",
     ) -> None:
         self.known = KnownObjects(readers)
         self.nodes = Nodes()
@@ -63,6 +69,7 @@ class BrokerView:
         self._readers = readers
         self._show_own = show_own
         self._own_users = own_users
+        self._management_virtual_host = management_virtual_host
         self._connections: dict[str, str] = {}
         self._processes: dict[str, str] = {}
 
@@ -82,14 +89,18 @@ class BrokerView:
             # Shown or not: queues refer to it.
             self._connections[event.process] = name.leaf
             self._processes[name.leaf] = event.process
-        if self._leaves_out(name, event.document):
-            return []
-        if name.class_name in WITHIN_VIRTUAL_HOST and self.hosts.permitted(name.parts[0]) is False:
+        if not self.shows(name, event.document):
             return []
         if name.class_name == "vhost":
             self.hosts.forget(name.leaf)
             self.hosts.doubt(name.leaf)
         return self.known.created(event.reading, event.time, now)
+
+    def shows(self, name: ObjectName, document: Mapping[str, Json]) -> bool:
+        """Whether anything is told of an object, of which an event says ``document``."""
+        if name.class_name in WITHIN_VIRTUAL_HOST and self.hosts.permitted(name.parts[0]) is False:
+            return False
+        return not self._leaves_out(name, document)
 
     def ended(self, event: Deleted, now: int) -> list[Change]:
         """A deletion event arrived."""
@@ -185,4 +196,6 @@ class BrokerView:
         return known.name.class_name in WITHIN_VIRTUAL_HOST and self.hosts.hides(known.name.parts[0])
 
     def _leaves_out(self, name: ObjectName, document: Mapping[str, Json]) -> bool:
+        if is_publication(name, document, self._own_users, self._management_virtual_host):
+            return True
         return not self._show_own and is_own(name, document, self._own_users)

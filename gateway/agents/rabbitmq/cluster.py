@@ -13,7 +13,7 @@ from gateway.mapping.paths import Json
 
 NOT_PERMITTED = "notPermitted"
 NEEDED_COLUMNS: Mapping[str, tuple[str, ...]] = {
-    "node": ("os_pid", "uptime"),
+    "node": ("os_pid", "uptime", "mem_alarm", "disk_free_alarm"),
     "vhost": ("cluster_state",),
     "connection": ("user", "type", "client_properties"),
 }

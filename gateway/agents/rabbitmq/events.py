@@ -19,6 +19,7 @@ from gateway.agents.rabbitmq.erlang_terms import (
     protocol_of_text,
     table_of_texts,
 )
+from gateway.agents.rabbitmq.headers import event_time, plain_headers
 from gateway.agents.rabbitmq.object_names import ObjectName
 from gateway.agents.rabbitmq.reading import ClassReader, Reading
 from gateway.dialects.errors import ProtocolError
@@ -26,8 +27,6 @@ from gateway.mapping.paths import Json, Step, compile_path
 from gateway.model.values import ValueType
 
 EVENT_EXCHANGE = "amq.rabbitmq.event"
-_MILLISECOND = 1_000_000
-_SECOND = 1_000_000_000
 _QUEUE_TYPES = {
     "": "classic",
     "rabbit_classic_queue": "classic",
@@ -117,16 +116,16 @@ class EventReader:
         elif event in self._created:
             return self._read_created(event, headers, timestamp)
         elif event in self._deleted:
-            name = self._deleted[event].name_of(_json(headers))
+            name = self._deleted[event].name_of(plain_headers(headers))
             if name is not None:
-                return Deleted(name, _time(headers, timestamp))
+                return Deleted(name, event_time(headers, timestamp))
             self.unreadable[event] += 1
         return Other(event)
 
     def _read_created(
         self, event: str, headers: Mapping[str, object], timestamp: datetime | None
     ) -> BrokerEvent:
-        plain = _json(headers)
+        plain = plain_headers(headers)
         document: dict[str, Json] = {}
         for header, steps, decode in self._headers[event]:
             try:
@@ -142,7 +141,7 @@ class EventReader:
             return Other(event)
         process = plain.get("pid")
         return Created(
-            reading, _time(headers, timestamp), process if isinstance(process, str) else "", document
+            reading, event_time(headers, timestamp), process if isinstance(process, str) else "", document
         )
 
     def _header_plan(self, reader: ClassReader) -> tuple[tuple[str, tuple[Step, ...], Decode], ...]:
@@ -193,40 +192,3 @@ def _place(document: dict[str, Json], steps: tuple[Step, ...], value: Json) -> N
             return
         here = inner
     here[steps[-1].key] = value
-
-
-def _time(headers: Mapping[str, object], timestamp: datetime | None) -> int:
-    milliseconds = headers.get("timestamp_in_ms")
-    if isinstance(milliseconds, int) and 0 < milliseconds < 2**64 // _MILLISECOND:
-        return milliseconds * _MILLISECOND
-    if timestamp is not None and timestamp.tzinfo is not None:
-        return max(0, int(timestamp.timestamp())) * _SECOND
-    return 0
-
-
-_MAX_HEADER_DEPTH = 32
-
-
-def _json(headers: Mapping[str, object]) -> dict[str, Json]:
-    """Headers as an AMQP client delivers them, in JSON's types; what has no like in JSON is left out."""
-    plain: dict[str, Json] = {}
-    for key, value in headers.items():
-        converted = _json_value(value, 0)
-        if converted is not None:
-            plain[str(key)] = converted
-    return plain
-
-
-def _json_value(value: object, depth: int) -> Json:
-    if depth > _MAX_HEADER_DEPTH:
-        return None
-    match value:
-        case bool() | int() | float() | str():
-            return value
-        case bytes() | bytearray():
-            return bytes(value).decode("utf-8", "replace")
-        case Mapping():
-            return {str(key): _json_value(inner, depth + 1) for key, inner in value.items()}
-        case list() | tuple():
-            return [_json_value(inner, depth + 1) for inner in value]
-    return None

@@ -92,6 +92,10 @@ class KnownObjects:
         """The object of this name, if it exists."""
         return self._objects[name.class_name].get(name)
 
+    def has_ended(self, name: ObjectName) -> bool:
+        """Whether an object of this name came to its end lately and none has come since."""
+        return name in self._ends and self.get(name) is None
+
     def of_class(self, class_name: str) -> Iterable[KnownObject]:
         """All objects of a class; do not change them while looking."""
         return self._objects[class_name].values()

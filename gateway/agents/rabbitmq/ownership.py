@@ -20,14 +20,29 @@ def is_own(name: ObjectName, document: Mapping[str, Json], own_users: frozenset[
         name: the object.
         document: what a listing or creation event says of it.
         own_users: the gateway's users. What a client says of itself is believed of these only, or anybody
-            could hide a connection. Their ``direct`` connections, which each publication over HTTP opens
-            and closes, are left out too: they would be told of again and again.
+            could hide a connection.
     """
     if name.class_name == "queue":
         return name.leaf.startswith(OWN_QUEUES)
     if name.class_name != "connection" or document.get("user") not in own_users:
         return False
-    properties = document.get("client_properties")
-    return document.get("type") == "direct" or (
-        isinstance(properties, Mapping) and properties.get("product") == OWN_PRODUCT
-    )
+    return claims_to_be_own(document.get("client_properties"))
+
+
+def is_publication(
+    name: ObjectName, document: Mapping[str, Json], own_users: frozenset[str], management_virtual_host: str
+) -> bool:
+    """Whether it is a connection that the management API opens, and closes, for each message of an agent.
+
+    These are never shown: while an alarm is raised, to tell of one takes another, and there would be no end.
+    Nor are those of other agents in the same management virtual host, which would tell of ours in turn.
+    """
+    if name.class_name != "connection" or document.get("type") != "direct":
+        return False
+    host = document.get("vhost")
+    return document.get("user") in own_users or (bool(host) and host == management_virtual_host)
+
+
+def claims_to_be_own(client_properties: Json) -> bool:
+    """Whether a client says of itself that it is a gateway."""
+    return isinstance(client_properties, Mapping) and client_properties.get("product") == OWN_PRODUCT

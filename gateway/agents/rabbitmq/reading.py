@@ -111,7 +111,7 @@ def _columns(
         _Column(
             element,
             compile_path(rules[element.name].read or element.name),
-            conversion(element, rules[element.name], secrets),
+            conversion(element, secrets, scale=rules[element.name].scale, absent=rules[element.name].absent),
             rules[element.name].otherwise,
         )
         for element in elements

@@ -1,16 +1,25 @@
-"""What is known of the broker, served to consoles through a QMF agent session."""
+"""What is known of the broker, and what happens there, told to consoles through a QMF agent session."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
+from gateway.agents.rabbitmq.event_backlog import EventBacklog, Loss
+from gateway.agents.rabbitmq.event_making import RaisedEvent
 from gateway.agents.rabbitmq.known_objects import Change, Gone, KnownObject, KnownObjects
 from gateway.agents.rabbitmq.object_names import ObjectName, object_number
 from gateway.agents.rabbitmq.reading import ClassReader, reference_positions
-from gateway.dialects.effects import Delivery, Effect, Note, WakeAt
+from gateway.dialects.effects import Delivery, Effect, Note, Send, WakeAt
 from gateway.dialects.errors import LocalProtocolError
 from gateway.dialects.qmf.agent import AgentConfig, AgentSession, ManagedObject
-from gateway.model.values import Reference, Value
+from gateway.model.events import Severity
+from gateway.model.schema import ClassKey, EventSchema
+from gateway.model.values import Reference, Value, Values
+
+SETTLING = 1_000_000_000
+"""From the beginning of service to the first event: consoles ask for the objects first that events name."""
+EVENTS_LOST = "eventsLost"
 
 
 class ConsoleService:
@@ -20,10 +29,11 @@ class ConsoleService:
         session: configuration of the QMF agent session.
         readers: the reader of each class, for its schema.
         known: where the objects are that others refer to.
+        events: the schemas of the events that may be raised, by name.
         flush_delay: nanoseconds from a creation or deletion to its publication.
 
     Raises:
-        LocalProtocolError: AM2 cannot carry one of the classes.
+        LocalProtocolError: AM2 cannot carry one of the classes or events.
     """
 
     def __init__(
@@ -31,10 +41,18 @@ class ConsoleService:
         session: AgentConfig,
         readers: Mapping[str, ClassReader],
         known: KnownObjects,
+        events: Mapping[str, EventSchema],
         flush_delay: int,
     ) -> None:
-        self.session = AgentSession(session, (reader.schema for reader in readers.values()))
+        classes = (reader.schema for reader in readers.values())
+        self.session = AgentSession(session, classes, events.values())
         self.serving = False
+        self._incarnation = session.broker.hex
+        self._lost_event = events[EVENTS_LOST].key if EVENTS_LOST in events else None
+        self._backlog = EventBacklog()
+        self._messages = 0
+        self._settled_at = 0
+        self._creations_wait = False
         self._readers = readers
         self._references = {name: reference_positions(reader.schema) for name, reader in readers.items()}
         self._known = known
@@ -45,14 +63,16 @@ class ConsoleService:
     @property
     def wake_at(self) -> int:
         """When to call `tick` (ns); 0 for no need."""
-        return min((time for time in (self._flush_at, self._session_wake) if time), default=0)
+        telling = self._settled_at if self.serving and len(self._backlog) else 0
+        return min((time for time in (self._flush_at, self._session_wake, telling) if time), default=0)
 
     def begin(self, now: int) -> list[Effect]:
         """Speak from now on; nothing happens where it already does."""
         if self.serving:
             return []
         self.serving = True
-        return self._passed_on(self.session.start(now))
+        self._settled_at = now + SETTLING
+        return [*self._passed_on(self.session.start(now)), *self.session.flush(now)]
 
     def suspend(self) -> bool:
         """Fall silent until `begin`; whether it was speaking."""
@@ -61,6 +81,7 @@ class ConsoleService:
         self.serving = False
         self.session.suspend()
         self._flush_at = self._session_wake = 0
+        self._creations_wait = False
         return True
 
     def receive(self, delivery: Delivery, now: int) -> list[Effect]:
@@ -76,11 +97,12 @@ class ConsoleService:
         effects: list[Effect] = []
         if self._flush_at and now >= self._flush_at:
             self._flush_at = 0
+            self._creations_wait = False
             effects += self.session.flush(now)
         if self._session_wake and now >= self._session_wake:
             self._session_wake = 0
             effects += self._passed_on(self.session.tick(now))
-        return effects
+        return effects + self._told(now)
 
     def apply(self, changes: Iterable[Change], now: int) -> list[Effect]:
         """Take changes; creations and deletions leave together, a little later."""
@@ -92,7 +114,62 @@ class ConsoleService:
                 effects += self._put(change.object)
             if self.serving and (isinstance(change, Gone) or change.new):
                 self._flush_at = self._flush_at or now + self._flush_delay
+                self._creations_wait |= not isinstance(change, Gone)
         return effects
+
+    # Events.
+
+    def raise_events(self, events: Iterable[RaisedEvent], now: int) -> list[Effect]:
+        """Tell events: at once, or when what they are about has been told, or consoles can be reached."""
+        effects: list[Effect] = []
+        for event in events:
+            arguments = tuple(
+                self._event_reference(value, event) if isinstance(value, ObjectName) else value
+                for value in event.arguments
+            )
+            try:
+                message = self._event_message(event.key, event.time, event.severity, arguments)
+            except LocalProtocolError as error:
+                effects.append(Note("unservable-event", f"{event.key}: {error}"))
+                continue
+            self._backlog.add(message, event.time, event.severity)
+        return effects + self._told(now)
+
+    def events_lost(self, loss: Loss, reason: str, now: int) -> list[Effect]:
+        """Events are missing: say so in the log, and to consoles."""
+        effects: list[Effect] = [Note("events-lost", reason)]
+        if self._lost_event is None:
+            return effects
+        arguments = (loss.first or None, loss.last or None, loss.count or None, reason)
+        lost = RaisedEvent(self._lost_event, now, Severity.WARNING, arguments)
+        return effects + self.raise_events([lost], now)
+
+    def unsent(self, messages: Iterable[Send]) -> None:
+        """The link could not send these: of them events are told again."""
+        self._backlog.give_back(message for message in messages if message.message_id)
+
+    def _told(self, now: int) -> list[Effect]:
+        """The events that wait, if it is their time."""
+        if now >= self._settled_at:
+            self._settled_at = 0
+        if not self.serving or self._settled_at or self._creations_wait or not len(self._backlog):
+            return []
+        effects: list[Effect] = [*self._backlog.take(now)]
+        loss = self._backlog.take_loss()
+        if loss is not None:
+            effects += self.events_lost(loss, f"{loss.count} could not be told while nobody could hear", now)
+        return effects
+
+    def _event_message(self, key: ClassKey, time: int, severity: Severity, arguments: Values) -> Send:
+        self._messages += 1
+        message = self.session.event_message(key, time, severity, arguments)
+        return replace(message, message_id=f"{self._incarnation}-{self._messages}")
+
+    def _event_reference(self, name: ObjectName, event: RaisedEvent) -> Value | None:
+        """The object id of what an event refers to; absent where nothing is known of it."""
+        subject = event.subject
+        known = subject if subject is not None and subject.name == name else self._known.get(name)
+        return None if known is None else Reference(str(self.session.object_id(known.number)))
 
     def _put(self, known: KnownObject) -> list[Effect]:
         properties = list(known.properties)

@@ -19,10 +19,14 @@ from gateway.model.observations import SourceState
 
 @dataclass(frozen=True, slots=True)
 class AgentStatus:
-    """The state of the source and a line that says why it is so and what to do; empty where all is well."""
+    """The state of the source and a line that says why it is so and what to do; empty where all is well.
+
+    ``blocked``: an alarm is raised, and the broker takes no messages over AMQP.
+    """
 
     state: SourceState
     detail: str = ""
+    blocked: bool = False
 
 
 def failure_text(answer: Answer, user: str) -> str:

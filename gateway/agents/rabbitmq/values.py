@@ -7,13 +7,12 @@ says gives `UNREADABLE`, which the reader counts and shows as absent.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Final, TypeAlias, cast
 
 from gateway.mapping.paths import Json
-from gateway.mapping.rules import ElementRule
-from gateway.model.schema import Element
+from gateway.model.schema import Argument, Element
 from gateway.model.secrets import SecretRules, mask_uris
 from gateway.model.values import Value, ValueType
 
@@ -44,13 +43,15 @@ UNREADABLE: Final = Unreadable()
 Conversion: TypeAlias = Callable[[Json], "Value | Unreadable | None"]
 
 
-def conversion(element: Element, rule: ElementRule, secrets: SecretRules) -> Conversion:
-    """How values of ``element`` are read, compiled once: null and the rule's absent texts give ``None``."""
-    convert = _conversion(element, rule, secrets)
-    absent = frozenset(rule.absent)
+def conversion(
+    element: Element | Argument, secrets: SecretRules, *, scale: int = 1, absent: Iterable[str] = ()
+) -> Conversion:
+    """How values of ``element`` are read, compiled once: null and the ``absent`` texts give ``None``."""
+    convert = _conversion(element, scale, secrets)
+    absences = frozenset(absent)
 
     def checked(value: Json) -> Value | Unreadable | None:
-        if value is None or (isinstance(value, str) and value in absent):
+        if value is None or (isinstance(value, str) and value in absences):
             return None
         return convert(value)
 
@@ -58,9 +59,9 @@ def conversion(element: Element, rule: ElementRule, secrets: SecretRules) -> Con
 
 
 def _conversion(  # noqa: PLR0911  one return for each type
-    element: Element, rule: ElementRule, secrets: SecretRules
+    element: Element | Argument, scale: int, secrets: SecretRules
 ) -> Conversion:
-    type_, scale = element.type, rule.scale
+    type_ = element.type
     if type_.integer_bits:
         least, most = _integer_range(type_)
         return lambda value: _integer(value, scale, least, most)

@@ -244,7 +244,18 @@ class AgentSession:
         self._distrust = reason
 
     def raise_event(self, key: ClassKey, time: int, severity: Severity, arguments: Values) -> list[Effect]:
-        """Publish an event at once; nothing while the session is not started.
+        """Publish an event at once; nothing while the session is not started. Raises as `event_message`."""
+        message = self.event_message(key, time, severity, arguments)
+        return [message] if self._started else []
+
+    def event_message(self, key: ClassKey, time: int, severity: Severity, arguments: Values) -> Send:
+        """The message that tells of an event, for whoever decides himself when to send it.
+
+        Args:
+            key: package and name of the event; the hash is not looked at.
+            time: when it happened, nanoseconds since 1970-01-01 UTC.
+            severity: travels as the level of syslog that stands for it.
+            arguments: in schema order; an absent one (``None``) travels as empty text, zero or null.
 
         Raises:
             LocalProtocolError: the event is not served, or an argument does not fit.
@@ -252,9 +263,7 @@ class AgentSession:
         full_key = self.event_key(key.package, key.name)
         wire = EventIndication(0, full_key, time, severities.from_model(severity), wire_values(arguments))
         octets = write(wire, self._definitions)
-        if not self._started:
-            return []
-        return [self._publish(addresses.event_key(addresses.BROKER_AGENT, full_key), octets)]
+        return self._publish(addresses.event_key(addresses.BROKER_AGENT, full_key), octets)
 
     def receive(self, delivery: Delivery, now: int) -> list[Effect]:
         """Answer a request. Whatever arrives, nothing is raised; what is refused leaves a note."""

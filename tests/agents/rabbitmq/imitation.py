@@ -28,13 +28,31 @@ from gateway.dialects.qmf.console import ConsoleSession
 from gateway.dialects.qmf.console_config import ConsoleConfig
 from gateway.mapping.files import load_shipped_mappings
 from gateway.mapping.paths import Json
-from gateway.model.observations import AgentLost, ObjectSeen, Observation, ResyncBegan
+from gateway.model.events import Severity
+from gateway.model.observations import (
+    AgentLost,
+    EventLearned,
+    EventSeen,
+    ObjectSeen,
+    Observation,
+    ResyncBegan,
+)
 
 MAPPING = load_shipped_mappings()["rabbitmq"]
 MILLISECOND = 1_000_000
 SECOND = 1_000 * MILLISECOND
 EPOCH = 1_795_000_000 * SECOND
 NODE = "rabbit@shop"
+
+
+@dataclass(frozen=True)
+class Told:
+    """An event as a console heard it: arguments by name."""
+
+    name: str
+    time: int
+    severity: Severity
+    arguments: dict[str, Any]
 
 
 class ImitatedBroker:
@@ -266,6 +284,23 @@ class World:
             (str(one.properties[position]), "deleted" if one.deleted else "there")
             for one in self.seen[since:]
             if one.key.name == class_name and one.properties is not None
+        ]
+
+    def events(self, since: int = 0) -> list[Told]:
+        """The events that the console heard, from the observation at ``since`` on."""
+        schemas = {one.schema.key: one.schema for one in self.observations if isinstance(one, EventLearned)}
+        return [
+            Told(
+                one.key.name,
+                one.time,
+                one.severity,
+                {
+                    argument.name: value
+                    for argument, value in zip(schemas[one.key].arguments, one.arguments, strict=True)
+                },
+            )
+            for one in self.observations[since:]
+            if isinstance(one, EventSeen)
         ]
 
     @property

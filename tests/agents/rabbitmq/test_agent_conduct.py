@@ -44,7 +44,7 @@ def test_the_gateways_own_queues_and_connections_are_left_out_unless_asked_for(*
     shop.run(2)
     if show_own:
         assert shop.names("queue") == ["//amqp-gateway.console.2", "//amqp-gateway.events.1"]
-        assert shop.names("connection") == ["liar", "own", "own 2", "publishing"]
+        assert shop.names("connection") == ["liar", "own", "own 2"]
     else:
         assert shop.names("queue") == []
         assert shop.names("connection") == ["liar"]

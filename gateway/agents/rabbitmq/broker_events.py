@@ -1,0 +1,111 @@
+"""What an event of the broker means: objects that come and go, management events to be told. Without I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from gateway.agents.rabbitmq.broker_view import BrokerView
+from gateway.agents.rabbitmq.event_making import EventMaker, RaisedEvent
+from gateway.agents.rabbitmq.events import BrokerEvent, Created, Deleted, EventReader
+from gateway.agents.rabbitmq.headers import event_time, plain_headers, readable_headers
+from gateway.agents.rabbitmq.known_objects import Change, KnownObject
+from gateway.agents.rabbitmq.logins import Logins
+from gateway.agents.rabbitmq.object_names import ObjectName
+from gateway.agents.rabbitmq.reading import ClassReader
+from gateway.agents.rabbitmq.resource_alarms import ALARM_EVENTS, ResourceAlarms
+from gateway.mapping.paths import Json
+from gateway.mapping.rules import Mapping as MappingFile
+
+LOGIN_EVENTS = ("user.authentication.success", "user.authentication.failure")
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """What an event means.
+
+    Attributes:
+        event: which object it is about, if any.
+        changes: of what is known.
+        raised: to be told to consoles, after the changes.
+    """
+
+    event: BrokerEvent
+    changes: list[Change] = field(default_factory=list)
+    raised: list[RaisedEvent] = field(default_factory=list)
+
+
+class BrokerEvents:
+    """Understands the broker's events.
+
+    Args:
+        mapping: which management events are made of them.
+        readers: the reader of each class.
+        view: changed by them.
+
+    Attributes:
+        alarms: the nodes' alarms.
+        reader: understands which object an event is about.
+        maker: makes the management events.
+
+    Raises:
+        MappingError: as `EventMaker`.
+    """
+
+    def __init__(self, mapping: MappingFile, readers: Mapping[str, ClassReader], view: BrokerView) -> None:
+        self.alarms = ResourceAlarms()
+        self.reader = EventReader(readers, view.connection_of)
+        self.maker = EventMaker(mapping, readers)
+        self._view = view
+        self._logins = Logins()
+
+    @property
+    def routing_keys(self) -> tuple[str, ...]:
+        """The broker's events that matter here."""
+        wanted = (*self.reader.routing_keys, *self.maker.triggers, *LOGIN_EVENTS, *ALARM_EVENTS)
+        return tuple(dict.fromkeys(wanted))
+
+    def lost(self) -> None:
+        """Some events may have been lost."""
+        self._view.forget_processes()
+        self._logins.forget()
+
+    def take(self, key: str, headers: Mapping[str, object], timestamp: datetime | None, now: int) -> Heard:
+        """An event arrived: its routing key, its headers and its AMQP timestamp. Never raises."""
+        plain = plain_headers(headers)
+        time = event_time(plain, timestamp) or now
+        self.alarms.event(key, plain, now)
+        connection = plain.get("connection_name")
+        if key in LOGIN_EVENTS and isinstance(connection, str):
+            self._logins.began(connection)
+        event = self.reader.read(key, plain, timestamp)
+        match event:
+            case Created(reading):
+                changes = self._view.born(event, now)
+                shown = self._view.shows(reading.name, event.document)
+                if reading.name.class_name == "connection":
+                    self._logins.opened(reading.name.leaf, own=not shown)
+                return Heard(event, changes, self._raised(key, plain, time) if shown else [])
+            case Deleted(name):
+                known = self._view.known.get(name)
+                shown = self._shows_end(name, plain, known)
+                changes = self._view.ended(event, now)
+                return Heard(event, changes, self._raised(key, plain, time, known) if shown else [])
+        # Whatever is told of an object after its end belongs to its end.
+        if any(self._view.known.has_ended(subject) for subject in self.maker.subjects(key, plain)):
+            return Heard(event)
+        return Heard(event, raised=self._raised(key, plain, time))
+
+    def _shows_end(self, name: ObjectName, plain: Mapping[str, Json], known: KnownObject | None) -> bool:
+        if name.class_name != "connection":
+            return self._view.shows(name, plain)
+        return self._logins.closed(name.leaf, readable_headers(plain), known=known is not None)
+
+    def _raised(
+        self, key: str, plain: Mapping[str, Json], time: int, ended: KnownObject | None = None
+    ) -> list[RaisedEvent]:
+        def known(name: ObjectName) -> KnownObject | None:
+            return ended if ended is not None and ended.name == name else self._view.known.get(name)
+
+        return self.maker.made(key, plain, time, known)
