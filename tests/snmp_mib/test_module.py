@@ -11,11 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.mapping.files import class_schemas, load_mapping
-from gateway.model.schema import ClassKey, ClassSchema, Element, Kind
+from gateway.mapping.files import class_schemas, event_schemas, load_mapping
+from gateway.model.schema import Argument, ClassKey, ClassSchema, Element, EventSchema, Kind, NamedValue
 from gateway.model.values import ValueType
 from gateway.shipped_files import shipped_folder
+from gateway.snmp.event_growth import extend_events
 from gateway.snmp.lock import Lock, lock_text, read_lock
+from gateway.snmp.lock_entries import Status
 from gateway.snmp.lock_files import generated
 from gateway.snmp.lock_growth import extend, new_lock, reserve
 from gateway.snmp.mib.lint import base_folders, lint, pysmi_complaints, smilint_complaints
@@ -82,6 +84,48 @@ def test_a_grown_lock_gives_a_new_revision_and_keeps_the_first(tmp_path: Path) -
     assert "STATUS      obsolete" in obsolete[: obsolete.index("::=")]
     assert "shpTillObsoleteGroup OBJECT-GROUP" in text
     assert complaints(tmp_path, "SHOP-MIB", text) == []
+
+
+def test_an_argument_that_is_gone_stays_in_its_notifications_and_is_obsolete(tmp_path: Path) -> None:
+    lock = read_lock(DATA / "shop.lock.yaml")
+    events = event_schemas(SHOP)
+    closed = events["tillClosed"]
+    events["tillClosed"] = replace(
+        closed,
+        arguments=(
+            *(argument for argument in closed.arguments if argument.name not in ("sales", "mean")),
+            Argument("sales", ValueType.UUID, description="Its sales, each."),
+        ),
+    )
+    grown = extend_events(lock, events.values(), NEXT_DAY)
+    text = module_text(grown, class_schemas(SHOP).values(), events.values())
+    obsolete = text[text.index("shpEventSales OBJECT-TYPE") :]
+    assert "STATUS      obsolete" in obsolete[: obsolete.index("::=")]
+    told = text[text.index("shpTillClosed NOTIFICATION-TYPE") :]
+    told = told[: told.index("::=")]
+    assert told.index("shpEventSales,") < told.index("shpEventMean,") < told.index("shpEventSales2\n")
+    assert "shpNotificationObjectObsoleteGroup OBJECT-GROUP" in text
+    assert complaints(tmp_path, "SHOP-MIB", text) == []
+
+
+def test_an_obsolete_event_leaves_the_group_of_current_ones(tmp_path: Path) -> None:
+    lock = read_lock(DATA / "shop.lock.yaml")
+    events = tuple(
+        event.model_copy(update={"status": Status.OBSOLETE}) if event.name == "fire" else event
+        for event in lock.events
+    )
+    text = module_text(lock.model_copy(update={"events": events}), [])
+    assert "shpNotificationObsoleteGroup NOTIFICATION-GROUP" in text
+    assert complaints(tmp_path, "SHOP-MIB", text) == []
+
+
+def test_a_module_of_events_alone_is_accepted(tmp_path: Path) -> None:
+    schema = EventSchema(ClassKey("zoo", "bark"), (Argument("loud", ValueType.BOOL),))
+    bare = EventSchema(ClassKey("zoo", "night"))
+    site = new_lock("", 0, "AMQP-GATEWAY-SITE-MIB", "site", DAY)
+    for schemas in ([schema], [bare], [schema, bare]):
+        lock = extend_events(site, schemas, DAY, retire=False)
+        assert complaints(tmp_path, lock.module, module_text(lock, [], schemas)) == []
 
 
 def test_a_provisional_module_hangs_below_the_sites_arc(tmp_path: Path) -> None:
@@ -151,6 +195,33 @@ def test_no_schema_of_a_peer_makes_a_module_that_tools_refuse(
     lock = extend(new_lock("", 0, "AMQP-GATEWAY-SITE-MIB", "site", DAY), [schema], DAY, retire=False)
     folder = tmp_path_factory.mktemp("mibs")
     assert complaints(folder, lock.module, module_text(lock, [schema])) == []
+
+
+@given(
+    st.lists(
+        st.builds(
+            Argument,
+            name=_texts,
+            type=st.sampled_from(ValueType),
+            unit=_texts,
+            description=_texts,
+            optional=st.booleans(),
+            max_length=st.none() | st.integers(-1, 2000),
+            values=st.just(()) | st.builds(lambda text: (NamedValue(text, text),), _texts),
+        ),
+        max_size=4,
+    ),
+    _texts,
+    _texts,
+)
+@settings(max_examples=max(examples() // 50, 5))
+def test_no_event_of_a_peer_makes_a_module_that_tools_refuse(
+    tmp_path_factory: pytest.TempPathFactory, arguments: list[Argument], name: str, description: str
+) -> None:
+    schema = EventSchema(ClassKey("zoo", name), tuple(arguments), description=description)
+    lock = extend_events(new_lock("", 0, "AMQP-GATEWAY-SITE-MIB", "site", DAY), [schema], DAY, retire=False)
+    folder = tmp_path_factory.mktemp("mibs")
+    assert complaints(folder, lock.module, module_text(lock, [], [schema])) == []
 
 
 def test_smilint_and_pysmi_do_complain_of_what_is_wrong(tmp_path: Path) -> None:

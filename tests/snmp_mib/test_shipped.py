@@ -82,12 +82,16 @@ def oid_of(document: dict[str, Any], name: str) -> Oid:
     return tuple(int(part) for part in document[name]["oid"].split("."))
 
 
-def translate(form: str, name: str) -> str:
-    """What net-snmp makes of a name."""
-    module = name.partition("::")[0]
+def dotted(oid: Oid) -> str:
+    return "." + ".".join(str(part) for part in oid)
+
+
+def translate(form: str, *names: str, module: str = "") -> str:
+    """What net-snmp makes of names, or of numbers of a module."""
+    module = module or names[0].partition("::")[0]
     folders = ":".join(str(folder) for folder in (*base_folders(), MIBS))
     run = subprocess.run(  # noqa: S603  fixed arguments
-        ["/usr/bin/snmptranslate", "-M", folders, "-m", module, form, name],
+        ["/usr/bin/snmptranslate", "-M", folders, "-m", module, form, *names],
         env={**os.environ, "SNMPCONFPATH": os.devnull, "MIBS": ""},
         capture_output=True,
         check=True,
@@ -245,7 +249,45 @@ def test_a_generated_module_has_the_oids_that_the_agent_serves() -> None:
     ],
 )
 def test_net_snmp_translates_names(name: str, oid: Oid) -> None:
-    assert translate("-On", name) == "." + ".".join(str(part) for part in oid)
+    assert translate("-On", name) == dotted(oid)
+
+
+def test_a_generated_module_has_the_notifications_that_the_agent_sends() -> None:
+    lock: Lock = LOCKS["rabbitmq"]
+    document = compiled(lock.module)
+    notifications = {n for n, node in document.items() if node.get("class") == "notificationtype"}
+    assert notifications == {event_lock.descriptor for event_lock in lock.events}
+    common = [f"agEvent{camel(member.name)}" for member in COMMON_OBJECTS]
+    for event_lock in lock.events:
+        told = document[event_lock.descriptor]
+        assert oid_of(document, event_lock.descriptor) == lock.notification_oid(DEFAULT_ROOT, event_lock)
+        own = [name for argument in lock.arguments_of(event_lock) for name in argument.descriptors]
+        assert [entry["object"] for entry in told["objects"]] == common + own
+    for argument in lock.arguments:
+        for descriptor, arc in zip(argument.descriptors, argument.arcs, strict=True):
+            assert document[descriptor]["maxaccess"] == "accessible-for-notify"
+            assert (*oid_of(document, descriptor), 0) == lock.argument_oid(DEFAULT_ROOT, arc)
+
+
+def test_nothing_that_a_notification_carries_is_a_counter64() -> None:
+    for path in sorted(MIBS.iterdir()):
+        for name, node in compiled(path.stem).items():
+            if node.get("maxaccess") == "accessible-for-notify":
+                assert node["syntax"]["type"] not in ("Counter64", "AgGauge64"), name
+
+
+@pytest.mark.parametrize("path", sorted(MIBS.iterdir()), ids=lambda path: path.name)
+def test_net_snmp_translates_every_name_of_notifications_there_and_back(path: Path) -> None:
+    document = compiled(path.stem)
+    names = [
+        name
+        for name, node in document.items()
+        if node.get("class") == "notificationtype" or node.get("maxaccess") == "accessible-for-notify"
+    ]
+    oids = [dotted(oid_of(document, name)) for name in names]
+    assert names
+    assert translate("-On", *(f"{path.stem}::{name}" for name in names)).split() == oids
+    assert translate("-OS", *oids, module=path.stem).split() == [f"{path.stem}::{name}" for name in names]
 
 
 @pytest.mark.parametrize("path", sorted(MIBS.iterdir()), ids=lambda path: path.name)
