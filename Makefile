@@ -19,7 +19,7 @@ BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip install --quiet
 SPHINX := $(BIN)/sphinx-build --fail-on-warning --keep-going --quiet --builder html
 
-.PHONY: help venv demo demo-check test prove lint format types docs lock debian-packages clean
+.PHONY: help venv demo demo-check test prove lint format types docs pictures lock debian-packages clean
 
 help:  ## what each command does
 	@sed -n 's/^\([a-z-]*\):.*## */\1\t/p' $(MAKEFILE_LIST) | expand -t 18
@@ -64,6 +64,9 @@ docs: $(VENV)/.development  ## the documentation as HTML in docs/_build/html; wa
 
 debian-packages: $(VENV)/.development
 	@$(BIN)/python -m gateway.demo.install --tests
+
+pictures: $(VENV)/.runtime  ## the documentation's pictures, taken of a running demonstration
+	@$(BIN)/python -m gateway.demo.pictures docs/_static
 
 lock:  ## resolve the requirements anew, with hashes
 	@compile() { $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes \

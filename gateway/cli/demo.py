@@ -11,7 +11,7 @@ import click
 
 from gateway.demo.broker import BrokerSettings
 from gateway.demo.check import CheckFailedError, DemonstrationCheck
-from gateway.demo.demonstration import Demonstration, DemonstrationError, ExistingBroker
+from gateway.demo.demonstration import JMX_SECRET, JMX_USER, Demonstration, DemonstrationError, ExistingBroker
 from gateway.demo.install import DEMO_PACKAGES, InstallError, ensure_installed
 from gateway.demo.node_setup import BrokerError
 from gateway.demo.snmp_commands import SnmpCommandError
@@ -26,6 +26,7 @@ STATISTICS_SECONDS = 1.0
 @click.command()
 @click.option("--check", is_flag=True, help="Try everything with net-snmp's commands, and end.")
 @click.option("--snmp-port", default=1161, show_default=True, type=click.IntRange(1, 65535))
+@click.option("--jmx-port", default=9990, show_default=True, type=click.IntRange(1, 65535))
 @click.option("--management", help="Read this RabbitMQ instead of starting one: http://HOST:15672")
 @click.option("--amqp", default="", help="Of the same broker, for its events: amqp://HOST:5672")
 @click.option("--user", help="Of the same broker, with the tag 'monitoring'.")
@@ -36,12 +37,13 @@ def demo(
     *,
     check: bool,
     snmp_port: int,
+    jmx_port: int,
     management: str | None,
     amqp: str,
     user: str | None,
     password_file: Path | None,
 ) -> None:
-    """Start a RabbitMQ of its own with a small workload, and show it through SNMP until Ctrl-C."""
+    """Start a RabbitMQ of its own with a small workload, and show it through SNMP and JMX until Ctrl-C."""
     existing = None
     if management is not None:
         if check:
@@ -54,7 +56,7 @@ def demo(
     except InstallError as error:
         raise CommandError(ExitCode.NOT_INSTALLED, str(error)) from error
     try:
-        asyncio.run(_run(existing, snmp_port, check=check))
+        asyncio.run(_run(existing, snmp_port, jmx_port, check=check))
     except CheckFailedError as error:
         raise CommandError(ExitCode.DIFFERENCE, str(error)) from error
     except DemonstrationError as error:
@@ -70,13 +72,14 @@ def progress(line: str) -> None:
     click.echo(f"  ..  {line}")
 
 
-async def _run(existing: ExistingBroker | None, snmp_port: int, *, check: bool) -> None:
+async def _run(existing: ExistingBroker | None, snmp_port: int, jmx_port: int, *, check: bool) -> None:
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     demonstration = Demonstration(
         progress,
         snmp_port=snmp_port,
+        jmx_port=jmx_port,
         existing=existing,
         agent=check,
         settings=BrokerSettings(statistics_interval=STATISTICS_SECONDS, grace=0),  # its data is thrown away
@@ -118,8 +121,10 @@ async def _row_to_watch(demonstration: Demonstration) -> str:
 
 def _what_is_where(demonstration: Demonstration, busy_row: str) -> str:
     snmp, state, broker = demonstration.snmp, demonstration.state, demonstration.broker
+    traps = demonstration.traps
     assert snmp is not None
     assert state is not None
+    assert traps is not None
     lines = ["", "Everything runs."]
     if broker is not None:
         lines += [
@@ -129,6 +134,9 @@ def _what_is_where(demonstration: Demonstration, busy_row: str) -> str:
     address, modules = snmp.address, "AMQP-GATEWAY-RABBITMQ-MIB"
     lines += [
         f"  SNMP          UDP {address}, v1 and v2c, community in {state.secret_path('community')}",
+        f"  traps         as snmptrapd prints them: {traps.printed}",
+        f"  JMX           {demonstration.jmx_address}",
+        f"                user {JMX_USER}, password in {state.secret_path(JMX_SECRET)}",
         f"  configuration {demonstration.configuration}",
         f"  log           {demonstration.folder / 'gateway.log'}",
         "",
@@ -141,5 +149,10 @@ def _what_is_where(demonstration: Demonstration, busy_row: str) -> str:
     ]
     if busy_row:
         lines.append(f"  snmpdelta -Cs -Cp 2 {address} {modules}::rmqQueueMessagesPublished.{busy_row}")
-    lines += ["", "Ctrl-C ends everything."]
+    lines += [
+        f"  tail -n +1 -f {traps.printed}",
+        f"  jconsole      then remote process {demonstration.jmx_address}, user and password as above",
+        "",
+        "Ctrl-C ends everything.",
+    ]
     return "\n".join(lines)

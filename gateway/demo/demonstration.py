@@ -19,13 +19,16 @@ import yaml
 from gateway.agents.rabbitmq.provisioning import ProvisionedUser, provision
 from gateway.agents.rabbitmq.rights import EVENT_VHOST, MANAGEMENT_VHOST, agent_rights, gateway_rights
 from gateway.demo.broker import BrokerSettings, PrivateBroker
+from gateway.demo.jmx_client import JmxClient
 from gateway.demo.node_setup import Credentials
 from gateway.demo.snmp_commands import SnmpCommands
+from gateway.demo.trap_receiver import TrapReceiver, free_udp_port
 from gateway.demo.workload import Workload, prepare
 from gateway.service.lifeline import READY
 from gateway.state_folder import StateFolder
 
 SHOP = {"shop": "Orders of the demonstration", "billing": "Invoices of the demonstration"}
+JMX_USER, JMX_SECRET = "monitor", "jmx-monitor"
 SOURCE, AGENT_SOURCE, AGENT = "rabbitmq", "rabbitmq-agent", "rabbitmq"
 READY_SECONDS = 60.0
 STOP_SECONDS = 15.0
@@ -66,6 +69,7 @@ class Demonstration:
         folder: where everything lies; made, and removed at the end.
         progress: told each step in one line.
         snmp_port: to listen on at 127.0.0.1.
+        jmx_port: to listen on at 127.0.0.1.
         existing: read this broker instead of starting one; there is no workload and no agent then.
         agent: also run the agent as a process of its own, and a second source that believes it.
         settings: of the broker.
@@ -76,6 +80,7 @@ class Demonstration:
         progress: Progress,
         *,
         snmp_port: int = 1161,
+        jmx_port: int = 9990,
         existing: ExistingBroker | None = None,
         agent: bool = False,
         settings: BrokerSettings | None = None,
@@ -87,12 +92,14 @@ class Demonstration:
         self._existing = existing
         self._progress = progress
         self._snmp_port = snmp_port
+        self.jmx_address = f"127.0.0.1:{jmx_port}"
         self._with_agent = agent
         self._processes: dict[str, _Child] = {}
         self._users: dict[str, Credentials] = {}
         self.configuration = self.folder / "gateway.yaml"
         self.state: StateFolder | None = None
         self.snmp: SnmpCommands | None = None
+        self.traps: TrapReceiver | None = None
 
     async def __aenter__(self) -> Self:
         try:
@@ -115,7 +122,7 @@ class Demonstration:
         if self.broker is not None:
             await asyncio.to_thread(self.broker.start)
             await asyncio.to_thread(self._provision, self.broker)
-        self._configure()
+        await self._configure()
         await self.start_gateway()
         if self._with_agent:
             await self.start_agent()
@@ -132,6 +139,8 @@ class Demonstration:
             await self.workload.stop()
         for name in list(self._processes):
             await self.stop_process(name)
+        if self.traps is not None:
+            await self.traps.stop()
         if self.broker is not None:
             await asyncio.to_thread(self.broker.close)
         await asyncio.to_thread(shutil.rmtree, self.folder, ignore_errors=True)
@@ -140,6 +149,16 @@ class Demonstration:
         """Start the gateway and wait until its processes are ready."""
         self._progress("starting the gateway")
         await self._start_process("gateway", "run")
+
+    async def jmx_client(self) -> JmxClient:
+        """A plain Java client, logged in as the gateway's first user; the caller closes it.
+
+        Raises:
+            JmxClientError: the gateway cannot be reached.
+        """
+        assert self.state is not None
+        jar = self.folder / "jmx-client.jar"
+        return await JmxClient.connect(jar, self.jmx_address, JMX_USER, self.state.secret(JMX_SECRET))
 
     async def start_agent(self) -> None:
         """Start the agent as a process of its own."""
@@ -192,18 +211,25 @@ class Demonstration:
                 ),
             )
 
-    def _configure(self) -> None:
-        self.configuration.write_text(yaml.safe_dump(self._settings(), sort_keys=False), encoding="utf-8")
+    async def _configure(self) -> None:
         self.state = StateFolder.create(self.folder / "state")
         community = self.state.secret("community")
+        self.traps = await TrapReceiver.start(self.folder / "traps", free_udp_port(), community)
+        settings = yaml.safe_dump(self._settings(self.traps), sort_keys=False)
+        await asyncio.to_thread(self.configuration.write_text, settings, encoding="utf-8")
         address = f"127.0.0.1:{self._snmp_port}"
         self.snmp = SnmpCommands.configured(self.folder / "snmp", address, community)
 
-    def _settings(self) -> dict[str, object]:
+    def _settings(self, traps: TrapReceiver) -> dict[str, object]:
+        host, port = traps.address
         settings: dict[str, object] = {
             "version": 1,
             "sources": {SOURCE: {"kind": "rabbitmq", **self._reading("gateway")}},
-            "snmp": {"listen": [f"127.0.0.1:{self._snmp_port}"]},
+            "snmp": {
+                "listen": [f"127.0.0.1:{self._snmp_port}"],
+                "notifications": {"snmptrapd": {"address": f"{host}:{port}"}},
+            },
+            "jmx": {"enabled": True, "listen": self.jmx_address},
             "state": {"folder": "state"},
             "feed": {"socket": "feed.sock"},
         }

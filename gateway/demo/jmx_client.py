@@ -1,6 +1,6 @@
 """A plain JMX client as a process: the JDK's own connector, asked by lines and answering in JSON.
 
-`JmxClient.java` beside this file is the whole program, so that what it shows is what any Java program sees.
+``java/client/JmxClient.java`` is the whole program, so that what it shows is what any Java program sees.
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-SOURCE = Path(__file__).with_name("java") / "JmxClient.java"
+from gateway.jmx.java_build import build_jar
+
+SOURCES = Path(__file__).with_name("java") / "client"
 ANSWER_SECONDS = 60.0
 _MAX_LINE_OCTETS = 64 * 1024 * 1024
 
@@ -43,30 +45,22 @@ class JmxClient:
         self.notifications: list[dict[str, Any]] = []
 
     @classmethod
-    async def connect(cls, java: Path, classes: Path, address: str, user: str, password: str) -> Self:
+    async def connect(cls, jar: Path, address: str, user: str, password: str) -> Self:
         """Start the program and log in.
 
         Args:
-            java: the command ``java``.
-            classes: the folder with the compiled program.
+            jar: the compiled program; made if it is not there.
             address: ``HOST:PORT`` of the gateway's RMI registry.
             user: who logs in.
             password: of the user; travels by a pipe.
 
         Raises:
             JmxClientError: the gateway cannot be reached, or refuses.
+            JavaBuildError: the program cannot be compiled.
         """
+        await asyncio.to_thread(_compiled, jar)
         process = await asyncio.create_subprocess_exec(
-            *(
-                str(java),
-                "-Xmx64m",
-                "-XX:TieredStopAtLevel=1",
-                "-cp",
-                str(classes),
-                "JmxClient",
-                address,
-                user,
-            ),
+            *("java", "-Xmx64m", "-XX:TieredStopAtLevel=1", "-cp", str(jar), "JmxClient", address, user),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.DEVNULL,
@@ -143,3 +137,8 @@ class JmxClient:
             else:
                 self._answers.put_nowait(told)
         self._answers.put_nowait({"error": "the client has ended"})
+
+
+def _compiled(jar: Path) -> None:
+    if not jar.exists():
+        build_jar(jar, SOURCES)

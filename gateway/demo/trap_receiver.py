@@ -117,6 +117,14 @@ def _is_taken(address: tuple[str, int]) -> bool:
     return False
 
 
+def free_udp_port() -> int:
+    """A port of 127.0.0.1 that nobody uses now."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
 def _notification(printed: str) -> PrintedNotification:
     values: dict[str, str] = {}
     for line in printed.splitlines()[1:]:
