@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 import pytest
@@ -15,6 +15,11 @@ from tests.jmx_java.client_machine import client_machine
 
 USER, PASSWORD = "monitor", "correct horse"
 
+JavaObject: TypeAlias = Any
+"""Lives in the clients' virtual machine."""
+
+JavaStrings: TypeAlias = Callable[[Sequence[str | None]], JavaObject]
+
 Connect: TypeAlias = Callable[[JavaMachine], contextlib.AbstractAsyncContextManager["AsyncClient"]]
 
 
@@ -23,7 +28,7 @@ async def authenticate(user: str, password: str) -> bool:
 
 
 def settings(**changes: Any) -> MachineSettings:  # noqa: ANN401  fields of the settings
-    return MachineSettings("127.0.0.1", **{"port": 0, "heap": 128, **changes})
+    return MachineSettings(**{"address": "127.0.0.1", "port": 0, "heap": 128, **changes})
 
 
 async def tell(machine: JavaMachine, *commands: Command) -> PushResult:
@@ -37,16 +42,16 @@ async def tell_well(machine: JavaMachine, *commands: Command) -> None:
 class AsyncClient:
     """Calls a Java object on another thread, for the machine asks this loop who may come in."""
 
-    def __init__(self, java: Any) -> None:  # noqa: ANN401  of Java
-        self._java = java
+    def __init__(self, java: JavaObject) -> None:
+        self.java = java
 
-    async def __call__(self, method: str, *arguments: Any) -> Any:  # noqa: ANN401  of Java
-        result = await asyncio.to_thread(getattr(self._java, method), *arguments)
+    async def __call__(self, method: str, *arguments: object) -> JavaObject:
+        result = await asyncio.to_thread(getattr(self.java, method), *arguments)
         return result if isinstance(result, str | int | bool | None) else list(result)
 
 
 @pytest.fixture(scope="session")
-def java_client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+def java_client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[JavaObject]:
     """The Java class ``Client``."""
     with client_machine(tmp_path_factory.mktemp("java-client")) as client:
         yield client
@@ -61,7 +66,7 @@ async def machine() -> AsyncIterator[JavaMachine]:
 
 
 @pytest.fixture
-def connect(java_client: Any) -> Connect:  # noqa: ANN401  of Java
+def connect(java_client: JavaObject) -> Connect:
     @contextlib.asynccontextmanager
     async def connected(machine: JavaMachine) -> AsyncIterator[AsyncClient]:
         java = await asyncio.to_thread(java_client.connect, machine.port, USER, PASSWORD)
@@ -83,6 +88,12 @@ async def client(machine: JavaMachine, connect: Connect) -> AsyncIterator[AsyncC
 
 
 @pytest.fixture
-def stranger(java_client: Any) -> AsyncClient:  # noqa: ANN401  of Java
+def java_strings(java_client: JavaObject) -> JavaStrings:
+    """Makes a Java ``String[]``."""
+    return lambda texts: java_client.strings(list(texts))
+
+
+@pytest.fixture
+def stranger(java_client: JavaObject) -> AsyncClient:
     """A Java client that has not logged in."""
     return AsyncClient(java_client)

@@ -256,9 +256,8 @@ public final class Client {
             new ObjectName(name), this::heard, new OwnFilter(), null));
     }
 
-    public String tryHandback(String name, Object handback) {
-        return failure(() -> connection.addNotificationListener(
-            new ObjectName(name), this::heard, null, handback));
+    public static Object strings(List<String> texts) {
+        return texts.toArray(new String[0]);
     }
 
     public static Object file(String path) {
