@@ -102,11 +102,12 @@ class Gateway:
     notified: list[Notification] = field(default_factory=list)
     epoch: int = 1
     with_receivers: bool = True
+    root: Oid = ROOT
 
     def __post_init__(self) -> None:
         self.projection = Projection(
             self.store,
-            ProjectionSettings(ROOT, (LOCK,), SERVE_STALE_FOR, "1.2.3"),
+            ProjectionSettings(self.root, (LOCK,), SERVE_STALE_FOR, "1.2.3"),
             provisional=self.provisional,
             save=self.save,
             clock=lambda: self.now,
