@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gateway.model.schema import Access, Element, Kind, NamedValue
+from gateway.model.schema import Access, Argument, Element, Kind, NamedValue
 from gateway.model.values import ValueType
+from gateway.snmp.mib.notifications import ARGUMENT_SIZES, NOTHING
 from gateway.snmp.syntax import (
     MAX_BYTES_OCTETS,
     MAX_JSON_OCTETS,
@@ -17,6 +18,7 @@ from gateway.snmp.syntax import (
     TWIN_SYNTAXES,
     UNIT_NANOSECONDS,
     Syntax,
+    argument_form,
     form_of,
     needs_twin,
 )
@@ -75,6 +77,17 @@ def types_page() -> str:
         "`AgGauge64` and `AgFloat64` are defined in AMQP-GATEWAY-MIB, in the shape of CounterBasedGauge64",
         "(RFC 2856) and Float64TC (RFC 6340).",
         "",
+        "## In notifications",
+        "",
+        "Arguments of events have the same forms, but no counters: SNMPv1 has no Counter64, so numbers of 64",
+        "bits are decimal text. So are durations and times with `snmp_unit` that may be absent. Only what",
+        "refers to an object has a second object beside it, with its name. The places of varbinds do not",
+        "depend on what is known: what is absent is told as nothing, and only a truth value is left out.",
+        "",
+        "| SYNTAX | model types | nothing |",
+        "| --- | --- | --- |",
+        *(f"| {' | '.join(cells)} |" for cells in _argument_rows()),
+        "",
     ]
     return "\n".join(lines)
 
@@ -88,6 +101,18 @@ def _rows() -> Iterator[tuple[str, str, str, str, str]]:
             shown = f"`{smi.name} {smi.bounds}`".replace(" `", "`")
             assert (syntax in TWIN_SYNTAXES) == needs_twin(element, form_of(element, unit))
             yield f"`{type_.value}`", python, decides, shown, _MEANING[syntax]
+
+
+def _argument_rows() -> Iterator[tuple[str, str, str]]:
+    types: dict[Syntax, list[str]] = {}
+    for type_ in ValueType:
+        types.setdefault(argument_form(Argument("x", type_)).syntax, []).append(f"`{type_.value}`")
+    types[Syntax.ENUMERATION] = ["integers and `string` with named values"]
+    types[Syntax.UNSIGNED32] = ["`duration` and `time` with `snmp_unit`, never absent"]
+    for syntax, names in types.items():
+        smi = SMI_TYPES[syntax]
+        shown = f"`{smi.name} {ARGUMENT_SIZES.get(syntax, smi.bounds)}`".replace(" `", "`")
+        yield shown.replace("|", "\\|"), ", ".join(names), NOTHING.get(syntax, "Empty")
 
 
 def _variants(type_: ValueType) -> Iterator[tuple[str, Element, str]]:

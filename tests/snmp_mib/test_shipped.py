@@ -53,6 +53,7 @@ from gateway.snmp.fixed_mib import (
 from gateway.snmp.lock import DEFAULT_ROOT, Lock, lock_text
 from gateway.snmp.lock_files import generated, load_shipped_locks
 from gateway.snmp.mib.lint import base_folders, lint
+from gateway.snmp.notifications_table import notifications_table
 from gateway.snmp.row_columns import ROW_COLUMNS, RowColumn, RowLifetime, RowState
 
 MIBS = shipped_folder("mibs")
@@ -132,6 +133,25 @@ def test_a_shipped_lock_and_module_are_what_their_mapping_gives(package: str) ->
     assert grown is lock, "the mapping has something that the lock lacks: run `amqp-gateway mib gen`"
     assert (lock.module, lock.prefix) == (mapping.module, mapping.prefix)
     assert text == (MIBS / f"{lock.module}.mib").read_text(encoding="utf-8")
+
+
+def test_the_page_on_modules_has_every_notification(fixed: dict[str, Any]) -> None:
+    page = (shipped_folder("mibs").parent / "docs" / "mibs.md").read_text(encoding="utf-8")
+    for package, lock in LOCKS.items():
+        assert notifications_table(load_shipped_mappings()[package], lock) in page, (
+            f"write the table of {package} in docs/mibs.md anew from notifications_table()"
+        )
+    for member in COMMON_OBJECTS:
+        assert f"`agEvent{camel(member.name)}`" in page
+    for name, node in fixed.items():
+        if node.get("class") == "notificationtype":
+            own = [f"`{entry['object']}`" for entry in node["objects"][len(COMMON_OBJECTS) :]]
+            (row,) = (
+                line
+                for line in page.splitlines()
+                if line.startswith(f"| `{name}` ({oid_of(fixed, name)[-1]})")
+            )
+            assert row.split(" | ")[-1].removesuffix(" |").strip("| ") == ", ".join(own)
 
 
 def test_every_shipped_mapping_has_its_lock() -> None:

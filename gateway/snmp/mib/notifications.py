@@ -27,7 +27,9 @@ COMMON_DESCRIPTORS = tuple(f"agEvent{upper_camel(member.name.lower())}" for memb
 """What stands first in the OBJECTS clause of every notification, defined in AMQP-GATEWAY-MIB."""
 
 _GROUP_ARC = 2_001  # those of classes end before
-_SIZES = {Syntax.DECIMAL: "(SIZE (0..20))", Syntax.UUID: "(SIZE (0 | 36))"}
+ARGUMENT_SIZES = {Syntax.DECIMAL: "(SIZE (0..20))", Syntax.UUID: "(SIZE (0 | 36))"}
+"""Where they differ from those of columns: an empty string stands for an absent value."""
+
 _CUT = {
     Syntax.TEXT: f"Text of more than {MAX_TEXT_OCTETS} octets is cut.",
     Syntax.OCTETS: f"A value of more than {MAX_BYTES_OCTETS} octets is told empty.",
@@ -37,7 +39,7 @@ _CUT = {
     ),
     Syntax.DECIMAL: "A decimal number.",
 }
-_NOTHING = {
+NOTHING = {
     Syntax.ENUMERATION: "unknown",
     Syntax.ROW_POINTER: "0.0",
     Syntax.DATE_AND_TIME: "Eight octets of zero",
@@ -47,6 +49,8 @@ _NOTHING = {
     Syntax.INTEGER32: "0",
     Syntax.UNSIGNED32: "0",
 }
+"""What stands for an absent argument; an empty string where nothing is said here."""
+
 _LONGEST = {Syntax.TEXT: MAX_TEXT_OCTETS, Syntax.OCTETS: MAX_BYTES_OCTETS}
 
 
@@ -149,7 +153,7 @@ class NotificationTexts:
     def _objects(self, argument: ArgumentLock) -> list[str]:
         told = self._told[argument.arc]
         base = f"{self._lock.prefix}NotificationObjects"
-        bounds = _SIZES.get(argument.syntax)
+        bounds = ARGUMENT_SIZES.get(argument.syntax)
         syntax = f"{SMI_TYPES[argument.syntax].name} {bounds}" if bounds else syntax_clause(argument, None)
         units = next(
             (unit for _, element in told if (unit := units_clause(argument, element))), argument.unit
@@ -205,7 +209,7 @@ _GROUP_TEXTS = {
 
 
 def _argument_description(argument: ArgumentLock, told: Sequence[tuple[str, Element]]) -> str:
-    nothing = _NOTHING.get(argument.syntax, "Empty")
+    nothing = NOTHING.get(argument.syntax, "Empty")
     if not argument.current:
         return f"Obsolete: '{argument.name}' has another object now, or none. {nothing} for ever."
     sentences = [_what_it_is(argument, told)]
