@@ -10,10 +10,11 @@ from pathlib import Path
 import click
 
 from gateway.demo.broker import BrokerSettings
-from gateway.demo.check import CheckFailedError, DemonstrationCheck
+from gateway.demo.check import DemonstrationCheck
 from gateway.demo.demonstration import JMX_SECRET, JMX_USER, Demonstration, DemonstrationError, ExistingBroker
 from gateway.demo.install import DEMO_PACKAGES, InstallError, ensure_installed
 from gateway.demo.node_setup import BrokerError
+from gateway.demo.promises import CheckFailedError
 from gateway.demo.snmp_commands import SnmpCommandError
 from gateway.demo.workload import WorkloadError
 from gateway.service.exit_codes import CommandError, ExitCode

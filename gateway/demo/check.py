@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import TypeVar
 
 from gateway.demo import comparison
 from gateway.demo.broker import PrivateBroker
+from gateway.demo.check_events import EventPromises
+from gateway.demo.check_jmx import JmxPromises
 from gateway.demo.comparison import View, differences, rows_by_name, shown
 from gateway.demo.demonstration import AGENT_SOURCE, SOURCE, Demonstration
+from gateway.demo.promises import CheckFailedError, Promises
 from gateway.demo.snmp_commands import SnmpCommands, Table
 
-DEADLINE_SECONDS = 90.0
-POLL_SECONDS = 0.5
 BOOKS = "books.declared.by.another.client"
 
 VIEWS = {
@@ -53,10 +54,6 @@ Result = TypeVar("Result")
 Tell = Callable[[str], None]
 
 
-class CheckFailedError(Exception):
-    """Something differs; the text says what, one line each."""
-
-
 class DemonstrationCheck:
     """Tries everything that the demonstration promises.
 
@@ -71,7 +68,7 @@ class DemonstrationCheck:
         self._demonstration = demonstration
         self._broker: PrivateBroker = demonstration.broker
         self._snmp: SnmpCommands = demonstration.snmp
-        self._tell = tell
+        self._promises = Promises(tell)
         self._sources: dict[str, int] = {}
 
     async def run(self) -> None:
@@ -84,6 +81,7 @@ class DemonstrationCheck:
         await self._counters_move()
         workload = self._demonstration.workload
         assert workload is not None
+        audit = workload.topology.audit
         await workload.pause()
         for name, view in VIEWS.items():
             for source in (SOURCE, AGENT_SOURCE):
@@ -91,8 +89,18 @@ class DemonstrationCheck:
         await self._tables_have_the_same_rows()
         await self._sources_agree()
         await self._another_clients_queue_comes_and_goes()
-        workload.resume()
-        await self._a_stopped_agent_makes_its_rows_stale()
+        assert self._demonstration.traps is not None
+        async with await self._demonstration.jmx_client() as client:
+            jmx = JmxPromises(self._promises, client, self._broker, self._snmp, self._sources)
+            await jmx.agree_with_broker(VIEWS)
+            for prefix in TABLES:
+                await jmx.has_the_rows_of_snmp(prefix)
+            await jmx.has_the_right_java_types(f"{audit.vhost}|{audit.name}")
+            workload.resume()
+            traps = self._demonstration.traps
+            await EventPromises(self._promises, client, traps, self._snmp, self._broker).run()
+            await self._a_stopped_agent_makes_its_rows_stale()
+            await jmx.shows_a_stopped_agent_as_stale()
         await self._nothing_is_left_on_the_broker()
 
     async def _sources_synchronised(self) -> None:
@@ -106,7 +114,7 @@ class DemonstrationCheck:
                 if cells["agSourceState"] != "synchronised"
             ]
 
-        await self._until_none("both sources are synchronised", problems)
+        await self._promises.until_none("both sources are synchronised", problems)
 
     async def _counters_move(self) -> None:
         async def total() -> int:
@@ -124,8 +132,8 @@ class DemonstrationCheck:
             before = before or await total()
             return [] if before else ["no queue has a publish counter"]
 
-        await self._until_none("publish counters are there", started)
-        await self._until_none("publish counters move", problems)
+        await self._promises.until_none("publish counters are there", started)
+        await self._promises.until_none("publish counters move", problems)
 
     async def _agrees_with_broker(self, name: str, view: View, source: str) -> None:
         async def problems() -> list[str]:
@@ -136,7 +144,7 @@ class DemonstrationCheck:
                 found = {key: facts for key, facts in found.items() if key in expected}
             return differences(expected, found) or ([] if expected else ["there is nothing to compare"])
 
-        await self._until_none(f"source {source}: {name}", problems)
+        await self._promises.until_none(f"source {source}: {name}", problems)
 
     async def _tables_have_the_same_rows(self) -> None:
         async def problems() -> list[str]:
@@ -146,7 +154,7 @@ class DemonstrationCheck:
             in_table = sorted(row["rmqQueueRowFullName"].strip('"') for row in printed)
             return [] if in_walk == in_table else [f"snmpwalk has {in_walk}, snmptable {in_table}"]
 
-        await self._until_none("snmptable shows what snmpwalk does", problems)
+        await self._promises.until_none("snmptable shows what snmpwalk does", problems)
 
     async def _sources_agree(self) -> None:
         async def problems() -> list[str]:
@@ -160,7 +168,7 @@ class DemonstrationCheck:
                 lines += [] if one else [f"{prefix}: there is nothing to compare"]
             return lines
 
-        await self._until_none("the two sources' walks agree but for the source", problems)
+        await self._promises.until_none("the two sources' walks agree but for the source", problems)
 
     async def _another_clients_queue_comes_and_goes(self) -> None:
         async def indexes() -> list[str]:
@@ -174,15 +182,15 @@ class DemonstrationCheck:
             return [f"{BOOKS} still has the row {index}" for index in await indexes()]
 
         await asyncio.to_thread(self._queue, "PUT")
-        await self._until_none("a queue declared by another client appears", missing)
+        await self._promises.until_none("a queue declared by another client appears", missing)
         before = sorted(await indexes())
         await asyncio.to_thread(self._queue, "DELETE")
-        await self._until_none("and goes when it is deleted", lingering)
+        await self._promises.until_none("and goes when it is deleted", lingering)
         await asyncio.to_thread(self._queue, "PUT")
-        await self._until_none("and comes back", missing)
+        await self._promises.until_none("and comes back", missing)
         if sorted(await indexes()) != before:
             raise CheckFailedError(f"{BOOKS} had the rows {before}, has now {sorted(await indexes())}")
-        self._tell("ok   with the row numbers that it had before")
+        self._promises.kept("with the row numbers that it had before")
         await asyncio.to_thread(self._queue, "DELETE")
 
     def _queue(self, method: str) -> None:
@@ -202,7 +210,7 @@ class DemonstrationCheck:
                     wrong.append(f"row {index} is {'stale' if stale else 'shown as current'}")
             return wrong or ([] if rows else ["no rows are left"])
 
-        await self._until_none("stopping the agent turns its rows stale, and no others", problems)
+        await self._promises.until_none("stopping the agent turns its rows stale, and no others", problems)
 
     async def _nothing_is_left_on_the_broker(self) -> None:
         await self._demonstration.stop_process("gateway")
@@ -211,7 +219,7 @@ class DemonstrationCheck:
             queues = await asyncio.to_thread(self._own_queues)
             return [f"the queue {queue} is left" for queue in queues]
 
-        await self._until_none("nothing of the gateway is left on the broker", problems)
+        await self._promises.until_none("nothing of the gateway is left on the broker", problems)
 
     def _own_queues(self) -> list[str]:
         vhosts = ("/", "amqp-gateway")
@@ -222,14 +230,3 @@ class DemonstrationCheck:
 
     async def _walk(self, name: str) -> Table:
         return await asyncio.to_thread(self._snmp.walk, name)
-
-    async def _until_none(self, promise: str, problems: Callable[[], Awaitable[list[str]]]) -> None:
-        """Wait until there are no problems: the broker's statistics and our polling take their time."""
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + DEADLINE_SECONDS
-        while lines := await problems():
-            if loop.time() > deadline:
-                shown_lines = "\n".join(f"     {line}" for line in lines[:20])
-                raise CheckFailedError(f"not kept: {promise}:\n{shown_lines}")
-            await asyncio.sleep(POLL_SECONDS)
-        self._tell(f"ok   {promise}")

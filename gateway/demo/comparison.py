@@ -58,7 +58,7 @@ def shown(table: Table, view: View, source: int, prefix: str) -> Facts:
     facts: Facts = {}
     for index, cells in table.items():
         if index.split(".")[0] == str(source) and cells.get(f"{prefix}RowStale") == "false":
-            name = _without_incarnation(cells[f"{prefix}RowFullName"])
+            name = without_incarnation(cells[f"{prefix}RowFullName"])
             facts[name] = {fact: cells.get(f"{prefix}{column}", "") for fact, column in view.columns.items()}
     return facts
 
@@ -86,7 +86,7 @@ def rows_by_name(tables: Mapping[str, Table], prefix: str, source: int) -> Facts
     """
     facts: Facts = {}
     for index, cells in tables[prefix].items():
-        name = _without_incarnation(cells[f"{prefix}RowFullName"])
+        name = without_incarnation(cells[f"{prefix}RowFullName"])
         if index.split(".")[0] == str(source) and name.split("|")[0] not in OWN_TRAFFIC:
             facts[name] = {
                 column: _pointed_to(cell, tables)
@@ -103,7 +103,7 @@ def _pointed_to(cell: str, tables: Mapping[str, Table]) -> str:
     return cell if match is None or row is None else row[f"{match[1]}RowFullName"]
 
 
-def _without_incarnation(full_name: str) -> str:
+def without_incarnation(full_name: str) -> str:
     """A full name without what tells the incarnations of a transient object apart."""
     return re.split(r"(?<!\\)#", full_name)[0]
 
