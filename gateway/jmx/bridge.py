@@ -11,6 +11,7 @@ import asyncio
 import io
 import secrets
 import socket
+import threading
 from collections.abc import Awaitable, Callable
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from typing import Final, TypeAlias, TypeVar, TypeVarTuple, Unpack
@@ -78,6 +79,7 @@ class Bridge:
         )
         self._server = _BoundedCallbackServer(self._pool, None, callback_server_parameters=parameters)
         self._server.start()
+        self._server.server_socket.listen()  # Py4J does that on its thread, at some time
         port: int = self._server.get_listening_port()
         return port
 
@@ -171,7 +173,20 @@ class _BoundedCallbackServer(CallbackServer):  # type: ignore[misc]  # py4j is n
         if len(self.connections) >= _MAX_CONNECTIONS:
             socket_instance.shutdown(socket.SHUT_RDWR)  # whose thread finds the end, and ends
         bounded = _BoundedLines(socket_instance, stream)
-        return super()._create_connection(socket_instance, bounded)
+        return _ClosedOnce(self.pool, bounded, socket_instance, None, self.callback_server_parameters, self)
+
+
+class _ClosedOnce(CallbackConnection):  # type: ignore[misc]  # py4j is not typed
+    """A connection that the server and its own thread may close at the same time."""
+
+    def __init__(self, *arguments: object) -> None:
+        super().__init__(*arguments)
+        self._closing = threading.Lock()
+
+    def close(self, reset: bool = False) -> None:  # noqa: FBT001, FBT002  Py4J's signature
+        with self._closing:
+            if self.socket is not None:
+                super().close(reset)
 
 
 class _BoundedLines:

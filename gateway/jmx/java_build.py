@@ -47,8 +47,12 @@ class Compiler:
 
 _JAVAC_OPTIONS = ("--release", str(JAVA_RELEASE), "-proc:none", "-Xlint:none", "-encoding", "UTF-8")
 # Debian's ecj has no `--release` without a whole JDK: it compiles against the runtime that it runs on.
-_ECJ_OPTIONS = ("-source", str(JAVA_RELEASE), "-target", str(JAVA_RELEASE), "-proc:none", "-nowarn",
-                "-encoding", "UTF-8")  # fmt: skip
+_ECJ_OPTIONS = (
+    *("-source", str(JAVA_RELEASE), "-target", str(JAVA_RELEASE)),
+    *("-proc:none", "-nowarn", "-encoding", "UTF-8"),
+)
+_QUICK_START = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+"""Halves the time that a compiler needs for as few files as ours."""
 
 
 def find_compilers() -> Iterator[Compiler]:
@@ -57,13 +61,13 @@ def find_compilers() -> Iterator[Compiler]:
     javac = shutil.which("javac", path=str(Path(home, "bin"))) if home else None
     javac = javac or shutil.which("javac")
     if javac:
-        yield Compiler((javac,), _JAVAC_OPTIONS)
+        yield Compiler((javac, *(f"-J{option}" for option in _QUICK_START)), _JAVAC_OPTIONS)
     ecj = shutil.which("ecj")
     if ecj:
         yield Compiler((ecj,), _ECJ_OPTIONS)
     java = shutil.which("java")
     if java and _ECJ_JAR.exists():
-        yield Compiler((java, "-jar", str(_ECJ_JAR)), _ECJ_OPTIONS)
+        yield Compiler((java, *_QUICK_START, "-jar", str(_ECJ_JAR)), _ECJ_OPTIONS)
 
 
 def find_py4j_jar() -> Path:
@@ -145,6 +149,7 @@ def _compile(compiler: Compiler, sources: Path, classes: Path) -> str:
     try:
         done = subprocess.run(  # noqa: S603  no shell; a compiler and our own files
             command,
+            env={**os.environ, "JAVA_ARGS": " ".join(_QUICK_START)},  # of Debian's script for ecj
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

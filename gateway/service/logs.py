@@ -31,5 +31,5 @@ def configure_logs(process: str) -> None:
     )
     structlog.contextvars.bind_contextvars(process=process)
     # The links tell in one line what these libraries tell in a traceback.
-    for library in ("aio_pika", "aiormq", "httpx", "httpcore", "asyncio"):
+    for library in ("aio_pika", "aiormq", "httpx", "httpcore", "asyncio", "py4j"):
         logging.getLogger(library).setLevel(logging.CRITICAL)

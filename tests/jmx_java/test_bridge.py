@@ -1,0 +1,93 @@
+"""Python's end of the bridge: it answers only who shows the token, and nothing costs it much."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+
+import pytest
+
+import gateway.jmx.bridge
+from gateway.jmx.bridge import LOOPBACK, Bridge
+from tests.components.waiting import DEADLINE
+
+ANSWERED = b"!yjAA==\n"
+CALL = b"c\nt\ncall\njAA==\ne\n"
+
+
+async def answer(_request: bytes) -> bytes:
+    return b"\0"
+
+
+@pytest.fixture
+async def bridge() -> AsyncIterator[Bridge]:
+    made = Bridge(answer, deadline=DEADLINE)
+    yield made
+    await made.close()
+
+
+async def said(port: int, *parts: bytes) -> bytes:
+    """What comes back until the other side hangs up, when ``parts`` are sent."""
+    async with asyncio.timeout(DEADLINE):
+        reader, writer = await asyncio.open_connection(LOOPBACK, port)
+        with contextlib.suppress(ConnectionError):
+            for part in parts:
+                writer.write(part)
+                await writer.drain()
+        received = b""
+        with contextlib.suppress(ConnectionError):
+            while octets := await reader.read(1000):
+                received += octets
+        writer.close()
+        return received
+
+
+async def test_who_shows_the_token_is_answered(bridge: Bridge) -> None:
+    login = b"A\n" + bridge.inward_token.encode() + b"\ne\n"
+    assert (await said(bridge.listen(), login, CALL, b"q\n\n")).endswith(ANSWERED)
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        (b"A\nguessed\ne\n", CALL),
+        (CALL,),
+        (b"\xff\xfe\n",),
+        (b"x" * (1 << 21),),
+        (b"A\n" + b"x" * (1 << 21),),
+    ],
+)
+async def test_nobody_else_is(bridge: Bridge, parts: tuple[bytes, ...]) -> None:
+    assert ANSWERED not in await said(bridge.listen(), *parts)
+
+
+async def test_who_connects_and_says_nothing_is_left_after_a_while(
+    bridge: Bridge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gateway.jmx.bridge, "_LOGIN_SECONDS", 0.1)
+    assert await said(bridge.listen()) == b""
+
+
+async def test_only_so_many_are_connected_at_a_time(bridge: Bridge) -> None:
+    port = bridge.listen()
+    idle = [await asyncio.open_connection(LOOPBACK, port) for _ in range(40)]
+    refused = asyncio.create_task(idle[-1][0].read())
+    async with asyncio.timeout(DEADLINE):
+        assert await refused == b""
+    for _, writer in idle:
+        writer.close()
+
+
+async def test_an_answer_that_takes_too_long_is_an_outcome_unknown() -> None:
+    async def never(_request: bytes) -> bytes:
+        await asyncio.get_running_loop().create_future()
+        return b""
+
+    bridge = Bridge(never, deadline=0.05)
+    try:
+        login = b"A\n" + bridge.inward_token.encode() + b"\ne\n"
+        received = await said(bridge.listen(), login, CALL, b"q\n\n")
+    finally:
+        await bridge.close()
+    assert b"!yj" in received
