@@ -300,7 +300,6 @@ class Projection:
                 row.table.remove(row, now)
         self._freshness.remove_source(number)
         self._alarms.remove_source(number)
-        self._alarms.changed_sources()
         self._summaries.remove_source(number)
         self._source_table.remove(number)
 

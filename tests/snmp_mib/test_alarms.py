@@ -74,8 +74,8 @@ def scalar(gateway: Gateway, which: AlarmScalar) -> bytes | None:
     return gateway.cell((*ROOT, *ALARMS), which, 0)
 
 
-def of_source(gateway: Gateway, column: SourceColumn) -> bytes | None:
-    return gateway.cell((*ROOT, *SOURCE_ENTRY), column, 1)
+def of_source(gateway: Gateway, column: SourceColumn, number: int = 1) -> bytes | None:
+    return gateway.cell((*ROOT, *SOURCE_ENTRY), column, number)
 
 
 def test_an_alarm_is_a_row_until_it_is_cleared(gateway: Gateway) -> None:
@@ -200,6 +200,7 @@ def test_the_alarms_of_a_source_that_is_not_configured_any_more_are_gone(gateway
     gateway.tell(alarm(1))
     gateway.snapshot(source(number=2), alarm(2, number_of_source=2))
     assert active(gateway) == {2}
+    assert of_source(gateway, SourceColumn.ACTIVE_ALARMS, 2) == ber.encode_gauge32(1)
     gateway.snapshot(source(number=1), source(number=2), alarm(2, number_of_source=2))
     assert of_source(gateway, SourceColumn.ACTIVE_ALARMS) == ber.encode_gauge32(0)
 

@@ -8,11 +8,13 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.feed.records import FeedValue, ObjectRecord, Record
+from gateway.feed.records import AlarmRecord, DeleteRecord, FeedValue, ObjectRecord, Record
 from gateway.model.observations import SourceState
 from gateway.snmp import ber
 from gateway.snmp.fixed_mib import (
+    ALARM_ENTRY,
     CLASS_ENTRY,
+    DELETED_ENTRY,
     HEALTH,
     SOURCE_ENTRY,
     SUM_ENTRY,
@@ -21,7 +23,20 @@ from gateway.snmp.fixed_mib import (
     SumColumn,
 )
 from gateway.snmp.row_columns import RowColumn, RowState
-from tests.snmp_mib.shop import ROOT, TILL_ENTRY, Gateway, agent, classes, delete, source, till, update
+from tests.snmp_mib.shop import (
+    ROOT,
+    START,
+    TILL_ENTRY,
+    Gateway,
+    agent,
+    alarm,
+    classes,
+    end,
+    link,
+    source,
+    till,
+    update,
+)
 
 AGENTS = ("1.0", "2.0")
 WAITING = 107
@@ -35,13 +50,18 @@ class Core:
     state: SourceState = SourceState.SYNCHRONISED
     fresh: dict[str, bool] = field(default_factory=lambda: dict.fromkeys(AGENTS, True))
     objects: dict[int, ObjectRecord] = field(default_factory=dict)
+    ends: list[DeleteRecord] = field(default_factory=list)
+    alarms: dict[int, AlarmRecord] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.connect(0)
 
     def snapshot(self) -> list[Record]:
         agents = [agent(fresh=fresh, name=name) for name, fresh in self.fresh.items()]
-        return [source(self.state), *classes(), *agents, *self.objects.values()]
+        return [
+            *(source(self.state), *classes(), *agents, *self.ends),
+            *(*self.objects.values(), *self.alarms.values()),
+        ]
 
     def connect(self, cores_later: int) -> None:
         self.gateway.projection.disconnected("reset")
@@ -64,7 +84,16 @@ class Core:
 
     def delete(self, row: int) -> None:
         if self.objects.pop(row, None) is not None:
-            self.gateway.tell(delete(row))
+            self.ends.append(end(len(self.ends) + 1, row))
+            self.gateway.tell(self.ends[-1])
+
+    def raise_alarm(self, row: int) -> None:
+        self.alarms[row] = alarm(row, f"alarm {row}", subject=link(row))
+        self.gateway.tell(self.alarms[row])
+
+    def clear_alarm(self, row: int) -> None:
+        if self.alarms.pop(row, None) is not None:
+            self.gateway.tell(alarm(row, f"alarm {row}", cleared=START))
 
     def set_agent(self, name: str, fresh: bool) -> None:  # noqa: FBT001  drawn by position
         self.fresh[name] = fresh
@@ -98,6 +127,8 @@ steps = st.lists(
         st.tuples(st.just("tell"), rows, values, st.sampled_from(AGENTS)),
         st.tuples(st.just("update"), rows, values, st.sets(st.integers(0, 9), max_size=3)),
         st.tuples(st.just("delete"), rows),
+        st.tuples(st.just("raise_alarm"), rows),
+        st.tuples(st.just("clear_alarm"), rows),
         st.tuples(st.just("set_agent"), st.sampled_from(AGENTS), st.booleans()),
         st.tuples(st.just("set_source"), st.sampled_from(SourceState)),
         st.tuples(st.just("wait"), st.integers(0, 90)),
@@ -110,9 +141,9 @@ steps = st.lists(
 def shown(gateway: Gateway) -> dict[ber.Oid, bytes]:
     """All that depends on objects; without the times at which counts changed, which history decides."""
     found: dict[ber.Oid, bytes] = {}
-    for area in ((*ROOT, 2), (*ROOT, *SOURCE_ENTRY), (*ROOT, *CLASS_ENTRY), (*ROOT, *SUM_ENTRY)):
-        found |= {(*area, *rest): tlv for rest, tlv in gateway.walk(area).items()}
-    times = (*ROOT, *CLASS_ENTRY, ClassColumn.LAST_CHANGE)
+    for area in ((2,), SOURCE_ENTRY, CLASS_ENTRY, SUM_ENTRY, ALARM_ENTRY, DELETED_ENTRY):
+        found |= {(*area, *rest): tlv for rest, tlv in gateway.walk((*ROOT, *area)).items()}
+    times = (*CLASS_ENTRY, ClassColumn.LAST_CHANGE)
     return {oid: tlv for oid, tlv in found.items() if oid[: len(times)] != times}
 
 
@@ -127,7 +158,7 @@ def test_any_history_ends_where_its_last_state_does(history: list[tuple[Any, ...
         core.set_agent(name, fresh=True)
     core.gateway.settle()
 
-    other = Core(Gateway(now=core.gateway.now), objects=core.objects)
+    other = Core(Gateway(now=core.gateway.now), objects=core.objects, ends=core.ends, alarms=core.alarms)
     other.gateway.settle()
     assert shown(core.gateway) == shown(other.gateway)
     for scalar in (Health.ROWS, Health.ROWS_STALE, Health.ROWS_WITHHELD):
