@@ -16,6 +16,7 @@ COMMANDS = {
     "provision": "gateway.cli.provision:provision",
     "init": "gateway.cli.init:init",
     "agent": "gateway.cli.agent:agent",
+    "state": "gateway.cli.state:state",
     "mib": "gateway.cli.mib:mib",
     "demo": "gateway.cli.demo:demo",
     "version": "gateway.cli.version:version",
