@@ -236,13 +236,14 @@ def held(folder: Path, patience_seconds: float) -> Iterator[int]:
     """
     deadline = time.monotonic() + patience_seconds
     try:
-        file = (folder / "LOCK").open("a", encoding="ascii")
+        # To be read only: a lock needs no more, and so it can be had where another user made the file.
+        lock = os.open(folder / "LOCK", os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
     except OSError as error:
         raise StateError(f"{folder / 'LOCK'}: cannot be opened: {error.strerror}") from error
-    with file:
+    try:
         while True:
             try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 break
             except BlockingIOError as error:
                 if time.monotonic() > deadline:
@@ -253,4 +254,6 @@ def held(folder: Path, patience_seconds: float) -> Iterator[int]:
                 time.sleep(_LOCK_POLL_SECONDS)
             except OSError as error:
                 raise StateError(f"{folder / 'LOCK'}: cannot be locked: {error.strerror}") from error
-        yield file.fileno()
+        yield lock
+    finally:
+        os.close(lock)

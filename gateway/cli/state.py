@@ -1,0 +1,164 @@
+"""``amqp-gateway state``: what must survive, shown, backed up, restored."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import json
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+
+import click
+
+from gateway.cli.options import config_option, loaded
+from gateway.inventory.instance_file import InstanceIndexError
+from gateway.inventory.instances import InstanceIndex
+from gateway.service.exit_codes import CommandError, ExitCode
+from gateway.service.state_backup import back_up
+from gateway.service.state_report import report
+from gateway.service.state_restore import restore
+from gateway.state_folder import StateError, StateFolder
+
+PROGRESS_SECONDS = 1.0
+
+folder_option = click.option(
+    "--folder",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="The state folder; else the one that the configuration names.",
+)
+
+
+@click.group()
+def state() -> None:
+    """Show, back up and restore the state folder: identity, starts, row numbers, secrets."""
+
+
+@state.command()
+@config_option
+@folder_option
+@click.option("--json", "as_json", is_flag=True, help="For programs.")
+def show(config: Path | None, folder: Path | None, *, as_json: bool) -> None:
+    """Say what the state folder holds; also while the gateway runs."""
+    with _told():
+        found = report(StateFolder(_place(config, folder)))
+    click.echo(json.dumps(found.as_json(), indent=2) if as_json else "\n".join(found.lines()))
+
+
+@state.command()
+@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+@config_option
+@folder_option
+@click.option("--without-secrets", is_flag=True, help="Leave out what was generated; it will be made anew.")
+@click.option("--replace", is_flag=True, help="FILE may be there already.")
+def backup(
+    file: Path, config: Path | None, folder: Path | None, *, without_secrets: bool, replace: bool
+) -> None:
+    """Write a backup of the state folder to FILE; also while the gateway runs."""
+    tell = _now_and_then()
+    with _told():
+        done = back_up(
+            StateFolder(_place(config, folder)),
+            file,
+            _now(),
+            with_secrets=not without_secrets,
+            replace=replace,
+            progress=lambda pages, of: tell(f"row numbers: {pages:,} of {of:,} pages"),
+        )
+    manifest = done.manifest
+    click.echo(
+        f"{file}: gateway {manifest.identity}, started {manifest.boots} times; {len(manifest.files)} files, "
+        f"{done.octets:,} octets"
+    )
+    if manifest.with_secrets:
+        click.echo("It holds secrets: keep it from others, as the state folder.")
+    for name in done.left_out:
+        click.echo(f"left out, because no gateway names a file so: {name!r}", err=True)
+
+
+@state.command("restore")
+@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+@config_option
+@folder_option
+@click.option("--replace", is_flag=True, help="Keep a folder that is not empty beside, and take its place.")
+def restore_command(file: Path, config: Path | None, folder: Path | None, *, replace: bool) -> None:
+    """Make the state folder from the backup FILE; no gateway may run on it.
+
+    Numbers that may have been given since the backup are left out: they will not be given again.
+    """
+    place = _place(config, folder)
+    with _told():
+        done = restore(file, place, _now(), replace=replace, progress=_now_and_then())
+    manifest, leap = done.manifest, done.leap
+    click.echo(f"{place}: gateway {manifest.identity}, as it was at {manifest.made:%Y-%m-%d %H:%M:%S %Z}")
+    click.echo(
+        f"Left out, because they may have been used since: {leap.boots:,} starts (the next is "
+        f"{done.boots + 1}), {leap.rows:,} row numbers of each class, {leap.sources:,} source numbers"
+    )
+    if done.aside is not None:
+        click.echo(f"What was there is in {done.aside}")
+    if not manifest.with_secrets:
+        click.echo(
+            "The backup has no secrets: new ones are made when the gateway starts, so tell the managers."
+        )
+
+
+@state.command("rename-source")
+@click.argument("old")
+@click.argument("new")
+@config_option
+@folder_option
+@click.option("--swap", is_flag=True, help="NEW has a number already: let the two exchange theirs.")
+def rename_source(old: str, new: str, config: Path | None, folder: Path | None, *, swap: bool) -> None:
+    """Give the number of source OLD, and all its rows, to the name NEW; no gateway may run.
+
+    Rename it in the configuration too.
+    """
+    with _told():
+        found = StateFolder(_place(config, folder))
+        with (
+            found.locked(patience_seconds=0),
+            closing(InstanceIndex(found.instances, must_exist=found.boots > 0)) as index,
+        ):
+            sources = index.sources()
+            if old not in sources:
+                known = ", ".join(sources) or "none"
+                raise CommandError(ExitCode.STATE, f"no source was ever called {old!r}; there are: {known}")
+            if new in sources and not swap:
+                raise CommandError(
+                    ExitCode.STATE,
+                    f"source {new!r} has a number, {sources[new]}: with --swap the two exchange theirs",
+                )
+            index.rename_source(old, new)
+            click.echo("\n".join(f"source {number}: {name}" for name, number in index.sources().items()))
+
+
+def _place(config: Path | None, folder: Path | None) -> Path:
+    """The state folder; without need of a configuration where it is named."""
+    return (loaded(config).state_folder if folder is None else folder).absolute()
+
+
+def _now() -> dt.datetime:
+    return dt.datetime.now(tz=dt.UTC)
+
+
+def _now_and_then() -> Callable[[str], None]:
+    """Says what is done on standard error, where that takes long."""
+    last = time.monotonic()
+
+    def tell(what: str) -> None:
+        nonlocal last
+        if time.monotonic() - last >= PROGRESS_SECONDS:
+            last = time.monotonic()
+            click.echo(f"  ..  {what}", err=True)
+
+    return tell
+
+
+@contextlib.contextmanager
+def _told() -> Iterator[None]:
+    try:
+        yield
+    except (StateError, InstanceIndexError) as error:
+        raise CommandError(ExitCode.STATE, str(error)) from error

@@ -1,0 +1,116 @@
+"""What a state folder holds, for people and for programs."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from gateway.inventory.instance_summary import ClassRows, IndexSummary, summary
+from gateway.state_folder import StateError, StateFolder, held
+
+_GATEWAY_SERIES = 0
+
+
+@dataclass(frozen=True, slots=True)
+class StateReport:
+    """A state folder.
+
+    Attributes:
+        folder: where it is.
+        version: of its layout.
+        identity: the gateway's uuid.
+        boots: how often it was started.
+        in_use: whether a gateway, or a command that changes it, has it now.
+        index_version: of the instance index; 0 where there is none yet.
+        sources: the number of every source that ever was, by name.
+        classes: row numbers of each source and class.
+        secrets: names of what was generated; never what they are.
+        octets: size of each file, by its path in the folder.
+    """
+
+    folder: str
+    version: int
+    identity: str
+    boots: int
+    in_use: bool
+    index_version: int
+    sources: Mapping[str, int]
+    classes: tuple[ClassRows, ...]
+    secrets: tuple[str, ...]
+    octets: Mapping[str, int]
+
+    def as_json(self) -> dict[str, object]:
+        """With names of its own fields."""
+        return dataclasses.asdict(self)
+
+    def lines(self) -> list[str]:
+        """For people."""
+        total = sum(self.octets.values())
+        told = [
+            f"folder        {self.folder}{', in use' if self.in_use else ''}",
+            f"version       {self.version}, instance index {self.index_version or 'not made yet'}",
+            f"identity      {self.identity}",
+            f"starts        {self.boots}",
+            f"secrets       {', '.join(self.secrets) or 'none'}",
+            f"size          {total:,} octets in {len(self.octets)} files",
+        ]
+        told += [f"  {octets:>14,}  {name}" for name, octets in sorted(self.octets.items())]
+        names = {number: name for name, number in self.sources.items()}
+        for number in (_GATEWAY_SERIES, *names):
+            rows = [entry for entry in self.classes if entry.source == number]
+            if rows or number:
+                told.append(f"source {number}: {names[number]}" if number else "the gateway itself")
+            told += [
+                f"  {entry.class_name:<40} {entry.durable:>9,} durable, {entry.retired:>9,} gone, "
+                f"numbers reserved to {entry.high_water:,}"
+                for entry in rows
+            ]
+        return told
+
+
+def report(state: StateFolder) -> StateReport:
+    """Read everything, also while a gateway runs.
+
+    Raises:
+        StateError: the folder is damaged.
+        InstanceIndexError: the index is.
+    """
+    boots = state.boots
+    index = IndexSummary(0, {}, ())
+    if boots or state.instances.exists():
+        index = summary(state.instances)
+    return StateReport(
+        folder=str(state.path),
+        version=state.read_version(),
+        identity=state.identity,
+        boots=boots,
+        in_use=_in_use(state.path),
+        index_version=index.version,
+        sources=index.sources,
+        classes=index.classes,
+        secrets=tuple(sorted(path.name for path in (state.path / "secrets").glob("[!.]*"))),
+        octets=_octets(state.path),
+    )
+
+
+def _in_use(folder: Path) -> bool:
+    if not (folder / "LOCK").exists():
+        return False
+    try:
+        with held(folder, patience_seconds=0):
+            return False
+    except StateError:
+        return True
+
+
+def _octets(folder: Path) -> dict[str, int]:
+    octets = {}
+    for path in folder.rglob("*"):
+        try:
+            if path.is_file():
+                octets[path.relative_to(folder).as_posix()] = path.stat().st_size
+        except FileNotFoundError:
+            continue  # a draft that has become a file meanwhile
+    return octets
