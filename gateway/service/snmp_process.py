@@ -18,6 +18,8 @@ from gateway.feed.client import follow
 from gateway.service.exit_codes import CommandError, ExitCode
 from gateway.service.garbage import tune_garbage_collection
 from gateway.service.lifeline import Lifeline
+from gateway.service.notifications import FILE as NOTIFICATIONS_FILE
+from gateway.service.notifications import Notifications, sender_settings, targets_of
 from gateway.snmp.ber import Oid
 from gateway.snmp.counters import SnmpCounters
 from gateway.snmp.fixed_mib import MODULE
@@ -48,46 +50,66 @@ async def run_snmp(loaded: LoadedConfiguration, clock: Clock, lifeline: Lifeline
         CommandError: it cannot work with this configuration or state, or its address is taken.
     """
     try:
-        state = StateFolder(loaded.state_folder)
-        community = read_community(loaded, state)
-        locks = load_shipped_locks()
-        site = SiteSchemas(state.path, loaded.settings.site)
-        provisional = site.load(dt.datetime.fromtimestamp(clock.now() / 10**9, dt.UTC).date())
+        await _run(loaded, StateFolder(loaded.state_folder), clock, lifeline)
     except StateError as error:
         raise CommandError(ExitCode.STATE, str(error)) from error
-    except (SecretError, DocumentError, FileNotFoundError) as error:
+    except (SecretError, DocumentError) as error:
         raise CommandError(ExitCode.CONFIGURATION, str(error)) from error
+    except ListenError as error:
+        raise CommandError(ExitCode.ADDRESS_IN_USE, str(error)) from error
+
+
+async def _run(loaded: LoadedConfiguration, state: StateFolder, clock: Clock, lifeline: Lifeline) -> None:
     settings = loaded.settings.snmp
+    community = read_community(loaded, state)
+    try:
+        locks = load_shipped_locks()
+    except FileNotFoundError as error:
+        raise CommandError(ExitCode.CONFIGURATION, str(error)) from error
+    site = SiteSchemas(state.path, loaded.settings.site)
     root = root_of(settings.root)
-    store, counters = Store(), SnmpCounters()
-    counters.serve(store)
+    store, counters, failures = Store(), SnmpCounters(), _Failures()
+    counters.serve(store, authentication_traps=settings.authentication_traps)
     system = SystemGroup(store, _description(loaded, root), time.monotonic_ns)
     for lock in locks:
         system.add_module((*root, *lock.module_arc), lock.module)
+    notifications = Notifications(
+        sender_settings(loaded, state, root, targets_of(loaded, community)),
+        state.path / NOTIFICATIONS_FILE,
+        store,
+        clock,
+        up_time=system.up_time,
+        lasting=lambda source: projection.lasting_conditions(source),  # noqa: PLW0108  it is made below
+        failed=failures.failed,
+    )
     projection = Projection(
         store,
         ProjectionSettings(root, locks, settings.serve_stale_for, _version()),
-        provisional=provisional,
+        provisional=site.load(dt.datetime.fromtimestamp(clock.now() / 10**9, dt.UTC).date()),
         save=site.save,
         clock=clock.now,
         log=lambda event, detail: log.info(event, detail=detail),
+        notify=notifications.sender.notify,
     )
-    failures = _Failures()
     responder = Responder({community.encode(): Access(store)}, counters, failures.failed)
+    if settings.authentication_traps:
+        responder.wrong_community = lambda: notifications.sender.wrong_community(server.asking)
     server = UdpServer(responder.answer, counters, failures.failed)
-    try:
-        server.open(settings.listen)
-    except ListenError as error:
-        raise CommandError(ExitCode.ADDRESS_IN_USE, str(error)) from error
+    server.open(settings.listen)
+    notifications.open()
     tune_garbage_collection()
     lifeline.ready()
     log.info("snmp-ready", listen=[f"{host}:{port}" for host, port in server.addresses])
     try:
         await until_one_ends(
-            follow(loaded.feed_socket, projection), _tick(projection), lifeline.parent_gone()
+            follow(loaded.feed_socket, projection),
+            _tick(projection, notifications),
+            notifications.run(),
+            lifeline.parent_gone(),
         )
     finally:
         server.close()
+        await notifications.close()
 
 
 def read_community(loaded: LoadedConfiguration, state: StateFolder) -> str:
@@ -107,9 +129,10 @@ def root_of(text: str) -> Oid:
     return tuple(int(arc) for arc in text.split("."))
 
 
-async def _tick(projection: Projection) -> None:
+async def _tick(projection: Projection, notifications: Notifications) -> None:
     while True:
         busy = projection.tick()
+        notifications.show()
         await asyncio.sleep(BUSY_TICK_SECONDS if busy else TICK_SECONDS)
 
 

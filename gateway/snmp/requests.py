@@ -56,6 +56,8 @@ class Responder:
         counters: counted up as the groups snmp and snmpMPDStats say.
         failed: told of an error of the agent's own; the request is answered genErr then.
         limits: bounds of one exchange.
+
+    Attributes:
         wrong_community: told of each message whose community is not known.
     """
 
@@ -65,13 +67,12 @@ class Responder:
         counters: SnmpCounters,
         failed: Callable[[Exception], None],
         limits: Limits = Limits(),
-        wrong_community: Callable[[], None] = lambda: None,
     ) -> None:
         self._communities = tuple(communities.items())
         self._counters = counters
         self._failed = failed
         self._limits = limits
-        self._wrong_community = wrong_community
+        self.wrong_community: Callable[[], None] = lambda: None
 
     def answer(self, datagram: bytes) -> bytes | None:
         """The datagram that answers ``datagram``; ``None`` for what deserves silence, which is counted."""
@@ -103,7 +104,7 @@ class Responder:
         access = self._access_of(envelope.community)
         if access is None:
             self._counters.bad_community_names += 1
-            self._wrong_community()
+            self.wrong_community()
             return None
         if not _is_request(envelope):
             self._counters.unknown_pdu_handlers += 1

@@ -14,19 +14,13 @@ unusual length only: below the default root the second always suffices.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Final, NamedTuple
 
-from gateway.model.events import EventState, Severity
 from gateway.snmp import ber
 from gateway.snmp.ber import Oid
 from gateway.snmp.cells import date_and_time, text
-from gateway.snmp.fixed_mib import (
-    COMMON_OBJECTS,
-    NOTIFICATION_OBJECTS,
-    ConditionStateNumber,
-    NotificationObject,
-    SeverityNumber,
-)
+from gateway.snmp.fixed_mib import COMMON_OBJECTS, NOTIFICATION_OBJECTS, NotificationObject
 from gateway.snmp.message import INFORM, TRAP_V1, TRAP_V2, VERSION_1, VERSION_2C, preamble
 from gateway.snmp.notification import Notification
 from gateway.snmp.notifications.standard import (
@@ -36,6 +30,7 @@ from gateway.snmp.notifications.standard import (
     STANDARD_NOTIFICATIONS,
     SYS_UP_TIME,
 )
+from gateway.snmp.severities import CONDITION_STATES, SEVERITIES
 
 MAX_DATAGRAM_OCTETS: Final = 1400
 """What passes every usual path in one piece: Ethernet, with room for headers, tunnels and VLAN tags."""
@@ -66,8 +61,6 @@ _OVERHEAD: Final = 3 * 4 + 3 + 6 + 6 + 19
 _TRAP_OID_OVERHEAD: Final = 4 + 12
 _ENTERPRISE_OVERHEAD: Final = 4 + 12
 
-_SEVERITIES: Final = {severity: ber.encode_integer(SeverityNumber[severity.name]) for severity in Severity}
-_STATES: Final = {state: ber.encode_integer(ConditionStateNumber[state.name]) for state in EventState}
 _UNKNOWN_TIME: Final = ber.encode_octets(bytes(8))  # a DateAndTime has 8 octets or 11, never none
 _UP_TIME_NAME: Final = ber.encode_name(SYS_UP_TIME)
 _TRAP_OID_NAME: Final = ber.encode_name(SNMP_TRAP_OID)
@@ -90,16 +83,16 @@ class EncodedNotification:
         oid: value of snmpTrapOID.0.
         up_time: sysUpTime when it was generated, hundredths of a second.
         objects: its varbinds behind the first two, encoded.
-        enterprise: sysObjectID, of which standard notifications tell.
+        enterprise: the TLV of sysObjectID, of which standard notifications tell.
     """
 
     __slots__ = ("_enterprise", "_objects", "_oid", "_up_time", "_version_1", "_version_2c")
 
-    def __init__(self, oid: Oid, up_time: int, objects: bytes, enterprise: Oid) -> None:
+    def __init__(self, oid: Oid, up_time: int, objects: bytes, enterprise: bytes) -> None:
         self._oid = oid
         self._up_time = ber.encode_time_ticks(up_time)
         self._objects = objects
-        self._enterprise = ber.encode_oid(enterprise)
+        self._enterprise = enterprise
         self._version_1: Version1Fields | None = None
         self._version_2c: bytes | None = None
 
@@ -108,7 +101,7 @@ class EncodedNotification:
         if self._version_2c is None:
             varbinds = (
                 ber.encode_varbind(_UP_TIME_NAME, self._up_time)
-                + ber.encode_varbind(_TRAP_OID_NAME, ber.encode_oid(self._oid))
+                + ber.encode_varbind(_TRAP_OID_NAME, _encoded_oid(self._oid))
                 + self._objects
             )
             if self._oid in STANDARD_NOTIFICATIONS:
@@ -141,9 +134,9 @@ class NotificationEncoder:
     """
 
     def __init__(self, root: Oid, enterprise: Oid, community_octets: int = MAX_COMMUNITY_OCTETS) -> None:
-        self._enterprise = enterprise
+        self._enterprise = ber.encode_oid(enterprise)
         self._room = MAX_DATAGRAM_OCTETS - _OVERHEAD - 4 - community_octets
-        self._standard_room = self._room - _ENTERPRISE_OVERHEAD - len(ber.encode_oid(enterprise))
+        self._standard_room = self._room - _ENTERPRISE_OVERHEAD - len(self._enterprise)
         self._names = {
             number: ber.encode_name((*root, *NOTIFICATION_OBJECTS, number, 0)) for number in COMMON_OBJECTS
         }
@@ -155,13 +148,13 @@ class NotificationEncoder:
         """
         oid = notification.oid
         room = self._standard_room if oid in STANDARD_NOTIFICATIONS else self._room
-        room -= _TRAP_OID_OVERHEAD + len(ber.encode_oid(oid))
+        room -= _TRAP_OID_OVERHEAD + len(_encoded_oid(oid))
         values = _common_values(notification)
         common = [
             ber.encode_varbind(name, value)
             for name, value in zip(self._names.values(), values.values(), strict=True)
         ]
-        own = [ber.encode_varbind(ber.encode_name(name), value) for name, value in notification.arguments]
+        own = [ber.encode_varbind(_encoded_name(name), value) for name, value in notification.arguments]
         octets = b"".join(common) + b"".join(own)
         if len(octets) > room:
             octets = self._cut_common(values, room) or b"".join(common) + _fitting(own, common, room)
@@ -217,16 +210,26 @@ def _common_values(notification: Notification) -> dict[NotificationObject, bytes
     """The values of the common varbinds, in their order."""
     return {
         NotificationObject.ID: text(notification.event_id),
-        NotificationObject.SEVERITY: _SEVERITIES[notification.severity],
+        NotificationObject.SEVERITY: SEVERITIES[notification.severity],
         NotificationObject.TIME: _time(notification.time),
         NotificationObject.SOURCE: text(notification.source),
         NotificationObject.CLASS: text(notification.class_name),
         NotificationObject.OBJECT_NAME: text(notification.object_name),
         NotificationObject.ROW: ber.encode_oid(notification.row),
         NotificationObject.TEXT: text(notification.text),
-        NotificationObject.STATE: _STATES[notification.state],
+        NotificationObject.STATE: CONDITION_STATES[notification.state],
         NotificationObject.CONDITION: text(notification.condition),
     }
+
+
+@lru_cache(maxsize=1024)  # of kinds of events and of their arguments there are few
+def _encoded_name(name: Oid) -> bytes:
+    return ber.encode_name(name)
+
+
+@lru_cache(maxsize=1024)
+def _encoded_oid(oid: Oid) -> bytes:
+    return ber.encode_oid(oid)
 
 
 def _time(nanoseconds: int) -> bytes:

@@ -22,7 +22,11 @@ _STRICT: Final = ConfigDict(extra="forbid", ser_json_bytes="base64", val_json_by
 
 
 class SavedNotificationsError(Exception):
-    """The text is not what `to_text` made of this version; says why."""
+    """The text is damaged; says where."""
+
+
+class NewerVersionError(Exception):
+    """The text is of a version that a newer gateway wrote; the only argument is that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +85,7 @@ class SavedNotifications:
 
 
 _DOCUMENT: Final = TypeAdapter(SavedNotifications)
+_VERSIONED: Final = TypeAdapter(dict[str, object])
 
 
 def to_text(saved: SavedNotifications) -> str:
@@ -89,8 +94,11 @@ def to_text(saved: SavedNotifications) -> str:
 
 
 def from_text(document: str) -> SavedNotifications:
-    """The value of which ``document`` is the text. Raises `SavedNotificationsError`."""
+    """The value of which ``document`` is the text. Raises `SavedNotificationsError`, `NewerVersionError`."""
     try:
+        version = _VERSIONED.validate_json(document).get("version")
+        if isinstance(version, int) and version > VERSION:
+            raise NewerVersionError(version)
         return _DOCUMENT.validate_json(document)
     except ValidationError as error:
         first = error.errors(include_input=False, include_url=False)[0]

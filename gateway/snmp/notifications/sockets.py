@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
 import socket
 import time
 from collections.abc import Callable, Iterable
@@ -26,39 +28,41 @@ class NotificationSockets:
 
     Args:
         addresses: of all receivers.
-        received: told of each datagram that comes from one of them.
+        refused: told why the system did not send a datagram; it limits its own rate.
         failed: told of errors that nothing else handles; it limits its own rate.
     """
 
     def __init__(
         self,
         addresses: Iterable[Address],
-        received: Callable[[bytes, Address], None],
+        refused: Callable[[Address, OSError], None],
         failed: Callable[[Exception], None],
     ) -> None:
-        self._received = received
+        self._refused = refused
         self._failed = failed
         self._targets = {address: _resolved(address) for address in addresses}
         self._senders = {where: address for address, (_, where) in self._targets.items()}
         self._sockets: dict[socket.AddressFamily, socket.socket] = {}
         self._agent_addresses: dict[Address, tuple[float, bytes]] = {}
 
-    def open(self) -> None:
-        """Make the sockets; a family that this host does not have makes every sending fail, and no more."""
+    def open(self, received: Callable[[bytes, Address], None]) -> None:
+        """Make the sockets; ``received`` is told of each datagram that comes from a receiver.
+
+        Where this host lacks a family, all sending by it is refused, and no more.
+        """
         loop = asyncio.get_running_loop()
         for family, _ in self._targets.values():
             if family in self._sockets:
                 continue
             try:
                 made = socket.socket(family, socket.SOCK_DGRAM)
-            except OSError as error:
-                self._failed(error)
+            except OSError:
                 continue
             made.setblocking(False)
             made.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _KERNEL_QUEUE)
             made.bind(("", 0))
             self._sockets[family] = made
-            loop.add_reader(made, self._drain, made)
+            loop.add_reader(made, self._drain, made, received)
 
     def close(self) -> None:
         """Close them."""
@@ -73,12 +77,14 @@ class NotificationSockets:
         family, where = self._targets[address]
         made = self._sockets.get(family)
         if made is None:
+            self._refused(address, OSError(errno.EAFNOSUPPORT, os.strerror(errno.EAFNOSUPPORT)))
             return SendResult.FAILED
         try:
             made.sendto(datagram, where)
         except (BlockingIOError, InterruptedError):
             return SendResult.BUSY
-        except OSError:
+        except OSError as error:
+            self._refused(address, error)
             return SendResult.FAILED
         return SendResult.SENT
 
@@ -94,7 +100,7 @@ class NotificationSockets:
             self._agent_addresses[address] = (now + _AGENT_ADDRESS_SECONDS, found)
         return found
 
-    def _drain(self, made: socket.socket) -> None:
+    def _drain(self, made: socket.socket, received: Callable[[bytes, Address], None]) -> None:
         for _ in range(_DATAGRAMS_A_TURN):
             try:
                 datagram, sender = made.recvfrom(_RECEIVE_BUFFER)
@@ -104,7 +110,7 @@ class NotificationSockets:
             if address is None:
                 continue
             try:
-                self._received(datagram, address)
+                received(datagram, address)
             except Exception as error:  # noqa: BLE001  no datagram may ever end the sending
                 self._failed(error)
 

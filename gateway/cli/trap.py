@@ -1,0 +1,25 @@
+"""``amqp-gateway trap``."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import click
+
+from gateway.cli.options import config_option, loaded
+from gateway.clock import SystemClock
+from gateway.service.trap_test import send_test
+
+
+@click.group()
+def trap() -> None:
+    """Receivers of SNMP notifications."""
+
+
+@trap.command()
+@click.argument("name")
+@config_option
+def test(name: str, config: Path | None) -> None:
+    """Send a test to the receiver NAME of the configuration; an inform's answer is waited for."""
+    asyncio.run(send_test(loaded(config), name, SystemClock(), click.echo))

@@ -1,0 +1,270 @@
+"""The receivers of SNMP notifications: from the configuration, over the state folder, to the sockets."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import secrets
+import time
+from collections.abc import Callable, Collection
+from pathlib import Path
+
+import structlog
+
+from gateway.clock import Clock
+from gateway.config.files import LoadedConfiguration
+from gateway.config.model import NotificationTarget
+from gateway.config.types import SecretError
+from gateway.durable_files import write_durably
+from gateway.snmp.ber import Oid
+from gateway.snmp.fixed_mib import MODULE, TargetKindNumber
+from gateway.snmp.notifications.encoding import MAX_COMMUNITY_OCTETS
+from gateway.snmp.notifications.saved import (
+    NewerVersionError,
+    SavedNotifications,
+    SavedNotificationsError,
+    from_text,
+    to_text,
+)
+from gateway.snmp.notifications.sender import NotificationSender, Outside, SenderSettings
+from gateway.snmp.notifications.sockets import NotificationSockets, keep_sending
+from gateway.snmp.notifications.target import Address, Target
+from gateway.snmp.store import Store
+from gateway.snmp.tables.targets import TargetTable
+from gateway.state_folder import StateError, StateFolder
+from gateway.tasks import until_one_ends
+
+log = structlog.get_logger(__name__)
+
+FILE = "notifications.json"
+"""In the state folder: which event was handled last, and which informs were not answered."""
+
+SAVE_SECONDS = 1.0
+SAVE_AGAIN_SECONDS = 10.0
+_SAVE_SHARE = 0.1  # of one core at most, however much waits
+_LOG_SECONDS = 60.0
+_REQUEST_IDS = 2**31
+_KINDS = {
+    ("trap", "v1"): TargetKindNumber.TRAP_V1,
+    ("trap", "v2c"): TargetKindNumber.TRAP_V2C,
+    ("inform", "v2c"): TargetKindNumber.INFORM_V2C,
+}
+
+
+def targets_of(loaded: LoadedConfiguration, community: str) -> tuple[Target, ...]:
+    """The configured receivers; ``community`` is that of those which have none of their own.
+
+    Raises:
+        SecretError: a community cannot be read, or is too long.
+    """
+    return tuple(
+        _target(name, settings, loaded.folder, community)
+        for name, settings in loaded.settings.snmp.notifications.items()
+    )
+
+
+def sender_settings(
+    loaded: LoadedConfiguration, state: StateFolder, root: Oid, targets: tuple[Target, ...]
+) -> SenderSettings:
+    """What a sender of this gateway follows.
+
+    Raises:
+        StateError: identity or boots cannot be read.
+    """
+    return SenderSettings(root, (*root, *MODULE), state.identity, state.boots, _digest(loaded), targets)
+
+
+def shown(address: Address) -> str:
+    """An address as people write it."""
+    host, port = address
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def outside(
+    sockets: NotificationSockets,
+    clock: Clock,
+    *,
+    up_time: Callable[[], int],
+    wake: Callable[[], None],
+    failed: Callable[[Exception], None],
+    lasting: Callable[[str], Collection[str] | None] = lambda _: None,
+) -> Outside:
+    """What a sender needs of this machine; for the rest see `Outside`."""
+    return Outside(
+        send=sockets.send,
+        agent_address=sockets.agent_address,
+        request_id=lambda: secrets.randbelow(_REQUEST_IDS),
+        monotonic=time.monotonic_ns,
+        clock=clock.now,
+        up_time=up_time,
+        lasting=lasting,
+        wake=wake,
+        failed=failed,
+    )
+
+
+class Notifications:
+    """Everything about notifications in an SNMP process.
+
+    Args:
+        settings: see `sender_settings`.
+        path: the file that outlives the process.
+        store: where agTargetTable is served.
+        clock: the clock.
+        up_time: sysUpTime.
+        lasting: which conditions of a source last; ``None`` while nobody can tell.
+        failed: told of errors of ours; limits its own rate.
+
+    Raises:
+        StateError: what the last process left cannot be read, or a newer gateway wrote it.
+    """
+
+    def __init__(
+        self,
+        settings: SenderSettings,
+        path: Path,
+        store: Store,
+        clock: Clock,
+        *,
+        up_time: Callable[[], int],
+        lasting: Callable[[str], Collection[str] | None],
+        failed: Callable[[Exception], None],
+    ) -> None:
+        self._path = path
+        self._targets = settings.targets
+        self._table = TargetTable(store, settings.root)
+        for target in settings.targets:
+            self._table.add(target.name, shown(target.address), target.kind)
+        self._wake = asyncio.Event()
+        self._changed = asyncio.Event()
+        self._saved_revision = 0
+        self._saving: asyncio.Future[None] | None = None
+        addresses = {target.address for target in settings.targets}
+        self._sockets = NotificationSockets(addresses, _Refusals().refused, failed)
+        world = outside(
+            self._sockets, clock, up_time=up_time, wake=self._woken, failed=failed, lasting=lasting
+        )
+        self.sender = NotificationSender(settings, world, load(path))
+
+    def open(self) -> None:
+        """Make the sockets, and tell all receivers that the agent started."""
+        self._sockets.open(self.sender.received)
+        self.sender.start()
+
+    async def run(self) -> None:
+        """Send, and keep what must outlive the process. Ends by cancellation only."""
+        if self._targets:
+            await until_one_ends(keep_sending(self.sender, self._wake), self._keep_saving())
+        else:
+            await asyncio.get_running_loop().create_future()
+
+    def show(self) -> None:
+        """Bring agTargetTable up to date."""
+        for name, health in self.sender.health.items():
+            self._table.show(name, health)
+
+    async def close(self) -> None:
+        """Keep the last of what must outlive the process."""
+        self._sockets.close()
+        if self._targets:
+            if self._saving is not None:
+                await asyncio.wait([self._saving])
+            await self._save()
+
+    def _woken(self) -> None:
+        self._wake.set()
+        self._changed.set()
+
+    async def _keep_saving(self) -> None:
+        """Write soon after something changed, then at most once a second; never on the loop."""
+        while True:
+            await self._changed.wait()
+            self._changed.clear()
+            begun = time.monotonic()
+            saved = await self._save()
+            taken = time.monotonic() - begun
+            await asyncio.sleep(max(SAVE_SECONDS, taken / _SAVE_SHARE) if saved else SAVE_AGAIN_SECONDS)
+
+    async def _save(self) -> bool:
+        """Write what has changed; whether that was possible."""
+        revision = self.sender.revision
+        if revision == self._saved_revision:
+            return True
+        saving = asyncio.get_running_loop().run_in_executor(None, _write, self._path, self.sender.saved())
+        self._saving = saving
+        try:
+            await asyncio.shield(saving)
+        except OSError as error:
+            log.warning("notifications-not-saved", path=str(self._path), reason=error.strerror or str(error))
+            self._changed.set()
+            return False
+        self._saved_revision = revision
+        return True
+
+
+def load(path: Path) -> SavedNotifications | None:
+    """What the last process left at ``path``; ``None`` if there is nothing.
+
+    A damaged file is put aside: informs that waited are lost with it, and events of this boot of the gateway
+    are sent again.
+
+    Raises:
+        StateError: it cannot be read, or a newer gateway wrote it.
+    """
+    try:
+        return from_text(path.read_bytes().decode("utf-8", "replace"))
+    except FileNotFoundError:
+        return None
+    except NewerVersionError as error:
+        raise StateError(
+            f"{path}: of version {error}, which a newer gateway wrote: use that one, or remove the file "
+            "(informs that wait are lost with it)"
+        ) from error
+    except OSError as error:
+        raise StateError(f"{path}: cannot be read: {error.strerror}") from error
+    except SavedNotificationsError as error:
+        aside = path.with_name(f"{path.name}.damaged")
+        path.replace(aside)
+        log.warning("notifications-damaged", path=str(path), put_aside=str(aside), reason=str(error))
+        return None
+
+
+def _write(path: Path, saved: SavedNotifications) -> None:
+    write_durably(path, to_text(saved))
+
+
+def _target(name: str, settings: NotificationTarget, folder: Path, community: str) -> Target:
+    own = settings.community
+    octets = (own.read(folder).get_secret_value() if own is not None else community).encode()
+    if len(octets) > MAX_COMMUNITY_OCTETS:
+        raise SecretError(
+            f"the community of the receiver {name} has {len(octets)} octets; notifications can carry "
+            f"{MAX_COMMUNITY_OCTETS}"
+        )
+    return Target(
+        name=name,
+        address=settings.address,
+        kind=_KINDS[settings.kind, settings.version],
+        community=octets,
+        severity=settings.severity,
+        patterns=settings.events,
+        rate=settings.rate,
+    )
+
+
+def _digest(loaded: LoadedConfiguration) -> str:
+    """Of the configuration, in which no secret stands."""
+    return hashlib.blake2b(loaded.settings.model_dump_json().encode(), digest_size=16).hexdigest()
+
+
+class _Refusals:
+    """Logs what the system did not send, at most once a minute for each receiver."""
+
+    def __init__(self) -> None:
+        self._next: dict[Address, float] = {}
+
+    def refused(self, address: Address, error: OSError) -> None:
+        now = time.monotonic()
+        if now >= self._next.get(address, now):
+            self._next[address] = now + _LOG_SECONDS
+            log.warning("notification-not-sent", to=shown(address), reason=error.strerror or str(error))
