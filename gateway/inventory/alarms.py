@@ -1,4 +1,4 @@
-"""Active alarms of one source: which conditions stand, of which objects, since when."""
+"""Active alarms of one source: which conditions stand, of which objects, since when; also over a restart."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gateway.feed.records import AlarmRecord, EventRecord, ObjectLink
+from gateway.inventory.instances import InstanceIndex
+from gateway.inventory.kept_alarms import keep, kept
 from gateway.inventory.numbers import Numbers
 
 MAX_ALARMS = 10_000
@@ -44,22 +46,34 @@ class AlarmKey:
 
 
 class AlarmTable:
-    """The alarms that stand.
+    """The alarms that stand, first of all those that stood when the gateway ended.
 
     Args:
         source: its number.
         numbers: where alarms get theirs.
+        index: where they are kept.
         limit: alarms of objects that may stand. Those without an object are as many as the mappings' rules
             name, and are not counted.
+
+    Attributes:
+        inherited: subjects of alarms that stood when the gateway ended, by class and stable name, until their
+            reader has seen whether they still live.
     """
 
-    def __init__(self, source: int, numbers: Numbers, limit: int = MAX_ALARMS) -> None:
+    def __init__(self, source: int, numbers: Numbers, index: InstanceIndex, limit: int = MAX_ALARMS) -> None:
         self._source = source
         self._numbers = numbers
+        self._index = index
         self._limit = limit
         self._alarms: dict[AlarmKey, AlarmRecord] = {}
         self._of_subject: dict[ObjectLink, dict[str, AlarmKey]] = {}
         self._with_subject = 0
+        self.inherited: dict[tuple[str, str], ObjectLink] = {}
+        for record in kept(index, source):
+            numbers.alarm_stands(record.number)
+            self._put(AlarmKey(record.name, record.subject), record)
+        for link in self._of_subject:
+            self.inherited[link.class_name, link.stable_name] = link
 
     def __len__(self) -> int:
         return len(self._alarms)
@@ -98,16 +112,15 @@ class AlarmTable:
             event_id=event.event_id,
             raised=event.heard,
         )
-        self._alarms[key] = record
-        if key.subject is not None:
-            self._of_subject.setdefault(key.subject, {})[key.name] = key
-            self._with_subject += 1
+        self._put(key, record)
+        keep(self._index, record)
         return record
 
     def remove(self, key: AlarmKey, now: int) -> AlarmRecord:
         """An alarm that stands ends; its last record."""
         record = self._alarms.pop(key)
         self._numbers.alarm_over(record.number)
+        self._index.drop_alarm(record.number)
         if key.subject is not None:
             self._with_subject -= 1
             of_subject = self._of_subject[key.subject]
@@ -115,3 +128,9 @@ class AlarmTable:
             if not of_subject:
                 del self._of_subject[key.subject]
         return dataclasses.replace(record, cleared=now)
+
+    def _put(self, key: AlarmKey, record: AlarmRecord) -> None:
+        self._alarms[key] = record
+        if key.subject is not None:
+            self._of_subject.setdefault(key.subject, {})[key.name] = key
+            self._with_subject += 1

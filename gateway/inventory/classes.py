@@ -72,6 +72,14 @@ class ClassRegistry:
         mapping = self._mappings.get(key.package)
         return mapping.events.get(key.name) if mapping else None
 
+    def tells_of(self, alarm: str, class_name: str) -> bool:
+        """Whether a rule can end an alarm of an object of this class (``package:name``; empty for none)."""
+        package, _, name = class_name.rpartition(":")
+        mapping = self._mappings.get(package)
+        if mapping is not None and name in mapping.classes and alarm in mapping.classes[name].alarms:
+            return True
+        return any(rule.clears == alarm for m in self._mappings.values() for rule in m.events.values())
+
     def predicates(self, record: ClassRecord) -> tuple[Predicate, ...]:
         """The alarm rules that can be tested on objects of this version of a class."""
         known = self._predicates.get(record.number)

@@ -6,6 +6,8 @@ is shown may lag behind an event (RabbitMQ's HTTP statistics do, by seconds): so
 predicate that contradicts it is not believed, and then looked at again. Where no predicate has the alarm's
 name, only an event ends it, or the end of its object.
 
+Alarms stand over a restart of the gateway: the first complete resync shows which of them are over.
+
 An event says ``raised`` only if an alarm stands after it, and ``cleared`` has the severity ``CLEARED``
 (ITU-T X.733, 8.1.2.3), whatever was told before: both may be told again, with the same condition.
 """
@@ -22,7 +24,7 @@ from gateway.inventory.classes import ClassRegistry
 from gateway.inventory.event_texts import duration_text, one_line
 from gateway.inventory.events import EventRecorder
 from gateway.inventory.objects import Entry, Touched
-from gateway.inventory.own_events import ALARM_CLEARED, ALARM_RAISED
+from gateway.inventory.own_events import ALARM_CLEARED, ALARM_RAISED, SOURCE_DOWN_ALARM
 from gateway.inventory.predicates import Predicate
 from gateway.mapping.rules import EventRule
 from gateway.model.events import EventState, Severity
@@ -31,6 +33,9 @@ HOLD = 15 * 10**9
 """Nanoseconds for which an event is believed more than what contradicts it."""
 
 MAX_HOLDS = 10_000
+
+_GONE = "its object is gone"
+_SOURCE_DOWN = AlarmKey(SOURCE_DOWN_ALARM)
 
 
 class Conditions:
@@ -110,11 +115,25 @@ class Conditions:
         for link in touched.ended:
             self._ended(link, now)
         for entry in touched.told.values():
+            if self._alarms.inherited:
+                self._recognise(entry, now)
             predicates = self._classes.predicates(entry.class_record)
             if predicates and self._living(link := entry.link()) is entry:
                 for predicate in predicates:
                     self._look(predicate, entry, link, now)
         touched.clear()
+
+    def resynchronised(self, now: int) -> None:
+        """All objects of the source were told: an alarm whose object or whose rule is no more is over."""
+        for key in self._alarms:
+            subject = key.subject
+            if subject is not None and self._living(subject) is None:
+                self._clear(key, _GONE, now)
+            elif key != _SOURCE_DOWN and not self._classes.tells_of(
+                key.name, subject.class_name if subject is not None else ""
+            ):
+                self._clear(key, "nothing tells of it any more", now)
+        self._alarms.inherited.clear()
 
     def tick(self, now: int) -> None:
         """Look again at what was not believed, once its time is over and its object is current."""
@@ -130,6 +149,14 @@ class Conditions:
             self._clear(key, why, now)
         self._held.clear()
 
+    def _recognise(self, entry: Entry, now: int) -> None:
+        """An object is told for the first time since the gateway began: is it one that had alarms before?"""
+        link = entry.link()
+        former = self._alarms.inherited.pop((link.class_name, link.stable_name), link)
+        if former != link:
+            for key in self._alarms.of(former):
+                self._clear(key, _GONE, now)
+
     def _ended(self, link: ObjectLink, now: int) -> None:
         keys = self._alarms.of(link)
         if not keys:
@@ -141,7 +168,7 @@ class Conditions:
         )
         for key in keys:
             if key.name not in tested:
-                self._clear(key, "its object is gone", now)
+                self._clear(key, _GONE, now)
 
     def _look(self, predicate: Predicate, entry: Entry, link: ObjectLink, now: int) -> None:
         key = AlarmKey(predicate.name, link)

@@ -38,7 +38,8 @@ CREATE INDEX durable_retired ON durable (retired) WHERE retired > 0;
 
 # The index knows whose it is and when it was last used, so that one file of a state folder cannot be
 # replaced by an older one unnoticed; where numbering goes on after a restore; and it has every high-water
-# mark twice, because the integrity check finds a damaged number by comparing an index with its table.
+# mark twice, because the integrity check finds a damaged number by comparing an index with its table. Active
+# alarms have numbers too, and keep them over a restart.
 _VERSION_2 = """
 CREATE TABLE about (
     only INTEGER PRIMARY KEY CHECK (only = 1), gateway TEXT NOT NULL, boot INTEGER NOT NULL,
@@ -46,6 +47,7 @@ CREATE TABLE about (
 );
 INSERT INTO about VALUES (1, '', 0, 0, 0);
 CREATE INDEX counters_high_water ON counters (high_water);
+CREATE TABLE alarms (number INTEGER PRIMARY KEY, source INTEGER NOT NULL, alarm TEXT NOT NULL);
 """
 
 STEPS = (_VERSION_1, _VERSION_2)

@@ -209,6 +209,20 @@ class InstanceIndex:
         self.commit()
         return forgotten
 
+    def keep_alarm(self, source: int, number: int, alarm: str) -> None:
+        """An alarm of a source stands from now on; ``alarm`` is what it takes to know it again."""
+        self._begin()
+        self._change("INSERT OR REPLACE INTO alarms VALUES (?, ?, ?)", (number, source, alarm))
+
+    def drop_alarm(self, number: int) -> None:
+        """An alarm is over."""
+        self._begin()
+        self._change("DELETE FROM alarms WHERE number = ?", (number,))
+
+    def alarms(self, source: int) -> list[tuple[int, str]]:
+        """Number and text of each alarm of a source that stood when the index was last used, oldest first."""
+        return self._rows("SELECT number, alarm FROM alarms WHERE source = ? ORDER BY number", (source,))
+
     def commit(self) -> None:
         """End the gathered changes; call before publishing them."""
         self.check()
@@ -335,8 +349,8 @@ class InstanceIndex:
         row: tuple[Any, ...] | None = self._execute(query, parameters).fetchone()
         return row
 
-    def _rows(self, query: str) -> list[tuple[Any, ...]]:
-        return self._execute(query).fetchall()
+    def _rows(self, query: str, parameters: tuple[object, ...] = ()) -> list[tuple[Any, ...]]:
+        return self._execute(query, parameters).fetchall()
 
     def _execute(self, statement: str, parameters: tuple[object, ...] = ()) -> sqlite3.Cursor:
         try:

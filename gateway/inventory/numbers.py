@@ -44,6 +44,10 @@ class Numbers:
         self._alarms.add(number)
         return number
 
+    def alarm_stands(self, number: int) -> None:
+        """An alarm that was raised before this core began still stands."""
+        self._alarms.add(number)
+
     def alarm_over(self, number: int) -> None:
         """An alarm is over."""
         self._alarms.discard(number)

@@ -109,7 +109,7 @@ class SourceInventory:
             max_objects,
         )
         self._recorder = EventRecorder(identity.number, classes, numbers, self._objects.link, self.counters)
-        self._alarms = AlarmTable(identity.number, numbers)
+        self._alarms = AlarmTable(identity.number, numbers, index)
         self._conditions = Conditions(
             classes,
             self._alarms,
@@ -231,13 +231,15 @@ class SourceInventory:
         self._known_events[learned.schema.key] = record
         self._out.append(record)
 
-    def _resync_began(self, began: ResyncBegan, now: int) -> None:  # noqa: ARG002  one of the handlers
+    def _resync_began(self, began: ResyncBegan, now: int) -> None:
         self.counters["resyncs"] += 1
         self._lost_in_resync.clear()
-        self._objects.begin_resync(began)
+        self._objects.begin_resync(began, now)
 
     def _resync_ended(self, ended: ResyncEnded, now: int) -> None:
         self._objects.end_resync(ended, now)
+        if ended.complete and not ended.agent and not ended.class_name:
+            self._conditions.resynchronised(now)
         if ended.complete and not ended.class_name:
             # One that had no objects to tell has answered all the same.
             for agent in self._agents:
@@ -285,8 +287,9 @@ class SourceInventory:
                 self._out.append(event)
         elif self._reached or (self._reached is None and self._state is SourceState.DOWN):
             self._reached = False
-            event = self._recorder.own(SOURCE_DOWN, arguments, Severity.MAJOR, text, now)
-            self._conditions.raised_by(event, key, now)
+            if key not in self._alarms:  # it may stand since before the gateway was restarted
+                event = self._recorder.own(SOURCE_DOWN, arguments, Severity.MAJOR, text, now)
+                self._conditions.raised_by(event, key, now)
 
     def _heard(self, agent: str, now: int) -> None:
         """An agent spoke: it vouches for its objects, but is believed anew only after a resync."""

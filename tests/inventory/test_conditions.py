@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gateway.feed.records import AlarmRecord, DeleteRecord, EventRecord, ObjectRecord, UpdateRecord
-from gateway.inventory import alarms as alarm_table
+from gateway.inventory.alarms import AlarmTable
 from gateway.inventory.conditions import HOLD
 from gateway.model.events import EventState, Severity
 from gateway.model.observations import AgentLost, ClassLearned, SourceState, SourceStateSeen
@@ -90,14 +90,6 @@ def test_each_time_it_is_raised_an_alarm_has_another_greater_number(playbook: Pl
         numbers += [alarm.number for alarm in alarms(playbook.tell(machine(hot=True)))]
         playbook.tell(machine(hot=False))
     assert numbers == sorted(set(numbers))
-
-
-def test_alarm_numbers_ascend_over_a_restart_of_the_core(tmp_path: Path) -> None:
-    first = plant(tmp_path)
-    (before,) = alarms(first.synchronise(machine(hot=True)))
-    second = plant(tmp_path, boot=2)
-    (after,) = alarms(second.synchronise(machine(hot=True)))
-    assert after.number > before.number
 
 
 def test_a_second_threshold_keeps_an_alarm_from_flapping(playbook: Playbook) -> None:
@@ -271,7 +263,7 @@ def test_each_object_has_alarms_of_its_own(playbook: Playbook) -> None:
 def test_more_alarms_than_the_bound_are_refused_and_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(alarm_table.AlarmTable.__init__, "__defaults__", (2,))
+    monkeypatch.setattr(AlarmTable.__init__, "__defaults__", (2,))
     playbook = plant(tmp_path)
     playbook.synchronise(*(machine(f"press{n}", f"m{n}", hot=True) for n in range(3)))
     assert len(standing(playbook)) == 2

@@ -1,0 +1,146 @@
+"""Alarms over a restart of the gateway: known again, and ended by the first look if they are over."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from gateway.mapping.rules import Mapping
+from gateway.model.events import EventState
+from gateway.model.observations import ObjectSeen, SourceState, SourceStateSeen
+from gateway.yaml_documents import parse_document
+from tests.inventory.plant import (
+    CLASSES,
+    EVENTS,
+    MAPPING,
+    about,
+    alarms,
+    event,
+    events,
+    machine,
+    plant,
+    standing,
+    visitor,
+)
+from tests.inventory.playbook import SECOND, Playbook
+
+ONE_SHOT, CLEARED = EventState.ONE_SHOT, EventState.CLEARED
+
+
+@pytest.fixture
+def before(tmp_path: Path) -> Playbook:
+    """A gateway that ran on the same state, and was killed: nothing is closed in order."""
+    playbook = plant(tmp_path)
+    playbook.synchronise(machine())
+    return playbook
+
+
+def restarted(tmp_path: Path) -> Playbook:
+    """Another one on the state, a minute later."""
+    playbook = plant(tmp_path, boot=2)
+    playbook.now += 60 * SECOND
+    return playbook
+
+
+def told(playbook: Playbook, *objects: ObjectSeen) -> list[str]:
+    """What a resync tells of conditions."""
+    return [e.text for e in events(playbook.synchronise(*objects)) if e.state is not ONE_SHOT]
+
+
+def test_an_alarm_that_still_stands_is_the_same_and_not_told_again(tmp_path: Path, before: Playbook) -> None:
+    former = alarms(before.tell(machine(hot=True)))
+    playbook = restarted(tmp_path)
+    assert alarms(playbook.snapshot()) == former, "from the first moment"
+    assert told(playbook, machine(hot=True)) == []
+    assert alarms(playbook.snapshot()) == former
+
+
+def test_one_that_ended_meanwhile_is_cleared_by_the_first_look(tmp_path: Path, before: Playbook) -> None:
+    (former,) = alarms(before.tell(machine(hot=True)))
+    playbook = restarted(tmp_path)
+    assert told(playbook, machine()) == ["cleared after 1 min: press is too hot (0 of 100)"]
+    (later,) = alarms(playbook.tell(machine(hot=True)))
+    assert later.number > former.number
+
+
+@pytest.mark.parametrize("raising", ["heatRose", "doorOpened"])
+def test_one_whose_object_is_gone_is_cleared_when_all_is_told(
+    tmp_path: Path, before: Playbook, raising: str
+) -> None:
+    before.tell(about(raising))
+    playbook = restarted(tmp_path)
+    (text,) = told(playbook, machine("saw", "m2"))
+    assert text.startswith("cleared after 1 min, its object is gone: ")
+    assert not standing(playbook)
+
+
+def test_a_resync_that_fell_short_ends_nothing(tmp_path: Path, before: Playbook) -> None:
+    before.tell(machine(hot=True))
+    playbook = restarted(tmp_path)
+    playbook.synchronise(complete=False)
+    assert standing(playbook) == ["overheated"]
+
+
+def test_what_only_events_tell_lasts_until_its_event(tmp_path: Path, before: Playbook) -> None:
+    before.tell(about("doorOpened"), event("strikeBegan"))
+    playbook = restarted(tmp_path)
+    assert told(playbook, machine(native_id="m7")) == []
+    assert standing(playbook) == ["open", "strike"]
+    playbook.tell(about("doorClosed", "m7"), event("strikeEnded"))
+    assert not standing(playbook)
+
+
+def test_an_alarm_that_ended_before_is_not_back(tmp_path: Path, before: Playbook) -> None:
+    before.tell(machine(hot=True))
+    before.tell(machine())
+    assert not standing(restarted(tmp_path))
+
+
+def test_a_new_incarnation_of_a_name_inherits_no_alarm(tmp_path: Path) -> None:
+    transient = "    lifetime: {default: transient}\n"
+    alarm = "    alarms: {here: {element: badge, not_empty: true, severity: info, text: '{name} is here'}}\n"
+    mapping = parse_document(MAPPING.replace(transient, transient + alarm), Mapping, Path("plant.yaml"))
+    schemas = (*CLASSES.values(), *EVENTS.values())
+    first = Playbook(tmp_path, mapping=mapping, schemas=schemas)
+    (former,) = alarms(first.synchronise(visitor("Bob", "v1", created=5)))
+    second = Playbook(tmp_path, boot=2, mapping=mapping, schemas=schemas)
+    over, new = alarms(second.synchronise(visitor("Bob", "v1", created=5)))
+    assert (over.number, over.cleared) == (former.number, second.now)
+    assert (new.condition, new.cleared) == (former.condition, 0), "raised after the former one is cleared"
+    assert new.subject != former.subject
+
+
+def test_an_alarm_of_which_no_rule_tells_any_more_is_cleared(tmp_path: Path, before: Playbook) -> None:
+    before.tell(about("doorOpened"), event("strikeBegan"))
+    fewer = MAPPING.replace("clears: open", "").replace("clears: strike", "")
+    mapping = parse_document(fewer, Mapping, Path("plant.yaml"))
+    schemas = (*CLASSES.values(), *EVENTS.values())
+    playbook = Playbook(tmp_path, boot=2, mapping=mapping, schemas=schemas)
+    assert told(playbook, machine()) == [
+        "cleared after 0 s, nothing tells of it any more: a door of press is open",
+        "cleared after 0 s, nothing tells of it any more: strike",
+    ]
+
+
+def test_a_source_that_was_down_before_is_not_told_to_be_down_again(tmp_path: Path, before: Playbook) -> None:
+    before.tell(SourceStateSeen(SourceState.DOWN, "no answer"))
+    playbook = restarted(tmp_path)
+    assert not events(playbook.tell(SourceStateSeen(SourceState.DOWN, "no answer")))
+    assert standing(playbook) == ["sourceDown"]
+    (up,) = events(playbook.synchronise(machine()))
+    assert (up.state, up.condition) == (CLEARED, "sourceDown")
+    assert not standing(playbook)
+
+
+def test_an_alarm_that_cannot_be_read_is_raised_anew(tmp_path: Path, before: Playbook) -> None:
+    before.tell(machine(hot=True))
+    before.index.close()
+    with closing(sqlite3.connect(tmp_path / "instances.sqlite3")) as database, database:
+        database.execute("UPDATE alarms SET alarm = '{'")
+    playbook = restarted(tmp_path)
+    assert not standing(playbook)
+    assert [alarm.name for alarm in alarms(playbook.synchronise(machine(hot=True)))] == ["overheated"]
+    assert len(playbook.index.alarms(1)) == 1
