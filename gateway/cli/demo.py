@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import signal
 from pathlib import Path
 
@@ -74,6 +75,8 @@ def progress(line: str) -> None:
 
 
 async def _run(existing: ExistingBroker | None, snmp_port: int, jmx_port: int, *, check: bool) -> None:
+    # That its publishers are blocked by the alarm which the check raises is no news.
+    logging.getLogger("aiormq").setLevel(logging.ERROR)
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)

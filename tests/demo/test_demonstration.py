@@ -16,7 +16,7 @@ import pytest
 from gateway.service.exit_codes import ExitCode
 from tests.components.command_line import COMMAND, environment
 from tests.components.waiting import wait_until
-from tests.end_to_end.observer import free_udp_port
+from tests.end_to_end.observer import free_tcp_port, free_udp_port
 
 CHECK_SECONDS = 400.0
 START_SECONDS = 120.0
@@ -47,7 +47,7 @@ def demonstration(printed: Path, temporary: Path) -> Iterator[subprocess.Popen[b
     """``amqp-gateway demo`` with its own folder for temporary files, running when given."""
     with printed.open("wb") as output:
         process = subprocess.Popen(  # noqa: S603  our own command
-            [*COMMAND, "demo", "--snmp-port", str(free_udp_port())],
+            [*COMMAND, "demo", "--snmp-port", str(free_udp_port()), "--jmx-port", str(free_tcp_port())],
             env=environment(TMPDIR=str(temporary)),
             stdin=subprocess.DEVNULL,
             stdout=output,
@@ -72,7 +72,9 @@ def test_whatever_ends_it_nothing_is_left(tmp_path: Path, temporary: Path, end: 
     with demonstration(printed, temporary) as process:
         (folder,) = [str(path) for path in temporary.iterdir() if path.name.startswith("amqp-gateway-demo-")]
         names = {running.name() for running in processes_of(folder)}
-        assert {"beam.smp", "epmd"} <= names, "the broker runs, in that folder"
+        assert {"beam.smp", "epmd", "java", "snmptrapd"} <= names, (
+            "all parts run, and are told by that folder"
+        )
         process.send_signal(end)
         if end is not signal.SIGKILL:
             assert process.wait(timeout=START_SECONDS) == ExitCode.OK, printed.read_text()
@@ -102,7 +104,13 @@ def test_what_it_prints_can_be_typed(tmp_path: Path, temporary: Path) -> None:
 
 def test_its_check_keeps_every_promise() -> None:
     done = subprocess.run(  # noqa: S603  our own command
-        [*COMMAND, "demo", "--check", "--snmp-port", str(free_udp_port())],
+        [
+            *COMMAND,
+            "demo",
+            "--check",
+            *("--snmp-port", str(free_udp_port())),
+            *("--jmx-port", str(free_tcp_port())),
+        ],
         env=environment(),
         stdin=subprocess.DEVNULL,
         capture_output=True,
@@ -113,5 +121,7 @@ def test_its_check_keeps_every_promise() -> None:
     assert done.returncode == ExitCode.OK, done.stdout + done.stderr
     promises = [line for line in done.stdout.splitlines() if line.startswith("ok ")]
     assert "ok   the two sources' walks agree but for the source" in promises
+    assert "ok   JMX and SNMP have the same objects (rmqQueue)" in promises
+    assert "ok   the trap of a closed connection names user, virtual host, peer and client" in promises
     assert "ok   stopping the agent turns its rows stale, and no others" in promises
-    assert len(promises) >= 20
+    assert len(promises) >= 50

@@ -11,14 +11,15 @@ import pytest_asyncio
 
 from gateway.demo.broker import BrokerSettings
 from gateway.demo.demonstration import Demonstration
-from tests.end_to_end.observer import Observer, free_udp_port
+from tests.end_to_end.observer import Observer, free_tcp_port, free_udp_port
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def demonstration() -> AsyncIterator[Demonstration]:
     """Everything running, with quick statistics."""
     settings = BrokerSettings(statistics_interval=1.0)
-    async with Demonstration(print, snmp_port=free_udp_port(), agent=True, settings=settings) as running:
+    ports = {"snmp_port": free_udp_port(), "jmx_port": free_tcp_port()}
+    async with Demonstration(print, **ports, agent=True, settings=settings) as running:
         yield running
 
 

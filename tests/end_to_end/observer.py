@@ -27,6 +27,14 @@ def free_udp_port() -> int:
         return port
 
 
+def free_tcp_port() -> int:
+    """A port of 127.0.0.1 that nobody uses now."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
 class Observer:
     """Asks, and waits for conditions."""
 
