@@ -21,7 +21,7 @@ from gateway.feed.records import (
 )
 from gateway.jmx import types
 from gateway.jmx.commands import Attribute, AttributeType, DefineClass, JmxValue, NotificationType
-from gateway.jmx.names import DOMAIN
+from gateway.jmx.names import DOMAIN, begins_with_parent
 from gateway.model.schema import Access, Element, EventSchema, Kind
 from gateway.model.values import ValueType
 
@@ -102,6 +102,7 @@ class ShownClass:
         record: as the core told it.
         places: of each element that can be read, by its position in the schema.
         attributes: of the MBeans.
+        has_parent: whether the stable names of its objects begin with their parents'.
         number: what the virtual machine knows it by; 0 until it has objects.
         objects: how many there are.
         emits: whether the virtual machine lets them emit notifications.
@@ -110,6 +111,7 @@ class ShownClass:
     record: ClassRecord
     attributes: tuple[Attribute, ...]
     places: Mapping[int, _Place]
+    has_parent: bool
     number: int = 0
     objects: int = 0
     emits: bool = False
@@ -233,7 +235,7 @@ def shown_class(record: ClassRecord, column_oid: ColumnOids) -> ShownClass:
         places[number] = _Place(len(attributes), convert, element.type is ValueType.REFERENCE)
         oid = column_oid(str(schema.key), element.name)
         attributes.append(_attribute(name, element, statistic=statistic, oid=oid))
-    return ShownClass(record, tuple(attributes), places)
+    return ShownClass(record, tuple(attributes), places, begins_with_parent(record))
 
 
 def event_type(schema: EventSchema) -> str:

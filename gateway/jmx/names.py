@@ -1,15 +1,15 @@
 """ObjectNames: what each object is called in JMX.
 
 ``amqp.gateway:source=S,package=P,type=CLASS[,group=G][,parent=STABLE NAME],name=NAME[,id=ROW]``, the keys in
-this order, because JConsole builds its tree by it. A name depends on its own object only, never on how many
-others there are, and is the same after every restart:
+this order, because JConsole builds its tree by it. A name is made of what never changes while the object
+lives, and never depends on how many others there are:
 
-- a durable object whose stable name is made of its parent's and its leaf name has just these as ``parent``
-  and ``name``; any other durable object has its whole stable name as ``name``, and no ``parent``. So what
-  stands behind ``parent`` of the one is what stands behind ``name`` of the other, and no two durable objects
-  share a name;
-- a transient object, and a later duplicate of a durable one, has its row number as ``id`` too, which no
-  other object of its class ever has. A durable object never has an ``id``.
+- a durable object that its parent and one other index property name has just these as ``parent`` and
+  ``name``; any other durable object has its whole stable name as ``name``. So what stands behind ``parent``
+  of the one is what stands behind ``name`` of the other, and no two durable objects share a name;
+- a transient object, and a later duplicate of a durable one, has its leaf name as ``name``, and its row
+  number as ``id``, which no other object of its class ever has. It has a ``parent`` if that is part of its
+  stable name. A durable object never has an ``id``.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ import hashlib
 import re
 from collections.abc import Iterable
 
-from gateway.feed.records import Lifetime, ObjectRecord
+from gateway.feed.records import ClassRecord, Lifetime, ObjectRecord
 from gateway.model.schema import ClassKey
-from gateway.model.stable_names import escaped, joined
+from gateway.model.stable_names import escaped, joined, parts
 
 DOMAIN = "amqp.gateway"
 
@@ -40,28 +40,42 @@ def quoted(value: str) -> str:
     return value if _BARE.fullmatch(value) else f'"{value.translate(_QUOTED)}"'
 
 
-def name_of(record: ObjectRecord, source: str, key: ClassKey, buckets: int = 0) -> str:
+def begins_with_parent(record: ClassRecord) -> bool:
+    """Whether the first part of the stable names of a class is the parent's."""
+    first = next((element.name for element in record.schema.properties if element.index), "")
+    return bool(first) and first == record.parent_element
+
+
+def name_of(
+    record: ObjectRecord, source: str, key: ClassKey, *, has_parent: bool = False, buckets: int = 0
+) -> str:
     """The name of a managed object.
 
     Args:
         record: the object.
         source: name of its source.
         key: of its class.
+        has_parent: whether stable names of the class begin with the parent's (`begins_with_parent`).
         buckets: into how many groups the names of its class are split; 0 for not at all.
     """
     keys = [("source", source), ("package", key.package), ("type", key.name)]
     if buckets:
         keys.append(("group", _bucket(record.stable_name, buckets)))
-    parent = None if record.parent is None else record.parent.stable_name
+    parent, *others = parts(record.stable_name) if has_parent else (None,)
     if record.lifetime is Lifetime.TRANSIENT:
-        if parent is not None:
+        if parent is not None and others:
             keys.append(("parent", parent))
         keys += [("name", record.leaf_name), ("id", str(record.row))]
-    elif parent is not None and record.stable_name == joined((escaped(parent), escaped(record.leaf_name))):
-        keys += [("parent", parent), ("name", record.leaf_name)]
+    elif parent is not None and _is_whole(record.stable_name, parent, *others):
+        keys += [("parent", parent), ("name", str(others[0]))]
     else:
         keys.append(("name", record.stable_name))
     return object_name(keys)
+
+
+def _is_whole(stable_name: str, parent: str, name: str | None = None, *others: str | None) -> bool:
+    """Whether these two parts are all there is in a stable name."""
+    return name is not None and not others and stable_name == joined((escaped(parent), escaped(name)))
 
 
 def _bucket(stable_name: str, buckets: int) -> str:

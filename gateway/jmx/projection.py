@@ -253,7 +253,8 @@ class Projection:
             record,
             source.name,
             shown_class.record.schema.key,
-            self._settings.buckets.get(class_name, 0),
+            has_parent=shown_class.has_parent,
+            buckets=self._settings.buckets.get(class_name, 0),
         )
         rows = source.objects.setdefault(class_name, {})
         shown = rows.get(record.row)

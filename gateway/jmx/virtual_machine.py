@@ -218,7 +218,7 @@ class JavaMachine:
         except TimeoutError:
             raise JmxError(f"{java} did not start within {_START_SECONDS:g} s") from None
         self._readers.append(asyncio.create_task(self._tell(self._process.stdout)))
-        match answer.split(maxsplit=2):
+        match answer.rstrip().split(maxsplit=2):
             case ["listening", bridge_port, port]:
                 await self._bridge.connect(int(bridge_port))
                 self._port = int(port)

@@ -85,8 +85,7 @@ def test_unknown_times_are_null(gateway: Gateway) -> None:
         till(3), parent=None, created=0, properties_sampled=0, statistics_sampled=0, reset=0, changed=0
     )
     gateway.tell(bare)
-    name = till_name(3).replace("parent=hall1,", "")
-    shown = gateway.machine.read(name)
+    shown = gateway.till(3)
     times = ("Parent", "CreateTime", "SampleTime", "ChangeTime", "DiscontinuityTime")
     assert [shown[attribute] for attribute in times] == [None] * 5
 

@@ -1,0 +1,208 @@
+"""The process as a whole: a feed in, MBeans for a plain Java client out, whatever is killed."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from gateway.model.observations import SourceState
+from gateway.service.exit_codes import ExitCode
+from gateway.state_folder import StateFolder
+from tests.components.command_line import amqp_gateway, is_log_record
+from tests.components.waiting import eventually
+from tests.jmx.conftest import JmxSite, canonical, java_process
+from tests.jmx.shop import (
+    GATEWAY,
+    SALES,
+    SOURCE,
+    START,
+    STATE,
+    agent,
+    event,
+    hall_name,
+    link,
+    source,
+    till_name,
+    update,
+)
+
+NAMES = sorted(map(canonical, (GATEWAY, SOURCE, hall_name(), till_name(1), till_name(2))))
+
+
+async def test_a_client_reads_what_the_feed_tells(jmx: JmxSite) -> None:
+    async with jmx.running(), jmx.client() as client:
+        assert sorted(await client.names()) == NAMES
+        assert await client.read(till_name(), "sales") == "java.lang.Long 10"
+        assert await client.read(till_name(), "number") == f"java.math.BigInteger {2**64 - 1}"
+        assert await client.read(till_name(), "Parent") == f"javax.management.ObjectName {hall_name()}"
+        assert await client.read(till_name(), "CreateTime") == f"java.util.Date {START // 10**6}"
+        assert await client.read(till_name(), "idle") == "null"
+        assert await client.read(till_name(), "Stale") == "java.lang.Boolean false"
+        jmx.core.publish(update(1, {SALES: 99}))
+        await client.reads(till_name(), "sales", "java.lang.Long 99")
+
+
+async def test_a_client_hears_events_and_changes(jmx: JmxSite) -> None:
+    async with jmx.running(), jmx.client() as client:
+        await client.listen(GATEWAY)
+        await client.listen(till_name())
+        jmx.core.publish(event(1, link(1, "shop:till")))
+        told = sorted([await client.heard(), await client.heard()])
+        assert [text.partition(": ")[0] for text in told] == [
+            f"amqp.gateway.shop.tillBurns of {till_name()}",
+            f"amqp.gateway.shop.tillBurns of {GATEWAY}",
+        ]
+        assert f"a till burns; 1 at {START // 10**6}; CompositeData amqp.gateway.shop.tillBurns" in told[0]
+        assert "eventId=java.lang.String 7b0c.1.1" in told[0]
+        assert f"objectName=javax.management.ObjectName {till_name()}" in told[1]
+        jmx.core.publish(update(1, {STATE: "closed", SALES: 11}))
+        assert await client.heard() == (
+            f"jmx.attribute.change of {till_name()}: state (java.lang.String) "
+            "java.lang.String open -> java.lang.String closed"
+        )
+
+
+async def test_what_is_stale_is_shown_so(jmx: JmxSite) -> None:
+    async with jmx.running(), jmx.client() as client:
+        jmx.core.publish(agent(fresh=False, since=time.time_ns()))
+        await client.reads(till_name(), "Stale", "java.lang.Boolean true")
+        assert await client.read(till_name(), "sales") == "java.lang.Long 10"
+        jmx.core.publish(agent(fresh=True), source(SourceState.DOWN))
+        await client.reads(SOURCE, "State", "java.lang.String down")
+        assert await client.read(till_name(), "Stale") == "java.lang.Boolean true"
+
+
+async def test_a_core_that_dies_makes_everything_stale_until_another_is_there(jmx: JmxSite) -> None:
+    async with jmx.running(), jmx.client() as client:
+        await jmx.core.stop()
+        await client.reads(GATEWAY, "FeedConnected", "java.lang.Boolean false")
+        assert await client.read(till_name(), "Stale") == "java.lang.Boolean true"
+        assert sorted(await client.names()) == NAMES
+        await jmx.core.start()
+        await client.reads(till_name(), "Stale", "java.lang.Boolean false")
+        assert await client.read(GATEWAY, "Epoch") == "java.lang.Long 2"
+
+
+async def test_a_virtual_machine_that_is_killed_is_followed_by_another(jmx: JmxSite) -> None:
+    async with jmx.running() as process:
+        first = java_process(process)
+        first.kill()
+        await jmx.shows(GATEWAY, "VirtualMachineStarts", "java.lang.Long 2")
+        assert process.process.poll() is None
+        assert java_process(process).pid != first.pid
+        async with jmx.client() as client:
+            assert sorted(await client.names()) == NAMES
+            assert await client.read(till_name(), "sales") == "java.lang.Long 10"
+            await client.listen(GATEWAY)
+            jmx.core.publish(event(1))
+            assert "eventId=java.lang.String 7b0c.1.1" in await client.heard()
+
+
+async def test_a_virtual_machine_that_hangs_is_no_reason_to_hang(jmx: JmxSite) -> None:
+    """One that does not even answer a signal is killed when the process is asked to end."""
+    async with jmx.running() as process:
+        machine = java_process(process)
+        machine.suspend()
+        ended = await asyncio.to_thread(process.terminate)
+        assert ended.code is ExitCode.OK
+        assert not is_alive(machine)
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+async def test_the_virtual_machine_ends_with_its_process(jmx: JmxSite, number: signal.Signals) -> None:
+    async with jmx.running() as process:
+        machine = java_process(process)
+        os.kill(process.process.pid, number)
+        await eventually(lambda: _ended(machine), "the virtual machine has ended")
+
+
+async def test_it_is_ready_though_there_is_no_core(jmx: JmxSite) -> None:
+    await jmx.core.stop()
+    async with jmx.running(), jmx.client() as client:
+        assert await client.names() == [GATEWAY]
+        assert await client.read(GATEWAY, "FeedConnected") == "java.lang.Boolean false"
+
+
+async def test_passwords_are_made_at_the_first_start_and_asked_for(jmx: JmxSite) -> None:
+    secret = jmx.site.state.secret_path("jmx-monitor")
+    assert not secret.exists()
+    async with jmx.running():
+        assert secret.stat().st_mode & 0o777 == 0o600
+        assert "SecurityException" in await jmx.refusal("monitor", "wrong")
+        assert "SecurityException" in await jmx.refusal("nobody", jmx.password)
+        assert await jmx.refusal("monitor", jmx.password) == ""
+    told = jmx.log.read_text(encoding="utf-8")
+    assert "jmx-login-refused" in told
+    assert jmx.password not in told
+    assert "wrong" not in told
+
+
+async def test_a_password_may_be_configured(jmx: JmxSite) -> None:
+    password = jmx.site.secret("a better one")
+    jmx.configure(users={"Some.Body-1": {"password": password}, "monitor": {}})
+    async with jmx.running():
+        assert await jmx.refusal("Some.Body-1", "a better one") == ""
+        assert "SecurityException" in await jmx.refusal("monitor", "a better one")
+
+
+# ---- what the command says when it cannot work ----------------------------------------------------------
+
+
+def start(jmx: JmxSite) -> tuple[ExitCode, list[str]]:
+    ended = amqp_gateway("process", "jmx", "--config", jmx.site.configuration)
+    return ended.code, [line for line in ended.errors.splitlines() if not is_log_record(line)]
+
+
+async def test_a_port_that_is_taken(jmx: JmxSite) -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", jmx.port))
+        other.listen()
+        code, told = await asyncio.to_thread(start, jmx)
+    assert code is ExitCode.ADDRESS_IN_USE
+    assert len(told) == 1
+    assert f"127.0.0.1 port {jmx.port}" in told[0]
+    assert "jmx.listen" in told[0]
+
+
+async def test_java_that_is_missing(jmx: JmxSite, tmp_path: Path) -> None:
+    jmx.configure(java=str(tmp_path / "nowhere"))
+    code, told = await asyncio.to_thread(start, jmx)
+    assert code is ExitCode.NOT_INSTALLED
+    assert len(told) == 1
+    assert f"{tmp_path}/nowhere holds no Java runtime" in told[0]
+
+
+async def test_a_password_that_cannot_be_read(jmx: JmxSite) -> None:
+    jmx.configure(users={"monitor": {"password": {"file": "nowhere"}}})
+    code, told = await asyncio.to_thread(start, jmx)
+    assert code is ExitCode.CONFIGURATION
+    assert told == [
+        f"amqp-gateway: {jmx.site.folder}/nowhere: the secret cannot be read: No such file or directory"
+    ]
+
+
+async def test_a_state_that_is_missing(jmx: JmxSite) -> None:
+    jmx.site.configure(jmx={"enabled": True}, state={"folder": "elsewhere"})
+    code, told = await asyncio.to_thread(start, jmx)
+    assert code is ExitCode.STATE
+    assert len(told) == 1
+    with pytest.raises(Exception, match="no gateway state here"):
+        StateFolder(jmx.site.folder / "elsewhere")
+
+
+def is_alive(process: psutil.Process) -> bool:
+    return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+
+
+async def _ended(process: psutil.Process) -> bool:
+    try:
+        return not is_alive(process)
+    except psutil.NoSuchProcess:
+        return True

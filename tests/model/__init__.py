@@ -1,0 +1,1 @@
+"""The model: what stands for itself."""
