@@ -84,12 +84,13 @@ events:
 PLANT = parse_document(MAPPING, Mapping, Path("plant.yaml"))
 CLASSES: dict[str, ClassSchema] = class_schemas(PLANT)
 EVENTS: dict[str, EventSchema] = event_schemas(PLANT)
+SCHEMAS: tuple[ClassSchema | EventSchema, ...] = (*CLASSES.values(), *EVENTS.values())
 MACHINE, VISITOR = CLASSES["machine"], CLASSES["visitor"]
 
 
 def plant(state: Path, *, boot: int = 1) -> Playbook:
     """A playbook of the plant; nothing is told yet."""
-    return Playbook(state, boot=boot, mapping=PLANT, schemas=(*CLASSES.values(), *EVENTS.values()))
+    return Playbook(state, boot=boot, mapping=PLANT, schemas=SCHEMAS)
 
 
 def machine(

@@ -13,9 +13,8 @@ from gateway.model.events import EventState
 from gateway.model.observations import ObjectSeen, SourceState, SourceStateSeen
 from gateway.yaml_documents import parse_document
 from tests.inventory.plant import (
-    CLASSES,
-    EVENTS,
     MAPPING,
+    SCHEMAS,
     about,
     alarms,
     event,
@@ -103,10 +102,9 @@ def test_a_new_incarnation_of_a_name_inherits_no_alarm(tmp_path: Path) -> None:
     transient = "    lifetime: {default: transient}\n"
     alarm = "    alarms: {here: {element: badge, not_empty: true, severity: info, text: '{name} is here'}}\n"
     mapping = parse_document(MAPPING.replace(transient, transient + alarm), Mapping, Path("plant.yaml"))
-    schemas = (*CLASSES.values(), *EVENTS.values())
-    first = Playbook(tmp_path, mapping=mapping, schemas=schemas)
+    first = Playbook(tmp_path, mapping=mapping, schemas=SCHEMAS)
     (former,) = alarms(first.synchronise(visitor("Bob", "v1", created=5)))
-    second = Playbook(tmp_path, boot=2, mapping=mapping, schemas=schemas)
+    second = Playbook(tmp_path, boot=2, mapping=mapping, schemas=SCHEMAS)
     over, new = alarms(second.synchronise(visitor("Bob", "v1", created=5)))
     assert (over.number, over.cleared) == (former.number, second.now)
     assert (new.condition, new.cleared) == (former.condition, 0), "raised after the former one is cleared"
@@ -117,8 +115,7 @@ def test_an_alarm_of_which_no_rule_tells_any_more_is_cleared(tmp_path: Path, bef
     before.tell(about("doorOpened"), event("strikeBegan"))
     fewer = MAPPING.replace("clears: open", "").replace("clears: strike", "")
     mapping = parse_document(fewer, Mapping, Path("plant.yaml"))
-    schemas = (*CLASSES.values(), *EVENTS.values())
-    playbook = Playbook(tmp_path, boot=2, mapping=mapping, schemas=schemas)
+    playbook = Playbook(tmp_path, boot=2, mapping=mapping, schemas=SCHEMAS)
     assert told(playbook, machine()) == [
         "cleared after 0 s, nothing tells of it any more: a door of press is open",
         "cleared after 0 s, nothing tells of it any more: strike",
