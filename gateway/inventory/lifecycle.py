@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from gateway.feed.records import (
     ClassRecord,
@@ -21,8 +21,8 @@ from gateway.inventory.instances import InstanceIndex
 from gateway.inventory.naming import Name, name_of, told_again
 from gateway.inventory.numbers import Numbers
 from gateway.inventory.objects import Entry, ObjectTable, Touched
-from gateway.inventory.references import EndedObjects, References, WaitingRoom
-from gateway.inventory.values import changes, resolved
+from gateway.inventory.references import EndedObjects, References, Waiting, WaitingRoom
+from gateway.inventory.values import changes, merged, resolved
 from gateway.model.observations import ObjectSeen, ResyncBegan, ResyncEnded
 from gateway.model.schema import ClassKey
 from gateway.model.values import Reference
@@ -90,8 +90,10 @@ class ObjectLifecycle:
         """The object that has this native id, or had it last and ended lately."""
         return self._link(native_id) or self._lately_ended.link(native_id)
 
-    def begin_resync(self, began: ResyncBegan) -> None:
+    def begin_resync(self, began: ResyncBegan, now: int) -> None:
         """From here on, an object in the resync's scope that is not told again is missing."""
+        if began.restarted:
+            self._settle(self._waiting.everyone(), now)  # their native ids are about to mean nothing
         self._generation += 1
         self._resyncs[began.agent, began.class_name] = self._generation
         if began.restarted:
@@ -106,8 +108,7 @@ class ObjectLifecycle:
         began = self._resyncs.get((ended.agent, ended.class_name), 0)
         if not ended.complete:
             return
-        for seen in self._waiting.everyone():
-            self._appear(seen, self._known[seen.key], now, provisionally=True)
+        self._settle(self._waiting.everyone(), now)
         for entry in self._objects:
             if entry.generation < began and _in_scope(entry, ended.agent, ended.class_name):
                 self._remove(entry, 0, inferred=True, now=now)
@@ -122,14 +123,19 @@ class ObjectLifecycle:
 
     def settle_overdue(self, now: int) -> None:
         """Give a provisional identity to objects that waited too long for a reference's target."""
-        for seen in self._waiting.overdue(now):
-            self._appear(seen, self._known[seen.key], now, provisionally=True)
+        self._settle(self._waiting.overdue(now), now)
+
+    def _settle(self, waiting: Iterable[Waiting], now: int, *, provisionally: bool = True) -> None:
+        """Let objects appear that waited; a resync that began meanwhile misses them unless it told them."""
+        for one in waiting:
+            known = self._known[one.seen.key]
+            self._appear(one.seen, known, now, one.generation, provisionally=provisionally)
 
     def seen(self, seen: ObjectSeen, class_record: ClassRecord, now: int) -> None:
         """An agent told of an object: new, changed, unchanged or deleted."""
         waiting = self._waiting.leave(seen.native_id)
         if waiting is not None:
-            seen = _merged(waiting, seen)
+            seen = merged(waiting.seen, seen)
         entry = self._objects.by_native_id(seen.native_id)
         if entry is not None and (
             entry.class_record is not class_record or self._can_be_named_now(entry, seen)
@@ -146,17 +152,22 @@ class ObjectLifecycle:
             # Statistics of an object that was never told: it cannot be named. The next resync brings it.
             self._counters["unidentified"] += 1
         else:
-            self._appear(seen, class_record, now)
+            self._appear(seen, class_record, now, self._generation)
 
     def _appear(
-        self, seen: ObjectSeen, class_record: ClassRecord, now: int, *, provisionally: bool = False
+        self,
+        seen: ObjectSeen,
+        class_record: ClassRecord,
+        now: int,
+        generation: int,
+        *,
+        provisionally: bool = False,
     ) -> Entry | None:
         """A native id that is new: a new object, or one that came back under another id."""
         name = self._name(seen, class_record)
         if name.unresolved and not provisionally:
-            left = self._waiting.enter(seen, name.unresolved, now)
-            if left is not None:
-                self._appear(left, self._known[left.key], now, provisionally=True)
+            left = self._waiting.enter(Waiting(seen, generation, now, name.unresolved))
+            self._settle([] if left is None else [left], now)
             return None
         class_name = str(seen.key)
         text, durable, provisional = name.text, name.durable, name.provisional
@@ -166,6 +177,7 @@ class ObjectLifecycle:
             holder = None
         if holder is not None:
             if self._unconfirmed(holder):
+                holder.generation = generation
                 return self._come_back(holder, seen, class_record, now)
             durable, provisional = False, True
             text = duplicate_name(text, seen.native_id)
@@ -174,7 +186,7 @@ class ObjectLifecycle:
             return None
         row = self._row(class_name, text, durable=durable)
         record = self._record(seen, class_record, row, text, durable=durable, now=now)
-        entry = Entry(record, class_record, self._generation, provisional)
+        entry = Entry(record, class_record, generation, provisional)
         self._objects.add(entry)
         self._counters["objects_created"] += 1
         self._told_whole(entry, seen, now)
@@ -193,7 +205,6 @@ class ObjectLifecycle:
         record = self._record(seen, class_record, former.row, former.stable_name, durable=durable, now=now)
         record = dataclasses.replace(record, reset=_discontinuity(former.reset, now))
         self._objects.rebind(holder, record, class_record)
-        holder.generation = self._generation
         self._told_whole(holder, seen, now)
         return holder
 
@@ -208,8 +219,7 @@ class ObjectLifecycle:
                 continue
             if referrer.record.values.get(position) != entry.link():
                 self._relink(referrer, position, entry.link(), now)
-        for waiter in self._waiting.waiting_for(seen.native_id):
-            self._appear(waiter, self._known[waiter.key], now)
+        self._settle(self._waiting.waiting_for(seen.native_id), now, provisionally=False)
 
     def _update(self, entry: Entry, seen: ObjectSeen, now: int) -> None:
         record, schema = entry.record, entry.class_record.schema
@@ -245,7 +255,7 @@ class ObjectLifecycle:
                 return
             # It came and went between two looks: told as created, with its values, then as deleted.
             alive = dataclasses.replace(seen, deleted=0)
-            entry = self._appear(alive, class_record, now, provisionally=True)
+            entry = self._appear(alive, class_record, now, self._generation, provisionally=True)
             if entry is None:
                 return
         elif seen.properties is not None or seen.statistics is not None:
@@ -348,9 +358,7 @@ class ObjectLifecycle:
         if not self._can_be_named_now(entry, seen):
             return False
         self._remove(entry, 0, inferred=True, now=now)
-        named = self._appear(seen, entry.class_record, now)
-        if named is not None:
-            named.generation = entry.generation
+        self._appear(seen, entry.class_record, now, entry.generation)
         return True
 
     def _unconfirmed(self, entry: Entry) -> bool:
@@ -394,12 +402,3 @@ def _in_scope(entry: Entry, agent: str, class_name: str) -> bool:
 def _discontinuity(former: int, time: int) -> int:
     """When counters began again: never the former time, whichever clock it was told by."""
     return max(time, former + _DISCONTINUITY_STEP)
-
-
-def _merged(earlier: ObjectSeen, later: ObjectSeen) -> ObjectSeen:
-    """Two messages about one object as one: the later one's groups where it has them."""
-    return dataclasses.replace(
-        later,
-        properties=later.properties if later.properties is not None else earlier.properties,
-        statistics=later.statistics if later.statistics is not None else earlier.statistics,
-    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 from gateway.feed.records import ObjectLink
 from gateway.inventory.values import told
@@ -86,6 +87,16 @@ class EndedObjects:
             del self._links[native_id]
 
 
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """An object that waits: as it was told, in which resync (its generation), since when and for whom."""
+
+    seen: ObjectSeen
+    generation: int
+    since: int
+    targets: tuple[str, ...]
+
+
 class WaitingRoom:
     """Objects whose names need a target that was not told yet; bounded in number and time.
 
@@ -97,43 +108,45 @@ class WaitingRoom:
     def __init__(self, limit: int = 10_000, patience: int = 10 * 10**9) -> None:
         self._limit = limit
         self._patience = patience
-        self._waiting: OrderedDict[str, tuple[int, tuple[str, ...], ObjectSeen]] = OrderedDict()
+        self._waiting: OrderedDict[str, Waiting] = OrderedDict()
         self._waiters: dict[str, set[str]] = {}
 
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def enter(self, seen: ObjectSeen, targets: tuple[str, ...], now: int) -> ObjectSeen | None:
-        """Let an object wait for ``targets``; returns one that must leave instead, where it is full."""
-        self._waiting[seen.native_id] = (now, targets, seen)
-        for target in targets:
-            self._waiters.setdefault(target, set()).add(seen.native_id)
+    def enter(self, waiting: Waiting) -> Waiting | None:
+        """Let an object wait; returns one that must leave instead, where it is full."""
+        native_id = waiting.seen.native_id
+        self._waiting[native_id] = waiting
+        for target in waiting.targets:
+            self._waiters.setdefault(target, set()).add(native_id)
         if len(self._waiting) > self._limit:
             return self.leave(next(iter(self._waiting)))
         return None
 
-    def leave(self, native_id: str) -> ObjectSeen | None:
+    def leave(self, native_id: str) -> Waiting | None:
         """Take an object out; ``None`` if it does not wait here."""
-        entry = self._waiting.pop(native_id, None)
-        if entry is None:
+        waiting = self._waiting.pop(native_id, None)
+        if waiting is None:
             return None
-        _, targets, seen = entry
-        for target in targets:
+        for target in waiting.targets:
             waiters = self._waiters.get(target, set())
             waiters.discard(native_id)
             if not waiters:
                 self._waiters.pop(target, None)
-        return seen
+        return waiting
 
-    def waiting_for(self, target: str) -> list[ObjectSeen]:
+    def waiting_for(self, target: str) -> list[Waiting]:
         """Take out all that wait for ``target``."""
-        return [s for n in sorted(self._waiters.get(target, ())) if (s := self.leave(n)) is not None]
+        return self._taken(sorted(self._waiters.get(target, ())))
 
-    def overdue(self, now: int) -> list[ObjectSeen]:
+    def overdue(self, now: int) -> list[Waiting]:
         """Take out all that have waited long enough, the oldest first."""
-        late = [n for n, (since, _, _) in self._waiting.items() if now - since >= self._patience]
-        return [seen for native_id in late if (seen := self.leave(native_id)) is not None]
+        return self._taken([n for n, one in self._waiting.items() if now - one.since >= self._patience])
 
-    def everyone(self) -> list[ObjectSeen]:
+    def everyone(self) -> list[Waiting]:
         """Take out all, the oldest first."""
-        return [seen for native_id in list(self._waiting) if (seen := self.leave(native_id)) is not None]
+        return self._taken(list(self._waiting))
+
+    def _taken(self, native_ids: list[str]) -> list[Waiting]:
+        return [waiting for native_id in native_ids if (waiting := self.leave(native_id)) is not None]

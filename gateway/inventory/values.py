@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -34,6 +35,15 @@ def told(schema: ClassSchema, seen: ObjectSeen) -> Iterator[tuple[int, Value | N
         yield from enumerate(seen.properties)
     if seen.statistics is not None:
         yield from enumerate(seen.statistics, start=len(schema.properties))
+
+
+def merged(earlier: ObjectSeen, later: ObjectSeen) -> ObjectSeen:
+    """Two messages about one object as one: the later one's groups where it has them."""
+    return dataclasses.replace(
+        later,
+        properties=later.properties if later.properties is not None else earlier.properties,
+        statistics=later.statistics if later.statistics is not None else earlier.statistics,
+    )
 
 
 def resolved(

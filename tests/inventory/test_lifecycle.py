@@ -242,6 +242,20 @@ def test_whoever_waits_in_vain_is_shown_under_a_provisional_name_and_named_when_
     assert playbook.objects()["/|orders"].values[DEPTH] == 0
 
 
+@pytest.mark.parametrize("restarted", [False, True])
+def test_whoever_waited_before_a_resync_and_is_not_told_in_it_is_told_and_is_gone(
+    playbook: Playbook, *, restarted: bool
+) -> None:
+    playbook.synchronise()
+    playbook.tell(queue("orders", "q1", "v5"))
+    records = playbook.synchronise(vhost("/", "v5"), restarted=restarted)
+    assert [record.native_id for record in of(ObjectRecord, records) if "orders" in record.leaf_name] == [
+        "q1"
+    ]
+    assert [record.native_id for record in of(DeleteRecord, records)][-1] == "q1"
+    assert sorted(playbook.objects()) == ["/"]
+
+
 def test_what_belongs_to_a_duplicate_is_provisional_too_until_both_can_be_named(playbook: Playbook) -> None:
     playbook.synchronise(vhost("/", "v1"), queue("orders", "q1"))
     orders = playbook.objects()["/|orders"]
