@@ -13,13 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.feed.records import FeedValue, ObjectLink
+from gateway.inventory.own_events import OWN_EVENTS
 from gateway.mapping.files import event_schemas, load_mapping
 from gateway.model.events import EventState, Severity
 from gateway.model.schema import Argument, ClassKey, EventSchema, NamedValue
 from gateway.model.values import ValueType
 from gateway.snmp import ber
 from gateway.snmp.cells import date_and_time
-from gateway.snmp.event_bindings import NO_POINTER, bind_event
+from gateway.snmp.event_bindings import NO_POINTER, bind_event, bind_own_event
 from gateway.snmp.fixed_mib import (
     HEALTH,
     NOTIFICATION_OBJECTS,
@@ -169,21 +170,13 @@ def test_without_receivers_events_are_passed_over() -> None:
 
 # ---- events of the gateway itself ------------------------------------------------------------------------
 
-STRING = ValueType.STRING
-OWN_EVENTS = (
-    EventSchema(ClassKey("gateway", "sourceUp"), (Argument("state", STRING), Argument("detail", STRING))),
-    EventSchema(ClassKey("gateway", "sourceDown"), (Argument("state", STRING), Argument("detail", STRING))),
-    EventSchema(ClassKey("gateway", "alarmRaised"), (Argument("alarm", STRING),)),
-    EventSchema(ClassKey("gateway", "alarmCleared"), (Argument("alarm", STRING),)),
-    EventSchema(
-        ClassKey("gateway", "gap"),
-        (
-            Argument("start", ValueType.TIME),
-            Argument("end", ValueType.TIME),
-            Argument("reason", ValueType.STRING),
-        ),
-    ),
-)
+
+@pytest.mark.parametrize("schema", OWN_EVENTS, ids=lambda schema: schema.key.name)
+def test_every_event_of_the_gateway_itself_has_its_notification(schema: EventSchema) -> None:
+    bound = bind_own_event(schema, ROOT)
+    assert bound is not None
+    assert bound.not_shown == ()
+    assert [position for position, _ in bound.encoders] == list(range(len(schema.arguments)))
 
 
 @pytest.mark.parametrize(
