@@ -58,10 +58,8 @@ class Core:
 
     def snapshot(self) -> list[Record]:
         agents = [agent(fresh=fresh, name=name) for name, fresh in self.fresh.items()]
-        return [
-            *(source(self.state), *classes(), *agents, *self.ends),
-            *(*self.objects.values(), *self.alarms.values()),
-        ]
+        objects, alarms = self.objects.values(), self.alarms.values()
+        return [source(self.state), *classes(), *agents, *self.ends, *objects, *alarms]
 
     def connect(self, cores_later: int) -> None:
         self.gateway.projection.disconnected("reset")
