@@ -32,7 +32,6 @@ class Delivery:
     content_type: str = ""
     correlation_id: str = ""
     timestamp: int = 0
-    message_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,17 +9,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Protocol
 
 import aio_pika
 import structlog
-from aio_pika.abc import AbstractChannel, AbstractConnection, AbstractExchange, AbstractIncomingMessage
+from aio_pika.abc import AbstractConnection, AbstractIncomingMessage
 
 from gateway.clock import Clock
-from gateway.dialects.effects import Binding, Delivery, Effect, Note, Send
+from gateway.dialects.effects import Binding, Delivery, Effect, Send
 from gateway.links.amqp_connection import (
     FAILURES,
     AmqpEndpoint,
@@ -31,12 +31,15 @@ from gateway.links.amqp_connection import (
 )
 from gateway.links.conversation import Conversation
 from gateway.links.own_queue import OwnQueue
+from gateway.links.publishing import Detour, Publisher
 from gateway.links.reconnecting import link_errors, reconnecting
 from gateway.tasks import until_one_ends
 
 log = structlog.get_logger(__name__)
 
 WATCH_SECONDS = 5.0
+REMEMBERED_MESSAGES = 10_000
+"""Messages received lately, by which one that is sent again is known."""
 _DOUBTFUL_SHARE = 0.5
 
 
@@ -83,6 +86,8 @@ class AmqpLink:
         conversation: delivers to the session and holds what it wants sent.
         clock: the gateway's.
         watch_seconds: between two looks at queue and exchanges.
+        detour: what messages take while the broker takes none over AMQP.
+        on_unsent: told, when the link has gone down, which messages were not sent for certain.
     """
 
     def __init__(
@@ -94,6 +99,8 @@ class AmqpLink:
         clock: Clock,
         *,
         watch_seconds: float = WATCH_SECONDS,
+        detour: Detour | None = None,
+        on_unsent: Callable[[Sequence[Send]], None] = lambda _: None,
     ) -> None:
         self._endpoint = endpoint
         self._role = role
@@ -106,7 +113,9 @@ class AmqpLink:
             int(role.max_queue_length * _DOUBTFUL_SHARE),
             watch_seconds,
         )
-        self._exchanges: dict[str, AbstractExchange] = {}
+        self._detour = detour
+        self._on_unsent = on_unsent
+        self._received: OrderedDict[tuple[str, str], None] = OrderedDict()
 
     async def run(self) -> None:
         """Connect, carry messages, reconnect with back-off and jitter; ends by cancellation only."""
@@ -118,25 +127,27 @@ class AmqpLink:
         Raises:
             LinkError: always, in the end: says what ended it.
         """
-        opened: list[AbstractConnection] = []
+        name = f"amqp-gateway {self._role.name}"
+        publisher = Publisher(
+            self._endpoint, f"{name} publish", self._conversation, self._clock, self._detour
+        )
+        consuming: AbstractConnection | None = None
         try:
             with link_errors(self._endpoint, self._role.name):
-                for part in ("consume", "publish"):
-                    name = f"amqp-gateway {self._role.name} {part}"
-                    opened.append(await open_connection(self._endpoint, name))
-                await self._converse(*opened)
+                consuming = await open_connection(self._endpoint, f"{name} consume")
+                await publisher.open()
+                await self._converse(consuming, publisher)
         finally:
-            self._conversation.forget_sends()
-            await asyncio.gather(*(close_soon(connection) for connection in opened))
+            waiting = self._conversation.forget_sends()
+            unsent, _ = await asyncio.gather(publisher.close(), close_soon(consuming))
+            self._on_unsent([*unsent, *waiting])
 
-    async def _converse(self, consuming: AbstractConnection, publishing: AbstractConnection) -> None:
+    async def _converse(self, consuming: AbstractConnection, publisher: Publisher) -> None:
         incoming = await consuming.channel(publisher_confirms=False)
         for exchange in self._role.declare:
             await incoming.declare_exchange(exchange, aio_pika.ExchangeType.TOPIC, durable=True)
         queue = await self._queue.declare(incoming, self._role.bindings)
-        outgoing = await publishing.channel(publisher_confirms=False)
-        self._exchanges.clear()
-        self._conversation.forget_sends()  # of the time without a connection
+        self._on_unsent(self._conversation.forget_sends())  # of the time without a connection
         await queue.consume(self._arrived)
         log.info("link-up", role=self._role.name, broker=str(self._endpoint), queue=queue.name)
         self._conversation.perform(self._session.connected(queue.name, self._clock.now()))
@@ -144,15 +155,17 @@ class AmqpLink:
         # Where several end at once, what the broker said of an end comes before what it led to.
         await until_one_ends(
             ended(incoming),
-            ended(outgoing),
             ended(consuming),
-            ended(publishing),
-            self._publish(outgoing),
+            publisher.run(),
             self._queue.watch(consuming, queue.name, self._doubt, bound_to),
             self._clogged(),
         )
 
     async def _arrived(self, message: AbstractIncomingMessage) -> None:
+        if self._is_repeated(message):
+            with contextlib.suppress(*FAILURES):
+                await message.ack()
+            return
         timestamp = message.timestamp
         delivery = Delivery(
             exchange=message.exchange or "",
@@ -171,29 +184,16 @@ class AmqpLink:
         with contextlib.suppress(*FAILURES):  # the connection's end is noticed elsewhere
             await message.ack()
 
-    async def _publish(self, channel: AbstractChannel) -> None:
-        while True:
-            send = await self._conversation.next_send()
-            try:
-                exchange = self._exchanges.get(send.exchange)
-                if exchange is None:
-                    exchange = await channel.get_exchange(send.exchange, ensure=False)
-                    self._exchanges[send.exchange] = exchange
-                await exchange.publish(self._message(send), send.routing_key, mandatory=False)
-            except ValueError as error:  # AMQP 0-9-1 names have at most 255 octets
-                self._conversation.perform([Note("not-sent", f"to {send.routing_key[:80]!r}: {error}")])
-
-    def _message(self, send: Send) -> aio_pika.Message:
-        """``send`` as a message whose sender the broker checks (``user-id``) and whose age can be told."""
-        return aio_pika.Message(
-            send.body,
-            content_type=send.content_type or None,
-            correlation_id=send.correlation_id or None,
-            reply_to=send.reply_to or None,
-            user_id=self._endpoint.user,
-            expiration=send.expiration / 1000 if send.expiration else None,
-            timestamp=datetime.fromtimestamp(self._clock.now() / 10**9, UTC),
-        )
+    def _is_repeated(self, message: AbstractIncomingMessage) -> bool:
+        """Whether it was received before: a sender that got no confirmation sends a message again."""
+        if not message.message_id or not message.user_id:
+            return False
+        identity = (message.user_id, message.message_id)
+        repeated = identity in self._received
+        self._received[identity] = None
+        if len(self._received) > REMEMBERED_MESSAGES:
+            self._received.popitem(last=False)
+        return repeated
 
     async def _clogged(self) -> None:
         """Until more waits to be published than a moving link leaves.

@@ -117,8 +117,10 @@ async def connect_once(
     return connection
 
 
-async def close_soon(connection: AbstractConnection) -> None:
-    """Close, without waiting long for a broker that has stopped answering."""
+async def close_soon(connection: AbstractConnection | None) -> None:
+    """Close, if it was opened, without waiting long for a broker that has stopped answering."""
+    if connection is None:
+        return
     with contextlib.suppress(*FAILURES):
         await asyncio.wait_for(connection.close(), timeout=CLOSE_SECONDS)
     if not connection.is_closed:

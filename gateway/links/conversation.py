@@ -116,10 +116,12 @@ class Conversation:
         self._failure = error
         self._writable.set()
 
-    def forget_sends(self) -> None:
-        """The link is down: what was not sent will be said anew, or never."""
+    def forget_sends(self) -> list[Send]:
+        """The link is down: what was not sent, and is returned, will be said anew, or never."""
+        unsent = list(self._outgoing)
         self._outgoing.clear()
         self._clog.clear()
+        return unsent
 
     def stop(self) -> None:
         """No more waking."""

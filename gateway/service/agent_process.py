@@ -9,6 +9,7 @@ from pathlib import Path
 
 import structlog
 
+from gateway.agents.rabbitmq.http_publisher import HttpPublisher
 from gateway.agents.rabbitmq.runner import AgentRunner
 from gateway.agents.rabbitmq.status import AgentStatus
 from gateway.clock import Clock
@@ -19,7 +20,13 @@ from gateway.links.amqp import AmqpLink, AmqpRole
 from gateway.links.conversation import Conversation
 from gateway.mapping.files import MappingError, load_shipped_mappings
 from gateway.service.checks import check_amqp, check_rabbitmq, is_passing
-from gateway.service.endpoints import amqp_endpoint, event_endpoint, http_reader, rabbitmq_agent
+from gateway.service.endpoints import (
+    amqp_endpoint,
+    event_endpoint,
+    http_publisher,
+    http_reader,
+    rabbitmq_agent,
+)
 from gateway.service.exit_codes import CommandError, ExitCode
 from gateway.service.lifeline import Lifeline
 from gateway.yaml_documents import DocumentError
@@ -79,24 +86,35 @@ async def _run(
     )
     conversation = Conversation(name, agent, lambda _: None, clock, Counter())
     role = AmqpRole("agent", lambda _: agent.bindings, declare=[publish.exchange])
-    link = AmqpLink(endpoint, role, agent, conversation, clock)
-    async with http_reader(settings, folder) as reader:
+    async with http_reader(settings, folder) as reader, http_publisher(settings, folder) as around:
+        link = AmqpLink(endpoint, role, agent, conversation, clock, detour=around, on_unsent=agent.unsent)
         runner = AgentRunner(
             agent,
             reader,
             conversation.perform,
             clock,
             events=event_endpoint(settings, folder),
-            on_status=_log_status,
+            on_status=lambda status: _take_note(status, around),
         )
+        around.on_blocked = runner.connection_blocked
         lifeline.ready()
         log.info("agent-ready", name=name, broker=str(endpoint), exchange=publish.exchange)
         async with asyncio.TaskGroup() as parts:
-            running = [parts.create_task(link.run()), parts.create_task(runner.run())]
+            running = [
+                parts.create_task(part)
+                for part in (link.run(), runner.run(), _say_if_silent_under_alarms(around))
+            ]
             await lifeline.parent_gone()
             for part in running:
                 part.cancel()
 
 
-def _log_status(status: AgentStatus) -> None:
-    log.info("agent-status", state=status.state.value, detail=status.detail)
+def _take_note(status: AgentStatus, around: HttpPublisher) -> None:
+    log.info("agent-status", state=status.state.value, detail=status.detail, blocked=status.blocked)
+    around.want(wanted=status.blocked)
+
+
+async def _say_if_silent_under_alarms(around: HttpPublisher) -> None:
+    refusal = await around.refusal()
+    if refusal:
+        log.warning("silent-under-alarms", detail=f"{refusal}: give this user the tag 'management'")

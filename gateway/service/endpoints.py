@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Iterable
 from pathlib import Path
 
 from gateway.agents.rabbitmq.agent import RabbitMqAgent
 from gateway.agents.rabbitmq.agent_config import RabbitMqAgentConfig
+from gateway.agents.rabbitmq.http_publisher import HttpPublisher
 from gateway.agents.rabbitmq.http_reader import HttpReader, ManagementEndpoint
 from gateway.agents.rabbitmq.polling import PollingConfig
+from gateway.config import model
 from gateway.config.model import AmqpSettings, RabbitMqSettings
+from gateway.config.types import SecretSource
 from gateway.dialects.qmf.agent import AgentConfig
 from gateway.links.amqp_connection import AmqpEndpoint
 from gateway.mapping.rules import Mapping as MappingFile
@@ -38,14 +42,31 @@ def http_reader(settings: RabbitMqSettings, folder: Path) -> HttpReader:
         SecretError: the password cannot be read.
         CommandError: the certificates cannot.
     """
+    return HttpReader(_management(settings, settings.user, settings.password, folder))
+
+
+def http_publisher(settings: model.RabbitMqAgent, folder: Path) -> HttpPublisher:
+    """What the agent publishes with during an alarm, as the user who else does so over AMQP.
+
+    Raises:
+        SecretError: the password cannot be read.
+        CommandError: the certificates cannot.
+    """
+    amqp = settings.publish.amqp
+    return HttpPublisher(_management(settings, amqp.user, amqp.password, folder), amqp.vhost)
+
+
+def _management(
+    settings: RabbitMqSettings, user: str, password: SecretSource, folder: Path
+) -> ManagementEndpoint:
     ca_file = folder / settings.ca_file if settings.ca_file else None
-    password = settings.password.read(folder)
     try:
-        return HttpReader(ManagementEndpoint(settings.management, settings.user, password, ca_file))
+        ssl.create_default_context(cafile=ca_file)
     except OSError as error:  # ssl.SSLError is one
         reason = error.strerror or str(error)
         text = f"{settings.management}: 'ca_file' {ca_file} cannot be used: {reason}"
         raise CommandError(ExitCode.CONFIGURATION, text) from error
+    return ManagementEndpoint(settings.management, user, password.read(folder), ca_file)
 
 
 def event_endpoint(settings: RabbitMqSettings, folder: Path) -> AmqpEndpoint | None:

@@ -42,6 +42,27 @@ class ManagementEndpoint:
     deadline: float = 20.0
 
 
+def management_client(endpoint: ManagementEndpoint) -> httpx.AsyncClient:
+    """A client of the management API with one connection; targets are relative to ``/api/``.
+
+    Raises:
+        OSError: the CA file cannot be read.
+        ssl.SSLError: the CA file holds no certificates.
+    """
+    return httpx.AsyncClient(
+        base_url=f"{endpoint.url.rstrip('/')}/api/",
+        auth=httpx.BasicAuth(endpoint.user, endpoint.password.get_secret_value()),
+        verify=ssl.create_default_context(cafile=endpoint.ca_file),
+        # The broker's processors are dearer than the network between it and us.
+        headers={"accept-encoding": "identity", "user-agent": "amqp-gateway"},
+        timeout=endpoint.deadline,
+        limits=httpx.Limits(max_connections=1, max_keepalive_connections=1),
+        # A password goes where the configuration says, and nowhere else.
+        trust_env=False,
+        follow_redirects=False,
+    )
+
+
 class HttpReader:
     """Reads from the management API. Use it as an asynchronous context manager.
 
@@ -52,18 +73,7 @@ class HttpReader:
 
     def __init__(self, endpoint: ManagementEndpoint) -> None:
         self._deadline = endpoint.deadline
-        self._client = httpx.AsyncClient(
-            base_url=f"{endpoint.url.rstrip('/')}/api/",
-            auth=httpx.BasicAuth(endpoint.user, endpoint.password.get_secret_value()),
-            verify=ssl.create_default_context(cafile=endpoint.ca_file),
-            # The broker's processors are dearer than the network between it and us.
-            headers={"accept-encoding": "identity", "user-agent": "amqp-gateway"},
-            timeout=endpoint.deadline,
-            limits=httpx.Limits(max_connections=1, max_keepalive_connections=1),
-            # A password goes where the configuration says, and nowhere else.
-            trust_env=False,
-            follow_redirects=False,
-        )
+        self._client = management_client(endpoint)
 
     async def __aenter__(self) -> Self:
         return self
@@ -86,9 +96,9 @@ class HttpReader:
         except httpx.RemoteProtocolError as error:
             return _broken_off(error)
         except httpx.HTTPError as error:
-            return Unavailable(_one_line(error))
+            return Unavailable(one_line(error))
         except httpx.InvalidURL as error:
-            return NotManagement(_one_line(error))
+            return NotManagement(one_line(error))
 
     async def _read(self, target: str) -> Answer:
         async with self._client.stream("GET", target) as response:
@@ -104,11 +114,12 @@ class HttpReader:
 
 def _broken_off(error: httpx.RemoteProtocolError) -> Answer:
     """Either the server ended the connection, which a broker that stops does, or it speaks no HTTP."""
-    text = _one_line(error)
+    text = one_line(error)
     if "disconnected" in text or "closed" in text:
         return Unavailable(text)
     return NotManagement(f"it speaks no HTTP: {text}")
 
 
-def _one_line(error: Exception) -> str:
+def one_line(error: Exception) -> str:
+    """What ``error`` says, for people."""
     return " ".join(str(error).split())[:200] or type(error).__name__

@@ -63,6 +63,12 @@ class AgentRunner:
         self._sooner = asyncio.Event()
         self._consumer = EventConsumer(events, agent.event_keys, self) if events else None
 
+    def connection_blocked(self) -> None:
+        """The broker seems to take no messages from our link."""
+        self._agent.connection_blocked(self._clock.now())
+        self._perform([])
+        self._sooner.set()
+
     async def run(self) -> None:
         """Read and listen; ends by cancellation only."""
         async with asyncio.TaskGroup() as parts:

@@ -1,0 +1,263 @@
+"""The publishing half of a link: what a conversation wants sent, in order, on a connection of its own.
+
+A RabbitMQ whose memory or disk is short takes nothing published over AMQP until that has passed: what is in
+the socket then waits, and is delivered late. So where a `Detour` is given, messages are confirmed, and while
+the broker takes none they go that way: first what was not confirmed, then what follows. The blocked
+connection is cut off before, so that the broker forgets what it has not read, instead of delivering it hours
+later between newer messages. Each message has an id that is the same on both ways: where something was
+delivered all the same, whoever receives it twice can tell.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections import deque
+from collections.abc import Coroutine
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any, Protocol
+
+import aio_pika
+from aio_pika.abc import AbstractChannel, AbstractConnection, AbstractExchange
+from aiormq import exceptions
+
+from gateway.clock import Clock
+from gateway.dialects.effects import Note, Send
+from gateway.dialects.errors import LocalProtocolError
+from gateway.links.amqp_connection import AmqpEndpoint, close_soon, ended, open_connection
+from gateway.links.conversation import Conversation
+from gateway.tasks import until_one_ends
+
+WINDOW = 32
+"""Messages on their way to a broker that confirms them."""
+CONFIRM_SECONDS = 2.0
+"""A confirmation that takes this long, or up to twice as long, is a sign that the broker takes nothing."""
+GRACE_SECONDS = 0.25
+"""So long confirmations may still arrive when the broker is known to take no more messages."""
+RETRY_SECONDS = 1.0
+
+
+class DetourError(Exception):
+    """A message did not get through; the text is one line for people.
+
+    ``lasting``: the next one will not either, for want of rights or of a server. Otherwise it is this
+    message's own fault, and it is given up.
+    """
+
+    def __init__(self, text: str, *, lasting: bool) -> None:
+        self.lasting = lasting
+        super().__init__(text)
+
+
+class Detour(Protocol):
+    """Another way to a broker's exchanges, for the time in which it takes no messages over AMQP."""
+
+    @property
+    def wanted(self) -> bool:
+        """Whether it is to be taken now."""
+        ...
+
+    async def until(self, *, wanted: bool) -> None:
+        """Wait until it is to be taken, or not any more."""
+        ...
+
+    def blocked(self) -> None:
+        """The broker seems to block our connection: it may be time for the detour."""
+        ...
+
+    async def cut_off(self, connection_name: str) -> bool:
+        """Have the broker end our connection of this name, with what it has not read; whether it will."""
+        ...
+
+    async def publish(self, send: Send, timestamp: int) -> None:
+        """Publish a message; ``timestamp`` is the time in seconds since 1970.
+
+        Raises:
+            DetourError: it did not get through.
+        """
+        ...
+
+
+class Publisher:
+    """Publishes what a conversation wants sent.
+
+    Args:
+        endpoint: of the broker.
+        name: of the connection, as the broker's tools show it.
+        conversation: holds what is to be sent.
+        clock: the gateway's.
+        detour: taken while the broker takes nothing; needs a broker that confirms.
+    """
+
+    def __init__(
+        self,
+        endpoint: AmqpEndpoint,
+        name: str,
+        conversation: Conversation,
+        clock: Clock,
+        detour: Detour | None = None,
+    ) -> None:
+        self._endpoint = endpoint
+        self._name = name
+        self._conversation = conversation
+        self._clock = clock
+        self._detour = detour
+        self._connection: AbstractConnection | None = None
+        self._connection_name = name
+        self._channel: AbstractChannel | None = None
+        self._unsent: deque[Send] = deque()
+        self._unconfirmed: dict[asyncio.Task[None], Send] = {}
+        self._exchanges: dict[str, AbstractExchange] = {}
+
+    async def open(self) -> None:
+        """Open the connection, unless the broker takes nothing anyway.
+
+        Raises:
+            LinkError: it cannot be opened.
+        """
+        if self._detour is not None and self._detour.wanted:
+            return
+        # The detour must find this very connection among those of other agents of the same user.
+        suffix = f" {uuid.uuid4()}" if self._detour is not None else ""
+        self._connection_name = f"{self._name}{suffix}"
+        self._connection = await open_connection(self._endpoint, self._connection_name)
+        self._channel = await self._connection.channel(publisher_confirms=self._detour is not None)
+
+    async def run(self) -> None:
+        """Publish; ends by what ends the connection only.
+
+        Raises:
+            LinkError, AMQPError, OSError: so it did.
+        """
+        detour = self._detour
+        if detour is None:
+            await self._while_connected(self._publish())
+            return
+        while True:
+            if not detour.wanted:
+                if self._connection is None:
+                    await self.open()
+                confirmed, suspicious = self._publish_confirmed(), self._suspect(detour)
+                await self._while_connected(confirmed, suspicious, detour.until(wanted=True))
+            await self._leave_connection(detour)
+            await self._publish_around(detour)
+
+    async def close(self) -> list[Send]:
+        """Close the connection; returns what was taken from the conversation and not sent for certain."""
+        await self._drop_connection()
+        unsent, self._unsent = list(self._unsent), deque()
+        return unsent
+
+    async def _next(self) -> Send:
+        """The next message, with an id where it may have to be sent again."""
+        if self._unsent:
+            return self._unsent.popleft()
+        send = await self._conversation.next_send()
+        return replace(send, message_id=send.message_id or uuid.uuid4().hex) if self._detour else send
+
+    # Over AMQP.
+
+    async def _while_connected(self, *parts: Coroutine[Any, Any, object]) -> None:
+        """Run ``parts`` until one of them ends, or the connection does."""
+        if self._connection is None or self._channel is None:
+            raise LocalProtocolError("the connection was not opened")
+        await until_one_ends(ended(self._channel), ended(self._connection), *parts)
+
+    async def _publish(self) -> None:
+        while True:
+            await self._publish_one(await self._next())
+
+    async def _publish_confirmed(self) -> None:
+        while True:
+            if len(self._unconfirmed) >= WINDOW:
+                await asyncio.wait(self._unconfirmed, return_when=asyncio.FIRST_COMPLETED)
+            for task in [task for task in self._unconfirmed if task.done()]:
+                task.result()  # a failure is the connection's, and its message stays unsent
+                del self._unconfirmed[task]
+            send = await self._next()
+            self._unconfirmed[asyncio.create_task(self._publish_one(send))] = send
+
+    async def _publish_one(self, send: Send) -> None:
+        """Publish a message, and wait for its confirmation where the channel has them."""
+        if self._channel is None:
+            raise LocalProtocolError("the connection was not opened")
+        try:
+            exchange = self._exchanges.get(send.exchange)
+            if exchange is None:
+                exchange = await self._channel.get_exchange(send.exchange, ensure=False)
+                self._exchanges[send.exchange] = exchange
+            await exchange.publish(self._message(send), send.routing_key, mandatory=False)
+        except (ValueError, exceptions.DeliveryError) as error:
+            # AMQP 0-9-1 names have at most 255 octets. A queue that is full may refuse what is sent to it.
+            self._note("not-sent", f"to {send.routing_key[:80]!r}: {error}")
+
+    def _message(self, send: Send) -> aio_pika.Message:
+        """``send`` as a message whose sender the broker checks (``user-id``) and whose age can be told."""
+        return aio_pika.Message(
+            send.body,
+            content_type=send.content_type or None,
+            correlation_id=send.correlation_id or None,
+            reply_to=send.reply_to or None,
+            user_id=self._endpoint.user,
+            expiration=send.expiration / 1000 if send.expiration else None,
+            timestamp=datetime.fromtimestamp(self._clock.now() / 10**9, UTC),
+            message_id=send.message_id or None,
+        )
+
+    async def _suspect(self, detour: Detour) -> None:
+        """Say so when the broker confirms nothing for long."""
+        oldest = None
+        while True:
+            await asyncio.sleep(CONFIRM_SECONDS)
+            before, oldest = oldest, next((task for task in self._unconfirmed if not task.done()), None)
+            if oldest is not None and oldest is before:
+                detour.blocked()
+
+    # Around it.
+
+    async def _leave_connection(self, detour: Detour) -> None:
+        """Give up the connection; what it did not deliver is sent again."""
+        if self._unconfirmed:
+            await asyncio.wait(self._unconfirmed, timeout=GRACE_SECONDS)
+        stuck = sum(not task.done() for task in self._unconfirmed)
+        if stuck and not await detour.cut_off(self._connection_name):
+            self._note(
+                "blocked-connection-left", f"{stuck} messages may be delivered again when the alarm ends"
+            )
+        await self._drop_connection()
+
+    async def _drop_connection(self) -> None:
+        connection, self._connection, self._channel = self._connection, None, None
+        self._exchanges.clear()
+        if connection is not None:
+            await close_soon(connection)
+        for task in self._unconfirmed:
+            task.cancel()
+        outcomes = await asyncio.gather(*self._unconfirmed, return_exceptions=True)
+        sends = zip(self._unconfirmed.values(), outcomes, strict=True)
+        stuck = [send for send, outcome in sends if isinstance(outcome, BaseException)]
+        self._unsent.extendleft(reversed(stuck))
+        self._unconfirmed.clear()
+
+    async def _publish_around(self, detour: Detour) -> None:
+        """Publish one message after the other until the broker takes them over AMQP again."""
+        while detour.wanted:
+            if not self._unsent:
+                await until_one_ends(self._fetch(), detour.until(wanted=False))
+                continue
+            try:
+                await detour.publish(self._unsent[0], self._clock.now() // 10**9)
+            except DetourError as error:
+                if error.lasting:
+                    self._note("blocked", f"nothing can be published while the alarm lasts: {error}")
+                    await until_one_ends(asyncio.sleep(RETRY_SECONDS), detour.until(wanted=False))
+                    continue
+                self._note("not-sent", f"to {self._unsent[0].routing_key[:80]!r}: {error}")
+            self._unsent.popleft()
+
+    async def _fetch(self) -> None:
+        self._unsent.append(await self._next())
+
+    def _note(self, event: str, detail: str) -> None:
+        self._conversation.perform([Note(event, detail)])
