@@ -8,14 +8,16 @@ from pathlib import Path
 import click
 
 from gateway.cli.options import config_option, loaded
-from gateway.service.checks import check_files, check_sources
+from gateway.service.checks import check_files, check_jmx, check_sources
 from gateway.service.logs import configure_logs
 
 
 @click.command()
 @config_option
 @click.option(
-    "--connect", is_flag=True, help="Also reach every source; ends with the first trouble's exit code."
+    "--connect",
+    is_flag=True,
+    help="Also reach every source and see whether ports are free; ends with the first trouble's exit code.",
 )
 def check(config: Path | None, *, connect: bool) -> None:
     """Read the configuration and say what is wrong with it, with file and line."""
@@ -26,4 +28,6 @@ def check(config: Path | None, *, connect: bool) -> None:
         click.echo(f"source {name}: {source.kind}")
     if connect:
         asyncio.run(check_sources(configuration, click.echo))
+        if configuration.settings.jmx.enabled:
+            asyncio.run(check_jmx(configuration, click.echo))
     click.echo(f"{configuration.path}: good")

@@ -8,11 +8,23 @@ from pathlib import Path
 import click
 
 from gateway.cli.options import config_option, loaded
+from gateway.service.exit_codes import CommandError, ExitCode
+from gateway.service.jmx_health import ask_jmx_health
 from gateway.service.snmp_health import ask_health
 
 
 @click.command()
 @config_option
 def health(config: Path | None) -> None:
-    """Ask the running gateway over SNMP how it is; exit 0 when every source is synchronised."""
-    asyncio.run(ask_health(loaded(config), click.echo))
+    """Ask the running gateway how it is; exit 0 when every source is synchronised.
+
+    SNMP tells of sources; of JMX it is asked whether it takes connections.
+    """
+    configuration = loaded(config)
+    settings = configuration.settings
+    if not settings.snmp.enabled and not settings.jmx.enabled:
+        raise CommandError(ExitCode.CONFIGURATION, "neither snmp nor jmx is enabled: there is nobody to ask")
+    if settings.snmp.enabled:
+        asyncio.run(ask_health(configuration, click.echo))
+    if settings.jmx.enabled:
+        asyncio.run(ask_jmx_health(configuration, click.echo))

@@ -30,12 +30,14 @@ COUNTERS = {
     "messages": ("Messages", "Messages received."),
     "octets": ("Octets", "Octets of the messages received."),
     "protocol_errors": ("ProtocolErrors", "Messages that were not understood."),
-    "refused": ("RefusedMessages", "Messages whose sender is not believed."),
+    "refused": ("MessagesRefused", "Messages whose sender is not believed."),
     "resyncs": ("Resyncs", "How many times everything was read anew."),
     "gaps": ("Gaps", "Times in which something was not heard."),
     "objects_created": ("ObjectsCreated", "Objects that came."),
     "objects_deleted": ("ObjectsDeleted", "Objects that went."),
     "objects_refused": ("ObjectsRefused", "Objects beyond the configured limit."),
+    "alarms_refused": ("AlarmsRefused", "Conditions beyond the limit of active ones."),
+    "unknown_class": ("UnknownClasses", "Objects and events told before their schema."),
     "events": ("Events", "Events heard."),
 }
 """Attribute and description of each counter of a source; all since the core's start."""

@@ -8,8 +8,10 @@ from pathlib import Path
 from gateway.agents.rabbitmq.events import EVENT_EXCHANGE
 from gateway.agents.rabbitmq.management_api import Document, NotManagement, OverviewRequest, Refused
 from gateway.config.files import LoadedConfiguration
-from gateway.config.model import QmfSource, RabbitMqSettings, RabbitMqSource
+from gateway.config.model import JmxSettings, QmfSource, RabbitMqSettings, RabbitMqSource
 from gateway.config.types import SecretError
+from gateway.jmx.errors import JavaMissingError
+from gateway.jmx.java_runtime import find_java
 from gateway.links.amqp_connection import (
     FAILURES,
     AmqpEndpoint,
@@ -22,20 +24,24 @@ from gateway.links.amqp_connection import (
 )
 from gateway.service.endpoints import amqp_endpoint, event_endpoint, http_reader
 from gateway.service.exit_codes import OF_TROUBLE, CommandError, ExitCode
+from gateway.service.jmx_health import greets
+from gateway.service.notifications import targets_of
 
 Tell = Callable[[str], None]
 
 
 def check_files(loaded: LoadedConfiguration) -> None:
-    """Read every secret and certificate that the configuration names.
+    """Read every secret and certificate that the configuration names, and find the Java that it needs.
 
     Raises:
-        CommandError: one of them cannot be read.
+        CommandError: one of them cannot be read, or there is no Java.
     """
     settings, folder = loaded.settings, loaded.folder
     try:
         if settings.snmp.community is not None:
             settings.snmp.community.read(folder)
+        _check_jmx_files(settings.jmx, folder)
+        targets_of(loaded, "")
         for part in (*settings.sources.values(), *settings.agents.values()):
             if isinstance(part, RabbitMqSettings):
                 http_reader(part, folder)
@@ -46,6 +52,37 @@ def check_files(loaded: LoadedConfiguration) -> None:
         raise CommandError(ExitCode.CONFIGURATION, str(error)) from error
     except LinkError as error:
         raise CommandError(OF_TROUBLE[error.trouble], str(error)) from error
+    except JavaMissingError as error:
+        raise CommandError(ExitCode.NOT_INSTALLED, str(error)) from error
+
+
+def _check_jmx_files(settings: JmxSettings, folder: Path) -> None:
+    for user in settings.users.values():
+        if user.password is not None:
+            user.password.read(folder)
+    if settings.enabled:
+        find_java(None if settings.java is None else folder / settings.java)
+
+
+async def check_jmx(loaded: LoadedConfiguration, tell: Tell) -> None:
+    """See whether the JMX agent can have its port, telling one line.
+
+    Raises:
+        CommandError: something that is no JMX agent has it.
+    """
+    host, port = loaded.settings.jmx.listen
+    try:
+        answers = await greets(host, port)
+    except OSError:
+        tell(f"jmx: {host}:{port} is free")
+        return
+    if not answers:
+        raise CommandError(
+            ExitCode.ADDRESS_IN_USE,
+            f"jmx: {host}:{port} is taken by something that is no JMX agent: "
+            "end it, or choose another address under jmx.listen",
+        )
+    tell(f"jmx: {host}:{port} has a JMX agent: this gateway's, if it runs")
 
 
 async def check_sources(loaded: LoadedConfiguration, tell: Tell) -> None:

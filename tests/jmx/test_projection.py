@@ -7,9 +7,11 @@ from dataclasses import replace
 import pytest
 
 from gateway.feed.records import Batch, ClassRecord, GapRecord, Lifetime, SnapshotBegan
+from gateway.inventory.source import SHOWN_COUNTERS
 from gateway.jmx.class_versions import MAX_VERSIONS
 from gateway.jmx.classes import Own
 from gateway.jmx.commands import AttributeType, DefineClass, Freshness, Register
+from gateway.jmx.own_beans import COUNTERS
 from gateway.jmx.projection import SLICE_OBJECTS
 from gateway.model.observations import SourceState
 from gateway.model.schema import ClassKey, ClassSchema, Element
@@ -521,6 +523,10 @@ def test_a_source_tells_of_itself(gateway: Gateway) -> None:
     }
     assert (shown["Messages"], shown["ProtocolErrors"], shown["Octets"]) == (7, 1, 0)
     assert (shown["Objects"], shown["ActiveAlarms"], shown["RecentlyDeleted"]) == (3, (), ())
+
+
+def test_every_counter_of_a_source_has_an_attribute() -> None:
+    assert set(COUNTERS) == set(SHOWN_COUNTERS)
 
 
 def test_alarms_are_told_while_they_last(gateway: Gateway) -> None:
