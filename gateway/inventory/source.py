@@ -37,6 +37,7 @@ from gateway.model.observations import (
     HeartbeatSeen,
     ObjectSeen,
     Observation,
+    RecordLost,
     ResyncBegan,
     ResyncEnded,
     SourceState,
@@ -131,6 +132,7 @@ class SourceInventory:
         self._handlers: dict[type, Callable[[Any, int], None]] = {
             ObjectSeen: self._object_seen,
             EventSeen: self._event_seen,
+            RecordLost: self._record_lost,
             HeartbeatSeen: self._heartbeat_seen,
             ClassLearned: self._class_learned,
             EventLearned: self._event_learned,
@@ -197,10 +199,10 @@ class SourceInventory:
         if class_record is not None:
             self._objects.seen(seen, class_record, now)
             return
-        self.counters["unknown_class"] += 1
         if seen.deleted:
-            # One that lives is told again by the resync that follows its schema; this one never is.
-            self._losses.lost(now)
+            self._record_lost(RecordLost(seen.key, seen.agent), now)
+        else:
+            self.counters["unknown_class"] += 1  # the resync that follows its schema tells it again
 
     def _event_seen(self, seen: EventSeen, now: int) -> None:
         self._heard(seen.agent, now)
@@ -209,11 +211,15 @@ class SourceInventory:
             return
         event_class = self._known_events.get(seen.key)
         if event_class is None:
-            self.counters["unknown_class"] += 1
-            self._losses.lost(now)
+            self._record_lost(RecordLost(seen.key, seen.agent), now)
             return
         rule = self._classes.event_rule(seen.key)
         self._conditions.told_by(self._recorder.of_agent(seen, event_class, rule, now), rule, now)
+
+    def _record_lost(self, lost: RecordLost, now: int) -> None:
+        self._heard(lost.agent, now)
+        self.counters["unknown_class"] += 1
+        self._losses.lost(now)
 
     def _heartbeat_seen(self, heartbeat: HeartbeatSeen, now: int) -> None:
         self._heard(heartbeat.agent, now)

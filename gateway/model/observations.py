@@ -68,6 +68,18 @@ class EventSeen:
 
 
 @dataclass(frozen=True, slots=True)
+class RecordLost:
+    """An agent told an event or the end of an object, of a class whose schema the session has not got.
+
+    It cannot be read, and will not be told again. What is told of objects that live is no loss: they are told
+    again once their schema is known.
+    """
+
+    key: ClassKey
+    agent: str
+
+
+@dataclass(frozen=True, slots=True)
 class HeartbeatSeen:
     """An agent is alive: all its objects that it did not mention are unchanged as of ``time``."""
 
@@ -144,6 +156,7 @@ Observation: TypeAlias = (
     | EventLearned
     | ObjectSeen
     | EventSeen
+    | RecordLost
     | HeartbeatSeen
     | ResyncBegan
     | ResyncEnded

@@ -19,7 +19,8 @@ from gateway.feed.records import (
     SourceRecord,
 )
 from gateway.inventory.history import MAX_ENDS, MAX_EVENTS
-from gateway.model.observations import ClassLearned, EventLearned
+from gateway.model.observations import ClassLearned, EventLearned, RecordLost
+from gateway.model.schema import ClassKey
 from tests.inventory.plant import EVENTS, VISITOR, alarms, event, events, machine, plant, visitor
 from tests.inventory.playbook import AGENT, NOW, SECOND, Playbook, of
 
@@ -101,6 +102,11 @@ def test_an_object_that_came_and_went_before_its_class_was_known_is_a_gap(tmp_pa
     assert (gap.start, gap.end) == (playbook.now, playbook.now)
     assert gap.reason == "2 events or short-lived objects came before their schema"
     assert playbook.source_record().counters["unknown_class"] == 2
+
+
+def test_what_a_session_could_not_read_is_a_gap(playbook: Playbook) -> None:
+    (gap,) = of(GapRecord, playbook.tell(RecordLost(ClassKey("other", "thing"), AGENT)))
+    assert gap.reason == "1 events or short-lived objects came before their schema"
 
 
 def test_such_gaps_are_told_once_a_second_and_count_all(tmp_path: Path) -> None:

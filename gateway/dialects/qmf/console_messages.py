@@ -35,7 +35,7 @@ from gateway.dialects.qmf.messages import (
     StatisticContent,
     UnknownClass,
 )
-from gateway.model.observations import HeartbeatSeen, ObjectSeen
+from gateway.model.observations import HeartbeatSeen, ObjectSeen, RecordLost
 
 
 class Listener:
@@ -175,3 +175,5 @@ class Listener:
         agent = subject.agent if isinstance(subject, FetchObjects) else self._sender
         if self._talk.ask_schema(message.key):
             self._talk.missed[message.key] = agent
+        if message.deleted or message.code == ord(EventIndication.opcode):
+            self._talk.observations.append(RecordLost(message.key, agent))

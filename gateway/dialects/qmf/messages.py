@@ -243,10 +243,14 @@ class UnknownOpcode(_Message):
 
 @dataclass(frozen=True, slots=True)
 class UnknownClass(_Message):
-    """A content or event record of a class not known (yet). Its length cannot be told: the body ends here."""
+    """A content or event record of a class not known (yet). Its length cannot be told: the body ends here.
+
+    ``deleted`` is the time of its object's deletion; 0 where it lives, and of an event.
+    """
 
     code: int
     key: ClassKey
+    deleted: int = 0
 
 
 Message: TypeAlias = (

@@ -179,16 +179,18 @@ def _find(cursor: Cursor, definitions: Definitions) -> ClassDefinition | None:
     return definitions.class_by_octets(_key_octets(cursor))
 
 
-def _unknown(cursor: Cursor, start: int, sequence: int, code: int) -> UnknownClass:
+def _unknown_content(cursor: Cursor, start: int, sequence: int, code: int) -> UnknownClass:
     cursor.position = start
-    return UnknownClass(sequence, code, cursor.class_key())
+    key = cursor.class_key()
+    _, _, deleted, _ = _times_and_id(cursor)
+    return UnknownClass(sequence, code, key, deleted)
 
 
 def _property_content(cursor: Cursor, sequence: int, definitions: Definitions) -> Received:
     start = cursor.position
     definition = _find(cursor, definitions)
     if definition is None:
-        return _unknown(cursor, start, sequence, ord(PropertyContent.opcode))
+        return _unknown_content(cursor, start, sequence, ord(PropertyContent.opcode))
     sampled, created, deleted, object_id = _times_and_id(cursor)
     properties, cursor.position = definition.properties.read(cursor.body, cursor.position)
     return PropertyContent(sequence, definition.key, sampled, created, deleted, object_id, properties)
@@ -198,7 +200,7 @@ def _statistic_content(cursor: Cursor, sequence: int, definitions: Definitions) 
     start = cursor.position
     definition = _find(cursor, definitions)
     if definition is None:
-        return _unknown(cursor, start, sequence, ord(StatisticContent.opcode))
+        return _unknown_content(cursor, start, sequence, ord(StatisticContent.opcode))
     sampled, created, deleted, object_id = _times_and_id(cursor)
     statistics, cursor.position = definition.statistics.read(cursor.body, cursor.position)
     return StatisticContent(
@@ -210,7 +212,7 @@ def _object_content(cursor: Cursor, sequence: int, definitions: Definitions) -> 
     start = cursor.position
     definition = _find(cursor, definitions)
     if definition is None:
-        return _unknown(cursor, start, sequence, ord(ObjectContent.opcode))
+        return _unknown_content(cursor, start, sequence, ord(ObjectContent.opcode))
     sampled, created, deleted, object_id = _times_and_id(cursor)
     properties, position = definition.properties.read(cursor.body, cursor.position)
     statistics, cursor.position = definition.statistics.read(cursor.body, position)
@@ -223,7 +225,8 @@ def _event_indication(cursor: Cursor, sequence: int, definitions: Definitions) -
     start = cursor.position
     definition = definitions.event_by_octets(_key_octets(cursor))
     if definition is None:
-        return _unknown(cursor, start, sequence, ord(EventIndication.opcode))
+        cursor.position = start
+        return UnknownClass(sequence, ord(EventIndication.opcode), cursor.class_key())
     time, severity = cursor.u64("a time"), cursor.u8("a severity")
     arguments, cursor.position = definition.arguments.read(cursor.body, cursor.position)
     return EventIndication(sequence, definition.key, time, severity, tuple(arguments))

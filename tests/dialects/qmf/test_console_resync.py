@@ -26,6 +26,7 @@ from gateway.model.observations import (
     ClassLearned,
     EventLearned,
     EventSeen,
+    RecordLost,
     ResyncBegan,
     ResyncEnded,
     SourceState,
@@ -150,9 +151,19 @@ def test_events() -> None:
 def test_an_event_not_known_yet_makes_its_schema_asked_for() -> None:
     play = synchronised()
     play.arrives(EventIndication(0, LEAK.key, START, 3, ("t1", 5)), key="console.event.1.0.shop.leak")
-    play.leaves(("broker", SchemaRequest(6, LEAK.key)))
+    play.leaves(RecordLost(LEAK.key, "1.0"), ("broker", SchemaRequest(6, LEAK.key)))
     play.arrives(SchemaResponse(6, EventDefinition.of(LEAK)))
     play.leaves(EventLearned(LEAK))
+
+
+def test_the_end_of_an_object_told_before_its_schema_is_lost_and_said_to_be() -> None:
+    play = ConsolePlay()
+    play.connects()
+    play.arrives(BrokerResponse(1, BROKER))
+    play.arrives(CommandComplete(2))
+    play.left()
+    play.arrives(changed(deleted=START + 5), key=PUSHED)
+    play.leaves(RecordLost(TANK.key, "1.0"), ("broker", SchemaRequest(3, TANK.key)))
 
 
 def test_objects_told_before_their_schema_are_asked_for_again() -> None:
