@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.feed.records import AlarmRecord
+from gateway.feed.records import AlarmRecord, SnapshotBegan, SnapshotEnded
 from gateway.model.events import Severity
 from gateway.model.observations import SourceState
 from gateway.snmp import ber
@@ -225,6 +225,26 @@ def test_many_alarms_are_called_stale_in_slices(gateway: Gateway) -> None:
     assert gateway.projection.tick()
     gateway.settle()
     assert set(gateway.walk((*ENTRY, AlarmColumn.STALE)).values()) == {TRUE}
+
+
+def test_what_lasts_is_told_only_while_somebody_can_tell(gateway: Gateway) -> None:
+    lasting = gateway.projection.lasting_conditions
+    gateway.tell(alarm(1, "one"), alarm(2, "two"))
+    assert lasting("shop1") == {"one", "two"}
+    assert lasting("nobody") == set()
+    gateway.tell(alarm(1, "one", cleared=START))
+    assert lasting("shop1") == {"two"}
+    gateway.tell(agent(fresh=False))
+    assert lasting("shop1") is None
+    gateway.tell(agent(fresh=True))
+    gateway.projection.disconnected("reset")
+    assert lasting("shop1") is None
+    gateway.hello(epoch=2)
+    gateway.projection.received(SnapshotBegan(2, 1))
+    gateway.tell(*EVERYTHING)
+    assert lasting("shop1") is None
+    gateway.projection.received(SnapshotEnded(2, 1))
+    assert lasting("shop1") == set()  # also before the row of the alarm that ended unseen has left
 
 
 _steps = st.lists(
