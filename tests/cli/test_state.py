@@ -1,0 +1,247 @@
+"""``amqp-gateway state`` beside a gateway that runs, and after one that is lost."""
+
+from __future__ import annotations
+
+import json
+import stat
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import psutil
+import pytest
+from click.testing import CliRunner
+
+from gateway.cli.main import main
+from gateway.inventory.instances import InstanceIndex
+from gateway.service.exit_codes import ExitCode
+from gateway.state_folder import StateError, StateFolder
+from tests.components.command_line import Ended, Site, amqp_gateway, environment, running
+from tests.components.waiting import DEADLINE, wait_until
+
+
+def command(*arguments: str | Path) -> Ended:
+    """A command in this process: what it does is the same, and no interpreter has to be started for it."""
+    result = CliRunner().invoke(main, [str(argument) for argument in arguments])
+    return Ended(ExitCode(result.exit_code), result.stdout, result.stderr)
+
+
+def refused(ended: Ended) -> str:
+    """The one line that says why; nothing was said on standard output."""
+    assert (ended.code, ended.output) == (ExitCode.STATE, "")
+    (line,) = ended.told
+    return line.removeprefix("amqp-gateway: ")
+
+
+def said(ended: Ended) -> list[str]:
+    """What a command that did its work wrote on standard output."""
+    assert (ended.code, ended.errors) == (ExitCode.OK, "")
+    return ended.output.splitlines()
+
+
+@pytest.fixture
+def used(site: Site) -> Site:
+    """A site whose gateway was started once and met two sources."""
+    with closing(InstanceIndex(site.state.instances)) as index:
+        index.start(site.state.identity, 1)
+        for name in ("orders", "field"):
+            source = index.source_number(name)
+            index.durable_row(source, "rabbitmq:queue", f"/|{name}")
+            index.transient_row(source, "rabbitmq:connection")
+        index.durable_row(1, "rabbitmq:queue", "/|gone")
+        index.retire(1, "rabbitmq:queue", "/|gone", now=1)
+    site.state.next_boot()
+    return site
+
+
+# -- show
+
+
+def test_show_says_what_is_there_and_no_secret(used: Site) -> None:
+    ended = command("state", "show", "--config", used.configuration)
+    told = said(ended)
+    assert told[:5] == [
+        f"folder        {used.folder}/state",
+        "version       1, instance index 2",
+        f"identity      {used.state.identity}",
+        "starts        1",
+        "secrets       community",
+    ]
+    assert [line for line in told if line.startswith("source")] == ["source 1: orders", "source 2: field"]
+    assert "  rabbitmq:queue" + " " * 35 + "1 durable,         1 gone, numbers reserved to 4,096" in told
+    assert used.state.secret("community") not in ended.output
+
+
+def test_show_for_programs(used: Site) -> None:
+    shown = json.loads("\n".join(said(command("state", "show", "--json", "--folder", used.state.path))))
+    assert shown["folder"] == str(used.state.path)
+    assert (shown["version"], shown["index_version"], shown["boots"]) == (1, 2, 1)
+    assert (shown["identity"], shown["in_use"]) == (used.state.identity, False)
+    assert shown["sources"] == {"orders": 1, "field": 2}
+    assert shown["classes"][1] == {
+        "source": 1,
+        "class_name": "rabbitmq:queue",
+        "durable": 1,
+        "retired": 1,
+        "high_water": 4096,
+    }
+    assert shown["secrets"] == ["community"]
+    assert shown["octets"]["identity"] == 37
+
+
+def test_show_of_a_folder_that_is_none(tmp_path: Path) -> None:
+    assert refused(command("state", "show", "--folder", tmp_path)).startswith(
+        f"{tmp_path}: no gateway state here."
+    )
+
+
+# -- backup and restore
+
+
+def test_a_backup_of_a_running_gateway_is_restored_elsewhere(used: Site, tmp_path: Path) -> None:
+    file, folder = tmp_path / "backup.tar", tmp_path / "elsewhere"
+    with running("process", "core", "--config", used.configuration, log=used.folder / "log") as core:
+        core.ready()
+        told = said(amqp_gateway("state", "backup", file, "--config", used.configuration))
+        assert "in use" in said(command("state", "show", "--config", used.configuration))[0]
+    assert told == [
+        f"{file}: gateway {used.state.identity}, started 2 times; 5 files, {file.stat().st_size:,} octets",
+        "It holds secrets: keep it from others, as the state folder.",
+    ]
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+
+    lines = said(command("state", "restore", file, "--folder", folder))
+
+    assert lines[0].startswith(f"{folder}: gateway {used.state.identity}, as it was at 20")
+    assert lines[1].startswith("Left out, because they may have been used since: 100,0")
+    used.configure(state={"folder": str(folder)})
+    with running("process", "core", "--config", used.configuration, log=used.folder / "log") as core:
+        core.ready()
+        assert core.terminate().code is ExitCode.OK
+    assert StateFolder(folder).boots > 100_000
+
+
+def test_a_lost_folder_is_replaced_and_kept(used: Site, tmp_path: Path) -> None:
+    file = tmp_path / "backup.tar"
+    said(command("state", "backup", file, "--config", used.configuration))
+    used.state.instances.write_bytes(b"")
+
+    told = refused(amqp_gateway("process", "core", "--config", used.configuration))
+    assert told.startswith(f"{used.state.instances}: the index of row numbers is empty: restore a backup")
+    told = refused(command("state", "restore", file, "--config", used.configuration))
+    assert told.startswith(f"{used.state.path}: is not empty: with --replace")
+    lines = said(command("state", "restore", file, "--config", used.configuration, "--replace"))
+
+    assert lines[2].startswith(f"What was there is in {used.state.path}.replaced-20")
+    with running("process", "core", "--config", used.configuration, log=used.folder / "log") as core:
+        core.ready()
+
+
+def test_a_backup_without_secrets_says_what_follows(used: Site, tmp_path: Path) -> None:
+    file, folder = tmp_path / "backup.tar", tmp_path / "elsewhere"
+    said(command("state", "backup", file, "--config", used.configuration, "--without-secrets"))
+    lines = said(command("state", "restore", file, "--folder", folder))
+    assert lines[-1] == (
+        "The backup has no secrets: new ones are made when the gateway starts, so tell the managers."
+    )
+
+
+def test_what_is_no_backup(used: Site, tmp_path: Path) -> None:
+    told = refused(command("state", "restore", used.configuration, "--folder", tmp_path / "new"))
+    assert told == f"{used.configuration}: is not a gateway's backup, or is damaged"
+    assert not (tmp_path / "new").exists()
+
+
+# -- sources
+
+
+def test_a_renamed_source_keeps_its_rows(used: Site) -> None:
+    words = ("state", "rename-source", "--config", used.configuration)
+    assert said(command(*words, "orders", "shop")) == ["source 1: shop", "source 2: field"]
+    assert refused(command(*words, "orders", "x")) == (
+        "no source was ever called 'orders'; there are: shop, field"
+    )
+    assert refused(command(*words, "shop", "field")) == (
+        "source 'field' has a number, 2: with --swap the two exchange theirs"
+    )
+    assert said(command(*words, "shop", "field", "--swap")) == ["source 1: field", "source 2: shop"]
+
+
+# -- the lock
+
+
+def test_nothing_changes_the_state_while_a_gateway_runs(used: Site, tmp_path: Path) -> None:
+    file = tmp_path / "backup.tar"
+    said(command("state", "backup", file, "--config", used.configuration))
+    with running("process", "core", "--config", used.configuration, log=used.folder / "log") as core:
+        core.ready()
+        refusals = [
+            refused(command("state", *words, "--config", used.configuration))
+            for words in (("rename-source", "orders", "x"), ("restore", file), ("restore", file, "--replace"))
+        ]
+        refusals.append(refused(command("init", "--config", used.configuration)))
+    in_use = (
+        f"{used.state.path}: another gateway runs on this state: stop it, or give this one a state folder of "
+        "its own"
+    )
+    assert refusals == [
+        in_use,
+        in_use,
+        in_use,
+        f"{used.state.path}: is not empty; a new identity is made in a new or empty folder only",
+    ]
+
+
+def locked(state: StateFolder) -> bool:
+    try:
+        with state.locked(patience_seconds=0):
+            return False
+    except StateError:
+        return True
+
+
+def has_ended(process: psutil.Process) -> bool:
+    return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
+
+
+def test_the_state_is_the_gateways_until_the_last_of_its_processes_has_ended(site: Site) -> None:
+    with running("run", "--config", site.configuration, log=site.folder / "log") as gateway:
+        gateway.ready()
+        supervisor = psutil.Process(gateway.process.pid)
+        (core,) = (child for child in supervisor.children() if "core" in child.cmdline())
+        core.kill()
+        wait_until(
+            lambda: site.state.boots == 2 or not locked(site.state),
+            "a new core is started, or another gateway",
+        )
+        assert locked(site.state), "nobody can come between a core and the next"
+
+        slow, *others = sorted(supervisor.children(), key=lambda child: "core" in child.cmdline())
+        slow.suspend()
+        gateway.process.kill()
+        gateway.process.wait()
+        wait_until(lambda: all(map(has_ended, others)), "the others ended with their supervisor")
+        assert locked(site.state), "a process that has not ended yet may still write"
+        slow.kill()
+        wait_until(lambda: not locked(site.state), "all of its processes ended")
+
+
+def test_a_disk_that_is_full_from_the_start_is_one_line(used: Site) -> None:
+    program = (
+        "import resource, runpy, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0)); "
+        "runpy.run_module('gateway.cli.main', run_name='__main__', alter_sys=True)"
+    )
+    done = subprocess.run(  # noqa: S603  our own command
+        [sys.executable, "-c", program, "process", "core", "--config", str(used.configuration)],
+        env=environment(),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE,
+        check=False,
+    )
+    told = refused(Ended(ExitCode(done.returncode), done.stdout, done.stderr))
+    assert told.startswith(f"{used.state.instances}: cannot be used: ")
+    assert told.endswith(": see to space on the disk and to the rights of file and folder")
+    assert used.state.boots == 1
