@@ -28,11 +28,9 @@ from gateway.jmx.errors import JavaMissingError, JmxError, ListenError, MachineE
 from gateway.jmx.java_classes import class_path
 from gateway.jmx.java_runtime import find_java, java_command, java_environment
 from gateway.jmx.log_limit import LogLimit
+from gateway.jmx.names import DOMAIN
 
 log = structlog.get_logger(__name__)
-
-DOMAIN: Final = "amqp.gateway"
-"""Of the object names."""
 
 MAX_BATCH_OCTETS: Final = 16 << 20
 """Of one push; its text and what is read from it take several times as much of the heap for a moment."""

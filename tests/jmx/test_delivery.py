@@ -1,0 +1,192 @@
+"""Commands of the projection as batches: in order, bounded, and as many at a time as have collected."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+
+import msgpack
+import pytest
+import structlog
+
+from gateway.feed.records import Batch, Hello, SnapshotBegan, SnapshotEnded
+from gateway.jmx import delivery as module
+from gateway.jmx.commands import Unregister, encode_batch
+from gateway.jmx.delivery import Delivery, batches
+from gateway.jmx.events import EventCursor
+from gateway.jmx.projection import Projection, ProjectionSettings
+from gateway.jmx.virtual_machine import PushResult
+from tests.components.waiting import eventually
+from tests.jmx.shop import SERVE_STALE_FOR, START, agent, classes, hall, source, till
+
+REGISTER = 3
+
+
+@dataclass
+class SlowMachine:
+    """Takes a batch when it is let."""
+
+    batches: list[list[list[object]]] = field(default_factory=list)
+    let: asyncio.Event = field(default_factory=asyncio.Event)
+    result: PushResult = field(default_factory=lambda: PushResult(0, ()))
+
+    async def push(self, batch: bytes) -> PushResult:
+        await self.let.wait()
+        self.batches.append(msgpack.unpackb(batch, strict_map_key=False))
+        return self.result
+
+    def registered(self) -> list[str]:
+        """The names of the objects of class till, in order."""
+        told = [c[4] for batch in self.batches for c in batch if c[0] == REGISTER]
+        return [str(name).rpartition("id=")[2] for name in told if "type=till" in str(name)]
+
+
+@contextlib.asynccontextmanager
+async def delivering(machine: SlowMachine) -> AsyncIterator[Delivery]:
+    projection = Projection(
+        ProjectionSettings(SERVE_STALE_FOR, "1.2.3"),
+        cursor=EventCursor(),
+        clock=lambda: START,
+        log=lambda _event, _detail: None,
+    )
+    delivery = Delivery(projection, machine.push)
+    running = asyncio.create_task(delivery.run())
+    try:
+        yield delivery
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+
+def tell(delivery: Delivery, first: int, last: int) -> None:
+    delivery.received(Batch(1, 1, tuple(till(row) for row in range(first, last + 1))))
+
+
+def begin(delivery: Delivery) -> None:
+    delivery.received(Hello(2, 1, "7b0c", START))
+    delivery.received(SnapshotBegan(1, 1))
+    delivery.received(Batch(1, 1, (source(), *classes(), agent(fresh=True), hall())))
+
+
+async def test_what_collects_while_a_batch_is_on_its_way_is_one_batch() -> None:
+    machine = SlowMachine()
+    async with delivering(machine) as delivery:
+        begin(delivery)
+        await asyncio.sleep(0)  # the first batch is on its way
+        for row in range(1, 10):
+            tell(delivery, row, row)
+        machine.let.set()
+        await asyncio.wait_for(_told(machine, 9), 60)
+    assert len(machine.batches) == 2
+    assert machine.registered() == [str(row) for row in range(1, 10)]
+
+
+async def test_a_batch_has_only_so_many_commands(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "BATCH_COMMANDS", 10)
+    machine = SlowMachine()
+    machine.let.set()
+    async with delivering(machine) as delivery:
+        begin(delivery)
+        tell(delivery, 1, 55)
+        await asyncio.wait_for(_told(machine, 55), 60)
+    assert max(map(len, machine.batches)) == 10
+    assert machine.registered() == [str(row) for row in range(1, 56)]
+
+
+async def test_no_more_is_read_while_too_much_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MAX_WAITING", 20)
+    machine = SlowMachine()
+    async with delivering(machine) as delivery:
+        begin(delivery)
+        await asyncio.wait_for(delivery.ready(), 60)
+        tell(delivery, 1, 50)
+        waiting = asyncio.create_task(delivery.ready())
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert not waiting.done()
+        machine.let.set()
+        await asyncio.wait_for(waiting, 60)
+        assert len(machine.registered()) == 50
+
+
+async def test_it_is_complete_when_the_machine_has_the_whole_snapshot() -> None:
+    machine = SlowMachine()
+    async with delivering(machine) as delivery:
+        begin(delivery)
+        tell(delivery, 1, 3)
+        delivery.received(SnapshotEnded(1, 1))
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert not delivery.complete.is_set()
+        machine.let.set()
+        await asyncio.wait_for(delivery.complete.wait(), 60)
+        assert machine.registered() == ["1", "2", "3"]
+
+
+async def test_it_is_complete_when_there_is_nobody_to_tell_it() -> None:
+    machine = SlowMachine()
+    machine.let.set()
+    async with delivering(machine) as delivery:
+        delivery.disconnected("no such file")
+        await asyncio.wait_for(delivery.complete.wait(), 60)
+
+
+async def test_the_end_of_the_machine_is_the_end() -> None:
+    async def push(_batch: bytes) -> PushResult:
+        raise ConnectionError("gone")
+
+    projection = Projection(
+        ProjectionSettings(SERVE_STALE_FOR, "1.2.3"),
+        cursor=EventCursor(),
+        clock=lambda: START,
+        log=lambda _event, _detail: None,
+    )
+    with pytest.raises(ConnectionError):
+        await Delivery(projection, push).run()
+
+
+async def test_what_the_machine_could_not_do_is_logged_and_bounded() -> None:
+    machine = SlowMachine(result=PushResult(40, tuple(f"mistake {number}" for number in range(40))))
+    machine.let.set()
+    with structlog.testing.capture_logs() as logged:
+        async with delivering(machine) as delivery:
+            begin(delivery)
+            await asyncio.wait_for(_any(machine), 60)
+            await asyncio.sleep(0)
+    assert len(logged) == 20
+    assert logged[0] == {
+        "event": "jmx-command-failed",
+        "log_level": "error",
+        "reason": "mistake 0",
+        "errors": 40,
+        "left_out": 0,
+    }
+
+
+def test_a_batch_that_is_too_large_is_halved_and_a_command_left_out() -> None:
+    commands = [Unregister(number) for number in range(1, 101)]
+    limit = len(encode_batch(commands)) // 3
+    made = batches(commands, limit)
+    assert len(made) == 4
+    assert all(len(octets) <= limit for octets in made)
+    assert [command[1] for octets in made for command in msgpack.unpackb(octets)] == list(range(1, 101))
+    with structlog.testing.capture_logs() as logged:
+        assert batches(commands, 3) == []
+    assert {record["event"] for record in logged} == {"jmx-command-too-large"}
+    assert batches([]) == []
+
+
+async def _told(machine: SlowMachine, tills: int) -> None:
+    async def all_told() -> bool:
+        return len(machine.registered()) >= tills
+
+    await eventually(all_told, f"{tills} are registered")
+
+
+async def _any(machine: SlowMachine) -> None:
+    async def something() -> bool:
+        return bool(machine.batches)
+
+    await eventually(something, "something was pushed")

@@ -1,0 +1,38 @@
+"""Who may come in."""
+
+from __future__ import annotations
+
+import time
+
+from pydantic import SecretStr
+
+from gateway.jmx.users import Users
+
+USERS = Users({"monitor": SecretStr("right"), "other": SecretStr("ö")}, failure_seconds=0.05)
+
+
+async def test_a_user_with_the_right_password() -> None:
+    assert await USERS.authenticate("monitor", "right")
+    assert await USERS.authenticate("other", "ö")
+
+
+async def test_nobody_else() -> None:
+    for user, password in [
+        ("monitor", "wrong"),
+        ("monitor", ""),
+        ("monitor", "ö"),
+        ("nobody", "right"),
+        ("", ""),
+        ("monitor", "\ud800"),
+    ]:
+        assert not await USERS.authenticate(user, password)
+
+
+async def test_a_wrong_password_is_answered_later() -> None:
+    began = time.monotonic()
+    await USERS.authenticate("monitor", "wrong")
+    assert time.monotonic() - began >= 0.05
+
+
+def test_no_password_is_in_what_is_printed() -> None:
+    assert "right" not in repr(vars(USERS))
