@@ -230,10 +230,10 @@ def test_many_alarms_are_called_stale_in_slices(gateway: Gateway) -> None:
 def test_what_lasts_is_told_only_while_somebody_can_tell(gateway: Gateway) -> None:
     lasting = gateway.projection.lasting_conditions
     gateway.tell(alarm(1, "one"), alarm(2, "two"))
-    assert lasting("shop1") == {"one", "two"}
-    assert lasting("nobody") == set()
+    assert lasting("shop1") == frozenset({"one", "two"})
+    assert lasting("nobody") == frozenset()
     gateway.tell(alarm(1, "one", cleared=START))
-    assert lasting("shop1") == {"two"}
+    assert lasting("shop1") == frozenset({"two"})
     gateway.tell(agent(fresh=False))
     assert lasting("shop1") is None
     gateway.tell(agent(fresh=True))
@@ -244,7 +244,7 @@ def test_what_lasts_is_told_only_while_somebody_can_tell(gateway: Gateway) -> No
     gateway.tell(*EVERYTHING)
     assert lasting("shop1") is None
     gateway.projection.received(SnapshotEnded(2, 1))
-    assert lasting("shop1") == set()  # also before the row of the alarm that ended unseen has left
+    assert lasting("shop1") == frozenset()  # also before the row of the alarm that ended unseen has left
 
 
 _steps = st.lists(
