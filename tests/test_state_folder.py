@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import resource
+import shutil
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from uuid import UUID
 
 import pytest
 
+from gateway import state_folder
 from gateway.state_folder import RESTORE, StateError, StateFolder
 
 HOLDER = """
@@ -149,6 +153,58 @@ def test_what_a_file_system_keeps_in_a_new_folder_is_not_in_the_way(tmp_path: Pa
     assert StateFolder.create(tmp_path).boots == 0
 
 
+# -- versions
+
+OF_VERSION_1 = Path(__file__).parent / "data" / "state" / "version-1"
+
+
+def test_a_folder_of_version_1_is_read_as_it_was_left(tmp_path: Path) -> None:
+    state = StateFolder(Path(shutil.copytree(OF_VERSION_1, tmp_path / "state")))
+    with state.locked():
+        assert state.identity == "0b0f5a52-6a0f-4a3c-9a5c-0d3c1f6f4a10"
+        assert state.next_boot() == 4
+        assert state.secret("community") == "a-community-of-version-1"
+
+
+def test_an_older_folder_is_brought_up_to_date_by_who_holds_it(
+    state: StateFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps: list[int] = []
+
+    def step(version: int) -> Callable[[Path], None]:
+        def take(path: Path) -> None:
+            assert (path / "VERSION").read_text(encoding="ascii") == f"{version}\n"
+            steps.append(version)
+
+        return take
+
+    monkeypatch.setattr(state_folder, "VERSION", 3)
+    monkeypatch.setattr(state_folder, "MIGRATIONS", {1: step(1), 2: step(2)})
+    assert StateFolder(state.path).boots == 0
+    assert steps == [], "who only reads changes nothing"
+    with StateFolder(state.path).locked():
+        assert steps == [1, 2]
+    with StateFolder(state.path).locked():
+        assert steps == [1, 2]
+    assert state.read_version() == 3
+
+
+def test_a_step_that_was_interrupted_is_taken_again(
+    state: StateFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(path: Path) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", str(path))
+
+    monkeypatch.setattr(state_folder, "VERSION", 2)
+    monkeypatch.setattr(state_folder, "MIGRATIONS", {1: fails})
+    with pytest.raises(StateError) as raised, state.locked():
+        pytest.fail("used half way")
+    assert str(raised.value) == f"{state.path}: cannot be made state of version 2: No space left on device"
+    monkeypatch.setattr(state_folder, "MIGRATIONS", {1: lambda path: (path / "new").touch()})
+    with state.locked():
+        assert (state.path / "new").exists()
+
+
 # -- boots
 
 
@@ -257,6 +313,40 @@ def test_who_ends_lets_the_next_in(state: StateFolder) -> None:
         pass
     with state.locked(patience_seconds=0):
         pass
+
+
+def test_whoever_inherits_the_lock_holds_it(state: StateFolder) -> None:
+    with state.locked() as lock:
+        inherited = os.dup(lock)  # as a process has it that was started by this one
+    with pytest.raises(StateError), state.locked(patience_seconds=0):
+        pytest.fail("two hold one state")
+    with state.locked(inherited=inherited) as same:
+        assert same == inherited
+    os.close(inherited)
+    with state.locked(patience_seconds=0):
+        pass
+
+
+def test_what_was_inherited_must_be_the_folders_lock(state: StateFolder, tmp_path: Path) -> None:
+    with state.locked():
+        pass
+    with (
+        (tmp_path / "another").open("w") as other,
+        pytest.raises(StateError, match="was replaced"),
+        state.locked(inherited=other.fileno()),
+    ):
+        pytest.fail("held by another file")
+
+
+def test_an_inherited_lock_that_another_gateway_holds_is_none(state: StateFolder) -> None:
+    with (
+        state.locked(),
+        (state.path / "LOCK").open() as mine,
+        pytest.raises(StateError) as raised,
+        state.locked(inherited=mine.fileno()),
+    ):
+        pytest.fail("two hold one state")
+    assert str(raised.value) == f"{state.path}/LOCK: what was inherited does not hold it"
 
 
 def test_a_lock_that_cannot_be_opened(state: StateFolder) -> None:
