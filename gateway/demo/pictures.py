@@ -9,7 +9,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import shutil
 import sys
+import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -25,7 +27,7 @@ _QUEUE_SECONDS = 2.0
 _SNMP_PORT, _JMX_PORT = 11161, 19990
 
 # JConsole sorts by the key `type` first, whatever the order in the name.
-QUEUE = ("amqp.gateway", "queue", SOURCE, "rabbitmq", '"/"', "orders.audit")
+QUEUE = ("amqp.gateway", "queue", SOURCE, "rabbitmq", "shop", "orders.audit")
 GATEWAY = ("amqp.gateway", "Gateway")
 
 
@@ -125,8 +127,11 @@ def main(arguments: list[str]) -> int:
     """Take the pictures into the folder that is named."""
     try:
         ensure_installed(PICTURE_PACKAGES, _say)
-        for picture in asyncio.run(take(Path(arguments[0]))):
-            _say(f"made {picture}")
+        folder = Path(tempfile.mkdtemp(prefix="amqp-gateway-pictures-"))
+        for picture in asyncio.run(take(folder)):
+            shutil.move(picture, Path(arguments[0], picture.name))
+            _say(f"made {Path(arguments[0], picture.name)}")
+        shutil.rmtree(folder)  # after a failure it holds a picture of what was on the screen
     except (InstallError, PicturesError) as error:
         sys.stderr.write(f"{error}\n")
         return 1

@@ -36,7 +36,10 @@ import javax.swing.tree.TreePath;
  */
 public final class JConsolePicture {
     private static final long DEADLINE_MILLISECONDS = 120_000;
-    private static final int TREE_PIXELS = 340;
+    private static final int TREE_PIXELS = 300;
+    private static final int WIDE_PIXELS = 340;
+    private static final int NARROW_PIXELS = 60;
+    private static final int NOTIFICATIONS = 20;
     private static final long LOOK_AGAIN_MILLISECONDS = 50;
 
     private JConsolePicture() {}
@@ -57,7 +60,8 @@ public final class JConsolePicture {
             if (arguments.length > 4) {
                 choose(arguments[4] + "|Notifications");
                 click("Subscribe");
-                waitFor("a notification", () -> anyRow("Event") > 0 || anyRow("Timestamp") > 0);
+                waitFor("a screen of notifications", () -> rowsOfTableWith("Message") >= NOTIFICATIONS);
+                onScreen(() -> widen("Type", "Message"));
                 save(arguments[5]);
             }
             System.exit(0);
@@ -119,16 +123,17 @@ public final class JConsolePicture {
                     }
                     TreePath path = new TreePath(tree.getModel().getRoot());
                     for (String label : labels.split("\\|")) {
+                        tree.expandPath(path);
                         path = childOf(tree, path, label);
                         if (path == null) {
                             return false;
                         }
-                        tree.expandPath(path);
                     }
                     JSplitPane split = (JSplitPane) SwingUtilities.getAncestorOfClass(JSplitPane.class, tree);
                     split.setDividerLocation(TREE_PIXELS);
                     tree.setSelectionPath(path);
-                    tree.scrollPathToVisible(path);
+                    Rectangle shown = tree.getPathBounds(path);
+                    tree.scrollRectToVisible(new Rectangle(0, shown.y, 1, shown.height));
                     return true;
                 });
     }
@@ -179,7 +184,7 @@ public final class JConsolePicture {
     }
 
     /** Rows of the table on the screen that has a column of that name. */
-    private static int anyRow(String column) {
+    private static int rowsOfTableWith(String column) {
         for (JTable table : showing(JTable.class)) {
             for (int i = 0; i < table.getColumnCount(); i++) {
                 if (table.getColumnName(i).equals(column)) {
@@ -188,6 +193,17 @@ public final class JConsolePicture {
             }
         }
         return 0;
+    }
+
+    /** Gives nearly all of the width to these columns. */
+    private static Void widen(String... columns) {
+        for (JTable table : showing(JTable.class)) {
+            for (int i = 0; i < table.getColumnCount(); i++) {
+                boolean wide = List.of(columns).contains(table.getColumnName(i));
+                table.getColumnModel().getColumn(i).setPreferredWidth(wide ? WIDE_PIXELS : NARROW_PIXELS);
+            }
+        }
+        return null;
     }
 
     private static void save(String file) throws Exception {
