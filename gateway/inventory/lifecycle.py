@@ -6,29 +6,26 @@ import dataclasses
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
-from gateway.feed.records import (
-    ClassRecord,
-    DeleteRecord,
-    Lifetime,
-    ObjectLink,
-    ObjectRecord,
-    Record,
-    UpdateRecord,
-)
+from gateway.feed.records import ClassRecord, Lifetime, ObjectLink, ObjectRecord, Record
 from gateway.inventory.classes import ClassRegistry
-from gateway.inventory.identity import duplicate_name, leaf_name
+from gateway.inventory.identity import duplicate_name
 from gateway.inventory.instances import InstanceIndex
-from gateway.inventory.naming import Name, name_of, told_again
+from gateway.inventory.naming import Name, is_another, name_of
 from gateway.inventory.numbers import Numbers
+from gateway.inventory.object_records import (
+    delete_record,
+    discontinuity,
+    link_record,
+    new_record,
+    told_again,
+    update_record,
+)
 from gateway.inventory.objects import Entry, ObjectTable, Touched
 from gateway.inventory.references import EndedObjects, References, Waiting, WaitingRoom
-from gateway.inventory.values import changes, merged, resolved
+from gateway.inventory.values import merged
 from gateway.model.observations import ObjectSeen, ResyncBegan, ResyncEnded
 from gateway.model.schema import ClassKey
 from gateway.model.values import Reference
-
-_DISCONTINUITY_STEP = 100_000_000
-"""Nanoseconds between two discontinuities of one row: SNMP tells their times in tenths of a second."""
 
 
 class ObjectLifecycle:
@@ -100,8 +97,7 @@ class ObjectLifecycle:
             self._lately_ended.forget(began.agent)
             for entry in self._objects:
                 if _in_scope(entry, began.agent, began.class_name):
-                    self._references.forget(entry.record.native_id)
-                    self._objects.unbind(entry)
+                    self._unbind(entry)
 
     def end_resync(self, ended: ResyncEnded, now: int) -> None:
         """Settle who still waits; after a complete resync, objects not told in it are gone (inferred)."""
@@ -137,6 +133,9 @@ class ObjectLifecycle:
         if waiting is not None:
             seen = merged(waiting.seen, seen)
         entry = self._objects.by_native_id(seen.native_id)
+        if entry is not None and is_another(entry, seen):
+            self._unbind(entry)
+            entry = None
         if entry is not None and (
             entry.class_record is not class_record or self._can_be_named_now(entry, seen)
         ):
@@ -153,6 +152,11 @@ class ObjectLifecycle:
             self._counters["unidentified"] += 1
         else:
             self._appear(seen, class_record, now, self._generation)
+
+    def _unbind(self, entry: Entry) -> None:
+        """An object's native id means nothing any more: it comes back under another one, or is missed."""
+        self._references.forget(entry.record.native_id)
+        self._objects.unbind(entry)
 
     def _appear(
         self,
@@ -203,7 +207,7 @@ class ObjectLifecycle:
         self._references.forget(former.native_id)
         durable = former.lifetime is Lifetime.DURABLE
         record = self._record(seen, class_record, former.row, former.stable_name, durable=durable, now=now)
-        record = dataclasses.replace(record, reset=_discontinuity(former.reset, now))
+        record = dataclasses.replace(record, reset=discontinuity(former.reset, now))
         self._objects.rebind(holder, record, class_record)
         self._told_whole(holder, seen, now)
         return holder
@@ -222,21 +226,8 @@ class ObjectLifecycle:
         self._settle(self._waiting.waiting_for(seen.native_id), now, provisionally=False)
 
     def _update(self, entry: Entry, seen: ObjectSeen, now: int) -> None:
-        record, schema = entry.record, entry.class_record.schema
-        change = changes(schema, record.values, resolved(schema, seen, self._link), entry.lost_counters)
-        self._references.note(schema, seen)
-        sampled = seen.sampled or now  # no sample time told: receipt stands for it
-        update = UpdateRecord(
-            source=record.source,
-            class_number=record.class_number,
-            row=record.row,
-            properties_sampled=sampled if seen.properties is not None else record.properties_sampled,
-            statistics_sampled=sampled if seen.statistics is not None else record.statistics_sampled,
-            reset=_discontinuity(record.reset, sampled) if change.restarted else record.reset,
-            changed=now if change.property_changed else record.changed,
-            values=change.values,
-            absent=change.absent,
-        )
+        self._references.note(entry.class_record.schema, seen)
+        update = update_record(entry, seen, self._link, now)
         self._out.append(entry.apply(update, self._parent(entry, seen)))
         self.touched.tell(entry)
 
@@ -264,14 +255,18 @@ class ObjectLifecycle:
 
     def _remove(self, entry: Entry, deleted: int, *, inferred: bool, now: int) -> None:
         record = entry.record
+        native_id = record.native_id
+        bound = self._objects.by_native_id(native_id) is entry  # else it is another's by now
         self._end(entry, deleted, inferred=inferred, now=now)
         self._objects.remove(entry)
-        self._references.forget(record.native_id)
         if record.lifetime is Lifetime.DURABLE:
             self._index.retire(record.source, str(entry.key), record.stable_name, now)
         self._counters["objects_deleted"] += 1
-        for native_id, position in self._references.referring_to(record.native_id):
-            referrer = self._objects.by_native_id(native_id)
+        if not bound:
+            return
+        self._references.forget(native_id)
+        for referrer_id, position in self._references.referring_to(native_id):
+            referrer = self._objects.by_native_id(referrer_id)
             if referrer is not None and position in referrer.record.values:
                 self._relink(referrer, position, None, now)
 
@@ -281,69 +276,26 @@ class ObjectLifecycle:
         if self._objects.by_native_id(record.native_id) is entry:
             self._lately_ended.note(record.native_id, record.agent, link)
         self.touched.ended.append(link)
-        self._out.append(
-            DeleteRecord(
-                source=record.source,
-                class_number=record.class_number,
-                row=record.row,
-                stable_name=record.stable_name,
-                deleted=deleted,
-                inferred=inferred,
-                number=self._numbers.end(),
-                leaf_name=record.leaf_name,
-                native_id=record.native_id,
-                agent=record.agent,
-                lifetime=record.lifetime,
-                created=record.created,
-                heard=now,
-            )
-        )
+        number = self._numbers.end()
+        self._out.append(delete_record(record, number, deleted, inferred=inferred, now=now))
 
     def _relink(self, referrer: Entry, position: int, link: ObjectLink | None, now: int) -> None:
-        record = referrer.record
-        update = UpdateRecord(
-            source=record.source,
-            class_number=record.class_number,
-            row=record.row,
-            properties_sampled=record.properties_sampled,
-            statistics_sampled=record.statistics_sampled,
-            reset=record.reset,
-            changed=now,
-            values={} if link is None else {position: link},
-            absent=(position,) if link is None else (),
-        )
+        update = link_record(referrer.record, position, link, now)
         belongs = link is not None and position == referrer.parent_position
-        self._out.append(referrer.apply(update, link if belongs else record.parent))
+        self._out.append(referrer.apply(update, link if belongs else referrer.record.parent))
 
     def _record(
-        self,
-        seen: ObjectSeen,
-        class_record: ClassRecord,
-        row: int,
-        name: str,
-        *,
-        durable: bool,
-        now: int,
+        self, seen: ObjectSeen, class_record: ClassRecord, row: int, name: str, *, durable: bool, now: int
     ) -> ObjectRecord:
-        schema = class_record.schema
-        values = {p: v for p, v in resolved(schema, seen, self._link).items() if v is not None}
-        parent = values.get(schema.positions.get(class_record.parent_element, -1))
-        return ObjectRecord(
+        return new_record(
+            seen,
+            class_record,
+            self._link,
             source=self._source,
-            class_number=class_record.number,
             row=row,
-            stable_name=name,
-            leaf_name=leaf_name(schema, seen.properties or (), class_record.name_element, seen.native_id),
-            parent=parent if isinstance(parent, ObjectLink) else None,
-            native_id=seen.native_id,
-            agent=seen.agent,
-            lifetime=Lifetime.DURABLE if durable else Lifetime.TRANSIENT,
-            created=seen.created,
-            properties_sampled=seen.sampled or now,
-            statistics_sampled=(seen.sampled or now) if seen.statistics is not None else 0,
-            reset=now,
-            changed=now,
-            values=values,
+            name=name,
+            durable=durable,
+            now=now,
         )
 
     def _name(self, seen: ObjectSeen, class_record: ClassRecord) -> Name:
@@ -362,7 +314,9 @@ class ObjectLifecycle:
         return True
 
     def _unconfirmed(self, entry: Entry) -> bool:
-        """Whether a resync that should tell this object began after it was last told."""
+        """Whether an object is still to be told: it lost its native id, or a resync began since."""
+        if self._objects.by_native_id(entry.record.native_id) is not entry:
+            return True
         agent, class_name = entry.record.agent, str(entry.key)
         scopes = (("", ""), (agent, ""), ("", class_name), (agent, class_name))
         return any(entry.generation < self._resyncs.get(scope, 0) for scope in scopes)
@@ -397,8 +351,3 @@ class ObjectLifecycle:
 
 def _in_scope(entry: Entry, agent: str, class_name: str) -> bool:
     return agent in {"", entry.record.agent} and class_name in {"", str(entry.key)}
-
-
-def _discontinuity(former: int, time: int) -> int:
-    """When counters began again: never the former time, whichever clock it was told by."""
-    return max(time, former + _DISCONTINUITY_STEP)

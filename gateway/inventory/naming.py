@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
-from gateway.feed.records import ClassRecord, ObjectLink
+from gateway.feed.records import ClassRecord
 from gateway.inventory.classes import ClassRegistry
 from gateway.inventory.identity import incarnation_name, stable_name
 from gateway.inventory.objects import Entry, ObjectTable
 from gateway.model.observations import ObjectSeen
-from gateway.model.values import Reference, Value
+from gateway.model.values import Reference
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,30 +51,18 @@ def name_of(
     return Name(name.text, durable=True)
 
 
-def told_again(entry: Entry, targets: Mapping[int, str]) -> ObjectSeen:
-    """What an agent would say of an object if it told it as it is known now.
+def is_another(entry: Entry, seen: ObjectSeen) -> bool:
+    """Whether what is told under an object's native id cannot be that object.
 
-    Args:
-        entry: the object.
-        targets: the native ids that its references lead to, by position.
+    An agent without memory, started anew, calls other objects what it called so before, and may speak before
+    anybody has noticed that it started anew.
     """
     record, schema = entry.record, entry.class_record.schema
-    values: list[Value | None] = []
-    for position in range(len(schema.elements)):
-        value = record.values.get(position)
-        target = targets.get(position)
-        if target is not None:
-            values.append(Reference(target))
-        else:
-            values.append(None if isinstance(value, ObjectLink) else value)
-    count = len(schema.properties)
-    return ObjectSeen(
-        schema.key,
-        record.agent,
-        record.native_id,
-        record.statistics_sampled or record.properties_sampled,
-        record.created,
-        0,
-        tuple(values[:count]),
-        tuple(values[count:]) if record.statistics_sampled else None,
+    if seen.created and record.created and seen.created != record.created:
+        return True
+    return any(
+        element.index and not isinstance(value, Reference) and value != record.values.get(position)
+        for position, (element, value) in enumerate(
+            zip(schema.properties, seen.properties or (), strict=False)
+        )
     )

@@ -155,6 +155,31 @@ def test_no_value_of_a_former_incarnation_is_shown(playbook: Playbook) -> None:
     assert now.reset == playbook.now, "rates must not span the two incarnations"
 
 
+def test_a_native_id_reused_before_anybody_noticed_a_restart_is_another_object(playbook: Playbook) -> None:
+    playbook.synchronise(vhost("/", "v1"), queue("a", "q1", depth=1), queue("b", "q2", depth=2))
+    row = playbook.objects()["/|a"].row
+    playbook.tell(queue("c", "q1", depth=3))  # by another index
+    playbook.tell(queue("c", "q1", depth=4))
+    shown = playbook.objects()
+    assert (shown["/|a"].row, shown["/|a"].values[DEPTH]) == (row, 1)
+    assert shown["/|c"].row != row
+    records = playbook.synchronise(
+        vhost("/", "v1"), queue("c", "q1", depth=4), queue("a", "q3", depth=1), restarted=True
+    )
+    assert [record.stable_name for record in of(DeleteRecord, records)] == ["/|b"]
+    assert playbook.objects()["/|a"].row == row
+
+
+def test_a_native_id_told_with_another_birth_is_another_object(playbook: Playbook) -> None:
+    playbook.synchronise(connection("peer", "c1", created=NOW - SECOND))
+    (former,) = playbook.objects().values()
+    playbook.tell(connection("peer", "c1", created=NOW))
+    assert {record.created for record in playbook.objects().values()} == {NOW - SECOND, NOW}
+    assert len({record.row for record in playbook.objects().values()}) == 2
+    playbook.synchronise(connection("peer", "c1", created=NOW))
+    assert [record.row != former.row for record in playbook.objects().values()] == [True]
+
+
 def test_a_native_id_reused_after_a_restart_is_not_taken_for_its_former_owner(playbook: Playbook) -> None:
     playbook.synchronise(vhost("/", "v1"), queue("a", "q1", depth=1), queue("b", "q2", depth=2))
     rows = {name: record.row for name, record in playbook.objects().items()}
