@@ -11,7 +11,7 @@ from gateway.jmx.commands import AttributeType, Emit, JmxValue
 from gateway.model.schema import EventSchema
 from gateway.model.values import ValueType
 
-_COMMON: tuple[tuple[str, AttributeType], ...] = (
+COMMON_ITEMS: tuple[tuple[str, AttributeType], ...] = (
     ("eventId", AttributeType.STRING),
     ("severity", AttributeType.STRING),
     ("source", AttributeType.STRING),
@@ -47,7 +47,7 @@ class ShownEvent:
     def __init__(self, record: EventClassRecord) -> None:
         self.schema: EventSchema = record.schema
         self._type = types.text(event_type(record.schema))
-        taken = {name for name, _ in _COMMON}
+        taken = {name for name, _ in COMMON_ITEMS}
         items: list[_Item] = []
         for position, argument in enumerate(record.schema.arguments):
             name = types.text(argument.name).strip() or f"argument{position}"
@@ -85,7 +85,7 @@ class ShownEvent:
             types.text(record.condition) or None,
             types.time(record.heard),
         )
-        data = [(name, type_, value) for (name, type_), value in zip(_COMMON, common, strict=True)]
+        data = [(name, type_, value) for (name, type_), value in zip(COMMON_ITEMS, common, strict=True)]
         data += [(item.name, item.type, self._value(item, record, resolve, unfit)) for item in self._items]
         return Emit(
             emitters,

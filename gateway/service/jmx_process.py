@@ -192,11 +192,11 @@ class _JmxAgent:
         async with JavaMachine(machine_settings(self._loaded), self._users.authenticate) as machine:
             delivery = Delivery(self._projection(), machine.push)
             await until_one_ends(
+                _end_of(machine),  # first, because it tells best why the others end
                 delivery.run(),
                 delivery.tick(),
                 follow(self._loaded.feed_socket, delivery, delivery.ready),
                 self._let_in(machine, delivery),
-                _end_of(machine),
             )
         raise AssertionError("the feed is followed for ever")
 

@@ -1,0 +1,65 @@
+"""``docs/jmx.md`` tells what there is."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from gateway.jmx.classes import OWN_ATTRIBUTES, STALE
+from gateway.jmx.commands import Attribute, AttributeType
+from gateway.jmx.events import COMMON_ITEMS
+from gateway.jmx.own_beans import GATEWAY_ATTRIBUTES, SOURCE_ATTRIBUTES
+from gateway.jmx.types import attribute_type
+from gateway.model.schema import Element
+from gateway.model.values import ValueType
+
+PAGE = (Path(__file__).parents[2] / "docs" / "jmx.md").read_text(encoding="utf-8")
+JAVA = {
+    AttributeType.BOOLEAN: "Boolean",
+    AttributeType.LONG: "Long",
+    AttributeType.BIG_INTEGER: "BigInteger",
+    AttributeType.DOUBLE: "Double",
+    AttributeType.STRING: "String",
+    AttributeType.DATE: "Date",
+    AttributeType.BYTES: "byte[]",
+    AttributeType.OBJECT_NAME: "ObjectName",
+    AttributeType.MAP: "TabularData",
+    AttributeType.LIST: "String[]",
+}
+
+
+def section(heading: str) -> str:
+    return PAGE.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+
+
+def rows(attributes: tuple[Attribute, ...]) -> list[str]:
+    return [f"| `{a.name}` | {JAVA[a.type]} | {a.description} |" for a in attributes]
+
+
+def test_the_attributes_of_every_object() -> None:
+    told = [line for line in section("Every object").splitlines() if line.startswith("| `")]
+    assert told[:-1] == rows(OWN_ATTRIBUTES)
+    assert told[-1].startswith(f"| `{STALE}` | Boolean |")
+
+
+def test_the_attributes_of_the_gateway_and_its_sources() -> None:
+    told = [line for line in section("The gateway itself").splitlines() if line.startswith("| `")]
+    assert told == rows(GATEWAY_ATTRIBUTES) + rows(SOURCE_ATTRIBUTES)
+
+
+def test_the_types() -> None:
+    told: dict[str, str] = {}
+    for line in section("Types").splitlines():
+        types, java, _ = [*line.strip("| ").split(" | "), "", ""][:3]
+        told |= dict.fromkeys(re.findall(r"`(\w+)`", types) if line.startswith("| `") else (), java)
+    expected = {
+        type_.value: {
+            JAVA[attribute_type(Element("e", type_), statistic=statistic)] for statistic in (False, True)
+        }
+        for type_ in ValueType
+    }
+    assert {type_: set(java.split(", ")) for type_, java in told.items()} == expected
+
+
+def test_the_items_of_every_event() -> None:
+    assert [name for name, _ in COMMON_ITEMS if f"`{name}`" not in section("Notifications")] == []
