@@ -175,7 +175,7 @@ def checkpoint(database: sqlite3.Connection) -> bool:
 
 
 def read_index(path: Path) -> sqlite3.Connection:
-    """Open the index to read only, also while a gateway writes it.
+    """Open the index to read only, also while a gateway writes it, and also from a read-only disk.
 
     Raises:
         InstanceIndexError: it is missing, damaged or of a newer version.
@@ -183,9 +183,10 @@ def read_index(path: Path) -> sqlite3.Connection:
     if not path.exists():
         raise InstanceIndexError(f"{path}: the index of row numbers is missing: {_RESTORE}")
     with explained(path):
-        database = sqlite3.connect(
-            f"{path.absolute().as_uri()}?mode=ro", uri=True, isolation_level=None, timeout=_BUSY_SECONDS
-        )
+        # On a disk that was mounted to be read only, shared memory cannot be made, and nobody can write.
+        alone = not Path(f"{path}-wal").exists() and not os.access(path.parent, os.W_OK)
+        address = f"{path.absolute().as_uri()}?mode=ro{'&immutable=1' if alone else ''}"
+        database = sqlite3.connect(address, uri=True, isolation_level=None, timeout=_BUSY_SECONDS)
         try:
             _version(path, database)
         except BaseException:
