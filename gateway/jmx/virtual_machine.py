@@ -32,7 +32,7 @@ from gateway.jmx.names import DOMAIN
 
 log = structlog.get_logger(__name__)
 
-MAX_BATCH_OCTETS: Final = 16 << 20
+MAX_BATCH_OCTETS: Final = 4 << 20
 """Of one push; its text and what is read from it take several times as much of the heap for a moment."""
 
 _START_SECONDS = 60.0

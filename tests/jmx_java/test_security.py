@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
+import gateway.jmx.virtual_machine
 from gateway.jmx.commands import Attribute, AttributeType, DefineClass, NotificationType, Register
 from gateway.jmx.virtual_machine import JavaMachine
 from tests.components.waiting import eventually
@@ -84,6 +85,19 @@ async def test_nobody_comes_in_when_python_fails(stranger: AsyncClient, java_str
         failure = await stranger("tryConnectWith", machine.port, java_strings([USER, PASSWORD]))
     assert REFUSED in failure
     assert "some secret inside" not in failure
+
+
+async def test_nobody_comes_in_when_python_does_not_answer(
+    stranger: AsyncClient, java_strings: JavaStrings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def never(_user: str, _password: str) -> bool:
+        await asyncio.get_running_loop().create_future()
+        return True
+
+    monkeypatch.setattr(gateway.jmx.virtual_machine, "_ANSWER_SECONDS", 0.1)
+    async with JavaMachine(settings(), never) as machine:
+        await machine.open()
+        assert REFUSED in await stranger("tryConnectWith", machine.port, java_strings([USER, PASSWORD]))
 
 
 async def test_objects_as_credentials_are_refused_unread(machine: JavaMachine, stranger: AsyncClient) -> None:

@@ -1,5 +1,6 @@
 package amqp.gateway.jmx;
 
+import java.io.File;
 import java.io.IOException;
 import java.io.PrintStream;
 import java.lang.management.ManagementFactory;
@@ -55,6 +56,8 @@ public final class Main {
         } catch (IOException error) {
             // No input is an end too.
         }
+        // Nobody else is left to remove it; what is not empty stays.
+        new File(System.getProperty("java.io.tmpdir")).delete();
         Runtime.getRuntime().halt(0);
     }
 
