@@ -28,7 +28,15 @@ from gateway.links.amqp_connection import AmqpEndpoint
 from gateway.links.conversation import Conversation
 from gateway.links.loopback import USER_ID, carry
 from gateway.mapping.files import load_shipped_mappings
-from gateway.model.observations import ObjectSeen, Observation, SourceState, SourceStateSeen
+from gateway.model.observations import (
+    EventLearned,
+    EventSeen,
+    ObjectSeen,
+    Observation,
+    SourceState,
+    SourceStateSeen,
+)
+from gateway.model.schema import ClassKey, EventSchema
 
 MAPPING = load_shipped_mappings()["rabbitmq"]
 SECOND = 1_000_000_000
@@ -60,12 +68,22 @@ class Watch:
         self.agent = agent
         self.console_synchronised = False
         self.seen: list[ObjectSeen] = []
+        self.events: list[tuple[EventSeen, dict[str, object]]] = []
+        self.delays: list[int] = []
+        """From each event to its hearing (ns)."""
+        self.event_schemas: dict[ClassKey, EventSchema] = {}
         self.statuses: list[AgentStatus] = []
 
     def observed(self, observations: tuple[Observation, ...]) -> None:
         for one in observations:
             if isinstance(one, ObjectSeen):
                 self.seen.append(one)
+            elif isinstance(one, EventLearned):
+                self.event_schemas[one.schema.key] = one.schema
+            elif isinstance(one, EventSeen):
+                names = [argument.name for argument in self.event_schemas[one.key].arguments]
+                self.delays.append(SystemClock().now() - one.time)
+                self.events.append((one, dict(zip(names, one.arguments, strict=True))))
             elif isinstance(one, SourceStateSeen):
                 self.console_synchronised = one.state is SourceState.SYNCHRONISED
 
@@ -82,6 +100,12 @@ class Watch:
             one
             for one in self.seen
             if one.key.name == class_name and one.properties is not None and one.properties[position] == leaf
+        ]
+
+    def told(self, event: str, /, **arguments: object) -> list[dict[str, object]]:
+        """The arguments of the events of a name that have these among them."""
+        return [
+            told for one, told in self.events if one.key.name == event and arguments.items() <= told.items()
         ]
 
     def exists(self, class_name: str, leaf: str) -> bool:

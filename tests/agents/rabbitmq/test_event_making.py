@@ -1,0 +1,73 @@
+"""Whatever the event exchange delivers, the agent makes something of it or counts it."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gateway.agents.rabbitmq.headers import readable_headers
+from gateway.mapping.files import load_shipped_mappings
+from tests.agents.rabbitmq.documents import any_json
+from tests.agents.rabbitmq.story import world
+from tests.hypothesis_profiles import examples
+
+MAPPING = load_shipped_mappings()["rabbitmq"]
+TRIGGERS = sorted({rule.trigger for rule in MAPPING.events.values() if rule.trigger})
+HEADERS = sorted(
+    {
+        *("name", "vhost", "node", "source", "component", "error", "client_properties", "peer_host"),
+        *("connection_name", "protocol", "tags", "value", "definition", "priority", "user"),
+    }
+)
+
+
+@settings(max_examples=examples())
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from([*TRIGGERS, "user.authentication.success"]),
+            st.dictionaries(st.sampled_from(HEADERS), any_json() | st.sampled_from(["/", "orders"])),
+        ),
+        max_size=5,
+    )
+)
+def test_no_headers_stop_the_agent(events: list[tuple[str, dict[str, object]]]) -> None:
+    shop = world()
+    for key, headers in events:
+        shop.event(key, **headers)
+    shop.run(1)
+    heard = len(shop.observations)
+    shop.event("user.deleted", name="bob")
+    assert [event.name for event in shop.events(heard)] == ["userDeleted"]
+
+
+def test_every_event_of_the_mapping_has_a_text_of_its_own_arguments() -> None:
+    for name, rule in MAPPING.events.items():
+        rule.text.format(**dict.fromkeys(rule.arguments, "?"))
+        assert rule.text, name
+        assert rule.description, name
+
+
+def test_alarms_have_texts_of_their_own_elements() -> None:
+    for class_rule in MAPPING.classes.values():
+        elements = {**class_rule.properties, **class_rule.statistics, "name": None}
+        for rule in class_rule.alarms.values():
+            rule.text.format(**dict.fromkeys(elements, "?"))
+
+
+def test_headers_become_what_the_management_api_would_tell() -> None:
+    assert readable_headers(
+        {
+            "client_properties": ['{<<"product">>,longstr,<<"Till">>}'],
+            "peer_host": "{10,0,0,9}",
+            "protocol": "{'Direct',{0,9,1}}",
+            "error": [110, 111, "x", 2**40],
+            "name": "kept",
+        }
+    ) == {
+        "client_properties": {"product": "Till"},
+        "peer_host": "10.0.0.9",
+        "protocol": "Direct 0-9-1",
+        "error": "no",
+        "name": "kept",
+    }
