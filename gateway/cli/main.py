@@ -18,6 +18,7 @@ COMMANDS = {
     "agent": "gateway.cli.agent:agent",
     "state": "gateway.cli.state:state",
     "mib": "gateway.cli.mib:mib",
+    "trap": "gateway.cli.trap:trap",
     "demo": "gateway.cli.demo:demo",
     "version": "gateway.cli.version:version",
     "process": "gateway.cli.process:process",
