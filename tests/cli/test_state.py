@@ -96,6 +96,19 @@ def test_show_of_a_folder_that_is_none(tmp_path: Path) -> None:
     )
 
 
+def test_every_file_that_a_gateway_keeps_is_documented(site: Site) -> None:
+    with running("run", "--config", site.configuration, log=site.folder / "log") as gateway:
+        gateway.ready()
+        there = {path.name for path in site.state.path.iterdir() if not path.name.startswith(".")}
+    page = (Path(__file__).parent.parent.parent / "docs" / "operations.md").read_text(encoding="utf-8")
+    rows = [
+        line.split(" | ")[0] for line in page.partition("## State")[2].splitlines() if line.startswith("| `")
+    ]
+    documented = {name.rstrip("/") for row in rows for name in row.strip("| ").replace("`", "").split(", ")}
+    assert {"boots", "identity", "instances.sqlite3", "LOCK"} <= there
+    assert {name.replace("instances.sqlite3-", "-") for name in there} <= documented
+
+
 # -- backup and restore
 
 
