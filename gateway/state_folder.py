@@ -235,25 +235,37 @@ def held(folder: Path, patience_seconds: float) -> Iterator[int]:
         StateError: another gateway holds it, or it cannot be opened.
     """
     deadline = time.monotonic() + patience_seconds
+    while (lock := _try_lock(folder)) is None:
+        if time.monotonic() > deadline:
+            raise StateError(
+                f"{folder}: another gateway runs on this state: stop it, or give this one a state folder of "
+                "its own"
+            )
+        time.sleep(_LOCK_POLL_SECONDS)
     try:
-        # To be read only: a lock needs no more, and so it can be had where another user made the file.
-        lock = os.open(folder / "LOCK", os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    except OSError as error:
-        raise StateError(f"{folder / 'LOCK'}: cannot be opened: {error.strerror}") from error
-    try:
-        while True:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError as error:
-                if time.monotonic() > deadline:
-                    raise StateError(
-                        f"{folder}: another gateway runs on this state: stop it, or give this one a "
-                        "state folder of its own"
-                    ) from error
-                time.sleep(_LOCK_POLL_SECONDS)
-            except OSError as error:
-                raise StateError(f"{folder / 'LOCK'}: cannot be locked: {error.strerror}") from error
         yield lock
     finally:
         os.close(lock)
+
+
+def _try_lock(folder: Path) -> int | None:
+    """The lock's descriptor; ``None`` while another has it."""
+    path = folder / "LOCK"
+    try:
+        # To be read only: a lock needs no more, and so it can be had where another user made the file.
+        lock = os.open(path, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    except OSError as error:
+        raise StateError(f"{path}: cannot be opened: {error.strerror}") from error
+    ours = False
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        # Where the folder was replaced while we waited, this is the lock of the former one.
+        ours = os.path.samestat(os.fstat(lock), path.stat())
+    except (BlockingIOError, FileNotFoundError):
+        pass
+    except OSError as error:
+        raise StateError(f"{path}: cannot be locked: {error.strerror}") from error
+    finally:
+        if not ours:
+            os.close(lock)
+    return lock if ours else None

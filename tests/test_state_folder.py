@@ -349,6 +349,19 @@ def test_an_inherited_lock_that_another_gateway_holds_is_none(state: StateFolder
     assert str(raised.value) == f"{state.path}/LOCK: what was inherited does not hold it"
 
 
+def test_the_lock_of_a_folder_that_was_replaced_meanwhile_is_not_the_folders(state: StateFolder) -> None:
+    former = state.path.with_name("former")
+    with running(HOLDER, str(state.path)) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "locked\n"
+        state.path.rename(former)
+        StateFolder.create(state.path)
+        with state.locked(patience_seconds=0):
+            pass
+        with pytest.raises(StateError), StateFolder(former).locked(patience_seconds=0):
+            pytest.fail("the former folder is still held")
+
+
 def test_a_lock_that_cannot_be_opened(state: StateFolder) -> None:
     (state.path / "LOCK").mkdir()
     with pytest.raises(StateError) as raised, state.locked():

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from gateway.durable_files import PRIVATE, sync_folder, write_durably
 from gateway.inventory.instances import InstanceIndex
-from gateway.service.backup_file import Backup, Manifest, open_backup
+from gateway.service.backup_file import REQUIRED, Backup, Manifest, open_backup
 from gateway.service.state_backup import INDEX
 from gateway.state_folder import MAX_BOOTS, VERSION, StateError, StateFolder, held, is_empty
 
@@ -108,17 +108,31 @@ def restore(
                 f"{file}: its gateway cannot be started often enough: make a new one with `init`"
             )
         aside = None
+        _check_place(folder, replace=replace)
         with _taken(folder):
             if is_empty(folder):
                 _fill(folder, folder.stat(), backup, boots, leap, progress)
-            elif replace:
-                aside = _take_the_place(folder, backup, boots, leap, now, progress)
             else:
-                raise StateError(
-                    f"{folder}: is not empty: with --replace the backup takes its place, and what is there "
-                    "is kept beside it"
-                )
+                _check_place(folder, replace=replace)
+                aside = _take_the_place(folder, backup, boots, leap, now, progress)
         return Restored(manifest, boots, leap, aside)
+
+
+def _check_place(folder: Path, *, replace: bool) -> None:
+    """Refuse what cannot become a state folder, before anything is made there."""
+    try:
+        if not folder.exists() or is_empty(folder):
+            return
+        names = {path.name for path in folder.iterdir()}
+    except OSError as error:
+        raise StateError(f"{folder}: cannot be read: {error.strerror}") from error
+    if not replace:
+        raise StateError(
+            f"{folder}: is not empty: with --replace the backup takes its place, and what is there is kept "
+            "beside it"
+        )
+    if names.isdisjoint(REQUIRED | {INDEX}):
+        raise StateError(f"{folder}: holds something else than a gateway's state: it is not replaced")
 
 
 @contextlib.contextmanager
