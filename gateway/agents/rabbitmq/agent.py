@@ -37,13 +37,12 @@ from gateway.agents.rabbitmq.object_names import ObjectName
 from gateway.agents.rabbitmq.polling import PollingPlan
 from gateway.agents.rabbitmq.reading import ClassReader, class_readers
 from gateway.agents.rabbitmq.service import ConsoleService
-from gateway.agents.rabbitmq.status import AgentStatus, failure_text, refusal_text, visible_text
+from gateway.agents.rabbitmq.status import AgentStatus, Visibility
 from gateway.dialects.effects import Binding, Delivery, Effect, Note, Send, WakeAt
 from gateway.dialects.errors import LocalProtocolError
 from gateway.dialects.qmf.agent import AgentConfig
 from gateway.mapping.paths import Json
 from gateway.mapping.rules import Mapping as MappingFile
-from gateway.model.observations import SourceState
 
 _ANSWER_SINGLY = frozenset({"queue", "exchange", "connection"})
 """Classes whose objects a monitoring user may ask for one by one."""
@@ -88,13 +87,8 @@ class RabbitMqAgent:
         )
         self._impersonators = ImpersonatorCheck(session.obey, config.user)
         self._listing: Listing | None = None
-        self._unlisted = self._listed_classes()
-        self._complete = False
-        self._refusals: dict[str, str] = {}
-        self._failure = "not asked yet"
-        self._silent_since = 0
-        self._events_missing = "events are not connected yet"
-        self._last_event = 0
+        listed = (name for name, reader in self._readers.items() if reader.rule.listing)
+        self._visibility = Visibility(listed, config.user)
         self._linked = False
         self._woken_at = 0
 
@@ -113,18 +107,11 @@ class RabbitMqAgent:
     @property
     def status(self) -> AgentStatus:
         """How far the agent can see the broker now."""
-        blocked = self._events.alarms.blocked
-        if self._failure:
-            state = SourceState.CONNECTING if self._failure == "not asked yet" else SourceState.DOWN
-            return AgentStatus(state, self._failure, blocked)
-        detail = visible_text(
-            self._events_missing,
-            self._refusals,
+        return self._visibility.status(
             self._view.hosts.not_permitted,
             self._impersonators.distrust,
+            blocked=self._events.alarms.blocked,
         )
-        state = SourceState.SYNCHRONISED if self._complete else SourceState.SYNCHRONISING
-        return AgentStatus(state, detail, blocked)
 
     @property
     def unreadable(self) -> Mapping[str, int]:
@@ -182,24 +169,17 @@ class RabbitMqAgent:
         """Do what is due: publish what changed, or fall silent when the broker has been so too long."""
         self._woken_at = 0
         self._view.known.forget_old_ends(now)
-        if not self._silent_since or now - self._silent_since < self._config.silence_limit:
+        silent_since = self._visibility.silent_since
+        if not silent_since or now - silent_since < self._config.silence_limit:
             return self._awake(self._service.tick(now))
-        self._read_all_again()
-        return [Note("agent-silent", self._failure)] if self._service.suspend() else []
-
-    def _read_all_again(self) -> None:
-        """Nobody vouches for what is known any more: it is not complete before all has been read again."""
-        self._unlisted = self._listed_classes() - self._refusals.keys()
-        self._complete = False
-
-    def _listed_classes(self) -> set[str]:
-        return {name for name, reader in self._readers.items() if reader.rule.listing}
+        self._visibility.read_again()
+        return [Note("agent-silent", self._visibility.failure)] if self._service.suspend() else []
 
     def _awake(self, effects: list[Effect]) -> list[Effect]:
         """``effects`` and the wish to be woken when something is due."""
         times = [self._service.wake_at]
-        if self._silent_since and self._service.serving:
-            times.append(self._silent_since + self._config.silence_limit)
+        if self._visibility.silent_since and self._service.serving:
+            times.append(self._visibility.silent_since + self._config.silence_limit)
         wake = min((time for time in times if time), default=0)
         if wake and wake != self._woken_at:
             self._woken_at = wake
@@ -210,13 +190,13 @@ class RabbitMqAgent:
 
     def events_connected(self, now: int) -> list[Effect]:
         """Events arrive from now on; what happened before is in doubt."""
-        again = bool(self._last_event)
-        self._events_missing = ""
+        again = bool(self._visibility.last_event)
+        self._visibility.events_missing = ""
         self._events.lost()
         effects = self._doubted("events are connected", now)
         if again:
             effects += self._missed("they were not connected", now)
-        self._last_event = now
+        self._visibility.last_event = now
         return effects
 
     def events_lost(self, reason: str, now: int) -> list[Effect]:
@@ -225,20 +205,20 @@ class RabbitMqAgent:
         return [*self._doubted(reason, now), *self._missed(reason, now)]
 
     def _missed(self, reason: str, now: int) -> list[Effect]:
-        since, self._last_event = self._last_event, now
+        since, self._visibility.last_event = self._visibility.last_event, now
         return self._awake(self._service.events_lost(Loss(0, since, now), reason, now))
 
     def events_missing(self, reason: str) -> list[Effect]:
         """No events arrive, for ``reason``, which people are told."""
-        news = reason != self._events_missing
-        self._events_missing = reason
+        news = reason != self._visibility.events_missing
+        self._visibility.events_missing = reason
         return [Note("events-missing", reason)] if news else []
 
     def event(
         self, key: str, headers: Mapping[str, object], timestamp: datetime | None, now: int
     ) -> list[Effect]:
         """An event arrived: its routing key, its headers and its AMQP timestamp."""
-        self._last_event = now
+        self._visibility.last_event = now
         heard = self._events.take(key, headers, timestamp, now)
         effects = self._service.apply(heard.changes, now)
         effects += self._service.raise_events(heard.raised, now)
@@ -282,9 +262,7 @@ class RabbitMqAgent:
         if isinstance(answer, Unavailable | NotManagement) or (isinstance(answer, Refused) and answer.login):
             return self._awake(self._unanswered(request, answer, ended))
         effects: list[Effect] = []
-        self._silent_since = 0
-        if self._failure:
-            self._failure = ""
+        if self._visibility.answers():
             self._plan.hurry(ended)
             effects.append(Note("management-answers"))
         match request:
@@ -301,19 +279,14 @@ class RabbitMqAgent:
     def _unanswered(self, request: ManagementRequest, answer: Answer, ended: int) -> list[Effect]:
         self._plan.failed(request, ended)
         self._listing = None
-        text = failure_text(answer, self._config.user)
-        news = text != self._failure
-        if not self._failure:
-            self._read_all_again()
-        self._failure = text
-        self._silent_since = self._silent_since or ended
-        return [Note("management-unavailable", text)] if news else []
+        news = self._visibility.fails(answer, ended)
+        return [Note("management-unavailable", self._visibility.failure)] if news else []
 
     def _overview(self, request: OverviewRequest, answer: Answer, ended: int) -> list[Effect]:
         self._plan.overview_read(ended)
         if isinstance(answer, Refused | Broken):
             return self._cannot_read("overview", request, answer)
-        self._refusals.pop("overview", None)
+        self._visibility.reads("overview")
         if isinstance(answer, Document):
             self._view.nodes.learn_overview(answer.body)
         return []
@@ -325,16 +298,13 @@ class RabbitMqAgent:
         return [*notes]
 
     def _cannot_read(self, place: str, request: ManagementRequest, refusal: Refused | Broken) -> list[Effect]:
-        text = refusal_text(request, refusal, self._config.user)
-        news = self._refusals.get(place) != text
-        self._refusals[place] = text
-        return [Note("unreadable", text)] if news else []
+        news = self._visibility.refuses(place, request, refusal)
+        return [Note("unreadable", news)] if news else []
 
     def _page(self, request: ListingRequest, answer: Answer, began: int, ended: int) -> list[Effect]:
         if isinstance(answer, Refused | Broken):
             self._plan.refused(request, ended)
             self._listing = None
-            self._unlisted.discard(request.class_name)
             return [*self._cannot_read(request.class_name, request, answer), *self._served(ended)]
         page = page_of(answer)
         if page is None:
@@ -344,7 +314,7 @@ class RabbitMqAgent:
             self._listing = Listing(request.class_name, began)
         if self._listing is None:
             raise LocalProtocolError(f"page {request.page} of {request.collection} was not asked for")
-        self._refusals.pop(request.class_name, None)
+        self._visibility.reads(request.class_name)
         self._listing.items.extend(items)
         self._listing.sampled = (began + ended) // 2
         self._listing.closing = last
@@ -382,7 +352,7 @@ class RabbitMqAgent:
         if listing.class_name == "node":
             self._events.alarms.finished({name.leaf for name in listing.seen}, listing.began)
         self._suspect(listing.class_name, finished.suspects, now)
-        self._unlisted.discard(listing.class_name)
+        self._visibility.listed(listing.class_name)
         return [*self._service.apply(finished.changes, now), *self._served(now)]
 
     def _suspect(self, class_name: str, suspects: list[ObjectName], now: int) -> None:
@@ -427,10 +397,8 @@ class RabbitMqAgent:
 
     def _served(self, now: int) -> list[Effect]:
         """Begin, or begin again, to speak to consoles as soon as there is something true to tell."""
-        if not self._complete:
-            # What is found out later on (a new virtual host's permissions) changes nothing about that.
-            self._complete = not self._unlisted and not self._view.hosts.doubted
-        if not self._linked or self._failure or not self._complete:
+        complete = self._visibility.is_complete(doubtful=self._view.hosts.doubted)
+        if not self._linked or self._visibility.failure or not complete:
             return []
         return self._service.begin(now)
 

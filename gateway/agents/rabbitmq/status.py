@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from gateway.agents.rabbitmq.management_api import (
@@ -15,6 +15,8 @@ from gateway.agents.rabbitmq.management_api import (
     Unavailable,
 )
 from gateway.model.observations import SourceState
+
+_NOT_ASKED = "not asked yet"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,15 +57,92 @@ def refusal_text(request: ManagementRequest, refusal: Refused | Broken, user: st
     return f"user {user!r} may not read {what} ({refusal.reason}): give it the tag 'monitoring'"
 
 
-def visible_text(
-    events_missing: str, refusals: Mapping[str, str], not_permitted: int, distrust: str = ""
-) -> str:
-    """What a source that otherwise works cannot see, and why it obeys nobody where it does not."""
-    parts = [distrust] if distrust else []
-    parts += dict.fromkeys(refusals.values())
-    if events_missing:
-        parts.append(f"short-lived queues and connections cannot be seen: {events_missing}")
-    if not_permitted:
-        hosts = "1 virtual host" if not_permitted == 1 else f"{not_permitted} virtual hosts"
-        parts.append(f"contents of {hosts} may not be read")
-    return "; ".join(parts)
+class Visibility:
+    """What of the broker can be seen, and whether it has all been seen.
+
+    Args:
+        listed: the classes that are listed.
+        user: who reads; named in what people are told.
+
+    Attributes:
+        failure: why the management API is of no use now; empty while it is.
+        silent_since: when it stopped to answer (ns); 0 while it does.
+        complete: whether everything has been read since nobody vouched for anything.
+        events_missing: why no events arrive; empty while they do.
+        last_event: when the last one arrived, or when they were found to arrive (ns); 0 for never.
+    """
+
+    def __init__(self, listed: Iterable[str], user: str) -> None:
+        self.failure = _NOT_ASKED
+        self.silent_since = 0
+        self.complete = False
+        self.events_missing = "events are not connected yet"
+        self.last_event = 0
+        self._user = user
+        self._listed = frozenset(listed)
+        self._unlisted = set(self._listed)
+        self._refusals: dict[str, str] = {}
+
+    def answers(self) -> bool:
+        """The management API answers; whether that is news."""
+        news = bool(self.failure)
+        self.failure = ""
+        self.silent_since = 0
+        return news
+
+    def fails(self, answer: Answer, now: int) -> bool:
+        """The management API is of no use; whether that is news."""
+        text = failure_text(answer, self._user)
+        news = text != self.failure
+        if not self.failure:
+            self.read_again()
+        self.failure = text
+        self.silent_since = self.silent_since or now
+        return news
+
+    def read_again(self) -> None:
+        """Nobody vouches for what is known any more: it is not complete before all has been read again."""
+        self._unlisted = set(self._listed - self._refusals.keys())
+        self.complete = False
+
+    def refuses(self, place: str, request: ManagementRequest, refusal: Refused | Broken) -> str:
+        """This may not or cannot be read, and is not waited for; what to say of it, empty if it was said."""
+        text = refusal_text(request, refusal, self._user)
+        news = self._refusals.get(place) != text
+        self._refusals[place] = text
+        self._unlisted.discard(place)
+        return text if news else ""
+
+    def reads(self, place: str) -> None:
+        """This can be read."""
+        self._refusals.pop(place, None)
+
+    def listed(self, class_name: str) -> None:
+        """A listing of this class is complete."""
+        self._unlisted.discard(class_name)
+
+    def is_complete(self, *, doubtful: bool) -> bool:
+        """Whether everything has been read; what is ``doubtful`` delays it, but does not take it back."""
+        self.complete = self.complete or not (self._unlisted or doubtful)
+        return self.complete
+
+    def status(self, not_permitted: int, distrust: str, *, blocked: bool) -> AgentStatus:
+        """In one line for people.
+
+        Args:
+            not_permitted: how many virtual hosts may not be read.
+            distrust: why nobody is obeyed; empty where somebody is.
+            blocked: whether the broker takes no messages.
+        """
+        if self.failure:
+            state = SourceState.CONNECTING if self.failure == _NOT_ASKED else SourceState.DOWN
+            return AgentStatus(state, self.failure, blocked)
+        parts = [distrust] if distrust else []
+        parts += dict.fromkeys(self._refusals.values())
+        if self.events_missing:
+            parts.append(f"short-lived queues and connections cannot be seen: {self.events_missing}")
+        if not_permitted:
+            hosts = "1 virtual host" if not_permitted == 1 else f"{not_permitted} virtual hosts"
+            parts.append(f"contents of {hosts} may not be read")
+        state = SourceState.SYNCHRONISED if self.complete else SourceState.SYNCHRONISING
+        return AgentStatus(state, "; ".join(parts), blocked)

@@ -189,7 +189,6 @@ def test_over_the_loopback_nobody_can_forge_and_nobody_is_asked_for() -> None:
     shop.run(200)
     assert answered(shop)
     assert UsersRequest() not in shop.broker.requests
-    assert "user.tags.set" not in shop.agent.event_keys
 
 
 # -- on a real broker
