@@ -124,8 +124,11 @@ class Site:
 
 
 @asynccontextmanager
-async def site(broker: PrivateBroker, folder: Path, agent_tag: str = "monitoring") -> AsyncIterator[Site]:
-    """An agent in its process's own function, a console on a link, and somebody who counts all messages."""
+async def site(broker: PrivateBroker, folder: Path, tag: str = "management") -> AsyncIterator[Site]:
+    """An agent in its process's own function, a console on a link, and somebody who counts all messages.
+
+    The agent reads as one user and publishes as another, who has ``tag``.
+    """
     agent, gateway = Credentials.generate("agent"), Credentials.generate("gateway")
     with broker.http() as client:
         users = (
@@ -134,7 +137,7 @@ async def site(broker: PrivateBroker, folder: Path, agent_tag: str = "monitoring
         )
         provision(client, users)
         publisher = Credentials.generate("publisher")
-        client.put(f"users/{publisher.name}", json={"password": publisher.password, "tags": agent_tag})
+        client.put(f"users/{publisher.name}", json={"password": publisher.password, "tags": tag})
         rights = client.get(f"permissions/{MANAGEMENT_VHOST}/{agent.name}").json()
         everything = {"configure": ".*", "write": ".*", "read": ".*"}
         client.put(f"permissions/{MANAGEMENT_VHOST}/{publisher.name}", json=rights).raise_for_status()
@@ -225,49 +228,53 @@ async def test_under_an_alarm_events_are_heard_promptly_and_no_storm_begins(
 async def test_alarms_that_come_and_go_neither_lose_nor_repeat_an_event(
     own_rabbitmq: PrivateBroker, tmp_path: Path
 ) -> None:
-    async with site(own_rabbitmq, tmp_path) as shop:
-        made = 0
-        on = True
+    with structlog.testing.capture_logs() as logs:
+        async with site(own_rabbitmq, tmp_path) as shop:
+            await _events_in_the_midst_of_alarms(shop)
+    assert not _lines(logs, "blocked-connection-left")
+    assert not _lines(logs, "blocked")
+    assert not _lines(logs, "link-down")
 
-        async def declare() -> None:
-            nonlocal made
-            while on:
-                await shop.queue(f"q{made}")
-                await shop.queue(f"q{made}", "DELETE")
-                made += 1
 
-        declaring = asyncio.create_task(declare())
-        for _ in range(CYCLES):
-            await shop.alarm(raised=True)
-            await shop.alarm(raised=False)
-        on = False
-        await declaring
-        await shop.queue("last")
-        console = shop.console
-        await until(lambda: console.heard("queueCreated", name="last"), "the last event")
-        told = [
-            (event.name, event.arguments["name"])
-            for event in console.events
-            if event.name in {"queueCreated", "queueDeleted"}
-        ]
-        expected = [
-            (name, f"q{number}") for number in range(made) for name in ("queueCreated", "queueDeleted")
-        ]
-        assert told == [*expected, ("queueCreated", "last")]
-        alarms = [event.name for event in console.events if "Alarm" in event.name]
-        assert alarms[:2] == ["memoryAlarmSet", "memoryAlarmCleared"]
-        assert all(one != other for one, other in pairwise(alarms))
-        events = [body for body in shop.bodies if body[3:4] == b"e"]
-        assert len(events) == len(set(events)), (
-            "whoever knows nothing of message ids hears nothing twice either"
-        )
+async def _events_in_the_midst_of_alarms(shop: Site) -> None:
+    made = 0
+    on = True
+
+    async def declare() -> None:
+        nonlocal made
+        while on:
+            await shop.queue(f"q{made}")
+            await shop.queue(f"q{made}", "DELETE")
+            made += 1
+
+    declaring = asyncio.create_task(declare())
+    for _ in range(CYCLES):
+        await shop.alarm(raised=True)
+        await shop.alarm(raised=False)
+    on = False
+    await declaring
+    await shop.queue("last")
+    console = shop.console
+    await until(lambda: console.heard("queueCreated", name="last"), "the last event")
+    told = [
+        (event.name, event.arguments["name"])
+        for event in console.events
+        if event.name in {"queueCreated", "queueDeleted"}
+    ]
+    expected = [(name, f"q{number}") for number in range(made) for name in ("queueCreated", "queueDeleted")]
+    assert told == [*expected, ("queueCreated", "last")]
+    alarms = [event.name for event in console.events if "Alarm" in event.name]
+    assert alarms[:2] == ["memoryAlarmSet", "memoryAlarmCleared"]
+    assert all(one != other for one, other in pairwise(alarms))
+    events = [body for body in shop.bodies if body[3:4] == b"e"]
+    assert len(events) == len(set(events)), "whoever knows nothing of message ids hears nothing twice either"
 
 
 async def test_a_publisher_without_the_tag_is_silent_under_an_alarm_and_the_log_says_why(
     own_rabbitmq: PrivateBroker, tmp_path: Path
 ) -> None:
     with structlog.testing.capture_logs() as logs:
-        async with site(own_rabbitmq, tmp_path, agent_tag="") as shop:
+        async with site(own_rabbitmq, tmp_path, tag="") as shop:
             await until(lambda: _lines(logs, "silent-under-alarms"), "the log says so at the start")
             await shop.alarm(raised=True)
             await until(lambda: _lines(logs, "blocked"), "the log says so again")

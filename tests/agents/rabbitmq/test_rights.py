@@ -12,7 +12,11 @@ import aio_pika
 import aiormq
 import pytest
 from aio_pika.abc import AbstractChannel, AbstractConnection, AbstractExchange, AbstractQueue
+from aiormq.abc import FieldTable
+from pydantic import SecretStr
 
+from gateway.agents.rabbitmq.http_publisher import HttpPublisher
+from gateway.agents.rabbitmq.http_reader import ManagementEndpoint
 from gateway.agents.rabbitmq.provisioning import ProvisionedUser, ProvisioningError, provision
 from gateway.agents.rabbitmq.rights import (
     DIRECT_EXCHANGE,
@@ -30,7 +34,10 @@ from gateway.agents.rabbitmq.rights import (
     watching,
 )
 from gateway.demo.broker import Credentials, PrivateBroker
+from gateway.dialects.effects import Send
+from gateway.links.publishing import DetourError
 from tests.components.rabbitmq import VirtualHost, new_virtual_host
+from tests.components.waiting import eventually
 
 WATCHED = "watched"
 """Stands in the declared rights for the virtual host that a test makes to be watched."""
@@ -142,13 +149,33 @@ async def be_agent(site: Site, connection: AbstractConnection) -> None:
     await publish(direct, "reply", site.user)
 
 
+async def publish_around_an_alarm(site: Site, connection_name: str) -> None:
+    """What the agent does while the broker takes no messages over AMQP."""
+    endpoint = ManagementEndpoint(site.broker.management_url, site.user.name, SecretStr(site.user.password))
+    async with HttpPublisher(endpoint, site.management.name) as publisher:
+        for exchange in (MANAGEMENT_EXCHANGE, DIRECT_EXCHANGE):
+            try:
+                await publisher.publish(Send(exchange, "console.heartbeat.1.0", b"AM2"), 1)
+            except DetourError as error:
+                raise RefusedError(str(error)) from error
+
+        async def is_cut_off() -> bool:
+            return await publisher.cut_off(connection_name)
+
+        await eventually(is_cut_off, "the connection is listed and closed")
+
+
 async def do_everything(site: Site, role: str) -> None:
     """All that a gateway or an agent does on a broker, up to the first refusal (`RefusedError`)."""
     read_management_api(site)
     try:
         await hear_events(site)
-        async with await aio_pika.connect(site.management.amqp_url(site.user)) as connection:
+        name: FieldTable = {"connection_name": f"test {secrets.token_hex(6)}"}
+        url = site.management.amqp_url(site.user)
+        async with await aio_pika.connect(url, client_properties=name) as connection:
             await (be_console if role == "gateway" else be_agent)(site, connection)
+            if role == "agent":
+                await publish_around_an_alarm(site, str(name["connection_name"]))
     except (aio_pika.exceptions.ChannelClosed, aiormq.exceptions.ChannelAccessRefused) as error:
         raise RefusedError(str(error)) from error
 
