@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from gateway.jmx.commands import (
@@ -236,3 +238,16 @@ async def test_queries_are_answered_by_the_server(machine: JavaMachine, client: 
 
 async def test_the_virtual_machines_own_state_can_be_read(client: AsyncClient) -> None:
     assert (await client("attribute", "java.lang:type=Runtime", "VmName")).startswith("java.lang.String ")
+
+
+async def test_a_read_takes_about_as_long_as_one_of_javas_own_mbeans(
+    machine: JavaMachine, client: AsyncClient, record_property: Callable[[str, object], None]
+) -> None:
+    await tell_well(machine, QUEUE, FRESH, Register(1, 1, 1, ORDERS, ("orders", 3)))
+    ours, native = [], []
+    for _ in range(5):
+        ours.append(await client("timeOfRead", ORDERS, "messages", 500))
+        native.append(await client("timeOfRead", "java.lang:type=Threading", "ThreadCount", 500))
+    record_property("read_microseconds", round(min(ours) / 1000))
+    record_property("native_read_microseconds", round(min(native) / 1000))
+    assert min(ours) < 5 * min(native)

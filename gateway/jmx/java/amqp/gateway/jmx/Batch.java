@@ -11,13 +11,13 @@ import javax.management.openmbean.CompositeData;
  */
 final class Batch {
     private final MessageReader reader;
-    private final Registry registry;
+    private final ManagedObjects objects;
     private final EventTypes eventTypes;
     private final Errors errors = new Errors();
 
-    Batch(byte[] octets, Registry registry, EventTypes eventTypes) {
+    Batch(byte[] octets, ManagedObjects objects, EventTypes eventTypes) {
         this.reader = new MessageReader(octets);
-        this.registry = registry;
+        this.objects = objects;
         this.eventTypes = eventTypes;
     }
 
@@ -52,11 +52,11 @@ final class Batch {
         switch (operation) {
             case 1:
                 expect(fields, 6);
-                registry.define(reader.readLong(), ClassDefinition.read(reader, start, errors));
+                objects.define(reader.readLong(), ClassDefinition.read(reader, start, errors));
                 break;
             case 2:
                 expect(fields, 3);
-                registry.group(reader.readLong()).set(reader.readInt(1, Group.Freshness.values().length));
+                objects.group(reader.readLong()).set(reader.readInt(1, Group.Freshness.values().length));
                 break;
             case 3:
                 expect(fields, 6);
@@ -68,7 +68,7 @@ final class Batch {
                 break;
             case 5:
                 expect(fields, 2);
-                registry.unregister(reader.readLong());
+                objects.unregister(reader.readLong());
                 break;
             default:
                 expect(fields, 7);
@@ -85,8 +85,8 @@ final class Batch {
 
     private void register() throws MalformedException, CommandException {
         long number = reader.readLong();
-        ClassDefinition definition = registry.definition(reader.readLong());
-        Group group = registry.group(reader.readLong());
+        ClassDefinition definition = objects.definition(reader.readLong());
+        Group group = objects.group(reader.readLong());
         ObjectName name = AttributeType.objectName(reader.readString());
         reader.readArray(definition.size(), "the array of values");
         Object[] values = new Object[definition.size()];
@@ -94,12 +94,12 @@ final class Batch {
             AttributeDefinition attribute = definition.attribute(position);
             values[position] = value(name, attribute.name, attribute.type);
         }
-        registry.register(number, name, definition, group, values);
+        objects.register(number, name, definition, group, values);
     }
 
     private void change() throws MalformedException, CommandException {
         long number = reader.readLong();
-        ManagedObject object = registry.object(number);
+        ManagedObject object = objects.find(number);
         if (object == null) {
             throw new CommandException("there is no object " + number);
         }
@@ -134,7 +134,7 @@ final class Batch {
         long sequence = reader.readLong();
         CompositeData data = eventData(type);
         for (long emitter : emitters) {
-            ManagedObject object = registry.object(emitter);
+            ManagedObject object = objects.find(emitter);
             if (object instanceof EmittingObject) {
                 ((EmittingObject) object).emit(type, message, time, sequence, data);
             } else if (object != null) {

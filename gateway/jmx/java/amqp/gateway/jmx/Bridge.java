@@ -5,14 +5,14 @@ import java.net.ServerSocket;
 
 /** What Python calls, over one connection. */
 public final class Bridge {
-    private final Registry registry;
+    private final ManagedObjects objects;
     private final EventTypes eventTypes = new EventTypes();
     private final Connector connector;
     private final ServerSocket door;
 
     /** Python comes in by {@code door}, which is shut behind it. */
-    Bridge(Registry registry, Connector connector, ServerSocket door) {
-        this.registry = registry;
+    Bridge(ManagedObjects objects, Connector connector, ServerSocket door) {
+        this.objects = objects;
         this.connector = connector;
         this.door = door;
     }
@@ -25,7 +25,7 @@ public final class Bridge {
     /** Carries out a batch; the MessagePack array of how many errors there were, and the texts of the first. */
     public synchronized byte[] push(byte[] batch) {
         MessageWriter answer = new MessageWriter();
-        new Batch(batch, registry, eventTypes).carryOut().write(answer);
+        new Batch(batch, objects, eventTypes).carryOut().write(answer);
         return answer.toBytes();
     }
 

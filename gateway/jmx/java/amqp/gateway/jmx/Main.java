@@ -32,20 +32,25 @@ public final class Main {
         new Thread(Main::endWithParent, "parent-watch").start();
         CallbackClient python = callbackClient(settings);
         MBeanServer mbeans = ManagementFactory.getPlatformMBeanServer();
-        Connector connector = null;
+        Connector connector = connector(settings, mbeans, backend(python), answers);
+        ManagedObjects objects = new ManagedObjects(mbeans, settings.domain);
+        ServerSocket door = new ServerSocket();
+        GatewayServer server = bridgeServer(new Bridge(objects, connector, door), door, python, settings);
+        server.start();
+        answers.println("listening " + server.getListeningPort() + " " + connector.port());
+        answers.flush();
+    }
+
+    private static Connector connector(
+            Settings settings, MBeanServer mbeans, Backend backend, PrintStream answers) throws IOException {
         try {
-            connector = new Connector(settings, mbeans, backend(python));
+            return new Connector(settings, mbeans, backend);
         } catch (IOException error) {
             answers.println("cannot-listen " + error.getMessage());
             answers.flush();
             Runtime.getRuntime().halt(STATUS_CANNOT_LISTEN);
+            throw error;
         }
-        Registry registry = new Registry(mbeans, settings.domain);
-        ServerSocket door = new ServerSocket();
-        GatewayServer server = bridgeServer(new Bridge(registry, connector, door), door, python, settings);
-        server.start();
-        answers.println("listening " + server.getListeningPort() + " " + connector.port());
-        answers.flush();
     }
 
     private static void endWithParent() {

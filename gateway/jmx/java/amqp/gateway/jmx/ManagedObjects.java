@@ -9,7 +9,7 @@ import javax.management.MBeanServer;
 import javax.management.ObjectName;
 
 /** The objects by their numbers, and as MBeans in the server. One thread at a time. */
-final class Registry {
+final class ManagedObjects {
     private final MBeanServer server;
     private final String domain;
     private final Map<Long, ClassDefinition> classes = new HashMap<>();
@@ -18,7 +18,7 @@ final class Registry {
     private final Map<ObjectName, Long> numbers = new HashMap<>();
 
     /** Objects are MBeans of {@code server}, and only of the domain. */
-    Registry(MBeanServer server, String domain) {
+    ManagedObjects(MBeanServer server, String domain) {
         this.server = server;
         this.domain = domain;
     }
@@ -43,7 +43,7 @@ final class Registry {
     }
 
     /** The object of that number; null where there is none. */
-    ManagedObject object(long number) {
+    ManagedObject find(long number) {
         return objects.get(number);
     }
 
