@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import secrets
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import structlog
@@ -18,6 +18,7 @@ from gateway.config.types import SecretError
 from gateway.durable_files import write_durably
 from gateway.snmp.ber import Oid
 from gateway.snmp.fixed_mib import MODULE, TargetKindNumber
+from gateway.snmp.notification import Notification, StandingAlarms
 from gateway.snmp.notifications.encoding import MAX_COMMUNITY_OCTETS
 from gateway.snmp.notifications.saved import (
     NewerVersionError,
@@ -29,6 +30,7 @@ from gateway.snmp.notifications.saved import (
 from gateway.snmp.notifications.sender import NotificationSender, Outside, SenderSettings
 from gateway.snmp.notifications.sockets import NotificationSockets, keep_sending
 from gateway.snmp.notifications.target import Address, Target
+from gateway.snmp.projection import Projection
 from gateway.snmp.store import Store
 from gateway.snmp.tables.targets import TargetTable
 from gateway.state_folder import StateError, StateFolder
@@ -87,7 +89,8 @@ def outside(
     up_time: Callable[[], int],
     wake: Callable[[], None],
     failed: Callable[[Exception], None],
-    lasting: Callable[[str], Collection[str] | None] = lambda _: None,
+    standing: Callable[[], Mapping[str, StandingAlarms] | None] = lambda: None,
+    alarm: Callable[[str, str], Notification | None] = lambda _source, _condition: None,
 ) -> Outside:
     """What a sender needs of this machine; for the rest see `Outside`."""
     return Outside(
@@ -97,7 +100,8 @@ def outside(
         monotonic=time.monotonic_ns,
         clock=clock.now,
         up_time=up_time,
-        lasting=lasting,
+        standing=standing,
+        alarm=alarm,
         wake=wake,
         failed=failed,
     )
@@ -112,7 +116,7 @@ class Notifications:
         store: where agTargetTable is served.
         clock: the clock.
         up_time: sysUpTime.
-        lasting: which conditions of a source last; ``None`` while nobody can tell.
+        projection: which alarms last; asked when the sender works.
         failed: told of errors of ours; limits its own rate.
 
     Raises:
@@ -127,7 +131,7 @@ class Notifications:
         clock: Clock,
         *,
         up_time: Callable[[], int],
-        lasting: Callable[[str], Collection[str] | None],
+        projection: Callable[[], Projection],
         failed: Callable[[Exception], None],
     ) -> None:
         self._path = path
@@ -142,7 +146,13 @@ class Notifications:
         addresses = {target.address for target in settings.targets}
         self._sockets = NotificationSockets(addresses, _Refusals().refused, failed)
         world = outside(
-            self._sockets, clock, up_time=up_time, wake=self._woken, failed=failed, lasting=lasting
+            self._sockets,
+            clock,
+            up_time=up_time,
+            wake=self._woken,
+            failed=failed,
+            standing=lambda: projection().standing_alarms(),
+            alarm=lambda source, condition: projection().alarm_notification(source, condition),
         )
         self.sender = NotificationSender(settings, world, load(path))
 

@@ -79,7 +79,7 @@ async def _run(loaded: LoadedConfiguration, state: StateFolder, clock: Clock, li
         store,
         clock,
         up_time=system.up_time,
-        lasting=lambda source: projection.lasting_conditions(source),  # noqa: PLW0108  it is made below
+        projection=lambda: projection,
         failed=failures.failed,
     )
     projection = Projection(

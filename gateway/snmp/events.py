@@ -1,11 +1,19 @@
-"""From events of the feed to notifications."""
+"""From events of the feed, and from alarms that last, to notifications."""
 
 from __future__ import annotations
 
-from gateway.feed.records import EventClassRecord, EventRecord
+from gateway.feed.records import AlarmRecord, EventClassRecord, EventRecord
+from gateway.model.events import EventState
 from gateway.snmp.ber import Oid
+from gateway.snmp.cells import text
 from gateway.snmp.event_bindings import BoundEvent, bind_event, bind_own_event
-from gateway.snmp.fixed_mib import OWN_PACKAGE
+from gateway.snmp.fixed_mib import (
+    NOTIFICATION_OBJECTS,
+    NOTIFICATIONS,
+    OWN_PACKAGE,
+    NotificationObject,
+    OwnNotification,
+)
 from gateway.snmp.notification import Notification
 from gateway.snmp.schema_locks import SchemaLocks
 from gateway.snmp.tables.classes import ClassTables
@@ -65,3 +73,31 @@ class Events:
             condition=record.condition,
             arguments=bound.varbinds(record.values, record.source),
         )
+
+
+def alarm_notification(
+    record: AlarmRecord, row: Oid, source_name: str, epoch: int, root: Oid
+) -> Notification:
+    """agAlarmRaised, with the event id of the event that raised the alarm.
+
+    For a receiver that was not told of the alarm when it was raised. Its number is 0: it is no event of the
+    core's.
+    """
+    subject = record.subject
+    return Notification(
+        oid=(*root, *NOTIFICATIONS, OwnNotification.ALARM_RAISED),
+        name=f"{OWN_PACKAGE}:alarmRaised",
+        number=0,
+        epoch=epoch,
+        event_id=record.event_id,
+        severity=record.severity,
+        time=record.raised,
+        source=source_name,
+        class_name=subject.class_name if subject else "",
+        object_name=subject.stable_name if subject else "",
+        row=row,
+        text=record.text,
+        state=EventState.RAISED,
+        condition=record.condition,
+        arguments=(((*root, *NOTIFICATION_OBJECTS, NotificationObject.ALARM, 0), text(record.name)),),
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from gateway.model.events import EventState, Severity
@@ -9,6 +10,19 @@ from gateway.snmp.ber import Oid
 
 NO_ROW: Oid = (0, 0)
 """zeroDotZero, where there is no row to point to."""
+
+
+@dataclass(frozen=True, slots=True)
+class StandingAlarms:
+    """What lasts at one source.
+
+    Attributes:
+        conditions: of its active alarms, with the ids of the events that raised them.
+        complete: whether a condition that is not among them has ended for certain.
+    """
+
+    conditions: Mapping[str, str]
+    complete: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ rows are made in slices, so that requests are answered in between.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from gateway.feed.records import (
@@ -29,10 +29,10 @@ from gateway.feed.records import (
     UpdateRecord,
 )
 from gateway.snmp.ber import Oid
-from gateway.snmp.events import Events
+from gateway.snmp.events import Events, alarm_notification
 from gateway.snmp.freshness import Freshness
 from gateway.snmp.lock import Lock
-from gateway.snmp.notification import Notification
+from gateway.snmp.notification import Notification, StandingAlarms
 from gateway.snmp.schema_locks import Log, SaveProvisional, SchemaLocks
 from gateway.snmp.store import Store
 from gateway.snmp.tables.alarms import AlarmTable
@@ -95,6 +95,7 @@ class Projection:
         notify: Callable[[Notification], None] | None = None,
     ) -> None:
         root = settings.root
+        self._root = root
         self._clock = clock
         self._notify = notify or _to_nobody
         self._locks = SchemaLocks(settings.locks, provisional, save=save, log=log, clock=clock)
@@ -130,14 +131,27 @@ class Projection:
         """The site's own lock as it has grown."""
         return self._locks.provisional
 
-    def lasting_conditions(self, source: str) -> frozenset[str] | None:
-        """The conditions of the source of this name that last; ``None`` while nobody can tell."""
+    def standing_alarms(self) -> Mapping[str, StandingAlarms] | None:
+        """What lasts, by the name of the source; ``None`` while nobody can tell."""
         if not self._health.feed.connected or self._in_snapshot:
             return None
+        standing = self._alarms.standing(self._generation)
+        return {
+            self._source_table.name(number): StandingAlarms(
+                standing.get(number, {}),
+                self._alarms.complete and not self._freshness.doubted(number),
+            )
+            for number in self._source_table
+        }
+
+    def alarm_notification(self, source: str, condition: str) -> Notification | None:
+        """AgAlarmRaised for an active alarm of the source of this name, as if it were raised now."""
         number = self._source_table.number(source)
-        if number is None:
-            return frozenset()
-        return None if self._freshness.doubted(number) else self._alarms.conditions(number, self._generation)
+        record = None if number is None else self._alarms.active(number, condition)
+        if record is None:
+            return None
+        row = self._tables.row_oid(record.subject, record.source)
+        return alarm_notification(record, row, source, self._health.feed.epoch, self._root)
 
     def received(self, message: FeedMessage) -> None:
         """Apply one message of the feed; a batch is applied whole."""

@@ -9,16 +9,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.feed.records import AlarmRecord, SnapshotBegan, SnapshotEnded
-from gateway.model.events import Severity
+from gateway.model.events import EventState, Severity
 from gateway.model.observations import SourceState
 from gateway.snmp import ber
 from gateway.snmp.cells import date_and_time
 from gateway.snmp.fixed_mib import (
     ALARM_ENTRY,
     ALARMS,
+    NOTIFICATIONS,
     SOURCE_ENTRY,
     AlarmColumn,
     AlarmScalar,
+    OwnNotification,
     SeverityNumber,
     SourceColumn,
 )
@@ -228,23 +230,38 @@ def test_many_alarms_are_called_stale_in_slices(gateway: Gateway) -> None:
 
 
 def test_what_lasts_is_told_only_while_somebody_can_tell(gateway: Gateway) -> None:
-    lasting = gateway.projection.lasting_conditions
+    projection = gateway.projection
+
+    def standing() -> tuple[set[str], bool] | None:
+        alarms = projection.standing_alarms()
+        return None if alarms is None else (set(alarms["shop1"].conditions), alarms["shop1"].complete)
+
     gateway.tell(alarm(1, "one"), alarm(2, "two"))
-    assert lasting("shop1") == frozenset({"one", "two"})
-    assert lasting("nobody") == frozenset()
+    assert standing() == ({"one", "two"}, True)
     gateway.tell(alarm(1, "one", cleared=START))
-    assert lasting("shop1") == frozenset({"two"})
+    assert standing() == ({"two"}, True)
     gateway.tell(agent(fresh=False))
-    assert lasting("shop1") is None
+    assert standing() == ({"two"}, False)
     gateway.tell(agent(fresh=True))
-    gateway.projection.disconnected("reset")
-    assert lasting("shop1") is None
+    projection.disconnected("reset")
+    assert standing() is None
     gateway.hello(epoch=2)
-    gateway.projection.received(SnapshotBegan(2, 1))
+    projection.received(SnapshotBegan(2, 1))
     gateway.tell(*EVERYTHING)
-    assert lasting("shop1") is None
-    gateway.projection.received(SnapshotEnded(2, 1))
-    assert lasting("shop1") == frozenset()  # also before the row of the alarm that ended unseen has left
+    assert standing() is None
+    projection.received(SnapshotEnded(2, 1))
+    assert standing() == (set(), True)  # also before the row of the alarm that ended unseen has left
+
+
+def test_an_alarm_that_lasts_can_be_told_as_a_notification(gateway: Gateway) -> None:
+    gateway.tell(alarm(1, "one"))
+    told = gateway.projection.alarm_notification("shop1", "one")
+    assert told is not None
+    assert told.oid == (*ROOT, *NOTIFICATIONS, OwnNotification.ALARM_RAISED)
+    assert (told.name, told.number, told.event_id) == ("gateway:alarmRaised", 0, alarm(1, "one").event_id)
+    assert (told.state, told.condition, told.source) == (EventState.RAISED, "one", "shop1")
+    assert gateway.projection.alarm_notification("shop1", "two") is None
+    assert gateway.projection.alarm_notification("nobody", "one") is None
 
 
 _steps = st.lists(

@@ -12,7 +12,7 @@ from gateway.model.events import EventState, Severity
 from gateway.snmp import ber, message
 from gateway.snmp.ber import Oid
 from gateway.snmp.fixed_mib import NOTIFICATION_OBJECTS, NotificationObject, TargetKindNumber
-from gateway.snmp.notification import Notification
+from gateway.snmp.notification import Notification, StandingAlarms
 from gateway.snmp.notifications.saved import SavedNotifications, from_text, to_text
 from gateway.snmp.notifications.sender import NotificationSender, Outside, SenderSettings, SendResult
 from gateway.snmp.notifications.standard import SNMP_TRAP_OID
@@ -142,7 +142,8 @@ class Play:
     sent: dict[Address, list[bytes]] = field(default_factory=lambda: defaultdict(list))
     failures: list[Exception] = field(default_factory=list)
     due: int | None = None
-    lasting: dict[str, set[str]] = field(default_factory=dict)
+    standing: dict[str, StandingAlarms] | None = None
+    alarms: dict[tuple[str, str], Notification] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         request_ids = itertools.count(1000)
@@ -156,7 +157,8 @@ class Play:
             monotonic=lambda: self.now,
             clock=lambda: START + self.now,
             up_time=lambda: self.now // 10**7,
-            lasting=self.lasting.get,
+            standing=lambda: self.standing,
+            alarm=lambda source, condition: self.alarms.get((source, condition)),
             wake=lambda: None,
             failed=self.failures.append,
         )

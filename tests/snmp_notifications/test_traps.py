@@ -288,33 +288,3 @@ def test_nothing_is_lost_without_being_told(events: list[tuple[Severity, int, st
 
 def test_the_default_receiver_gets_everything() -> None:
     assert Target("nms", NMS, TRAP_V1, b"").patterns == ("*",)
-
-
-# ---- conditions that ended unseen ---------------------------------------------------------------------
-
-
-def test_what_ended_while_nobody_could_tell_is_ended_for_whoever_was_told_of_it() -> None:
-    play = Play([target(severity=Severity.CRITICAL), target("other", OTHER_NMS, patterns=("shop:*",))])
-    play.notify(raised(1, "memoryAlarm node a"), raised(2, "diskAlarm node a"))
-    play.received()
-    play.pass_time(600 * SECOND)
-    assert play.received() == []  # the core cannot be reached: nobody knows
-    play.lasting["orders"] = {"diskAlarm node a"}
-    play.pass_time(60 * SECOND)
-    (end,) = play.received()
-    assert end.oid == (*ROOT, *NOTIFICATIONS, OwnNotification.ALARM_CLEARED)
-    assert end.content(NotificationObject.CONDITION) == b"memoryAlarm node a"
-    assert end.content(NotificationObject.SOURCE) == b"orders"
-    assert end.content(NotificationObject.ALARM) == b"memoryAlarm"
-    play.pass_time(600 * SECOND)
-    assert play.received() == []
-    assert play.received(OTHER_NMS) == []
-
-
-def test_what_is_not_known_to_last_for_a_moment_only_is_not_ended() -> None:
-    play = Play([target()], lasting={"orders": set()})
-    play.notify(raised(1, "c"))
-    play.pass_time(31 * SECOND)
-    play.lasting["orders"].add("c")
-    play.pass_time(600 * SECOND)
-    assert [each.number for each in play.received()] == [1]

@@ -48,6 +48,7 @@ class SavedTarget:
     Attributes:
         name: as configured.
         conditions: those it was told to have begun, with their severity.
+        declined: those whose beginning was not for it, with the event id of that.
         suppressed: what it was not sent and has not been told of.
         informs: what it has not answered, in the order of events.
     """
@@ -56,6 +57,7 @@ class SavedTarget:
 
     name: str
     conditions: Annotated[tuple[tuple[Condition, Severity], ...], Field(max_length=MAX_CONDITIONS)] = ()
+    declined: Annotated[tuple[tuple[Condition, str], ...], Field(max_length=MAX_CONDITIONS)] = ()
     suppressed: SuppressedSummary | None = None
     informs: Annotated[tuple[SavedInform, ...], Field(max_length=MAX_WAITING)] = ()
 

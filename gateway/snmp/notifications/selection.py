@@ -32,19 +32,34 @@ class Selection:
         severity: what is less severe is not for it. A clearing notification counts as `Severity.INFO`.
         patterns: see `Target.patterns`.
         told: conditions whose raising notification it was sent, with the severity of that.
+        declined: conditions whose raising notification was not for it, with the event id of that.
     """
 
     def __init__(
-        self, severity: Severity, patterns: Iterable[str], told: Iterable[tuple[Condition, Severity]] = ()
+        self,
+        severity: Severity,
+        patterns: Iterable[str],
+        told: Iterable[tuple[Condition, Severity]] = (),
+        declined: Iterable[tuple[Condition, str]] = (),
     ) -> None:
         self._severity = severity
         self._matches = re.compile("|".join(map(fnmatch.translate, patterns))).match
         self._told: OrderedDict[Condition, Severity] = OrderedDict(told)
+        self._declined: OrderedDict[Condition, str] = OrderedDict(declined)
 
     @property
     def told(self) -> tuple[tuple[Condition, Severity], ...]:
         """Conditions that the receiver believes to last, with their severity, told longest ago first."""
         return tuple(self._told.items())
+
+    @property
+    def declined(self) -> tuple[tuple[Condition, str], ...]:
+        """Conditions that are not for the receiver, and by which event they began; oldest first."""
+        return tuple(self._declined.items())
+
+    def is_unaware_of(self, condition: Condition, event_id: str) -> bool:
+        """Whether the receiver was neither told that a condition lasts, nor declined its beginning."""
+        return condition not in self._told and self._declined.get(condition) != event_id
 
     def believes(self, condition: Condition) -> bool:
         """Whether the receiver was told that a condition began, and not that it ended."""
@@ -71,6 +86,7 @@ class Selection:
         condition = condition_of(notification)
         if condition is None:
             return
+        self._declined.pop(condition, None)
         if notification.state is EventState.CLEARED:
             self._told.pop(condition, None)
             return
@@ -78,3 +94,21 @@ class Selection:
         self._told.move_to_end(condition)
         if len(self._told) > MAX_CONDITIONS:
             self._told.popitem(last=False)
+
+    def decline(self, notification: Notification) -> None:
+        """``notification`` is not for the receiver."""
+        condition = condition_of(notification)
+        if condition is None or condition in self._told:
+            return
+        if notification.state is EventState.CLEARED:
+            self._declined.pop(condition, None)
+            return
+        self._declined[condition] = notification.event_id
+        self._declined.move_to_end(condition)
+        if len(self._declined) > MAX_CONDITIONS:
+            self._declined.popitem(last=False)
+
+    def forget(self, ended: Iterable[Condition]) -> None:
+        """These conditions have ended: forget that they were declined."""
+        for condition in ended:
+            self._declined.pop(condition, None)

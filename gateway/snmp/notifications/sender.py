@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Final
@@ -12,12 +12,12 @@ from typing import Final
 from gateway.model.events import Severity
 from gateway.snmp import message
 from gateway.snmp.ber import BerError, Oid
-from gateway.snmp.notification import Notification
+from gateway.snmp.notification import Notification, StandingAlarms
 from gateway.snmp.notifications.encoding import EncodedNotification, NotificationEncoder
 from gateway.snmp.notifications.own import OwnNotifications
 from gateway.snmp.notifications.rate_limit import RateLimit
 from gateway.snmp.notifications.saved import SavedNotifications, SavedTarget
-from gateway.snmp.notifications.selection import Condition
+from gateway.snmp.notifications.standing import CHECK_INTERVAL, StandingCheck
 from gateway.snmp.notifications.target import Address, Target
 from gateway.snmp.notifications.target_sender import TargetSender
 from gateway.snmp.tables.targets import TargetHealth
@@ -34,9 +34,6 @@ MAX_OFFENDERS: Final = 256
 """Addresses that are remembered for that; of all together `AUTHENTICATION_FAILURES` a second are told."""
 
 AUTHENTICATION_FAILURES: Final = 1
-
-CHECK_INTERVAL: Final = 30 * _SECOND
-"""Nanoseconds between two checks of what receivers believe to last."""
 
 
 class SendResult(enum.Enum):
@@ -81,7 +78,8 @@ class Outside:
         monotonic: nanoseconds.
         clock: nanoseconds since 1970-01-01 UTC.
         up_time: sysUpTime, hundredths of a second.
-        lasting: conditions of a source that last at present; ``None`` while nobody can tell.
+        standing: the alarms of each source; ``None`` while nobody can tell.
+        alarm: the notification of an alarm's beginning, by its source and condition; ``None`` if it is over.
         wake: `NotificationSender.work` has something to do.
         failed: told of an error of ours; limits its own rate.
     """
@@ -92,7 +90,8 @@ class Outside:
     monotonic: Callable[[], int]
     clock: Callable[[], int]
     up_time: Callable[[], int]
-    lasting: Callable[[str], Collection[str] | None]
+    standing: Callable[[], Mapping[str, StandingAlarms] | None]
+    alarm: Callable[[str, str], Notification | None]
     wake: Callable[[], None]
     failed: Callable[[Exception], None]
 
@@ -128,7 +127,7 @@ class NotificationSender:
         self._offenders: OrderedDict[str, int] = OrderedDict()
         self._failures_limit = RateLimit(AUTHENTICATION_FAILURES, outside.monotonic())
         self._next_check = outside.monotonic() + CHECK_INTERVAL
-        self._doubtful: frozenset[Condition] = frozenset()
+        self._standing = StandingCheck()
         self.revision = 0
         """Another number whenever `saved` would give something else."""
 
@@ -203,13 +202,11 @@ class NotificationSender:
                 notification = self._own.suppressed(self._outside.clock(), target.target.name, summary)
                 target.send_anyway(notification, self._encoded(notification))
                 self._changed()
-        self._check_conditions()
+        self._check_standing()
         share = max(1, DATAGRAMS_A_TURN // max(1, len(self._targets)))
         busy = [not self._send(target, share) for target in self._targets]
         dues = [due for target in self._targets if (due := target.due()) is not None]
-        if any(target.believed for target in self._targets):
-            dues.append(self._next_check)
-        due = min(dues, default=None)
+        due = min([*dues, self._next_check]) if self._targets else None
         if due is not None and any(busy):
             due = max(due, self._outside.monotonic() + _BUSY_PAUSE)
         return due
@@ -225,27 +222,25 @@ class NotificationSender:
             tuple(target.saved() for target in self._targets),
         )
 
-    def _check_conditions(self) -> None:
-        """End for the receivers what they believe to last and what does not any more, as seen twice.
-
-        The event that ended it may never come: a new core tells nothing of alarms that ended while there was
-        none, and a snapshot repeats the last events only.
-        """
+    def _check_standing(self) -> None:
+        """Tell receivers of beginnings and ends that no event told them of."""
         now = self._outside.monotonic()
         if now < self._next_check:
             return
         self._next_check = now + CHECK_INTERVAL
-        believed = {condition for target in self._targets for condition in target.believed}
-        lasting = {source: self._outside.lasting(source) for source in {source for source, _ in believed}}
-        doubtful = frozenset(
-            (source, name)
-            for source, name in believed
-            if (names := lasting[source]) is not None and name not in names
+        targets = {target.target.name: target for target in self._targets}
+        differences = self._standing.compare(
+            {name: target.selection for name, target in targets.items()}, self._outside.standing()
         )
-        for condition in sorted(doubtful & self._doubtful):
+        for condition in differences.ended:
             notification = self._own.cleared(self._outside.clock(), condition)
-            self._offer(notification, [target for target in self._targets if target.believes(condition)])
-        self._doubtful = doubtful
+            believing = [target for target in self._targets if target.selection.believes(condition)]
+            self._offer(notification, believing)
+        for name, conditions in differences.begun.items():
+            for condition in conditions:
+                begun = self._outside.alarm(*condition)
+                if begun is not None and targets[name].can_take(begun):
+                    self._offer(begun, [targets[name]])
 
     def _send(self, target: TargetSender, share: int) -> bool:
         """Send up to ``share`` datagrams to one receiver; whether the system took them."""

@@ -51,7 +51,7 @@ class TargetSender:
         now = monotonic()
         self._number = 0
         self._limit = RateLimit(target.rate, now)
-        self._selection = Selection(target.severity, target.patterns, saved.conditions)
+        self._selection = Selection(target.severity, target.patterns, saved.conditions, saved.declined)
         self._suppression = Suppression(now, saved.suppressed)
         self._delivery: Delivery = TrapDelivery()
         if target.kind is TargetKindNumber.INFORM_V2C:
@@ -75,13 +75,14 @@ class TargetSender:
         )
 
     @property
-    def believed(self) -> tuple[Condition, ...]:
-        """Conditions that the receiver was told to have begun, and not to have ended."""
-        return tuple(condition for condition, _ in self._selection.told)
+    def selection(self) -> Selection:
+        """What is for the receiver, and what it was told to last."""
+        return self._selection
 
-    def believes(self, condition: Condition) -> bool:
-        """Whether a condition is one of them."""
-        return self._selection.believes(condition)
+    def can_take(self, notification: Notification) -> bool:
+        """Whether the rate would not hold up ``notification`` now."""
+        urgency = self._selection.urgency(notification)
+        return urgency is None or self._limit.allows(urgency, self._monotonic())
 
     def offer(self, notification: Notification, encoded: Callable[[], EncodedNotification]) -> None:
         """Send ``notification`` if it is for this receiver and the rate allows.
@@ -91,6 +92,7 @@ class TargetSender:
         """
         urgency = self._selection.urgency(notification)
         if urgency is None:
+            self._selection.decline(notification)
             return
         now = self._monotonic()
         if self._selection.ends_what_was_told(notification):
@@ -166,7 +168,10 @@ class TargetSender:
             for waiting in self._delivery.unfinished()
             if isinstance(waiting.content, bytes)
         )
-        return SavedTarget(self.target.name, self._selection.told, self._suppression.summary(), informs)
+        selection = self._selection
+        return SavedTarget(
+            self.target.name, selection.told, selection.declined, self._suppression.summary(), informs
+        )
 
     def _take(self, notification: Notification, urgency: Severity, encoded: EncodedNotification) -> None:
         is_version_1 = self.target.kind is TargetKindNumber.TRAP_V1

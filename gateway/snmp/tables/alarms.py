@@ -94,18 +94,27 @@ class AlarmTable:
         self._count(record, 1)
         self._table.put((record.number,), _cells(record, row) | {AlarmColumn.STALE: truth(alarm.stale)})
 
-    def conditions(self, source: int, generation: int) -> frozenset[str] | None:
-        """The conditions of a source that this whole snapshot or what followed told to last.
+    def standing(self, generation: int) -> dict[int, dict[str, str]]:
+        """By source, the conditions that this whole snapshot or what followed told to last.
 
-        ``None`` if some may have found no room.
+        Each has the id of the event that raised it.
         """
-        if self._not_shown:
-            return None
-        return frozenset(
-            alarm.record.condition
-            for alarm in self._alarms.values()
-            if alarm.record.source == source and alarm.generation == generation
-        )
+        standing: dict[int, dict[str, str]] = {}
+        for alarm in self._alarms.values():
+            if alarm.generation == generation:
+                record = alarm.record
+                standing.setdefault(record.source, {})[record.condition] = record.event_id
+        return standing
+
+    @property
+    def complete(self) -> bool:
+        """Whether every alarm has found room."""
+        return not self._not_shown
+
+    def active(self, source: int, condition: str) -> AlarmRecord | None:
+        """The alarm of this condition."""
+        number = self._by_condition.get((source, condition))
+        return None if number is None else self._alarms[number].record
 
     def sweep(self, source: int, generation: int) -> None:
         """The alarms of a source that this whole snapshot did not tell are to leave: see `settle`."""
