@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -71,3 +73,9 @@ def test_headers_become_what_the_management_api_would_tell() -> None:
         "error": "no",
         "name": "kept",
     }
+
+
+def test_the_documentation_tells_every_event_and_alarm() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "rabbitmq.md").read_text(encoding="utf-8")
+    alarms = [name for rule in MAPPING.classes.values() for name in rule.alarms]
+    assert [name for name in (*MAPPING.events, *alarms) if f"`{name}`" not in page] == []
