@@ -18,8 +18,8 @@ from tests.end_to_end.observer import Observer, free_tcp_port, free_udp_port
 async def demonstration() -> AsyncIterator[Demonstration]:
     """Everything running, with quick statistics."""
     settings = BrokerSettings(statistics_interval=1.0)
-    ports = {"snmp_port": free_udp_port(), "jmx_port": free_tcp_port()}
-    async with Demonstration(print, **ports, agent=True, settings=settings) as running:
+    snmp, jmx = free_udp_port(), free_tcp_port()
+    async with Demonstration(print, snmp_port=snmp, jmx_port=jmx, agent=True, settings=settings) as running:
         yield running
 
 
