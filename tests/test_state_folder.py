@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import resource
 import shutil
 import stat
 import subprocess
@@ -18,6 +17,7 @@ import pytest
 
 from gateway import state_folder
 from gateway.state_folder import RESTORE, StateError, StateFolder
+from tests.components.full_disk import full_disk
 
 HOLDER = """
 import sys, time
@@ -219,17 +219,6 @@ def test_a_damaged_count_is_not_begun_anew(state: StateFolder, text: str) -> Non
     with pytest.raises(StateError) as raised:
         state.next_boot()
     assert str(raised.value) == f"{state.path}/boots: should be a number below 2147483647: {RESTORE}"
-
-
-@contextmanager
-def full_disk() -> Iterator[None]:
-    """No file of this process can grow, as on a disk that is full."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 def test_a_count_that_cannot_be_written_is_told_and_stays(state: StateFolder) -> None:

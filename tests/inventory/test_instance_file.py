@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import random
-import resource
 import shutil
 import sqlite3
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from gateway.inventory.instance_file import STEPS, InstanceIndexError, copy_index, open_index, read_index
 from gateway.inventory.instances import InstanceIndex
+from tests.components.full_disk import full_disk
 from tests.hypothesis_profiles import PROVING
 
 VERSION_1 = Path(__file__).parent.parent / "data" / "state" / "version-1" / "instances.sqlite3"
@@ -161,17 +160,6 @@ def test_random_bytes_in_the_index_never_give_other_rows(used: Path) -> None:
 
 
 # -- a disk that will not have it
-
-
-@contextmanager
-def full_disk(octets: int) -> Iterator[None]:
-    """No file of this process can grow beyond ``octets``."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (octets, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 def test_a_full_disk_is_no_damage_and_what_was_not_written_was_not_given(used: Path) -> None:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import resource
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, closing, contextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 
 import pytest
@@ -18,18 +17,8 @@ from gateway.inventory.instances import BLOCK, InstanceIndex
 from gateway.service import index_upkeep
 from gateway.service.index_upkeep import count_start, keep_index
 from gateway.state_folder import StateError, StateFolder
+from tests.components.full_disk import full_disk
 from tests.components.waiting import DEADLINE, eventually
-
-
-@contextmanager
-def full_disk() -> Iterator[None]:
-    """No file of this process can grow."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 @asynccontextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from gateway.clock import SystemClock
 from gateway.config.model import RabbitMqSource
 from gateway.feed.records import SourceRecord
 from gateway.inventory.classes import ClassRegistry
+from gateway.inventory.instance_file import InstanceIndexError
 from gateway.inventory.instances import InstanceIndex
 from gateway.inventory.inventory import Inventory
 from gateway.mapping.files import load_shipped_mappings
@@ -20,7 +22,8 @@ from gateway.model.secrets import SecretRules
 from gateway.service import rabbitmq_source
 from gateway.service.sources import source_of
 from gateway.service.surroundings import Surroundings
-from tests.components.waiting import eventually
+from tests.components.full_disk import full_disk
+from tests.components.waiting import DEADLINE, eventually
 
 
 async def test_a_fault_of_ours_is_told_and_the_source_begins_anew(
@@ -52,3 +55,21 @@ async def test_a_fault_of_ours_is_told_and_the_source_begins_anew(
     finally:
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_without_row_numbers_it_does_not_go_on(tmp_path: Path) -> None:
+    (tmp_path / "password").write_text("hidden")
+    settings = RabbitMqSource.model_validate(
+        {
+            "kind": "rabbitmq",
+            "management": "http://127.0.0.1:1",
+            "user": "gateway",
+            "password": {"file": "password"},
+        }
+    )
+    with closing(InstanceIndex(tmp_path / "i")) as index:
+        inventory = Inventory("gw", 1, ClassRegistry({}), index, lambda _batch: None)
+        around = Surroundings(inventory, load_shipped_mappings(), SecretRules(), SystemClock(), tmp_path, 1)
+        run = source_of("shop", settings, around)
+        with full_disk(), pytest.raises(InstanceIndexError):
+            await asyncio.wait_for(run(), DEADLINE)

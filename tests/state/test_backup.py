@@ -6,12 +6,11 @@ import datetime as dt
 import io
 import json
 import random
-import resource
 import shutil
 import stat
 import tarfile
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +24,7 @@ from gateway.service.state_backup import back_up
 from gateway.service.state_restore import LEAST_BOOTS, LEAST_ROWS, MAX_ROWS, Leap, restore
 from gateway.snmp.lock_files import SiteSchemas
 from gateway.state_folder import MAX_BOOTS, StateError, StateFolder
+from tests.components.full_disk import full_disk
 from tests.hypothesis_profiles import PROVING
 
 VERSION_1 = Path(__file__).parent.parent / "data" / "state" / "version-1"
@@ -129,17 +129,6 @@ def test_a_file_that_is_there_is_not_overwritten_by_chance(backup: Path, state: 
     back_up(state, backup, NOW + DAY, replace=True)
     with open_backup(backup) as opened:
         assert opened.manifest.made == NOW + DAY
-
-
-@contextmanager
-def full_disk(octets: int) -> Iterator[None]:
-    """No file of this process can grow beyond ``octets``."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (octets, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 @pytest.mark.parametrize("octets", [0, 10_000, 40_000])
