@@ -65,6 +65,9 @@ _NOT_DAMAGED = frozenset(
     }
 )
 
+FAILURES = (sqlite3.Error, OSError, UnicodeDecodeError)
+"""What using the file may raise; the last where damaged text is in a row, or in what SQLite says of it."""
+
 
 class InstanceIndexError(Exception):
     """The index cannot be used; the text says what to do."""
@@ -115,11 +118,11 @@ def explained(path: Path) -> Iterator[None]:
     """Turns what SQLite and the system say into one `InstanceIndexError` that says what to do."""
     try:
         yield
-    except (sqlite3.Error, OSError) as error:
+    except FAILURES as error:
         raise explanation(path, error) from error
 
 
-def explanation(path: Path, error: sqlite3.Error | OSError) -> InstanceIndexError:
+def explanation(path: Path, error: Exception) -> InstanceIndexError:
     """What ``error`` means for whoever runs the gateway."""
     if isinstance(error, OSError):
         return InstanceIndexError(f"{path}: cannot be written: {error.strerror}: {_CHECK}")

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gateway.inventory.instance_file import InstanceIndexError, explanation, open_index, sync
+from gateway.inventory.instance_file import FAILURES, InstanceIndexError, explanation, open_index, sync
 from gateway.inventory.instance_upkeep import Reservation, keep_on_disk
 
 MAX_ROW = 2**31 - 1
@@ -355,10 +355,10 @@ class InstanceIndex:
     def _execute(self, statement: str, parameters: tuple[object, ...] = ()) -> sqlite3.Cursor:
         try:
             return self._database.execute(statement, parameters)
-        except sqlite3.Error as error:
+        except FAILURES as error:
             raise self._failed(error) from error
 
-    def _failed(self, error: sqlite3.Error | OSError) -> InstanceIndexError:
+    def _failed(self, error: Exception) -> InstanceIndexError:
         self._failure = explanation(self._path, error)
         self._needs_upkeep()
         return self._failure
