@@ -131,7 +131,8 @@ class NotificationTarget(StrictModel):
         community: sent with each; default: that of reading.
         severity: events below it are not sent; a clearing event goes where the raising one went.
         events: patterns of ``package:event``, such as ``rabbitmq:alarm*``; which ones are sent.
-        rate: notifications a second; beyond it they are counted, and one summary tells how many.
+        rate: notifications a second; traps beyond it are counted, and one summary tells how many, informs
+            wait.
     """
 
     address: ListenAddress

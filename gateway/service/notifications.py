@@ -174,7 +174,8 @@ class Notifications:
             self._table.show(name, health)
 
     async def close(self) -> None:
-        """Keep the last of what must outlive the process."""
+        """Send what can be sent at once, and keep the last of what must outlive the process."""
+        self.sender.work()
         self._sockets.close()
         if self._targets:
             if self._saving is not None:

@@ -125,6 +125,13 @@ def read_request(datagram: bytes, start: int, stop: int) -> Request:
     return Request(request_id, first, second, names, values)
 
 
+def read_status(datagram: bytes, start: int, stop: int) -> tuple[int, int]:
+    """Request id and error-status of a response's PDU; its varbinds are not looked at. Raises `BerError`."""
+    request_id, offset = ber.read_integer(datagram, start, stop)
+    status, _ = ber.read_integer(datagram, offset, stop)
+    return request_id, status
+
+
 def encode_response(
     message: Message, request_id: int, status: int, index: int, varbinds: list[bytes]
 ) -> bytes:

@@ -30,8 +30,12 @@ class Delivery(Protocol):
     """What is on its way to one receiver."""
 
     @property
+    def answering(self) -> bool:
+        """Whether the receiver answers, as far as anybody knows. One of traps never does."""
+
+    @property
     def can_be_told(self) -> bool:
-        """Whether to tell the receiver now of what it was not sent: it would arrive, and displace nothing."""
+        """Whether what is sent now is likely to arrive."""
 
     def __len__(self) -> int: ...
 
@@ -56,6 +60,8 @@ class Delivery(Protocol):
 
 class TrapDelivery:
     """Each is sent once."""
+
+    answering = False
 
     def __init__(self) -> None:
         self._queue = WaitingQueue()
@@ -133,9 +139,14 @@ class InformDelivery:
         self._answering = True
 
     @property
+    def answering(self) -> bool:
+        """See `Delivery.answering`."""
+        return self._answering
+
+    @property
     def can_be_told(self) -> bool:
         """See `Delivery.can_be_told`."""
-        return self._answering and len(self) < MAX_WAITING
+        return self._answering and all(each.tries == 1 for each in self._unanswered.values())
 
     def __len__(self) -> int:
         return len(self._queue) + len(self._unanswered) + sum(map(len, self._held.values()))

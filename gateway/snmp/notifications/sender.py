@@ -182,12 +182,12 @@ class NotificationSender:
             envelope = message.read_message(datagram)
             if envelope.version != message.VERSION_2C or envelope.pdu_type != message.RESPONSE:
                 return
-            answer = message.read_request(datagram, envelope.start, envelope.stop)
+            request_id, status = message.read_status(datagram, envelope.start, envelope.stop)
         except (BerError, message.UnknownVersionError):
             return
-        accepted = answer.first == message.NO_ERROR
+        accepted = status == message.NO_ERROR
         for target in self._targets:
-            if target.target.address == address and target.answered(answer.request_id, accepted=accepted):
+            if target.target.address == address and target.answered(request_id, accepted=accepted):
                 self._changed()
                 return
 

@@ -20,7 +20,7 @@ from gateway.snmp.notifications.saved import SavedInform, SavedTarget
 from gateway.snmp.notifications.selection import Condition, Selection, condition_of
 from gateway.snmp.notifications.suppression import SuppressedSummary, Suppression
 from gateway.snmp.notifications.target import Target
-from gateway.snmp.notifications.waiting import Waiting
+from gateway.snmp.notifications.waiting import MAX_WAITING, Waiting
 from gateway.snmp.tables.targets import TargetHealth
 
 
@@ -50,11 +50,12 @@ class TargetSender:
         saved = saved or SavedTarget(target.name)
         now = monotonic()
         self._number = 0
-        self._limit = RateLimit(target.rate, now)
         self._selection = Selection(target.severity, target.patterns, saved.conditions, saved.declined)
         self._suppression = Suppression(now, saved.suppressed)
         self._delivery: Delivery = TrapDelivery()
+        self._limit: RateLimit | None = RateLimit(target.rate, now)
         if target.kind is TargetKindNumber.INFORM_V2C:
+            self._limit = None  # they wait, and leave at that rate
             restored = [
                 self._waiting(inform.urgency, inform.name, inform.condition, inform.varbinds)
                 for inform in saved.informs
@@ -82,24 +83,20 @@ class TargetSender:
     def can_take(self, notification: Notification) -> bool:
         """Whether the rate would not hold up ``notification`` now."""
         urgency = self._selection.urgency(notification)
-        return urgency is None or self._limit.allows(urgency, self._monotonic())
+        if urgency is None:
+            return True
+        if self._limit is None:
+            return len(self._delivery) < MAX_WAITING
+        return self._limit.allows(urgency, self._monotonic())
 
     def offer(self, notification: Notification, encoded: Callable[[], EncodedNotification]) -> None:
-        """Send ``notification`` if it is for this receiver and the rate allows.
-
-        The end of a condition that the receiver was told of is never held up: without it an alarm would stand
-        there for ever. There cannot be more of them than of beginnings that were let pass.
-        """
+        """Send ``notification`` if it is for this receiver and the rate allows."""
         urgency = self._selection.urgency(notification)
         if urgency is None:
             self._selection.decline(notification)
             return
-        now = self._monotonic()
-        if self._selection.ends_what_was_told(notification):
-            self._limit.take_anyway(now)
-        elif not self._limit.take(urgency, now):
-            self._suppressed += 1
-            self._suppression.count(notification.name, now, self._clock())
+        if not self._is_allowed(notification, urgency):
+            self._suppress(notification.name)
             return
         octets = encoded()
         self._selection.tell(notification)
@@ -178,9 +175,31 @@ class TargetSender:
         content = encoded.version_1() if is_version_1 else encoded.version_2c()
         waiting = self._waiting(urgency, notification.name, condition_of(notification), content)
         dropped = self._delivery.add(waiting)
-        if dropped is not None:
+        if dropped is None:
+            return
+        if self._delivery.answering:
+            self._suppress(dropped.name)
+        else:
             self._failed += 1
             self._suppression.count(dropped.name, self._monotonic(), self._clock())
+
+    def _is_allowed(self, notification: Notification, urgency: Severity) -> bool:
+        """Whether the rate allows a trap; an inform waits instead.
+
+        The end of a condition that the receiver was told of is never held up: without it an alarm would stand
+        there for ever. There cannot be more of them than of beginnings that were let pass.
+        """
+        if self._limit is None:
+            return True
+        now = self._monotonic()
+        if self._selection.ends_what_was_told(notification):
+            self._limit.take_anyway(now)
+            return True
+        return self._limit.take(urgency, now)
+
+    def _suppress(self, name: str) -> None:
+        self._suppressed += 1
+        self._suppression.count(name, self._monotonic(), self._clock())
 
     def _waiting(
         self,
