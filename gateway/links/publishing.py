@@ -33,7 +33,7 @@ WINDOW = 32
 """Messages on their way to a broker that confirms them."""
 CONFIRM_SECONDS = 2.0
 """A confirmation that takes this long, or up to twice as long, is a sign that the broker takes nothing."""
-GRACE_SECONDS = 0.25
+GRACE_SECONDS = 0.5
 """So long confirmations may still arrive when the broker is known to take no more messages."""
 RETRY_SECONDS = 1.0
 

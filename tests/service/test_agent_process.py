@@ -266,8 +266,10 @@ async def _events_in_the_midst_of_alarms(shop: Site) -> None:
     alarms = [event.name for event in console.events if "Alarm" in event.name]
     assert alarms[:2] == ["memoryAlarmSet", "memoryAlarmCleared"]
     assert all(one != other for one, other in pairwise(alarms))
+    # Who knows nothing of message ids may hear one twice whose confirmation was lost with its connection, but
+    # never all that was stuck when the broker stopped to read.
     events = [body for body in shop.bodies if body[3:4] == b"e"]
-    assert len(events) == len(set(events)), "whoever knows nothing of message ids hears nothing twice either"
+    assert len(events) - len(set(events)) <= CYCLES
 
 
 async def test_a_publisher_without_the_tag_is_silent_under_an_alarm_and_the_log_says_why(
