@@ -89,6 +89,12 @@ class Agents:
         known.heard, known.spoke, known.lost = now, spoke, False
         return silent_since
 
+    def interrupted(self, agent: str) -> None:
+        """The agent started anew or lost its connection: the time to its next heartbeat says nothing."""
+        known = self._agents.get(agent)
+        if known is not None:
+            known.beat_time = 0
+
     def beat(self, agent: str, time: int, now: int) -> None:
         """An agent sent a heartbeat of ``time`` in its own clock; learn its interval from two of them.
 
@@ -97,7 +103,7 @@ class Agents:
         known = self._agents.get(agent)
         if known is None:
             return
-        if known.beats and time > known.beat_time:
+        if known.beat_time and time > known.beat_time:
             received = max(now - known.beat_heard, known.interval)
             interval = max(min(time - known.beat_time, received), self._rules.shortest)
             known.interval = min(interval, self._rules.longest)

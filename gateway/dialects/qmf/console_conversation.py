@@ -75,8 +75,8 @@ class Conversation:
         self._resync_reason = ""
         self._last_greeting = -NEVER
         self._spoken_at = 0  # when the message was sent that arrived last
-        self._missing_since: int | None = None
-        self._missing_reason = ""
+        self._connected_at = 0
+        self._interruption_told = False
         self._wake_at = NEVER
 
     # The link.
@@ -87,8 +87,9 @@ class Conversation:
         self.reply_to = reply_to
         self.agents.clear()
         if self._spoken_at:
-            self._begin_to_miss(self._spoken_at, "not connected")
-        self._spoken_at = self.now
+            self._miss(self._spoken_at, "not connected")
+        self._connected_at = self._spoken_at = self.now
+        self._interruption_told = False
         self.tell(SourceState.CONNECTING, f"greeting agents on exchange {self.config.management_exchange}")
         self.requests.add(Greeting())
 
@@ -112,31 +113,32 @@ class Conversation:
 
         What it told last may then be lost, although no heartbeat was missed.
         """
-        since = self.agents.last_spoke(BROKER_AGENT)
-        if since is not None and any(known == package for known, _ in self.listed):
-            self._begin_to_miss(since, f"agent {BROKER_AGENT} lost its connection")
+        if not self._interruption_told and any(known == package for known, _ in self.listed):
+            self._interruption_told = True
+            self.agents.interrupted(BROKER_AGENT)
+            self._miss(self._heard_until, f"agent {BROKER_AGENT} started anew or lost its connection")
         self.greet_soon(f"an agent announces package {package}")
 
     def broker_answered(self, broker: UUID) -> None:
         """The greeting is answered: tell what was missed, and list what there is."""
-        since = self.agents.last_spoke(BROKER_AGENT)
+        since = self._heard_until
         silent_since = self.agents.heard(BROKER_AGENT, self.now, self._spoken_at)
         self.restarted |= self.broker not in (None, broker)
         self.broker = broker
-        if since is not None and self.restarted:
-            self._begin_to_miss(since, "")
-            self._missing_reason = f"agent {BROKER_AGENT} started anew"
+        if self.restarted:
+            self.agents.interrupted(BROKER_AGENT)
+        if self.restarted and not self._interruption_told:
+            self._miss(since, f"agent {BROKER_AGENT} started anew")
         elif silent_since is not None:
-            self._begin_to_miss(silent_since, f"agent {BROKER_AGENT} was silent")
-        if self._missing_since is not None:
-            self._miss(self._missing_since, self._missing_reason)
-        self._missing_since = None
+            self._miss(silent_since, f"agent {BROKER_AGENT} was silent")
+        self._interruption_told = False
         self._list()
 
-    def _begin_to_miss(self, since: int, reason: str) -> None:
-        """From ``since`` on something may be lost, until the next greeting is answered."""
-        if self._missing_since is None:
-            self._missing_since, self._missing_reason = since, reason
+    @property
+    def _heard_until(self) -> int:
+        """Until when nothing that the broker's agent said can be lost."""
+        spoke = self.agents.last_spoke(BROKER_AGENT)
+        return self._connected_at if spoke is None else spoke
 
     def _miss(self, since: int, reason: str) -> None:
         """Something was lost between ``since`` and now. The clock may have been set back meanwhile."""
@@ -144,6 +146,8 @@ class Conversation:
 
     def pass_time(self) -> None:
         """Miss heartbeats, and try again where it is time."""
+        # The timer is spent, even if the clock was set back meanwhile and its time has not come.
+        self._wake_at = NEVER
         for agent, since in self.agents.newly_lost(self.now):
             self.lose(agent, f"agent {agent} has been silent for {(self.now - since) // SECOND} s")
         if self._resync_at <= self.now:

@@ -67,11 +67,13 @@ def test_an_agent_that_restarts_is_another_incarnation() -> None:
     play = synchronised()
     play.time_passes(5)
     play.arrives(PackageIndication(0, "shop"), key="schema.package")
-    play.leaves("resync", ("broker", BrokerRequest(6)))
-    play.arrives(BrokerResponse(6, NEXT_BROKER))
     play.leaves(
-        Gap(START, START + 5 * SECOND, "agent 1.0 started anew"), SYNCHRONISING, ("broker", PackageQuery(7))
+        Gap(START, START + 5 * SECOND, "agent 1.0 started anew or lost its connection"),
+        "resync",
+        ("broker", BrokerRequest(6)),
     )
+    play.arrives(BrokerResponse(6, NEXT_BROKER))
+    play.leaves(SYNCHRONISING, ("broker", PackageQuery(7)))
     play.arrives(PackageIndication(7, "shop"), CommandComplete(7))
     play.arrives(ClassIndication(8, ClassKind.OBJECT, TANK.key), CommandComplete(8))
     play.leaves(
@@ -88,9 +90,9 @@ def test_an_agent_that_announces_itself_again_lost_what_it_told_last_and_is_read
     play.arrives(BrokerResponse(6, BROKER))
     play.arrives(CommandComplete(7))
     play.leaves(
+        Gap(START, START + 5 * SECOND, "agent 1.0 started anew or lost its connection"),
         "resync",
         ("broker", BrokerRequest(6)),
-        Gap(START, START + 6 * SECOND, "agent 1.0 lost its connection"),
         SYNCHRONISING,
         ("broker", PackageQuery(7)),
         ResyncBegan(),
@@ -107,15 +109,26 @@ def test_a_package_announced_for_the_first_time_interrupts_nothing() -> None:
     play.leaves("resync", ("broker", BrokerRequest(6)), SYNCHRONISING, ("broker", PackageQuery(7)))
 
 
-def test_a_gap_begins_with_the_last_message_and_ends_with_the_first_answer() -> None:
+def test_a_restart_that_nobody_announced_is_a_gap_since_the_last_message() -> None:
+    play = synchronised()
+    play.time_passes(5)
+    play.take(play.session.resync("doubt", play.now))
+    play.left()
+    play.arrives(BrokerResponse(6, NEXT_BROKER))
+    assert play.left()[0] == Gap(START, START + 5 * SECOND, "agent 1.0 started anew")
+
+
+def test_a_gap_begins_with_the_last_message_and_goes_on_until_an_agent_is_heard() -> None:
     play = synchronised()
     play.time_passes(20)  # half-open: the end of the connection is noticed long after the last message
     play.disconnects()
     play.connects()
-    play.time_passes(5)
+    assert Gap(START, START + 20 * SECOND, "not connected") in play.left()
+    play.time_passes(5)  # the agent is not connected either
     play.left()
-    play.arrives(BrokerResponse(6, BROKER))
-    play.leaves(Gap(START, START + 25 * SECOND, "not connected"), SYNCHRONISING, ("broker", PackageQuery(7)))
+    play.arrives(PackageIndication(0, "shop"), key="schema.package")
+    reason = "agent 1.0 started anew or lost its connection"
+    play.leaves(Gap(START + 20 * SECOND, START + 25 * SECOND, reason), ("broker", BrokerRequest(7)))
 
 
 def test_a_gap_begins_when_the_last_message_was_sent_however_late_it_arrived() -> None:
@@ -126,10 +139,10 @@ def test_a_gap_begins_when_the_last_message_was_sent_however_late_it_arrived() -
         "qpid.management", "console.heartbeat.1.0", body, user_id=AGENT_USER, timestamp=START + SECOND
     )
     play.take(play.session.receive(late, play.now))
-    play.arrives(PackageIndication(0, "shop"), key="schema.package")
     play.left()
-    play.arrives(BrokerResponse(6, BROKER))
-    assert play.left()[0] == Gap(START + SECOND, START + 20 * SECOND, "agent 1.0 lost its connection")
+    play.arrives(PackageIndication(0, "shop"), key="schema.package")
+    reason = "agent 1.0 started anew or lost its connection"
+    assert play.left()[0] == Gap(START + SECOND, START + 20 * SECOND, reason)
 
 
 def test_a_gap_never_ends_before_it_begins() -> None:
@@ -137,9 +150,7 @@ def test_a_gap_never_ends_before_it_begins() -> None:
     play.disconnects()
     play.now -= 30 * SECOND  # the clock is set back
     play.connects()
-    play.left()
-    play.arrives(BrokerResponse(6, BROKER))
-    assert play.left()[0] == Gap(play.now, play.now, "not connected")
+    assert Gap(play.now, play.now, "not connected") in play.left()
 
 
 def test_announcements_do_not_make_a_storm() -> None:
@@ -175,6 +186,22 @@ def test_a_silent_agent_is_lost_and_its_heartbeat_makes_everything_doubtful() ->
         "resync",
         ("broker", BrokerRequest(6)),
     )
+
+
+def test_a_silent_agent_is_missed_although_the_clock_was_set_back() -> None:
+    play = synchronised()
+    play.time_passes(5)
+    play.arrives(Heartbeat(0, START + 5 * SECOND), key="console.heartbeat.1.0")
+    play.left()
+    # A timer counts seconds, whatever the clock says: it ends two seconds before the time it was set for.
+    play.now = play.wake_at - 2 * SECOND
+    deadline, play.wake_at = play.wake_at, 0
+    play.take(play.session.tick(play.now))
+    assert play.wake_at == START + 35 * SECOND
+    assert not play.left()
+    play.now = max(deadline, play.wake_at)
+    play.take(play.session.tick(play.now))
+    assert AgentLost("1.0", "agent 1.0 has been silent for 30 s") in play.left()
 
 
 def test_a_silent_agent_is_greeted_again_by_and_by() -> None:
@@ -214,6 +241,19 @@ def test_how_long_silence_may_last_is_learnt_from_heartbeats(
         agents.heard("1.0", int(now * SECOND), int(now * SECOND))
         agents.beat("1.0", int(time * SECOND), int(now * SECOND))
     assert agents.next_deadline == int(beats[-1][1] * SECOND) + silence * SECOND
+
+
+def test_nothing_is_learnt_from_the_time_between_the_heartbeats_of_two_runs() -> None:
+    agents = Agents(HeartbeatRules(), 2)
+    for time in (2, 7, 37, 42):
+        now = time * SECOND
+        if time == 37:  # it was killed and started again
+            agents.interrupted("1.0")
+        agents.heard("1.0", now, now)
+        agents.beat("1.0", now, now)
+        if time == 37:
+            assert agents.next_deadline == (37 + 3 * 5) * SECOND
+    assert agents.next_deadline == (42 + 3 * 5) * SECOND
 
 
 def test_there_is_an_end_to_the_agents_that_are_watched() -> None:
@@ -288,11 +328,10 @@ def test_a_disconnection_in_the_middle_of_a_resync() -> None:
     play.time_passes(3600)
     play.leaves()
     play.connects()
-    play.leaves(GREETING, ("broker", BrokerRequest(6)))
+    reconnected = START + 3601 * SECOND
+    play.leaves(Gap(START, reconnected, "not connected"), GREETING, ("broker", BrokerRequest(6)))
     play.arrives(got(5), CommandComplete(5))  # from before: content is content, its end means nothing
     play.leaves(SEEN)
-    play.arrives(BrokerResponse(6, BROKER))
-    assert play.left()[0] == Gap(START, START + 3601 * SECOND, "not connected")
 
 
 def test_what_is_known_of_schemas_outlives_a_connection() -> None:
@@ -304,7 +343,6 @@ def test_what_is_known_of_schemas_outlives_a_connection() -> None:
     play.arrives(PackageIndication(7, "shop"), CommandComplete(7))
     play.arrives(ClassIndication(8, ClassKind.OBJECT, TANK.key), CommandComplete(8))
     play.leaves(
-        Gap(START, START, "not connected"),
         SYNCHRONISING,
         ("broker", PackageQuery(7)),
         ("broker", ClassQuery(8, "shop")),
