@@ -41,7 +41,7 @@ class _Agent:
         self.spoke = spoke
         self.interval = interval
         self.beats = False
-        self.beat_time = 0
+        self.beat_time: int | None = None
         self.beat_heard = 0
         self.lost = False
 
@@ -93,7 +93,7 @@ class Agents:
         """The agent started anew or lost its connection: the time to its next heartbeat says nothing."""
         known = self._agents.get(agent)
         if known is not None:
-            known.beat_time = 0
+            known.beat_time = None
 
     def beat(self, agent: str, time: int, now: int) -> None:
         """An agent sent a heartbeat of ``time`` in its own clock; learn its interval from two of them.
@@ -103,7 +103,7 @@ class Agents:
         known = self._agents.get(agent)
         if known is None:
             return
-        if known.beat_time and time > known.beat_time:
+        if known.beat_time is not None and time > known.beat_time:
             received = max(now - known.beat_heard, known.interval)
             interval = max(min(time - known.beat_time, received), self._rules.shortest)
             known.interval = min(interval, self._rules.longest)

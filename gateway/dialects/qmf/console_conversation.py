@@ -76,7 +76,8 @@ class Conversation:
         self._last_greeting = -NEVER
         self._spoken_at = 0  # when the message was sent that arrived last
         self._connected_at = 0
-        self._interruption_told = False
+        self._interrupted = False
+        self._interruption_told_at = 0
         self._wake_at = NEVER
 
     # The link.
@@ -89,7 +90,8 @@ class Conversation:
         if self._spoken_at:
             self._miss(self._spoken_at, "not connected")
         self._connected_at = self._spoken_at = self.now
-        self._interruption_told = False
+        self._interrupted = False
+        self._interruption_told_at = 0
         self.tell(SourceState.CONNECTING, f"greeting agents on exchange {self.config.management_exchange}")
         self.requests.add(Greeting())
 
@@ -113,26 +115,34 @@ class Conversation:
 
         What it told last may then be lost, although no heartbeat was missed.
         """
-        if not self._interruption_told and any(known == package for known, _ in self.listed):
-            self._interruption_told = True
+        if any(known == package for known, _ in self.listed):
+            self._interrupted = True
             self.agents.interrupted(BROKER_AGENT)
-            self._miss(self._heard_until, f"agent {BROKER_AGENT} started anew or lost its connection")
         self.greet_soon(f"an agent announces package {package}")
 
     def broker_answered(self, broker: UUID) -> None:
         """The greeting is answered: tell what was missed, and list what there is."""
+        self._tell_interruption()
         since = self._heard_until
         silent_since = self.agents.heard(BROKER_AGENT, self.now, self._spoken_at)
         self.restarted |= self.broker not in (None, broker)
         self.broker = broker
         if self.restarted:
             self.agents.interrupted(BROKER_AGENT)
-        if self.restarted and not self._interruption_told:
+        if self.restarted and not self._interruption_told_at:
             self._miss(since, f"agent {BROKER_AGENT} started anew")
         elif silent_since is not None:
             self._miss(silent_since, f"agent {BROKER_AGENT} was silent")
-        self._interruption_told = False
+        self._interruption_told_at = 0
         self._list()
+
+    def _tell_interruption(self) -> None:
+        """What an agent announced is told before it is greeted: however many announcements, as often only."""
+        if self._interrupted:
+            self._interrupted = False
+            since = max(self._heard_until, self._interruption_told_at)
+            self._interruption_told_at = self.now
+            self._miss(since, f"agent {BROKER_AGENT} started anew or lost its connection")
 
     @property
     def _heard_until(self) -> int:
@@ -185,6 +195,7 @@ class Conversation:
 
     def greet(self, reason: str) -> None:
         """Begin again with a greeting; where one is under way, repeat it."""
+        self._tell_interruption()
         self._resync_at = NEVER
         if self.state is State.GREETING:
             self.requests.hurry(Greeting(), self.now)
