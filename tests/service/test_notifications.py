@@ -15,14 +15,20 @@ import pytest
 from gateway.service.exit_codes import ExitCode
 from gateway.service.notifications import FILE, load
 from gateway.snmp import message
-from gateway.snmp.fixed_mib import NOTIFICATIONS, NotificationObject, OwnNotification
+from gateway.snmp.fixed_mib import (
+    NOTIFICATIONS,
+    TARGET_ENTRY,
+    NotificationObject,
+    OwnNotification,
+    TargetColumn,
+)
 from gateway.snmp.notifications.saved import SavedInform, SavedNotifications, SavedTarget, to_text
 from gateway.snmp.notifications.standard import AUTHENTICATION_FAILURE, COLD_START, WARM_START
 from gateway.state_folder import StateError
 from tests.components.command_line import RunningCommand, Site, amqp_gateway, new_site, running
 from tests.components.waiting import wait_until
 from tests.service.test_core import processes_of
-from tests.snmp.datagrams import request
+from tests.snmp.datagrams import read_answer, request
 from tests.snmp.net_snmp import exchange
 from tests.snmp_notifications.story import ROOT, Received
 from tests.snmp_notifications.udp_receiver import UdpReceiver, udp_receiver
@@ -76,6 +82,15 @@ def saved(site: Site) -> SavedNotifications:
     return load(site.folder / "state" / FILE) or SavedNotifications()
 
 
+def shown(site: Site, column: TargetColumn) -> int:
+    """A number of the receiver in agTargetTable."""
+    oid = (*ROOT, *TARGET_ENTRY, column, *b"nms")
+    community = site.state.secret("community").encode()
+    answer = read_answer(exchange(site.snmp_port, request(message.GET, [oid], community=community)))
+    ((_, value),) = answer.varbinds
+    return int.from_bytes(value[2:], "big")
+
+
 def event_ids(received: list[Received], oid: tuple[int, ...]) -> list[str]:
     return [each.event_id for each in received if each.oid == oid]
 
@@ -120,6 +135,8 @@ def test_informs_that_were_not_answered_are_sent_by_the_next_process(
         receiver.until(is_notification(SOURCE_DOWN), "it is sent again")
         receiver.until(lambda _: len({each.event_id for each in receiver.received}) >= 3, "and the others")
         wait_until(lambda: saved(site).targets[0].informs == (), "nothing waits")
+        wait_until(lambda: shown(site, TargetColumn.WAITING) == 0, "agTargetTable says so")
+        assert shown(site, TargetColumn.ACKNOWLEDGED) == len({each.event_id for each in receiver.received})
     ids = {each.event_id for each in receiver.received}
     assert {down.event_id, cold.event_id} < ids
 

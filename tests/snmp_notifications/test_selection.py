@@ -52,6 +52,13 @@ def test_the_end_is_as_urgent_as_the_last_beginning() -> None:
     assert selection.urgency(cleared(3, ALARM)) is Severity.MAJOR
 
 
+def test_what_begins_anew_goes_where_it_went_before_though_it_is_less_severe_now() -> None:
+    selection = Selection(Severity.CRITICAL, ["*"])
+    assert selection.urgency(raised(1, ALARM, Severity.WARNING)) is None
+    selection.tell(raised(2, ALARM))
+    assert selection.urgency(raised(3, ALARM, Severity.WARNING)) is Severity.WARNING
+
+
 def test_only_so_many_conditions_are_remembered() -> None:
     selection = Selection(Severity.CRITICAL, ["*"])
     for number in range(MAX_CONDITIONS + 1):

@@ -68,13 +68,16 @@ class Selection:
     def urgency(self, notification: Notification) -> Severity | None:
         """How urgent ``notification`` is for this receiver; ``None`` if it is not for it.
 
-        The end of a condition is as urgent as its beginning was, and goes wherever that went.
+        The end of a condition is as urgent as its beginning was, and goes wherever that went; so does what
+        begins it anew, perhaps less severe than before.
         """
         if self.ends_what_was_told(notification):
             condition = condition_of(notification)
             assert condition is not None
             return self._told[condition]
         urgency = max(notification.severity, Severity.INFO)
+        if condition_of(notification) in self._told:
+            return urgency
         return urgency if urgency >= self._severity and self._matches(notification.name) else None
 
     def ends_what_was_told(self, notification: Notification) -> bool:
