@@ -13,6 +13,7 @@ from gateway.agents.rabbitmq.object_names import ObjectName
 from gateway.agents.rabbitmq.ownership import is_own, is_publication
 from gateway.agents.rabbitmq.reading import ClassReader
 from gateway.mapping.paths import Json
+from gateway.model.values import Value
 
 WITHIN_VIRTUAL_HOST = frozenset({"queue", "exchange"})
 """Classes whose listing leaves out the virtual hosts that may not be read. Connections are shown of all."""
@@ -130,12 +131,13 @@ class BrokerView:
             if self._leaves_out(name, item):
                 return Taken([])
         reading = reader.read(item)
+        ends = self._ended_with(restarted, now) if restarted else []
         if reading is None:
-            return Taken([], restarted)
+            return Taken(ends, restarted)
         if listing.class_name == "vhost" and not self.hosts.permitted(reading.name.leaf):
             # The broker tells zeros of a virtual host that may not be read.
             reading = replace(reading, statistics=(None,) * len(reading.statistics))
-        return Taken(self.known.listed(reading, listing.began, listing.sampled, now), restarted)
+        return Taken([*ends, *self.known.listed(reading, listing.began, listing.sampled, now)], restarted)
 
     def finish(self, listing: Listing, now: int) -> Finished:
         """A listing is complete: what it lacks, and whose contents it showed."""
@@ -183,6 +185,26 @@ class BrokerView:
             for inside in self._inside(host):
                 changes += self.known.out_of_sight(inside.name, now)
         return changes
+
+    def _ended_with(self, node: str, now: int) -> list[Change]:
+        """What ended with the former process of a node that was started again: listings lag behind that."""
+        started = self.nodes.started(node)
+        # An event does not tell the node of a queue; where there is one only, it is this one.
+        there = {node, None} if self.nodes.names == {node} else {node}
+        former = [
+            known
+            for class_name, ends in (("connection", lambda _: True), ("queue", self._ends_with_node))
+            if class_name in self._readers
+            for known in self.known.of_class(class_name)
+            if known.heard < started and self._property(known, "node") in there and ends(known)
+        ]
+        return [change for known in former for change in self.known.ended(known.name, now)]
+
+    def _ends_with_node(self, queue: KnownObject) -> bool:
+        return self._property(queue, "durable") is False or self._property(queue, "exclusive") is True
+
+    def _property(self, known: KnownObject, element: str) -> Value | None:
+        return known.properties[self._readers[known.name.class_name].schema.positions[element]]
 
     def _inside(self, host: str) -> Iterable[KnownObject]:
         return [

@@ -59,6 +59,15 @@ class Nodes:
             added["start_time"] = known.time
         return {**node, "gateway": added}, restarted
 
+    @property
+    def names(self) -> set[str]:
+        """The nodes that are known to have started."""
+        return set(self._starts)
+
+    def started(self, name: str) -> int:
+        """When a node was started (ns, to the second); 0 where that is not known."""
+        return self._starts[name].time if name in self._starts else 0
+
     def retain(self, names: set[str]) -> None:
         """Forget all nodes but these."""
         self._starts = {name: start for name, start in self._starts.items() if name in names}

@@ -187,6 +187,10 @@ class KnownObjects:
             return []
         return self._removed(known, now, now)
 
+    def ended(self, name: ObjectName, now: int) -> list[Change]:
+        """The object cannot exist any more, whenever it ended."""
+        return self._removed(self._objects[name.class_name][name], now, now)
+
     def confirmed(self, name: ObjectName) -> None:
         """The object answered: a listing that lacked it was wrong."""
         known = self.get(name)

@@ -180,6 +180,29 @@ def test_after_a_restart_counters_are_absent_until_told_and_the_start_time_is_ne
     assert shop.names("connection") == []
 
 
+def test_what_lived_in_a_node_that_was_restarted_is_gone_before_any_listing_lacks_it() -> None:
+    shop = world()
+    shop.broker.add_queue("lasting")
+    shop.broker.add_queue("mine", exclusive=True)
+    shop.broker.add_queue("passing", durable=False)
+    shop.broker.add_queue("elsewhere", durable=False, node="rabbit@cellar")
+    shop.broker.add_connection("client -> us", 0, node="rabbit@shop")
+    shop.broker.add_connection("client -> cellar", 0, node="rabbit@cellar")
+    shop.run(12)
+    shop.queue_created("heard", exclusive=True)
+    shop.run(8)
+    shop.broker.add_node(process=200, uptime=3_000)
+    shop.broker.failure = lambda request: (
+        Unavailable("busy") if request.target.startswith(("connections", "queues")) else None
+    )
+    shop.run(10)
+    assert shop.names("queue") == ["//elsewhere", "//lasting", "//orders"]
+    assert shop.names("connection") == ["client -> cellar"]
+    shop.broker.failure = lambda _: None  # RabbitMQ still lists what has gone
+    shop.run(1)
+    assert "client -> us" not in shop.names("connection")
+
+
 def test_the_start_time_of_a_node_does_not_move_with_every_reading() -> None:
     shop = world()
     heard = len(shop.seen)
