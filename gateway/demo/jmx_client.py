@@ -41,6 +41,7 @@ class JmxClient:
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process
         self._answers: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+        self._asking = asyncio.Lock()  # answers carry no mark of their question
         self._reading = asyncio.create_task(self._read())
         self.notifications: list[dict[str, Any]] = []
 
@@ -69,7 +70,7 @@ class JmxClient:
         client = cls(process)
         try:
             answer = await client._ask(password)
-        except JmxClientError:
+        except BaseException:  # cancelled while it waits too: the program would live on
             await client.close()
             raise
         if "connected" not in answer:
@@ -119,9 +120,10 @@ class JmxClient:
     async def _ask(self, line: str) -> dict[str, Any]:
         assert self._process.stdin is not None
         try:
-            self._process.stdin.write(line.encode() + b"\n")
-            await self._process.stdin.drain()
-            answer = await asyncio.wait_for(self._answers.get(), ANSWER_SECONDS)
+            async with self._asking:
+                self._process.stdin.write(line.encode() + b"\n")
+                await self._process.stdin.drain()
+                answer = await asyncio.wait_for(self._answers.get(), ANSWER_SECONDS)
         except (ConnectionError, TimeoutError) as error:
             raise JmxClientError(f"the client ended or does not answer: {error!r}") from error
         if "error" in answer:
