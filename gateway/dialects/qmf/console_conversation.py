@@ -76,7 +76,7 @@ class Conversation:
         self._last_greeting = -NEVER
         self._spoken_at = 0  # when the message was sent that arrived last
         self._connected_at = 0
-        self._interrupted = False
+        self._interrupted_since: int | None = None
         self._interruption_told_at = 0
         self._wake_at = NEVER
 
@@ -90,7 +90,7 @@ class Conversation:
         if self._spoken_at:
             self._miss(self._spoken_at, "not connected")
         self._connected_at = self._spoken_at = self.now
-        self._interrupted = False
+        self._interrupted_since = None
         self._interruption_told_at = 0
         self.tell(SourceState.CONNECTING, f"greeting agents on exchange {self.config.management_exchange}")
         self.requests.add(Greeting())
@@ -115,8 +115,8 @@ class Conversation:
 
         What it told last may then be lost, although no heartbeat was missed.
         """
-        if any(known == package for known, _ in self.listed):
-            self._interrupted = True
+        if self._interrupted_since is None and any(known == package for known, _ in self.listed):
+            self._interrupted_since = max(self._heard_until, self._interruption_told_at)
             self.agents.interrupted(BROKER_AGENT)
         self.greet_soon(f"an agent announces package {package}")
 
@@ -138,9 +138,8 @@ class Conversation:
 
     def _tell_interruption(self) -> None:
         """What an agent announced is told before it is greeted: however many announcements, as often only."""
-        if self._interrupted:
-            self._interrupted = False
-            since = max(self._heard_until, self._interruption_told_at)
+        if self._interrupted_since is not None:
+            since, self._interrupted_since = self._interrupted_since, None
             self._interruption_told_at = self.now
             self._miss(since, f"agent {BROKER_AGENT} started anew or lost its connection")
 

@@ -153,6 +153,18 @@ def test_a_gap_never_ends_before_it_begins() -> None:
     assert Gap(play.now, play.now, "not connected") in play.left()
 
 
+def test_what_an_agent_tells_after_its_announcement_shortens_no_gap() -> None:
+    play = synchronised()
+    play.arrives(
+        PackageIndication(0, "shop"), key="schema.package"
+    )  # greeted a moment ago: not again at once
+    play.time_passes(1)
+    play.arrives(Heartbeat(0, START + SECOND), key="console.heartbeat.1.0")
+    play.time_passes(1)
+    reason = "agent 1.0 started anew or lost its connection"
+    assert Gap(START, START + 2 * SECOND, reason) in play.left()
+
+
 def test_announcements_do_not_make_a_storm() -> None:
     play = synchronised()
     play.time_passes(5)
