@@ -29,6 +29,8 @@ from typing import Any, TypeAlias
 
 import msgpack
 
+from gateway.feed.freshness import Freshness
+
 
 class AttributeType(enum.IntEnum):
     """What a client sees in Java."""
@@ -43,14 +45,6 @@ class AttributeType(enum.IntEnum):
     OBJECT_NAME = 8
     MAP = 9
     LIST = 10
-
-
-class Freshness(enum.IntEnum):
-    """How far the values of a group's objects can be believed; of a withheld one every value reads null."""
-
-    FRESH = 1
-    STALE = 2
-    WITHHELD = 3
 
 
 JmxValue: TypeAlias = (

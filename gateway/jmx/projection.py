@@ -49,9 +49,6 @@ SLICE_OBJECTS = 1000
 MAX_LOGGED = 1000
 """Elements with unfit values that are told apart."""
 
-_BELIEVED = frozenset({SourceState.SYNCHRONISED, SourceState.DEGRADED})
-_NOT_BELIEVED = frozenset({SourceState.CONNECTING, SourceState.DOWN})
-
 
 @dataclass(frozen=True, slots=True)
 class ProjectionSettings:
@@ -198,7 +195,7 @@ class Projection:
             # A new core numbers classes anew and has heard of no agent yet.
             self._classes.forget_numbers()
             self._events.clear()
-            self._groups.forget_agents(now)
+            self._groups.forget_agents()
         health = self._health
         health.gateway, health.epoch, health.started = hello.gateway, hello.epoch, hello.started
         health.connected, health.stale_since = True, 0
@@ -227,10 +224,7 @@ class Projection:
         source.generation = self._generation
         source.synchronised = record.state is SourceState.SYNCHRONISED
         source.bean.show(source_values(record))
-        if record.state in _BELIEVED:
-            self._groups.believe(record.number, self._clock())
-        elif record.state in _NOT_BELIEVED:
-            self._groups.doubt(record.number, self._clock())
+        self._groups.source_told(record, self._clock())
         if not self._in_snapshot:
             self._sweep(record.number)
 
@@ -368,7 +362,7 @@ class Projection:
         self._tell(Unregister(shown.number))
 
     def _new_source(self, record: SourceRecord) -> ShownSource:
-        group = self._groups.of_source(record.number, self._clock())
+        group = self._groups.of_source(record.number)
         bean = OwnBean(
             own_beans.SOURCE,
             next(self._numbers),

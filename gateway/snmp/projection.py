@@ -30,7 +30,7 @@ from gateway.feed.records import (
 )
 from gateway.snmp.ber import Oid
 from gateway.snmp.events import Events, alarm_notification
-from gateway.snmp.freshness import Freshness
+from gateway.snmp.freshness import RowFreshness
 from gateway.snmp.lock import Lock
 from gateway.snmp.notification import Notification, StandingAlarms
 from gateway.snmp.schema_locks import Log, SaveProvisional, SchemaLocks
@@ -106,7 +106,7 @@ class Projection:
         self._events = Events(self._locks, self._tables, root)
         self._alarms = AlarmTable(store, root, self._alarm_is_stale)
         self._deleted = DeletedTable(store, root)
-        self._freshness = Freshness(clock, settings.serve_stale_for, self._alarms.unsettle)
+        self._freshness = RowFreshness(clock, settings.serve_stale_for, self._alarms.unsettle)
         self._classes: dict[int, BoundClass] = {}
         self._class_names: dict[int, str] = {}
         self._generation = 0
@@ -139,7 +139,7 @@ class Projection:
         return {
             self._source_table.name(number): StandingAlarms(
                 standing.get(number, {}),
-                self._alarms.complete and not self._freshness.doubted(number),
+                self._alarms.complete and not self._freshness.has_doubts(number),
             )
             for number in self._source_table
         }
@@ -217,7 +217,7 @@ class Projection:
         self._freshness.forget_empty_groups()
         self._deleted.sweep(self._generation)
         for number in self._source_table:
-            if self._freshness.sources[number].generation < self._generation:
+            if self._freshness.snapshots[number].generation < self._generation:
                 self._remove_source(number)
             else:
                 self._sweep(number)
@@ -293,16 +293,16 @@ class Projection:
         if record.name == _SOURCE_DOWN:
             return False
         row = self._tables.row(record.subject, record.source) if record.subject else None
-        return bool(row.group.stale_since) if row is not None else self._freshness.doubted(record.source)
+        return bool(row.group.stale_since) if row is not None else self._freshness.has_doubts(record.source)
 
     # ---- what is gone -----------------------------------------------------------------------------------
 
     def _sweep(self, number: int) -> None:
         """Take away what the last whole snapshot did not tell, if its source is believed by now."""
-        source = self._freshness.sources[number]
-        if source.doubted_since or source.swept == self._generation:
+        snapshots = self._freshness.snapshots[number]
+        if self._freshness.is_doubted(number) or snapshots.swept == self._generation:
             return
-        source.swept = self._generation
+        snapshots.swept = self._generation
         self._alarms.sweep(number, self._generation)
         for group in self._freshness.of_source(number):
             self._unswept += [row for row in group.rows if row.generation < self._generation]

@@ -27,14 +27,6 @@ class RowColumn(enum.IntEnum):
     LIFETIME = 12
 
 
-class RowState(enum.IntEnum):
-    """How far the values of a row can be believed (textual convention AgRowState)."""
-
-    FRESH = 1
-    STALE = 2
-    WITHHELD = 3
-
-
 class RowLifetime(enum.IntEnum):
     """Whether a row's number outlives its object."""
 

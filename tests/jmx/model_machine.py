@@ -6,6 +6,7 @@ import copy
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
+from gateway.feed.freshness import Freshness
 from gateway.jmx.commands import (
     Attribute,
     AttributeType,
@@ -13,7 +14,6 @@ from gateway.jmx.commands import (
     Command,
     DefineClass,
     Emit,
-    Freshness,
     JmxValue,
     Register,
     SetGroup,

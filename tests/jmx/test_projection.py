@@ -6,11 +6,12 @@ from dataclasses import replace
 
 import pytest
 
+from gateway.feed.freshness import Freshness
 from gateway.feed.records import Batch, ClassRecord, GapRecord, Lifetime, SnapshotBegan
 from gateway.inventory.source import SHOWN_COUNTERS
 from gateway.jmx.class_versions import MAX_VERSIONS
 from gateway.jmx.classes import Own
-from gateway.jmx.commands import AttributeType, DefineClass, Freshness, Register
+from gateway.jmx.commands import AttributeType, DefineClass, Register
 from gateway.jmx.own_beans import COUNTERS
 from gateway.jmx.projection import SLICE_OBJECTS
 from gateway.model.observations import SourceState

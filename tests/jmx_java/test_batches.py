@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from gateway.feed.freshness import Freshness
 from gateway.jmx.commands import (
     Attribute,
     AttributeType,
@@ -16,7 +17,6 @@ from gateway.jmx.commands import (
     Command,
     DefineClass,
     Emit,
-    Freshness,
     Register,
     SetGroup,
     encode_batch,

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 
+from gateway.feed.freshness import Freshness
 from gateway.jmx.commands import (
     Attribute,
     AttributeType,
     Change,
     DefineClass,
     Emit,
-    Freshness,
     NotificationType,
     Register,
     SetGroup,

@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 import pytest
 
+from gateway.feed.freshness import Freshness
 from gateway.jmx.commands import (
     Attribute,
     AttributeType,
     Change,
     DefineClass,
-    Freshness,
     JmxValue,
     Register,
     SetGroup,

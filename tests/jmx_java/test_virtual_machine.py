@@ -17,12 +17,12 @@ import psutil
 import pytest
 
 import gateway.jmx.virtual_machine
+from gateway.feed.freshness import Freshness
 from gateway.jmx.commands import (
     Attribute,
     AttributeType,
     Change,
     DefineClass,
-    Freshness,
     Register,
     SetGroup,
     encode_batch,

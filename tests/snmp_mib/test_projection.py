@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from gateway.feed.freshness import Freshness
 from gateway.feed.records import (
     ClassRecord,
     EventClassRecord,
@@ -22,7 +23,7 @@ from gateway.model.values import ValueType
 from gateway.snmp import ber
 from gateway.snmp.cells import date_and_time
 from gateway.snmp.projection import SLICE_ROWS
-from gateway.snmp.row_columns import RowColumn, RowState
+from gateway.snmp.row_columns import RowColumn
 from tests.snmp_mib.shop import (
     HALL_ENTRY,
     LOCK,
@@ -42,7 +43,7 @@ from tests.snmp_mib.shop import (
     update,
 )
 
-FRESH, STALE, WITHHELD = (ber.encode_integer(state) for state in RowState)
+FRESH, STALE, WITHHELD = (ber.encode_integer(state) for state in Freshness)
 TRUE, FALSE = ber.encode_integer(1), ber.encode_integer(2)
 SALES, WAITING, NOTE, NOTE_LENGTH = 106, 107, 104, 105
 

@@ -8,6 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gateway.feed.freshness import Freshness
 from gateway.feed.records import AlarmRecord, DeleteRecord, FeedValue, ObjectRecord, Record
 from gateway.model.observations import SourceState
 from gateway.snmp import ber
@@ -22,7 +23,7 @@ from gateway.snmp.fixed_mib import (
     Health,
     SumColumn,
 )
-from gateway.snmp.row_columns import RowColumn, RowState
+from gateway.snmp.row_columns import RowColumn
 from tests.snmp_mib.shop import (
     ROOT,
     START,
@@ -179,7 +180,7 @@ def test_counts_and_sums_are_always_those_of_the_rows(history: list[tuple[Any, .
         states = [number(tlv) for tlv in gateway.walk((*TILL_ENTRY, RowColumn.STATE)).values()]
         assert number(gateway.cell((*ROOT, *CLASS_ENTRY), ClassColumn.ROWS, 1, 7002)) == len(states)
         stale = number(gateway.cell((*ROOT, *CLASS_ENTRY), ClassColumn.STALE_ROWS, 1, 7002))
-        assert stale == sum(state != RowState.FRESH for state in states)
+        assert stale == sum(state != Freshness.FRESH for state in states)
         waiting = [number(tlv) for tlv in gateway.walk((*TILL_ENTRY, WAITING)).values()]
         sums = (*ROOT, *SUM_ENTRY)
         assert number(gateway.cell(sums, SumColumn.TOTAL, 1, 7002, WAITING)) == sum(waiting)

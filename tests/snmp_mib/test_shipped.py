@@ -17,6 +17,7 @@ from pysmi.parser.smi import parserFactory
 from pysmi.reader import FileReader
 from pysmi.writer import CallbackWriter
 
+from gateway.feed.freshness import Freshness
 from gateway.mapping.files import load_shipped_mappings
 from gateway.shipped_files import shipped_folder
 from gateway.snmp import fixed_mib
@@ -54,7 +55,7 @@ from gateway.snmp.lock import DEFAULT_ROOT, Lock, lock_text
 from gateway.snmp.lock_files import generated, load_shipped_locks
 from gateway.snmp.mib.lint import base_folders, lint
 from gateway.snmp.notifications_table import notifications_table
-from gateway.snmp.row_columns import ROW_COLUMNS, RowColumn, RowLifetime, RowState
+from gateway.snmp.row_columns import ROW_COLUMNS, RowColumn, RowLifetime
 
 MIBS = shipped_folder("mibs")
 LOCKS = {lock.package: lock for lock in load_shipped_locks()}
@@ -223,7 +224,7 @@ def test_the_enumerations_of_the_fixed_module_are_those_of_the_code(fixed: dict[
         "agEventSourceState": SourceStateNumber,
         "agTargetKind": TargetKindNumber,
         "agDeletedLifetime": RowLifetime,
-        "AgRowState": RowState,
+        "AgRowState": Freshness,
         "AgSeverity": SeverityNumber,
         "AgConditionState": ConditionStateNumber,
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from gateway.feed.freshness import Freshness, Group
 from gateway.feed.records import FeedValue, Lifetime, ObjectRecord, UpdateRecord
 from gateway.model.schema import ClassKey, ClassSchema
 from gateway.snmp import ber
@@ -12,17 +13,17 @@ from gateway.snmp.ber import Oid
 from gateway.snmp.cells import date_and_time, text, truth
 from gateway.snmp.lock import Lock
 from gateway.snmp.lock_entries import FIRST_ELEMENT_COLUMN, ClassLock
-from gateway.snmp.row_columns import RowColumn, RowLifetime, RowState
+from gateway.snmp.row_columns import RowColumn, RowLifetime
 from gateway.snmp.store import Store
 from gateway.snmp.tables.bindings import Binding, Cells, Pointer, SummedColumn, bind
 from gateway.snmp.tables.summaries import Summaries, Summary
 
-_STATE_CELLS: Mapping[RowState, Cells] = {
+_STATE_CELLS: Mapping[Freshness, Cells] = {
     state: {
-        RowColumn.STALE: truth(state is not RowState.FRESH),
+        RowColumn.STALE: truth(state is not Freshness.FRESH),
         RowColumn.STATE: ber.encode_integer(state),
     }
-    for state in RowState
+    for state in Freshness
 }
 LIFETIMES = {
     Lifetime.DURABLE: ber.encode_integer(RowLifetime.DURABLE),
@@ -32,16 +33,12 @@ LIFETIMES = {
 
 
 @dataclass(slots=True, eq=False)
-class RowGroup:
+class RowGroup(Group):
     """The rows that one agent of one source vouches for: they become stale, and current again, together.
 
-    ``state`` is what the rows are to be; `ClassTable.settle` makes them so.
+    ``freshness`` is what the rows are to be; `ClassTable.settle` makes them so.
     """
 
-    source: int
-    agent: str
-    state: RowState = RowState.FRESH
-    stale_since: int = 0
     rows: dict[Row, None] = field(default_factory=dict)
 
 
@@ -59,7 +56,7 @@ class Row:
     group: RowGroup
     summary: Summary
     generation: int
-    state: RowState = RowState.FRESH
+    state: Freshness = Freshness.FRESH
     withheld: Cells | None = None
     addends: list[int | None] = field(default_factory=list)
 
@@ -198,7 +195,7 @@ class ClassTable:
 
     def settle(self, row: Row) -> None:
         """Bring a row into the state of its group."""
-        state = row.group.state
+        state = row.group.freshness
         if row.state is state:
             return
         cells: Cells = dict(_STATE_CELLS[state])
@@ -206,7 +203,7 @@ class ClassTable:
             cells |= row.withheld
             row.withheld = None
             self._add_to_sums(row, 1)
-        elif state is RowState.WITHHELD:
+        elif state is Freshness.WITHHELD:
             shown = self._table.row(row.index)
             row.withheld = {c: cell for c, cell in shown.items() if c >= FIRST_ELEMENT_COLUMN}
             cells.update(dict.fromkeys(row.withheld))
@@ -266,9 +263,9 @@ class ClassTable:
                 row.summary.objects[slot] += sign
 
     @staticmethod
-    def _count_state(summary: Summary, state: RowState, rows: int) -> None:
-        summary.stale += rows * (state is not RowState.FRESH)
-        summary.withheld += rows * (state is RowState.WITHHELD)
+    def _count_state(summary: Summary, state: Freshness, rows: int) -> None:
+        summary.stale += rows * (state is not Freshness.FRESH)
+        summary.withheld += rows * (state is Freshness.WITHHELD)
 
 
 def _columns(class_lock: ClassLock) -> tuple[int, ...]:

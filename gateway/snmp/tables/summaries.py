@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from gateway.feed.freshness import Freshness
 from gateway.snmp import ber
 from gateway.snmp.ber import Oid
 from gateway.snmp.cells import date_and_time, float64, gauge32, gauge64, text
 from gateway.snmp.fixed_mib import CLASS_ENTRY, SUM_ENTRY, ClassColumn, SumColumn
-from gateway.snmp.row_columns import RowState
 from gateway.snmp.store import Store
 from gateway.snmp.tables.bindings import SummedColumn
 
@@ -38,11 +38,11 @@ class Summary:
     objects: list[int] = field(default_factory=list)
 
     @property
-    def worst_state(self) -> RowState:
+    def worst_state(self) -> Freshness:
         """The state of the row that can be believed least."""
         if self.withheld:
-            return RowState.WITHHELD
-        return RowState.STALE if self.stale else RowState.FRESH
+            return Freshness.WITHHELD
+        return Freshness.STALE if self.stale else Freshness.FRESH
 
     def make_room(self, summed: Iterable[SummedColumn]) -> None:
         """Take up columns that the class has learnt to sum."""

@@ -1,0 +1,163 @@
+"""How far what a feed told can be believed: by source, by agent, and by how long that has lasted.
+
+Every north judges alike. Objects are believed while their source is synchronised or degraded and their agent
+is fresh; else they are stale, and after a while their values are withheld. What is stale for a second reason
+has been stale since the first. No clock in here: times are in nanoseconds since 1970-01-01 UTC.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from gateway.feed.records import AgentRecord, SourceRecord
+from gateway.model.observations import SourceState
+
+_BELIEVED = frozenset({SourceState.SYNCHRONISED, SourceState.DEGRADED})
+_NOT_BELIEVED = frozenset({SourceState.CONNECTING, SourceState.DOWN})
+
+
+class Freshness(enum.IntEnum):
+    """How far values can be believed.
+
+    ``FRESH``: somebody vouches for them. ``STALE``: nobody does at present; they are the last ones known.
+    ``WITHHELD``: nobody has for so long that they are not shown any more.
+    """
+
+    FRESH = 1
+    STALE = 2
+    WITHHELD = 3
+
+
+@dataclass(slots=True, eq=False)
+class Group:
+    """The objects that one agent of one source vouches for; ``stale_since`` is 0 while it does."""
+
+    source: int
+    agent: str
+    freshness: Freshness = Freshness.STALE
+    stale_since: int = 0
+
+
+AnyGroup = TypeVar("AnyGroup", bound=Group)
+
+
+class Belief(Generic[AnyGroup]):
+    """All sources and agents, and a group for the objects of each agent.
+
+    Args:
+        new_group: makes the group of a source's agent.
+        changed: told of a group whose freshness is another now.
+        serve_stale_for: nanoseconds for which the values of stale objects are still shown.
+    """
+
+    def __init__(
+        self,
+        new_group: Callable[[int, str], AnyGroup],
+        changed: Callable[[AnyGroup], None],
+        serve_stale_for: int,
+    ) -> None:
+        self._new_group = new_group
+        self._changed = changed
+        self._serve_stale_for = serve_stale_for
+        self._doubted_since: dict[int, int] = {}
+        self._agents: dict[tuple[int, str], AgentRecord] = {}
+        self._groups: dict[tuple[int, str], AnyGroup] = {}
+
+    def __iter__(self) -> Iterator[AnyGroup]:
+        return iter(tuple(self._groups.values()))
+
+    @property
+    def sources(self) -> tuple[int, ...]:
+        """The sources told, by number."""
+        return tuple(self._doubted_since)
+
+    def source_told(self, record: SourceRecord, now: int) -> bool:
+        """A source as it stands now, doubted until it is first believed; whether that changes belief."""
+        known = record.number in self._doubted_since
+        former = self._doubted_since.setdefault(record.number, now)
+        if record.state in _BELIEVED:
+            self._doubted_since[record.number] = 0
+        elif record.state in _NOT_BELIEVED:
+            self._doubted_since[record.number] = former or now
+        if known and bool(self._doubted_since[record.number]) == bool(former):
+            return False
+        self._judge(self.of_source(record.number), now)
+        return True
+
+    def agent_told(self, record: AgentRecord, now: int) -> bool:
+        """An agent as it stands now; whether that changes belief in it."""
+        former = self._agents.get((record.source, record.agent))
+        self._agents[record.source, record.agent] = record
+        group = self._groups.get((record.source, record.agent))
+        if group is not None:
+            self._judge([group], now)
+        return former is None or former.fresh is not record.fresh
+
+    def doubt_all(self, now: int) -> None:
+        """Nobody vouches for anything until sources are told anew."""
+        for number, since in self._doubted_since.items():
+            self._doubted_since[number] = since or now
+        self._judge(self, now)
+
+    def forget_agents(self) -> None:
+        """A new core has heard of no agent yet; `doubt_all` goes before."""
+        self._agents.clear()
+
+    def is_doubted(self, source: int) -> bool:
+        """Whether nothing of the source is believed."""
+        return bool(self._doubted_since.get(source, 1))
+
+    def has_doubts(self, source: int) -> bool:
+        """Whether the source, or one of its agents, is not believed."""
+        return self.is_doubted(source) or any(
+            not agent.fresh for (number, _), agent in self._agents.items() if number == source
+        )
+
+    def group(self, source: int, agent: str, now: int) -> AnyGroup:
+        """The objects of an agent; a source not told yet is doubted from now on."""
+        group = self._groups.get((source, agent))
+        if group is None:
+            group = self._groups[source, agent] = self._new_group(source, agent)
+            self._judge([group], now)
+        return group
+
+    def of_source(self, source: int) -> list[AnyGroup]:
+        """The groups of a source."""
+        return [group for group in self._groups.values() if group.source == source]
+
+    def keep(self, is_wanted: Callable[[AnyGroup], bool]) -> None:
+        """Agents come and go: forget the groups of those that no object names."""
+        self._groups = {key: group for key, group in self._groups.items() if is_wanted(group)}
+
+    def remove_source(self, source: int) -> None:
+        """A source is not configured any more."""
+        del self._doubted_since[source]
+        self._groups = {key: group for key, group in self._groups.items() if group.source != source}
+
+    def age(self, now: int) -> None:
+        """Withhold what has been stale for too long."""
+        self._judge((group for group in self if group.freshness is Freshness.STALE), now)
+
+    def _judge(self, groups: Iterable[AnyGroup], now: int) -> None:
+        for group in groups:
+            since = self._stale_since(group, now)
+            group.stale_since = min(group.stale_since or since, since) if since else 0
+            freshness = Freshness.FRESH
+            if group.stale_since:
+                withheld = now - group.stale_since >= self._serve_stale_for
+                freshness = Freshness.WITHHELD if withheld else Freshness.STALE
+            if freshness is not group.freshness:
+                group.freshness = freshness
+                self._changed(group)
+
+    def _stale_since(self, group: AnyGroup, now: int) -> int:
+        """Since when nobody vouches for these objects; 0 if somebody does."""
+        agent = self._agents.get((group.source, group.agent))
+        reasons = (
+            self._doubted_since.get(group.source, now),
+            agent.since if agent and not agent.fresh else 0,
+        )
+        return min((since for since in reasons if since), default=0)

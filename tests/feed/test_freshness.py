@@ -1,0 +1,99 @@
+"""What a north believes: by source, by agent, and for how long."""
+
+from __future__ import annotations
+
+from gateway.feed.freshness import Belief, Freshness, Group
+from gateway.feed.records import AgentRecord, SourceRecord
+from gateway.model.observations import SourceState
+
+SERVED_FOR = 300
+
+
+class Watched:
+    """A belief, and what it told of its groups."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[str, Freshness]] = []
+        self.belief = Belief(Group, lambda g: self.told.append((g.agent, g.freshness)), SERVED_FOR)
+
+    def source(self, state: SourceState, now: int, number: int = 1) -> bool:
+        return self.belief.source_told(SourceRecord(number, "r", "qmf", state, "", now, now), now)
+
+    def agent(self, name: str, now: int, *, fresh: bool) -> bool:
+        return self.belief.agent_told(AgentRecord(1, name, fresh, now, now), now)
+
+
+def test_what_belongs_to_a_believed_source_and_a_fresh_agent_is_fresh() -> None:
+    watched = Watched()
+    watched.source(SourceState.SYNCHRONISED, 10)
+    assert watched.belief.group(1, "1.0", 10).freshness is Freshness.FRESH
+    assert not watched.belief.has_doubts(1)
+
+
+def test_a_source_not_told_yet_is_doubted_from_now_on() -> None:
+    group = Watched().belief.group(7, "1.0", 10)
+    assert (group.freshness, group.stale_since) == (Freshness.STALE, 10)
+
+
+def test_while_a_source_synchronises_it_is_believed_as_before() -> None:
+    watched = Watched()
+    watched.source(SourceState.CONNECTING, 10)
+    group = watched.belief.group(1, "1.0", 10)
+    assert not watched.source(SourceState.SYNCHRONISING, 11)
+    assert group.freshness is Freshness.STALE
+    assert watched.source(SourceState.DEGRADED, 12)
+    assert not watched.source(SourceState.SYNCHRONISING, 13)
+    assert group.freshness is Freshness.FRESH
+
+
+def test_a_silent_agent_makes_its_own_objects_stale_and_no_others() -> None:
+    watched = Watched()
+    watched.source(SourceState.SYNCHRONISED, 10)
+    one, other = watched.belief.group(1, "1.0", 10), watched.belief.group(1, "1.1", 10)
+    assert watched.agent("1.0", 20, fresh=False)
+    assert (one.freshness, other.freshness) == (Freshness.STALE, Freshness.FRESH)
+    assert not watched.belief.is_doubted(1)
+    assert watched.belief.has_doubts(1)
+
+
+def test_what_is_stale_for_a_second_reason_has_been_stale_since_the_first() -> None:
+    watched = Watched()
+    watched.source(SourceState.SYNCHRONISED, 10)
+    group = watched.belief.group(1, "1.0", 10)
+    watched.agent("1.0", 20, fresh=False)
+    watched.source(SourceState.DOWN, 50)
+    watched.agent("1.0", 60, fresh=True)
+    assert group.stale_since == 20
+    watched.belief.age(20 + SERVED_FOR - 1)
+    assert group.freshness is Freshness.STALE
+    watched.belief.age(20 + SERVED_FOR)
+    assert group.freshness is Freshness.WITHHELD
+    watched.source(SourceState.SYNCHRONISED, 400)
+    assert (group.freshness, group.stale_since) == (Freshness.FRESH, 0)
+    assert watched.told == [
+        ("1.0", Freshness.FRESH),
+        ("1.0", Freshness.STALE),
+        ("1.0", Freshness.WITHHELD),
+        ("1.0", Freshness.FRESH),
+    ]
+
+
+def test_without_the_core_everything_is_doubted_until_it_is_told_anew() -> None:
+    watched = Watched()
+    watched.source(SourceState.SYNCHRONISED, 10)
+    watched.source(SourceState.SYNCHRONISED, 10, number=2)
+    groups = [watched.belief.group(number, "1.0", 10) for number in (1, 2)]
+    watched.belief.doubt_all(30)
+    watched.belief.forget_agents()
+    assert [group.stale_since for group in groups] == [30, 30]
+    watched.source(SourceState.SYNCHRONISED, 40, number=2)
+    assert [group.freshness for group in groups] == [Freshness.STALE, Freshness.FRESH]
+
+
+def test_what_is_not_configured_any_more_is_forgotten() -> None:
+    watched = Watched()
+    watched.source(SourceState.SYNCHRONISED, 10)
+    watched.belief.group(1, "1.0", 10)
+    watched.belief.remove_source(1)
+    assert (list(watched.belief), watched.belief.sources) == ([], ())
+    assert watched.belief.is_doubted(1)
