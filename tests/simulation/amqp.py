@@ -1,0 +1,192 @@
+"""A broker between consoles and agents: queues that overflow, connections that end or fall silent.
+
+AMQP keeps the order from one publisher to one queue and duplicates nothing; messages are lost with a
+connection, by expiry, and where a length-limited queue drops its oldest.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+
+from gateway.dialects.effects import Binding, Delivery, Send
+from tests.simulation.conversation import Conversation, binding_matches
+from tests.simulation.pipes import QUICK, Pipe
+from tests.simulation.scheduler import MILLISECOND, SECOND, Clock, Scheduler, Timer
+
+WATCH = 5 * SECOND
+"""As `gateway.links.own_queue` looks at a queue."""
+
+
+class AmqpBroker:
+    """Routes messages between clients while it is up."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self.clients: list[AmqpClient] = []
+        self.up = True
+        self.blocked = False
+        self._scheduler = scheduler
+
+    def route(self, send: Send, user: str, timestamp: int) -> None:
+        """A message arrived at an exchange."""
+        delivery = Delivery(
+            send.exchange,
+            send.routing_key,
+            send.body,
+            send.reply_to,
+            user,
+            send.content_type,
+            send.correlation_id,
+            timestamp // SECOND * SECOND,
+        )
+        expires = self._scheduler.now + send.expiration * MILLISECOND if send.expiration else 0
+        for client in self.clients:
+            if client.wants(send.exchange, send.routing_key):
+                client.queue.put((delivery, expires))
+
+    def stop(self) -> None:
+        """The broker ends, and with it every connection."""
+        self.up = False
+        for client in tuple(self.clients):
+            client.lose("the broker was stopped")
+
+    def start(self) -> None:
+        """It can be connected to again."""
+        self.up = True
+
+
+class AmqpClient:
+    """One process's connection to a broker, as `gateway.links.amqp` keeps it.
+
+    Args:
+        scheduler: time and chance.
+        broker: connected to again and again.
+        conversation: of the session that speaks through it.
+        user: whom the broker knows it as.
+        clock: of the process.
+        bindings: of its queue, whose name they are given.
+        limit: messages that its queue holds.
+    """
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        broker: AmqpBroker,
+        conversation: Conversation,
+        user: str,
+        clock: Clock,
+        bindings: Callable[[str], Sequence[Binding]],
+        limit: int,
+    ) -> None:
+        self.conversation = conversation
+        self._scheduler = scheduler
+        self._broker = broker
+        self._user = user
+        self._clock = clock
+        self._bindings_of = bindings
+        self._bindings: tuple[Binding, ...] = ()
+        self._limit = limit
+        self._names = itertools.count(1)
+        self._up = False
+        self._closed = False
+        self._timers: list[Timer] = []
+        self._wants = lru_cache(maxsize=256)(self._wants_uncached)
+        self.queue: Pipe[tuple[Delivery, int]] = self._new_queue()
+        self.outgoing: Pipe[Send] = self._new_outgoing()
+        self._later(0, self._connect)
+
+    @property
+    def up(self) -> bool:
+        """Whether it is connected, as far as it knows."""
+        return self._up
+
+    def wants(self, exchange: str, key: str) -> bool:
+        """Whether a message so routed goes to its queue."""
+        return self._up and self._wants(exchange, key)
+
+    def lose(self, detail: str) -> None:
+        """The connection ends: queue and messages on their way are gone. It is opened again later."""
+        if self._up:
+            self._hang_up()
+            self.conversation.disconnected(detail)
+            self._later(self._scheduler.between(500 * MILLISECOND, 8 * SECOND), self._connect)
+
+    def fall_silent(self, duration: int, *, heals: bool) -> None:
+        """Half-open: nothing passes in either direction, until it heals or is found out."""
+        if not self._up:
+            return
+        self._scheduler.tell(self.conversation.name, f"half-open for {duration / SECOND:.1f} s")
+        self.queue.stall()
+        self.outgoing.stall()
+        ending = self._heal if heals else lambda: self.lose("no heartbeat of the peer")
+        self._later(duration, ending)
+
+    def slow_down(self, delay: tuple[int, int]) -> None:
+        """From now on each message takes so long to be consumed."""
+        self.queue.delay = delay
+
+    def close(self) -> None:
+        """The process is gone; the broker notices at once."""
+        self._closed = True
+        self._hang_up()
+        self.conversation.stop()
+        if self in self._broker.clients:
+            self._broker.clients.remove(self)
+
+    def _new_queue(self) -> Pipe[tuple[Delivery, int]]:
+        return Pipe(self._scheduler, self._arrived, QUICK, self._limit)
+
+    def _new_outgoing(self) -> Pipe[Send]:
+        return Pipe(self._scheduler, self._published)
+
+    def _later(self, delay: int, action: Callable[[], None]) -> None:
+        self._timers = [timer for timer in self._timers if timer.time >= self._scheduler.now]
+        self._timers.append(self._scheduler.after(delay, action))
+
+    def _connect(self) -> None:
+        if self._closed or self._up:
+            return
+        if not self._broker.up:
+            self._later(self._scheduler.between(500 * MILLISECOND, 8 * SECOND), self._connect)
+            return
+        queue = f"amqp-gateway.{self.conversation.name}.{next(self._names)}"
+        self._bindings = tuple(self._bindings_of(queue))
+        self._wants.cache_clear()
+        self.queue, self.outgoing = self._new_queue(), self._new_outgoing()
+        if self not in self._broker.clients:
+            self._broker.clients.append(self)
+        self._up = True
+        self.conversation.send = self.outgoing.put
+        self.conversation.connected(queue)
+        self._later(WATCH, self._watch)
+
+    def _hang_up(self) -> None:
+        self._up = False
+        self.queue.cut()
+        self.outgoing.cut()
+        for timer in self._timers:
+            timer.cancel()
+        self._timers.clear()
+
+    def _heal(self) -> None:
+        self.queue.resume()
+        self.outgoing.resume()
+
+    def _watch(self) -> None:
+        """As `OwnQueue.watch`: a queue that was too full is doubted once it has been emptied."""
+        if self.queue.longest >= self._limit // 2 and len(self.queue) < self._limit // 2:
+            self.queue.longest = 0
+            self.conversation.doubted(f"messages waited in the queue, {self.queue.dropped} were dropped")
+        self._later(WATCH, self._watch)
+
+    def _published(self, send: Send) -> None:
+        self._broker.route(send, self._user, self._clock.now())
+
+    def _arrived(self, item: tuple[Delivery, int]) -> None:
+        delivery, expires = item
+        if not expires or self._scheduler.now <= expires:
+            self.conversation.deliver(delivery)
+
+    def _wants_uncached(self, exchange: str, key: str) -> bool:
+        return any(binding_matches(binding, exchange, key) for binding in self._bindings)

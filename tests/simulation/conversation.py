@@ -1,0 +1,130 @@
+"""Carries a session's effects out on virtual time, as `gateway.links.conversation` does on an event loop."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import Protocol
+
+from gateway.dialects.effects import Binding, Delivery, Effect, Note, Observed, Send, WakeAt
+from gateway.model.observations import Observation
+from tests.simulation.scheduler import Clock, Scheduler, Timer
+
+
+class Session(Protocol):
+    """A session without I/O, with what a link tells it."""
+
+    def connected(self, reply_to: str, now: int) -> list[Effect]:
+        """The link is up."""
+
+    def disconnected(self, detail: str, now: int) -> list[Effect]:
+        """The link is down."""
+
+    def resync(self, reason: str, now: int) -> list[Effect]:
+        """Messages may have been lost."""
+
+    def receive(self, delivery: Delivery, now: int) -> list[Effect]:
+        """A message arrived."""
+
+    def tick(self, now: int) -> list[Effect]:
+        """The time it asked for has come."""
+
+
+Observe = Callable[[tuple[Observation, ...]], None]
+
+
+class Conversation:
+    """A session and its surroundings.
+
+    Args:
+        scheduler: time and chance.
+        clock: of the process that the session lives in.
+        name: for the trace.
+        session: told what arrives.
+        observe: given the observations of one message body, whole.
+
+    Attributes:
+        send: carries messages away; ``None`` while there is no link, and what is sent then is lost.
+    """
+
+    def __init__(
+        self, scheduler: Scheduler, clock: Clock, name: str, session: Session, observe: Observe
+    ) -> None:
+        self.notes: Counter[str] = Counter()
+        self.counters: Counter[str] = Counter()
+        self.session = session
+        self.name = name
+        self.send: Callable[[Send], None] | None = None
+        self._scheduler = scheduler
+        self._clock = clock
+        self._observe = observe
+        self._timer: Timer | None = None
+        self._stopped = False
+
+    def connected(self, reply_to: str) -> None:
+        """The link is up; replies to ``reply_to`` arrive."""
+        self._scheduler.tell(self.name, f"connected {reply_to}")
+        self.perform(self.session.connected(reply_to, self._clock.now()))
+
+    def disconnected(self, detail: str) -> None:
+        """The link is down."""
+        self._scheduler.tell(self.name, f"disconnected: {detail}")
+        self.send = None
+        self.perform(self.session.disconnected(detail, self._clock.now()))
+
+    def doubted(self, reason: str) -> None:
+        """Messages may have been lost on the way."""
+        self._scheduler.tell(self.name, f"doubts: {reason}")
+        self.perform(self.session.resync(reason, self._clock.now()))
+
+    def deliver(self, delivery: Delivery) -> None:
+        """A message arrived."""
+        self.counters["messages"] += 1
+        what = delivery.body[:4].decode("latin-1")
+        self._scheduler.tell(self.name, f"<- {delivery.routing_key} {what} {len(delivery.body)}")
+        self.perform(self.session.receive(delivery, self._clock.now()))
+
+    def perform(self, effects: Iterable[Effect]) -> None:
+        """Carry out what the session wants."""
+        for effect in effects:
+            match effect:
+                case Send():
+                    if self.send is not None:
+                        self.send(effect)
+                case Observed(observations):
+                    self._observe(observations)
+                case WakeAt(time):
+                    self._wake_at(time)
+                case Note(event, detail):
+                    self.notes[event] += 1
+                    self._scheduler.tell(self.name, f"note {event}: {detail}")
+
+    def stop(self) -> None:
+        """The process is gone: nothing happens here any more."""
+        self._stopped = True
+        self.send = None
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _wake_at(self, time: int) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        if not self._stopped:
+            self._timer = self._scheduler.after(time - self._clock.now(), self._woken)
+
+    def _woken(self) -> None:
+        self._timer = None
+        self.perform(self.session.tick(self._clock.now()))
+
+
+def binding_matches(binding: Binding, exchange: str, key: str) -> bool:
+    """Whether a message published to ``exchange`` with ``key`` goes where ``binding`` leads (a topic)."""
+    return binding.exchange == exchange and _matches(binding.routing_key.split("."), key.split("."))
+
+
+def _matches(pattern: list[str], words: list[str]) -> bool:
+    if not pattern:
+        return not words
+    if pattern[0] == "#":
+        return any(_matches(pattern[1:], words[skipped:]) for skipped in range(len(words) + 1))
+    return bool(words) and pattern[0] in ("*", words[0]) and _matches(pattern[1:], words[1:])

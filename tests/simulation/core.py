@@ -1,0 +1,205 @@
+"""The core process: the real sessions, inventory, instance index and subscriptions, until it is killed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from gateway.feed.messages import VERSION, FrameReader, encode
+from gateway.feed.records import Batch, FeedMessage, Hello, Record
+from gateway.feed.subscription import Subscription
+from gateway.inventory.classes import ClassRegistry
+from gateway.inventory.instances import InstanceIndex
+from gateway.inventory.inventory import Inventory
+from gateway.inventory.source import SourceInventory
+from gateway.mapping.rules import Mapping as MappingFile
+from gateway.model.observations import Observation
+from tests.simulation.pipes import QUICK, Pipe
+from tests.simulation.scheduler import SECOND, Clock, Scheduler, Timer
+
+GATEWAY = "7b0c5b3e"
+_IN_SOCKET = 4
+"""Messages that the socket between core and north takes before the writer must wait."""
+
+_END = b""
+
+
+class SourceRun(Protocol):
+    """One source's part of a core: sessions and connections."""
+
+    def stop(self) -> None:
+        """The core is killed."""
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The real parts that a simulation is made of; tests replace one to see that it is caught."""
+
+    index: Callable[[Path], InstanceIndex] = InstanceIndex
+    inventory: type[Inventory] = Inventory
+    subscription: type[Subscription] = Subscription
+
+
+@dataclass(slots=True)
+class Surroundings:
+    """What a core is started with.
+
+    Attributes:
+        published: told every batch that leaves the inventory, before anybody else.
+        sources: starts each source's part, by name.
+        feed_limit: records that may wait for a subscriber.
+    """
+
+    scheduler: Scheduler
+    clock: Clock
+    folder: Path
+    mappings: Mapping[str, MappingFile]
+    published: Callable[[Batch], None]
+    sources: dict[str, Callable[[Core, SourceInventory], SourceRun]] = field(default_factory=dict)
+    feed_limit: int = 100_000
+
+
+class Core:
+    """One run of the core.
+
+    Args:
+        around: what it is started with.
+        epoch: its boot.
+        parts: what it is made of.
+    """
+
+    def __init__(self, around: Surroundings, epoch: int, parts: Parts) -> None:
+        self.epoch = epoch
+        self.clock = around.clock
+        self.feeds: list[Feed] = []
+        self._around = around
+        self._parts = parts
+        self._index = parts.index(around.folder / "instances.sqlite3")
+        self.inventory = parts.inventory(
+            GATEWAY, epoch, ClassRegistry(around.mappings), self._index, self._publish
+        )
+        self._hello = Hello(VERSION, epoch, GATEWAY, self.clock.now())
+        self._timers: dict[Callable[[], None], Timer] = {}
+        self._runs = [
+            start(self, self.inventory.add_source(name, "qmf", 1000))
+            for name, start in around.sources.items()
+        ]
+        self._every(SECOND, lambda: self.inventory.tick(self.clock.now()))
+        self._every(15 * SECOND, self._index.checkpoint)
+
+    def observed(self, source: SourceInventory, observations: tuple[Observation, ...]) -> None:
+        """What one message body told."""
+        for observation in observations:
+            self._around.scheduler.tell("core", f"{source.identity.name}: {_short(observation)}")
+        self.inventory.observed(source, observations, self.clock.now())
+
+    def subscribe(self, north: North) -> Feed:
+        """A north connects."""
+        subscription = self._parts.subscription(self.epoch, self._around.feed_limit)
+        feed = Feed(self._around.scheduler, subscription, self.inventory.snapshot, self._hello, north)
+        self.feeds.append(feed)
+        return feed
+
+    def kill(self) -> None:
+        """As kill -9 does it: what was not committed is lost, what stands in sockets still arrives."""
+        for timer in self._timers.values():
+            timer.cancel()
+        for run in self._runs:
+            run.stop()
+        for feed in self.feeds:
+            feed.core_died()
+        # Closed without a commit: SQLite takes back what was begun.
+        self._index._database.close()  # noqa: SLF001  nothing but a kill ends like this
+
+    def _publish(self, batch: Batch) -> None:
+        self._around.published(batch)
+        for feed in self.feeds:
+            feed.offer(batch)
+
+    def _every(self, interval: int, action: Callable[[], None]) -> None:
+        def turn() -> None:
+            action()
+            self._timers[turn] = self._around.scheduler.after(interval, turn)
+
+        self._timers[turn] = self._around.scheduler.after(interval, turn)
+
+
+class North(Protocol):
+    """What a north does with its feed (`gateway.feed.client.Subscriber`)."""
+
+    def received(self, message: FeedMessage) -> None:
+        """A message arrived."""
+
+    def ended(self) -> None:
+        """The feed has ended."""
+
+
+class Feed:
+    """One subscriber's connection, as `gateway.feed.server` serves it and `gateway.feed.client` reads it."""
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        subscription: Subscription,
+        snapshot: Callable[[], tuple[Sequence[Record], int]],
+        hello: Hello,
+        north: North,
+    ) -> None:
+        self.subscription = subscription
+        self._scheduler = scheduler
+        self._snapshot = snapshot
+        self._north = north
+        self._frames = FrameReader()
+        self._socket: Pipe[bytes] = Pipe(scheduler, self._read, QUICK)
+        self._open = True
+        self._socket.put(encode(hello))
+        self._write()
+
+    def offer(self, batch: Batch) -> None:
+        """A batch for every subscriber."""
+        if self._open:
+            self.subscription.offer(batch)
+            self._write()
+
+    def slow_down(self, delay: tuple[int, int]) -> None:
+        """From now on the north takes so long for each message."""
+        self._socket.delay = delay
+
+    def core_died(self) -> None:
+        """What stands in the socket is read still, the last message perhaps in part."""
+        self._open = False
+        if self._scheduler.random.random() < 0.5:
+            message = self.subscription.take()
+            if message is not None:
+                octets = encode(message)
+                self._socket.put(octets[: self._scheduler.random.randrange(1, len(octets))])
+        self._socket.put(_END)
+
+    def hang_up(self) -> None:
+        """The north died."""
+        self._open = False
+        self._socket.cut()
+
+    def _write(self) -> None:
+        while self._open and len(self._socket) < _IN_SOCKET:
+            if self.subscription.needs_snapshot:
+                self.subscription.start_snapshot(*self._snapshot())
+            message = self.subscription.take()
+            if message is None:
+                return
+            self._socket.put(encode(message))
+
+    def _read(self, octets: bytes) -> None:
+        if octets == _END:
+            self._north.ended()
+            return
+        for message in self._frames.feed(octets):
+            self._north.received(message)
+        self._write()
+
+
+def _short(observation: Observation) -> str:
+    text = repr(observation)
+    return text if len(text) <= 160 else f"{text[:157]}..."

@@ -1,0 +1,81 @@
+"""One direction of a connection: in order, delayed, perhaps stalled or slow, in the end cut."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+from tests.simulation.scheduler import MILLISECOND, Scheduler, Timer
+
+Item = TypeVar("Item")
+
+QUICK = (20_000, 5 * MILLISECOND)
+"""Shortest and longest time from one arrival to the next."""
+
+
+class Pipe(Generic[Item]):
+    """Carries items one after the other; each arrives some time after the one before it.
+
+    Args:
+        scheduler: time and chance.
+        arrive: told each item at its arrival.
+        delay: shortest and longest time that one item takes, nanoseconds.
+        limit: items that may wait; beyond it the oldest is dropped, as from a length-limited queue. 0: none.
+    """
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        arrive: Callable[[Item], None],
+        delay: tuple[int, int] = QUICK,
+        limit: int = 0,
+    ) -> None:
+        self.delay = delay
+        self.dropped = 0
+        self.longest = 0
+        self._scheduler = scheduler
+        self._arrive = arrive
+        self._limit = limit
+        self._waiting: deque[Item] = deque()
+        self._timer: Timer | None = None
+        self._stalled = False
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def put(self, item: Item) -> None:
+        """Send an item on its way."""
+        self._waiting.append(item)
+        if self._limit and len(self._waiting) > self._limit:
+            self._waiting.popleft()
+            self.dropped += 1
+        self.longest = max(self.longest, len(self._waiting))
+        self._go_on()
+
+    def stall(self) -> None:
+        """Nothing arrives until `resume`; nothing is lost."""
+        self._stalled = True
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def resume(self) -> None:
+        """What waited arrives, late."""
+        self._stalled = False
+        self._go_on()
+
+    def cut(self) -> None:
+        """Whatever is on its way is lost."""
+        self.stall()
+        self._waiting.clear()
+
+    def _go_on(self) -> None:
+        if self._waiting and not self._stalled and self._timer is None:
+            self._timer = self._scheduler.after(self._scheduler.between(*self.delay), self._next)
+
+    def _next(self) -> None:
+        self._timer = None
+        item = self._waiting.popleft()
+        self._arrive(item)
+        self._go_on()

@@ -1,0 +1,177 @@
+"""Parts that are broken on purpose: the invariants notice each of them, or they would be no use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from gateway.dialects.effects import Delivery, Effect
+from gateway.dialects.qmf.console import ConsoleSession
+from gateway.feed.records import (
+    AgentRecord,
+    Batch,
+    DeleteRecord,
+    FeedMessage,
+    GapRecord,
+    ObjectRecord,
+    Record,
+    SnapshotEnded,
+    SourceRecord,
+    UpdateRecord,
+)
+from gateway.feed.subscription import Subscription
+from gateway.inventory.instances import InstanceIndex
+from gateway.inventory.inventory import Inventory
+from gateway.model.observations import SourceState
+from gateway.snmp.projection import Projection
+from tests.simulation.core import Parts
+from tests.simulation.invariants import ViolationError
+from tests.simulation.simulation import Made, Simulation
+
+SEEDS = 60
+"""A broken part must be noticed within so many simulations."""
+
+
+class NeverStale(Projection):
+    """Believes everything for ever."""
+
+    def received(self, message: FeedMessage) -> None:
+        if isinstance(message, Batch):
+            message = replace(message, records=tuple(map(self._believed, message.records)))
+        super().received(message)
+
+    def disconnected(self, reason: str) -> None:
+        pass
+
+    @staticmethod
+    def _believed(record: Record) -> Record:
+        if isinstance(record, AgentRecord):
+            return replace(record, fresh=True)
+        return replace(record, state=SourceState.SYNCHRONISED) if isinstance(record, SourceRecord) else record
+
+
+class NeverSweeps(Projection):
+    """Keeps rows that a whole snapshot did not tell."""
+
+    def received(self, message: FeedMessage) -> None:
+        if not isinstance(message, SnapshotEnded):
+            super().received(message)
+
+
+def forgetful_index(path: Path) -> InstanceIndex:
+    """Begins anew each time it is opened."""
+    for old in path.parent.glob("instances*"):
+        old.unlink()
+    return InstanceIndex(path)
+
+
+class TransientIndex(InstanceIndex):
+    """Knows no object that comes back."""
+
+    def durable_row(self, source: int, class_name: str, name: str) -> int:  # noqa: ARG002  forgets the name
+        return self.transient_row(source, class_name)
+
+
+class ForgetfulSubscription(Subscription):
+    """Drops what is too much without a word."""
+
+    def offer(self, batch: Batch) -> None:
+        super().offer(batch)
+        if self.overflows:
+            self.overflows = 0
+            self.needs_snapshot = False
+
+
+class ChangingInventory(Inventory):
+    """Passes on what `changed` makes of each record."""
+
+    def _out(self, records: list[Record]) -> None:
+        super()._out([kept for record in records if (kept := self.changed(record)) is not None])
+
+    def changed(self, record: Record) -> Record | None:
+        raise NotImplementedError
+
+
+class LosesDeletes(ChangingInventory):
+    """Drops every third end."""
+
+    ends = 0
+
+    def changed(self, record: Record) -> Record | None:
+        if isinstance(record, DeleteRecord):
+            self.ends += 1
+            return record if self.ends % 3 else None
+        return record
+
+
+class LosesGaps(ChangingInventory):
+    """Keeps quiet about what it missed."""
+
+    def changed(self, record: Record) -> Record | None:
+        return None if isinstance(record, GapRecord) else record
+
+
+class HidesDiscontinuities(ChangingInventory):
+    """Never says that a counter began again."""
+
+    def changed(self, record: Record) -> Record | None:
+        return replace(record, reset=1) if isinstance(record, ObjectRecord | UpdateRecord) else record
+
+
+class NumbersAnew(Inventory):
+    """Gives every object one row number more than the index says in each odd epoch."""
+
+    def _out(self, records: list[Record]) -> None:
+        if self._epoch % 2:
+            super()._out(records)
+            return
+        super()._out(
+            [
+                replace(record, row=record.row + 1)
+                if isinstance(record, ObjectRecord | UpdateRecord | DeleteRecord)
+                else record
+                for record in records
+            ]
+        )
+
+
+class TrustingConsole(ConsoleSession):
+    """Never begins again when an agent announces itself."""
+
+    def receive(self, delivery: Delivery, now: int) -> list[Effect]:
+        return [] if delivery.routing_key == "schema.package" else super().receive(delivery, now)
+
+
+class SleepyConsole(ConsoleSession):
+    """Never wakes up by itself: misses no heartbeat, asks nothing twice."""
+
+    def tick(self, now: int) -> list[Effect]:  # noqa: ARG002  sleeps
+        return []
+
+
+MUTANTS: Iterable[tuple[str, Made]] = (
+    ("a projection that ignores staleness", Made(projection=NeverStale)),
+    ("a projection that never sweeps", Made(projection=NeverSweeps)),
+    ("an index that forgets everything", Made(core=Parts(index=forgetful_index))),
+    ("an index that gives a new row each time", Made(core=Parts(index=TransientIndex))),
+    ("a subscription that drops in silence", Made(core=Parts(subscription=ForgetfulSubscription))),
+    ("an inventory that drops ends", Made(core=Parts(inventory=LosesDeletes))),
+    ("an inventory that tells no gaps", Made(core=Parts(inventory=LosesGaps))),
+    ("an inventory that tells no discontinuity", Made(core=Parts(inventory=HidesDiscontinuities))),
+    ("an inventory that numbers anew", Made(core=Parts(inventory=NumbersAnew))),
+    ("a console that ignores announcements", Made(console=TrustingConsole)),
+    ("a console that sleeps", Made(console=SleepyConsole)),
+)
+
+
+@pytest.mark.parametrize("made", [pytest.param(made, id=name) for name, made in MUTANTS])
+def test_a_broken_part_is_noticed(made: Made) -> None:
+    for seed in range(SEEDS):
+        try:
+            Simulation(seed, made).run()
+        except ViolationError:
+            return
+    pytest.fail(f"not noticed in {SEEDS} simulations")

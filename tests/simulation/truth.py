@@ -1,0 +1,153 @@
+"""What is true: every managed object that ever was, with all values it ever had.
+
+Values are kept as SNMP tells them (octets, integers), so that what a store shows can be looked up here.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+Plain: TypeAlias = "int | bytes | None"
+"""A value as an SNMP cell tells it; ``None`` is a hole."""
+
+
+def plain(value: object) -> Plain:
+    """``value`` as a cell without enumeration tells it: TruthValue, integer or octets."""
+    if value is None:
+        return None
+    if isinstance(value, bool):
+        return 1 if value else 2
+    return value if isinstance(value, int) else str(value).encode()
+
+
+class Timeline:
+    """One value over time."""
+
+    def __init__(self, time: int, value: Plain) -> None:
+        self._times = [time]
+        self._values = [value]
+
+    @property
+    def now(self) -> Plain:
+        """The latest value."""
+        return self._values[-1]
+
+    def change(self, time: int, value: Plain) -> None:
+        """From ``time`` on it is ``value``."""
+        if value != self._values[-1]:
+            self._times.append(time)
+            self._values.append(value)
+
+    def held(self, value: Plain, since: int, until: int) -> bool:
+        """Whether it was ``value`` at any moment from ``since`` to ``until``."""
+        first = max(bisect_right(self._times, since) - 1, 0)
+        last = bisect_right(self._times, until)
+        return value in self._values[first:last]
+
+
+@dataclass(slots=True, eq=False)
+class Thing:
+    """One incarnation of a managed object: created again after its end, it is another thing.
+
+    Attributes:
+        serial: tells incarnations apart. Each object carries it in one of its values, its mark.
+        class_name: ``package:class``.
+        name: its stable name, as the gateway must make it of a durable object.
+        durable: whether an object of this name keeps its row for ever.
+        ended: 0 while it exists.
+        hidden: nobody lets the gateway look at it: it may be shown or not.
+        values: by element.
+        announced: whether its creation and end are told apart from any listing, however short it lives.
+    """
+
+    serial: int
+    source: str
+    class_name: str
+    name: str
+    durable: bool
+    created: int
+    ended: int = 0
+    hidden: bool = False
+    announced: bool = True
+    values: dict[str, Timeline] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return f"{self.source} {self.class_name} {self.name} #{self.serial}"
+
+    @property
+    def exists(self) -> bool:
+        """Whether it has not ended."""
+        return not self.ended
+
+    def existed(self, since: int, until: int) -> bool:
+        """Whether it existed at any moment from ``since`` to ``until``."""
+        return self.created <= until and (not self.ended or self.ended >= since)
+
+    def now(self, element: str) -> Plain:
+        """The latest value of an element."""
+        return self.values[element].now
+
+
+class Truth:
+    """All things of all sources.
+
+    Attributes:
+        marks: the element of each class that tells its incarnations apart.
+        parents: the reference of each class that says what its objects belong to.
+    """
+
+    def __init__(self) -> None:
+        self.things: dict[int, Thing] = {}
+        self.marks: dict[str, str] = {}
+        self.parents: dict[str, str] = {}
+        self._marked: dict[tuple[str, str, Plain], Thing] = {}
+        self._living: dict[str, dict[int, Thing]] = {}
+
+    def create(
+        self,
+        source: str,
+        class_name: str,
+        name: str,
+        time: int,
+        values: Mapping[str, object],
+        *,
+        durable: bool,
+        announced: bool = True,
+    ) -> Thing:
+        """A thing comes into being; where it has no value for the mark of its class, that is its serial."""
+        serial = self.next_serial
+        thing = Thing(serial, source, class_name, name, durable, time, announced=announced)
+        thing.values = {
+            element: Timeline(time, plain(value))
+            for element, value in {self.marks[class_name]: serial, **values}.items()
+        }
+        self._marked[source, class_name, thing.now(self.marks[class_name])] = thing
+        self.things[serial] = thing
+        self._living.setdefault(source, {})[serial] = thing
+        return thing
+
+    @property
+    def next_serial(self) -> int:
+        """What the next thing will be marked by."""
+        return len(self.things) + 1
+
+    def marked(self, source: str, class_name: str, mark: Plain) -> Thing | None:
+        """The thing that has this value for the mark of its class."""
+        return self._marked.get((source, class_name, mark))
+
+    def change(self, thing: Thing, time: int, values: Mapping[str, object]) -> None:
+        """Some values of a thing change."""
+        for element, value in values.items():
+            thing.values[element].change(time, plain(value))
+
+    def end(self, thing: Thing, time: int) -> None:
+        """A thing comes to its end."""
+        thing.ended = time
+        del self._living[thing.source][thing.serial]
+
+    def living(self, source: str) -> Iterable[Thing]:
+        """All that exists in a source, in the order of creation."""
+        return tuple(self._living.get(source, {}).values())
