@@ -5,21 +5,30 @@ Each test leaves it as it found it, so their order does not matter; they share a
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import logging
 from collections.abc import AsyncIterator
 
 import pytest_asyncio
 
 from gateway.demo.broker import BrokerSettings
 from gateway.demo.demonstration import Demonstration
+from tests.end_to_end.chaos import Killer
 from tests.end_to_end.observer import Observer, free_tcp_port, free_udp_port
+from tests.end_to_end.rightness import Rightness
+from tests.end_to_end.witness import Witness
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def demonstration() -> AsyncIterator[Demonstration]:
     """Everything running, with quick statistics."""
+    # Each attempt to reach a broker that is down is an error there; a failing test would print them all.
+    logging.getLogger("aiormq").setLevel(logging.CRITICAL)
     settings = BrokerSettings(statistics_interval=1.0)
-    snmp, jmx = free_udp_port(), free_tcp_port()
-    async with Demonstration(print, snmp_port=snmp, jmx_port=jmx, agent=True, settings=settings) as running:
+    async with Demonstration(
+        print, snmp_port=free_udp_port(), jmx_port=free_tcp_port(), agent=True, settings=settings
+    ) as running:
         yield running
 
 
@@ -27,3 +36,28 @@ async def demonstration() -> AsyncIterator[Demonstration]:
 async def observer(demonstration: Demonstration) -> Observer:
     """Looks at the demonstration from outside."""
     return Observer(demonstration)
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def witness(observer: Observer) -> AsyncIterator[Witness]:
+    """Has looked at everything since the first test that asked for it."""
+    watching = Witness(observer)
+    running = asyncio.create_task(watching.run())
+    yield watching
+    running.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await running
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def rightness(observer: Observer, witness: Witness) -> Rightness:
+    """Knows what everything was called when all was right for the first time."""
+    right = Rightness(observer, witness)
+    await right.learn()
+    return right
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def killer(observer: Observer, witness: Witness) -> Killer:
+    """Kills, and brings back."""
+    return Killer(observer, witness)

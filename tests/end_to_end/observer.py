@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
+import httpx
 import psutil
 
-from gateway.demo.demonstration import AGENT_SOURCE, SOURCE, Demonstration
+from gateway.demo.demonstration import Demonstration
+from gateway.demo.jmx_client import JmxClientError
 from gateway.demo.snmp_commands import SnmpCommandError, Table
 
 DEADLINE_SECONDS = 120.0
 POLL_SECONDS = 0.05
-CLASSES = ("rmqVhost", "rmqQueue", "rmqExchange", "rmqNode")
 
 Found = TypeVar("Found")
 
@@ -53,48 +55,44 @@ class Observer:
         """The sources table by source name."""
         return {cells["agSourceName"]: cells for cells in (await self.walk("agSourceTable")).values()}
 
-    async def healthy(self) -> bool:
-        """Whether both sources are synchronised and no row is stale."""
-        sources = await self.sources()
-        return sources.keys() == {SOURCE, AGENT_SOURCE} and all(
-            cells["agSourceState"] == "synchronised"
-            and cells["agSourceStaleRows"] == "0"
-            and int(cells["agSourceRows"]) > 0
-            for cells in sources.values()
-        )
+    async def epoch(self) -> int:
+        """How often the core was started, as the SNMP process knows."""
+        return int((await self.walk("agCoreEpoch"))["0"]["agCoreEpoch"])
 
     async def stale(self, source: str) -> bool:
         """Whether every row of ``source`` is stale."""
         cells = (await self.sources())[source]
         return int(cells["agSourceRows"]) > 0 and cells["agSourceStaleRows"] == cells["agSourceRows"]
 
-    async def durable_rows(self) -> dict[str, str]:
-        """Row index by class and full name, of durable objects of both sources."""
-        rows: dict[str, str] = {}
-        for prefix in CLASSES:
-            for index, cells in (await self.walk(f"{prefix}Table")).items():
-                if cells[f"{prefix}RowLifetime"] == "durable":
-                    source = index.split(".")[0]
-                    rows[f"{source} {prefix} {cells[f'{prefix}RowFullName']}"] = index
-        return rows
-
-    async def own_queues(self) -> list[str]:
-        """The gateway's and agent's queues that are on the broker now, without what tells them apart."""
-        queues: list[str] = []
-        for vhost in ("/", "amqp-gateway"):
-            printed = await asyncio.to_thread(
-                self.broker.rabbitmqctl, "--quiet", "list_queues", "-p", vhost, "name"
-            )
-            queues += [line for line in printed.splitlines() if line.startswith("amqp-gateway.")]
-        return sorted(queue.rsplit(".", 1)[0] for queue in queues)
-
     def process(self, name: str) -> psutil.Process:
-        """The gateway's process ``core`` or ``snmp``."""
+        """The gateway's process ``core``, ``snmp`` or ``jmx``.
+
+        Raises:
+            AssertionError: there is none now.
+        """
         supervisor = psutil.Process(self.demonstration.process_id("gateway"))
         for child in supervisor.children():
             if f" process {name} " in " ".join(child.cmdline()):
                 return child
         raise AssertionError(f"the gateway has no process {name}")
+
+    def virtual_machine(self) -> psutil.Process:
+        """The virtual machine of the process ``jmx``.
+
+        Raises:
+            AssertionError: there is none now.
+        """
+        for child in self.process("jmx").children():
+            if child.name() == "java":
+                return child
+        raise AssertionError("the process jmx has no virtual machine")
+
+    def is_alive(self, name: str) -> bool:
+        """Whether ``gateway`` or ``agent`` runs."""
+        with contextlib.suppress(KeyError, psutil.Error):
+            process = psutil.Process(self.demonstration.process_id(name))
+            return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+        return False
 
     async def until(self, what: str, condition: Callable[[], Awaitable[bool]]) -> None:
         """Wait until ``condition`` holds; an agent that does not answer yet is no failure."""
@@ -105,7 +103,7 @@ class Observer:
                     try:
                         if await condition():
                             return
-                    except (SnmpCommandError, KeyError) as error:
+                    except (SnmpCommandError, JmxClientError, httpx.HTTPError, KeyError) as error:
                         last = error
                     await asyncio.sleep(POLL_SECONDS)
         except TimeoutError:

@@ -1,0 +1,146 @@
+"""Kills parts of a demonstration at instants that a seed chooses, and brings back what nobody else would."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Self
+
+import psutil
+import pytest
+
+from gateway.demo.broker import BrokerError
+from gateway.demo.demonstration import DemonstrationError
+from tests.components.waiting import eventually
+from tests.end_to_end.observer import Observer
+from tests.end_to_end.witness import Witness
+from tests.hypothesis_profiles import PROVING
+
+VICTIMS = ("broker", "agent", "core", "snmp", "jmx", "jvm")
+
+LONGEST_WAIT = 40
+"""Observations before the first kill: a few seconds of a quiet machine, all phases of every interval."""
+
+LONGEST_RECOVERY = 60
+"""Observations between the first kill and the second: somewhere in the recovery of most parts."""
+
+_START_ATTEMPTS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is killed when; instants are counted in things observed, so that a slow machine has the same ones.
+
+    Attributes:
+        victim: killed first, after ``wait`` observations.
+        another: killed in the recovery, after ``pause`` more; ``None`` for nothing.
+        patient: the others have time to say what they miss, before it is brought back.
+    """
+
+    victim: str
+    wait: int
+    another: str | None
+    pause: int
+    patient: bool
+
+    @classmethod
+    def of(cls, victim: str, seed: int) -> Self:
+        """The plan of a seed: the first kills alone and waits, every third kills twice."""
+        chance = random.Random(f"{victim} {seed}")  # noqa: S311  repeatable on purpose
+        another = chance.choice(VICTIMS) if seed % 3 == 2 else None
+        return cls(
+            victim,
+            chance.randrange(LONGEST_WAIT),
+            another,
+            chance.randrange(LONGEST_RECOVERY),
+            patient=seed % 3 == 0,
+        )
+
+
+class Killer:
+    """Kills by SIGKILL, and brings back what no supervisor does: the broker and the agent.
+
+    Args:
+        observer: finds the processes.
+        witness: counts what is observed.
+
+    Attributes:
+        kills: how many of each so far.
+    """
+
+    def __init__(self, observer: Observer, witness: Witness) -> None:
+        self._broker = observer.broker
+        self._demonstration = observer.demonstration
+        self._observer = observer
+        self._witness = witness
+        self.kills = dict.fromkeys(VICTIMS, 0)
+
+    async def kill(self, victim: str) -> None:
+        """Kill it, as soon as it is there."""
+        self.kills[victim] += 1
+        await eventually(partial(self._killed, victim), f"{victim} is there to be killed")
+
+    async def recover(self, plan: Plan) -> None:
+        """Bring back what the first kill of ``plan`` ended, and kill again in the middle of it."""
+        async with asyncio.TaskGroup() as parts:
+            recovery = parts.create_task(self.bring_back())
+            if plan.another is not None:
+                await self._witness.after(plan.pause)
+                await self.kill(plan.another)
+            await recovery
+        await self.bring_back()
+
+    async def bring_back(self) -> None:
+        """Start broker and agent where they do not run."""
+        async with asyncio.TaskGroup() as parts:
+            parts.create_task(self._bring_back_broker())
+            parts.create_task(self._bring_back_agent())
+
+    async def _killed(self, victim: str) -> bool:
+        with contextlib.suppress(psutil.Error, AssertionError, KeyError, ProcessLookupError):
+            match victim:
+                case "agent":
+                    await self._demonstration.kill_process("agent")
+                case "broker":
+                    psutil.Process(self._broker.node_process()).kill()
+                case "jvm":
+                    self._observer.virtual_machine().kill()
+                case _:
+                    self._observer.process(victim).kill()
+            return True
+        return False
+
+    async def _bring_back_broker(self) -> None:
+        for attempts_left in reversed(range(_START_ATTEMPTS)):
+            try:
+                await asyncio.to_thread(self._broker.start)
+            except BrokerError:  # killed while it started
+                if not attempts_left:
+                    raise
+            else:
+                return
+
+    async def _bring_back_agent(self) -> None:
+        for attempts_left in reversed(range(_START_ATTEMPTS)):
+            if self._observer.is_alive("agent"):
+                return
+            try:
+                await self._demonstration.start_agent()
+            except DemonstrationError:
+                if not attempts_left:
+                    raise
+
+
+@contextlib.contextmanager
+def repeatable(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A failure tells how to run this test only."""
+    try:
+        yield
+    except Exception as error:
+        proving = "PROVE=1 " if PROVING else ""
+        error.add_note(f"to run only this: {proving}pytest '{request.node.nodeid}'")
+        raise

@@ -1,0 +1,122 @@
+"""What may be shown as fresh, and for how long after it is true no more."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+from gateway.demo.demonstration import AGENT_SOURCE
+from tests.end_to_end.shown import Shown
+from tests.end_to_end.truth import MARKER, BrokerTruth, Timeline
+
+BROKER_SECONDS = 30.0
+"""So long after its end a thing, or a value, may be shown as fresh: 15 s until a broker that says nothing is
+given up, or two readings that the budget keeps apart; the rest is for a machine that is busy."""
+
+AGENT_SECONDS = 20.0
+"""So long an agent that says nothing may be believed: three heartbeats of 2 s; the rest as above."""
+
+CORE_SECONDS = 10.0
+"""So long a core that is gone may be believed: the end of its feed is heard at once; the rest as above."""
+
+SAMPLE_SECONDS = 10.0
+"""So old the broker's own statistics may be when they are sampled."""
+
+LISTING_SECONDS = 5.0
+"""So late the broker may list the end of something: what a source has read anew since, must lack it."""
+
+BELIEVED = frozenset({"synchronised", "degraded", "synchronising"})
+"""Of the states of a source: what is read anew was believed before, or is stale for another reason."""
+
+AGENT, CORE = "process agent", "process core"
+
+
+class Judge:
+    """Holds what is shown against what was true.
+
+    Args:
+        truth: of the broker.
+        lengths: of the marker queue.
+    """
+
+    def __init__(self, truth: BrokerTruth, lengths: Timeline[int]) -> None:
+        self._truth = truth
+        self._lengths = lengths
+        self._alive: dict[str, float] = {}
+        self._first: dict[str, float] = {}
+        self._doubted: dict[str, float] = {}
+        self._believed_since: dict[str, float] = {}
+        self._names: dict[tuple[str, str, str], str] = {}
+        self._rows: dict[tuple[str, str], str] = {}
+
+    def is_alive(self, process: str) -> None:
+        """`AGENT` or `CORE` lives now."""
+        self._alive[process] = time.time()
+
+    def source_is(self, source: str, state: str, since: float) -> None:
+        """What SNMP says of a source now, and since when it is so."""
+        if state in BELIEVED:
+            self._doubted.pop(source, None)
+        else:
+            self._doubted.setdefault(source, time.time())
+        if state == "synchronised":
+            self._believed_since[source] = since
+
+    def lies(self, shown: Shown, source: str) -> Iterator[str]:
+        """What is wrong with it, as far as the last look at the broker tells.
+
+        Args:
+            shown: read before that look.
+            source: name of its source.
+        """
+        yield from self._numbers(shown, source)
+        begun, ended = shown.reading
+        first = self._first.setdefault(shown.thing, begun)
+        if not shown.fresh:
+            return
+        # What came and went between two looks of ours was never seen: it counts from when it was shown first.
+        seen = self._truth.last_seen(shown.thing) or first
+        waits = [("the broker has it no more", seen, BROKER_SECONDS)]
+        waits.append(("the core is gone", self._alive.get(CORE, begun), CORE_SECONDS))
+        if source == AGENT_SOURCE:
+            waits.append(("the agent is gone", self._alive.get(AGENT, begun), AGENT_SECONDS))
+        if source in self._doubted:
+            waits.append(("its source is not believed", self._doubted[source], CORE_SECONDS))
+        for reason, since, limit in waits:
+            if begun - since > limit:
+                yield f"{_who(shown, source)} is shown as fresh, but {reason}, since {begun - since:.1f} s"
+        anew = self._believed_since.get(source, 0.0)
+        if seen < anew - LISTING_SECONDS and begun > anew:
+            yield (
+                f"{_who(shown, source)} is shown as fresh, but had gone {anew - seen:.1f} s before"
+                " everything was read anew"
+            )
+        if shown.thing == f"rmqQueue {MARKER}" and shown.length is not None:
+            possible = self._lengths.held(begun - BROKER_SECONDS, ended)
+            if shown.sampled is not None:
+                possible &= self._lengths.held(shown.sampled - SAMPLE_SECONDS, ended)
+            if possible and shown.length not in possible:
+                age = f"{begun - (shown.sampled or 0):.1f} s old"
+                yield (
+                    f"{_who(shown, source)} is shown as fresh with {shown.length} messages, {age},"
+                    f" but had {min(possible)} to {max(possible)}"
+                )
+
+    def _numbers(self, shown: Shown, source: str) -> Iterator[str]:
+        """Rows never become another object's; a durable object never gets another one."""
+        prefix = shown.thing.split(" ", 1)[0]
+        place = (source, prefix, shown.row)
+        former = self._names.setdefault(place, shown.full_name)
+        if former != shown.full_name:
+            self._names[place] = shown.full_name
+            yield f"row {shown.row} of {prefix} ({source}) was {former!r}, is {shown.full_name!r}"
+        if not shown.transient:
+            name = (source, f"{prefix} {shown.full_name}")
+            row = self._rows.setdefault(name, shown.row)
+            if row != shown.row:
+                self._rows[name] = shown.row
+                yield f"{shown.full_name!r} ({prefix}, {source}) had the row {row}, has now {shown.row}"
+
+
+def _who(shown: Shown, source: str) -> str:
+    return f"{shown.north}: {shown.thing} ({source}, row {shown.row})"

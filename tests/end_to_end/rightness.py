@@ -1,0 +1,227 @@
+"""What must be so again after every fault, and what must have been so all the time."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+
+import httpx
+
+from gateway.demo.comparison import without_incarnation
+from gateway.demo.demonstration import AGENT_SOURCE, SOURCE
+from gateway.demo.jmx_client import JmxClient, JmxClientError
+from gateway.demo.snmp_commands import SnmpCommandError
+from gateway.demo.trap_receiver import PrintedNotification
+from tests.end_to_end.observer import Observer
+from tests.end_to_end.witness import GATEWAY_BEAN, Witness
+
+RIGHT_SECONDS = 150.0
+LOOK_AGAIN_SECONDS = 0.1
+
+OWN_QUEUES = [
+    "amqp-gateway.agent",
+    "amqp-gateway.console",
+    "amqp-gateway.events",
+    "amqp-gateway.events",
+]
+"""What gateway and agent have on the broker while they run: one queue for each purpose."""
+
+CLASSES = {
+    "rmqVhost": "rabbitmq:vhost",
+    "rmqQueue": "rabbitmq:queue",
+    "rmqExchange": "rabbitmq:exchange",
+    "rmqNode": "rabbitmq:node",
+}
+"""Those with durable objects."""
+
+
+Row = tuple[str, str, str]
+"""Source, class and stable name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Identities:
+    """What durable objects are called: by row numbers in SNMP, by ObjectNames in JMX."""
+
+    rows: dict[Row, str]
+    object_names: frozenset[str]
+
+
+class Rightness:
+    """Waits until all is right, and tells what is not.
+
+    Args:
+        observer: asks SNMP.
+        witness: asks JMX and the broker, and has seen everything.
+    """
+
+    def __init__(self, observer: Observer, witness: Witness) -> None:
+        self._observer = observer
+        self._witness = witness
+        self.identities = Identities({}, frozenset())
+        self._is_right = False
+
+    async def learn(self) -> None:
+        """Wait until all is right for the first time; what is called how now, must be called so for ever."""
+        await self._witness.marker.declared.wait()
+        await self.again()
+        self.identities = Identities(await self._rows(), await self._object_names())
+        assert len(self.identities.rows) == len(self.identities.object_names) > 80
+
+    async def at_first(self) -> None:
+        """Wait until all is right, unless the test before has done so."""
+        if not self._is_right:
+            await self.again()
+        self._is_right = False
+
+    async def again(self) -> float:
+        """Wait until all is right; returns how many seconds that took."""
+        begun = time.monotonic()
+        problems = ["not asked yet"]
+        while problems:
+            try:
+                problems = await self._problems()
+            except (SnmpCommandError, JmxClientError, httpx.HTTPError, KeyError) as error:
+                problems = [f"nobody answers: {error!r}"]
+            if problems and time.monotonic() - begun > RIGHT_SECONDS:
+                raise AssertionError(self._complaint(problems))
+            await asyncio.sleep(LOOK_AGAIN_SECONDS if problems else 0)
+        lies, self._witness.lies = self._witness.lies, []
+        assert not lies, "\n".join(lies[:20])
+        self._is_right = True
+        return time.monotonic() - begun
+
+    async def _problems(self) -> list[str]:
+        """What is not right now; cheap questions come first."""
+        parts: list[Callable[[], Coroutine[None, None, list[str]]]] = [
+            self._sources_of_snmp,
+            self._sources_of_jmx,
+            self._left_overs,
+            self._alarms,
+            self._existence,
+            self._names,
+        ]
+        for part in parts:
+            if problems := await part():
+                return problems
+        return []
+
+    async def _sources_of_snmp(self) -> list[str]:
+        sources = await self._observer.sources()
+        problems = [f"SNMP has the sources {sorted(sources)}"] if len(sources) != 2 else []
+        for name, cells in sources.items():
+            good = {"agSourceState": "synchronised", "agSourceDetail": "", "agSourceStaleRows": "0"}
+            problems += [
+                f"{key} of {name} is {cells[key]!r}" for key, value in good.items() if cells[key] != value
+            ]
+            problems += [f"{name} has no rows"] if int(cells["agSourceRows"]) == 0 else []
+        return problems
+
+    async def _sources_of_jmx(self) -> list[str]:
+        problems: list[str] = []
+        gateway = await self._client.read(GATEWAY_BEAN)
+        if not gateway["FeedConnected"].value:
+            problems.append("JMX has no feed")
+        for source in (SOURCE, AGENT_SOURCE):
+            attributes = await self._client.read(f"amqp.gateway:type=Source,source={source}")
+            good = {"State": "synchronised", "StaleObjects": 0, "ActiveAlarmCount": 0, "Stale": False}
+            problems += [
+                f"{key} of {source} is {attributes[key].value!r} in JMX"
+                for key, value in good.items()
+                if attributes[key].value != value
+            ]
+        return problems
+
+    async def _left_overs(self) -> list[str]:
+        queues = await self._witness.truth.own_queues()
+        return [] if queues == OWN_QUEUES else [f"on the broker there are {queues}"]
+
+    async def _alarms(self) -> list[str]:
+        rows = (await self._observer.walk("agAlarmTable")).values()
+        problems = [f"the alarm stands: {cells.get('agAlarmText')}" for cells in rows]
+        traps = await self.traps()
+        return problems + [f"no trap told that it ended: {condition}" for condition in standing(traps)]
+
+    async def _existence(self) -> list[str]:
+        """Every queue of the broker has a row of each source, and each row a queue."""
+        expected = await self._witness.truth.queues()
+        shown: dict[str, set[str]] = {source: set() for source in await self._numbers()}
+        for index, cells in (await self._observer.walk("rmqQueueTable")).items():
+            shown[index.split(".")[0]].add(without_incarnation(cells["rmqQueueRowFullName"]))
+        return [
+            f"source {source}: {name!r} is {'not shown' if name in expected else 'not on the broker'}"
+            for source, names in shown.items()
+            for name in sorted(names ^ expected)
+        ]
+
+    async def _names(self) -> list[str]:
+        """Durable objects are called as they always were; nothing to compare before that was learnt."""
+        if not self.identities.rows:
+            return []
+        rows, object_names = await self._rows(), await self._object_names()
+        expected = self.identities
+        return [
+            *[
+                f"the row of {key} was {expected.rows.get(key)}, is {rows.get(key)}"
+                for key in sorted(expected.rows.keys() | rows.keys())
+                if expected.rows.get(key) != rows.get(key)
+            ],
+            *[
+                f"{name} is {'missing' if name in expected.object_names else 'new'}"
+                for name in sorted(expected.object_names ^ object_names)
+            ],
+        ]
+
+    async def _rows(self) -> dict[Row, str]:
+        names = await self._numbers()
+        rows: dict[Row, str] = {}
+        for prefix, class_name in CLASSES.items():
+            for index, cells in (await self._observer.walk(f"{prefix}Table")).items():
+                if cells[f"{prefix}RowLifetime"] == "durable":
+                    source, row = index.split(".")
+                    rows[names[source], class_name, cells[f"{prefix}RowFullName"]] = row
+        return rows
+
+    async def _numbers(self) -> dict[str, str]:
+        """Names of the sources by their numbers."""
+        table = await self._observer.walk("agSourceTable")
+        return {number: cells["agSourceName"] for number, cells in table.items()}
+
+    async def _object_names(self) -> frozenset[str]:
+        """A durable object's has no ``id``."""
+        names: list[str] = []
+        for class_name in CLASSES.values():
+            names += await self._client.names(f"amqp.gateway:type={class_name.partition(':')[2]},*")
+        return frozenset(name for name in names if ",id=" not in name)
+
+    @property
+    def _client(self) -> JmxClient:
+        if self._witness.client is None:
+            raise JmxClientError("there is no client now")
+        return self._witness.client
+
+    async def traps(self) -> list[PrintedNotification]:
+        """All that snmptrapd has printed."""
+        receiver = self._observer.demonstration.traps
+        assert receiver is not None
+        return await asyncio.to_thread(receiver.notifications)
+
+    def _complaint(self, problems: list[str]) -> str:
+        demonstration = self._observer.demonstration
+        logs = [f"--- {name}\n{demonstration.log_of(name)[-4000:]}" for name in ("gateway", "agent")]
+        listed = "\n".join([*problems[:20], *self._witness.lies[:20]])
+        return f"not right after {RIGHT_SECONDS:.0f} s:\n{listed}\n" + "\n".join(logs)
+
+
+def standing(traps: list[PrintedNotification]) -> set[str]:
+    """Conditions that a receiver of these traps believes to last."""
+    believed: set[str] = set()
+    for trap in traps:
+        condition = f"{trap.values.get('agEventSource')}: {trap.values.get('agEventCondition')}"
+        if trap.values.get("agEventState") == "raised":
+            believed.add(condition)
+        elif trap.values.get("agEventState") == "cleared":
+            believed.discard(condition)
+    return believed

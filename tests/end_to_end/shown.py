@@ -1,0 +1,95 @@
+"""What a north shows of an object, in one form for both."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from gateway.demo.comparison import without_incarnation
+from gateway.demo.jmx_client import ReadAttribute
+from gateway.demo.snmp_commands import Table
+
+Reading = tuple[float, float]
+"""When a reading began and ended, in seconds since 1970."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """An object as a north showed it.
+
+    Attributes:
+        north: ``SNMP`` or ``JMX``.
+        source: number of its source.
+        thing: prefix of its table and its name, and of a node the process: ``rmqQueue shop|orders``.
+        row: its number.
+        full_name: with what tells the incarnations of a transient object apart.
+        length: messages, of a queue.
+        sampled: when the statistics were, in seconds since 1970.
+    """
+
+    north: str
+    source: str
+    thing: str
+    row: str
+    full_name: str
+    transient: bool
+    fresh: bool
+    length: int | None
+    sampled: float | None
+    reading: Reading
+
+
+def shown_by_snmp(prefix: str, table: Table, reading: Reading) -> Iterator[Shown]:
+    """The rows of a table; one that came or went while it was read is left out."""
+    wanted = {f"{prefix}Row{column}" for column in ("FullName", "Stale", "Lifetime")}
+    for index, cells in table.items():
+        if wanted <= cells.keys():
+            source, row = index.split(".")
+            full_name = cells[f"{prefix}RowFullName"]
+            messages, sampled = cells.get(f"{prefix}Messages"), cells.get(f"{prefix}RowSampled")
+            yield Shown(
+                "SNMP",
+                source,
+                _thing(prefix, full_name, cells.get(f"{prefix}OsProcess")),
+                row,
+                full_name,
+                transient=cells[f"{prefix}RowLifetime"] == "transient",
+                fresh=cells[f"{prefix}RowStale"] == "false",
+                length=None if messages is None else int(messages),
+                sampled=None if sampled is None else moment(sampled),
+                reading=reading,
+            )
+
+
+def shown_by_jmx(
+    prefix: str, source: str, attributes: Mapping[str, ReadAttribute], reading: Reading
+) -> Shown:
+    """An MBean whose attributes were read; ``source`` is the number of its source."""
+    full_name, sampled = attributes["StableName"].value, attributes["SampleTime"].value
+    process = attributes["osProcess"].value if "osProcess" in attributes else None
+    return Shown(
+        "JMX",
+        source,
+        _thing(prefix, full_name, process),
+        str(attributes["Row"].value),
+        full_name,
+        transient=attributes["Lifetime"].value == "transient",
+        fresh=not attributes["Stale"].value,
+        length=attributes["messages"].value if "messages" in attributes else None,
+        sampled=None if sampled is None else dt.datetime.fromisoformat(sampled).timestamp(),
+        reading=reading,
+    )
+
+
+def _thing(prefix: str, full_name: str, process: object) -> str:
+    """As the broker is asked for it: a node is another one in each process."""
+    name = without_incarnation(full_name)
+    return f"{prefix} {name} {process}" if prefix == "rmqNode" else f"{prefix} {name}"
+
+
+def moment(date_and_time: str) -> float:
+    """Seconds since 1970 of a DateAndTime as net-snmp prints it: ``2026-11-20,12:19:26.1,+0:0``."""
+    day, clock, _ = date_and_time.split(",")
+    moment = dt.datetime.strptime(f"{day} {clock}", "%Y-%m-%d %H:%M:%S.%f").replace(tzinfo=dt.UTC)
+    return moment.timestamp()

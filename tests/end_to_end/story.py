@@ -1,0 +1,112 @@
+"""What receivers of traps and listeners of notifications were told of a fault, from before it to after it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any, Self
+
+from gateway.demo.demonstration import AGENT_SOURCE, SOURCE
+from gateway.demo.trap_receiver import PrintedNotification
+from tests.end_to_end.observer import Observer
+from tests.end_to_end.rightness import Rightness
+from tests.end_to_end.witness import Witness
+
+STARTS = {"coldStart", "warmStart"}
+
+
+@dataclass(slots=True)
+class Story:
+    """What was told before a fault, for comparison with what was told afterwards.
+
+    Attributes:
+        traps: how many.
+        repeated: event ids that were told more than once by traps.
+        epoch: how often the core had been started.
+        epoch_of_snmp: the same when the SNMP process was started.
+    """
+
+    _observer: Observer
+    _witness: Witness
+    _rightness: Rightness
+    traps: int
+    repeated: frozenset[str]
+    epoch: int
+
+    @classmethod
+    async def begin(cls, observer: Observer, witness: Witness, rightness: Rightness) -> Self:
+        """All is right."""
+        traps = await rightness.traps()
+        return cls(observer, witness, rightness, len(traps), repeated(traps), await observer.epoch())
+
+    async def end(self, killed: Collection[str | None]) -> None:
+        """All is right again, after these were killed, some of them perhaps twice."""
+        traps = await self._rightness.traps()
+        notifications = self._witness.notifications
+        assert contradictions(traps, notifications) == []
+        assert holes(traps) == []
+        names = Counter(trap.name for trap in traps[self.traps :])
+        if "snmp" not in killed:
+            # What was sent in the last second of the process's life may be sent again by the next one.
+            assert repeated(traps) == self.repeated
+            assert not STARTS & names.keys()
+        if "core" not in killed:
+            assert await self._observer.epoch() == self.epoch
+        if killed == {"core"}:
+            assert await self._observer.epoch() == self.epoch + 1
+        if killed == {"snmp"}:
+            assert names["warmStart"] + names["coldStart"] == 1
+        if killed == {"broker"}:
+            self._source_went_and_came(traps)
+
+    def _source_went_and_came(self, traps: list[PrintedNotification]) -> None:
+        for source in (SOURCE, AGENT_SOURCE):
+            told = [
+                trap.name
+                for trap in traps[self.traps :]
+                if trap.values.get("agEventSource") == source and trap.name in {"agSourceDown", "agSourceUp"}
+            ]
+            assert told[:1] == ["agSourceDown"], (source, told)
+            assert told[-1:] == ["agSourceUp"], (source, told)
+
+
+def numbers(traps: list[PrintedNotification]) -> dict[str, list[int]]:
+    """Numbers of the gateway's events in the order of their traps, by boot."""
+    found: dict[str, list[int]] = {}
+    for trap in traps:
+        boot, _, number = trap.values.get("agEventId", "").rpartition(".")
+        if number.isdecimal():  # the SNMP agent's own have a letter before it
+            found.setdefault(boot, []).append(int(number))
+    return found
+
+
+def holes(traps: list[PrintedNotification]) -> list[str]:
+    """Events of which no trap told, although traps told of later ones."""
+    return [
+        f"of boot {boot} no trap told of {missing}"
+        for boot, told in numbers(traps).items()
+        if (missing := sorted(set(range(1, max(told) + 1)) - set(told)))
+    ]
+
+
+def repeated(traps: list[PrintedNotification]) -> frozenset[str]:
+    """Event ids that more than one trap told of."""
+    counts = Counter(trap.values.get("agEventId", "") for trap in traps)
+    return frozenset(event_id for event_id, count in counts.items() if count > 1)
+
+
+def contradictions(traps: list[PrintedNotification], notifications: list[dict[str, Any]]) -> list[str]:
+    """Event ids that stand for more than one event; and those that a listener was told twice."""
+    told = [(trap.values.get("agEventId", ""), trap.values.get("agEventText", "")) for trap in traps]
+    heard = [(str(one["data"]["eventId"]), str(one["message"])) for one in notifications if one.get("data")]
+    texts: dict[str, str] = {}
+    lines = [
+        f"event {event_id} is {texts[event_id]!r} and {text!r}"
+        for event_id, text in [*told, *heard]
+        if texts.setdefault(event_id, text) != text
+    ]
+    counts = Counter(event_id for event_id, _ in heard)
+    return lines + [
+        f"JMX told {count} times of {event_id}" for event_id, count in counts.items() if count > 1
+    ]

@@ -1,0 +1,164 @@
+"""What the broker has, and had when, by its own word: the measure of what the gateway shows."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable
+from typing import Any, Generic, TypeVar
+
+import httpx
+from aio_pika import DeliveryMode, Message
+from aio_pika.exceptions import CONNECTION_EXCEPTIONS
+from yarl import URL
+
+from gateway.demo.broker import PrivateBroker
+from gateway.demo.comparison import OWN_QUEUE_PREFIX
+from gateway.links.amqp_connection import connect_once
+
+MARKER_VHOST, MARKER_QUEUE = "/", "end-to-end.marker"
+MARKER = f"{MARKER_VHOST}|{MARKER_QUEUE}"
+"""Full name of the queue whose length is known at each moment."""
+
+PUBLISH_SECONDS = 0.2
+RECONNECT_SECONDS = 0.2
+LOOK_SECONDS = 3.0
+_FORGET_SECONDS = 300.0
+
+Value = TypeVar("Value")
+
+
+class Timeline(Generic[Value]):
+    """What a value may have been, and when; times are seconds since 1970."""
+
+    def __init__(self) -> None:
+        self._periods: list[tuple[float, frozenset[Value]]] = []
+
+    def note(self, possible: Iterable[Value]) -> None:
+        """From now on it is one of these."""
+        now = time.time()
+        self._periods.append((now, frozenset(possible)))
+        while len(self._periods) > 1 and self._periods[1][0] < now - _FORGET_SECONDS:
+            del self._periods[0]
+
+    def held(self, since: float, until: float) -> set[Value]:
+        """All that it may have been at some time between, both ends included."""
+        values: set[Value] = set()
+        for begun, possible in reversed(self._periods):
+            if begun <= until:
+                values |= possible
+            if begun <= since:
+                break
+        return values
+
+
+class MarkerQueue:
+    """A durable queue that grows by a message at a time, over everything that happens to the broker.
+
+    Args:
+        broker: where it is.
+        progress: told of each confirmed message.
+    """
+
+    def __init__(self, broker: PrivateBroker, progress: Callable[[], None]) -> None:
+        self.lengths: Timeline[int] = Timeline()
+        self.declared = asyncio.Event()
+        self._broker = broker
+        self._progress = progress
+
+    async def run(self) -> None:
+        """Publish; ends by cancellation only."""
+        while True:
+            try:
+                await self._publish()
+            except CONNECTION_EXCEPTIONS:
+                # Whether the last message was taken is known as soon as the broker can be asked.
+                await asyncio.sleep(RECONNECT_SECONDS)
+
+    async def _publish(self) -> None:
+        connection = await connect_once(
+            URL(self._broker.amqp_url(vhost=MARKER_VHOST)), {"connection_name": "end to end marker"}
+        )
+        async with connection:
+            channel = await connection.channel()
+            queue = await channel.declare_queue(MARKER_QUEUE, durable=True)
+            length = queue.declaration_result.message_count or 0
+            self.lengths.note([length])
+            self.declared.set()
+            while True:
+                self.lengths.note([length, length + 1])
+                # Without a time limit: what a blocked connection has in its socket is taken later.
+                await channel.default_exchange.publish(
+                    Message(b"x", delivery_mode=DeliveryMode.PERSISTENT), MARKER_QUEUE
+                )
+                length += 1
+                self.lengths.note([length])
+                self._progress()
+                await asyncio.sleep(PUBLISH_SECONDS)
+
+
+class BrokerTruth:
+    """When the broker was last seen to have each thing.
+
+    A thing is the prefix of its SNMP table and its name there: ``rmqQueue shop|orders``; a node also has its
+    process.
+
+    Args:
+        broker: asked over its management API, as an administrator and directly.
+    """
+
+    def __init__(self, broker: PrivateBroker) -> None:
+        self._broker = broker
+        self._seen: dict[str, float] = {}
+        who = broker.administrator
+        self._client = httpx.AsyncClient(
+            base_url=f"{broker.management_url}/api/",
+            auth=(who.name, who.password),
+            timeout=LOOK_SECONDS,
+            trust_env=False,
+        )
+
+    async def close(self) -> None:
+        """Ask no more."""
+        await self._client.aclose()
+
+    async def look(self) -> None:
+        """See what there is now; nothing, where the broker does not answer."""
+        try:
+            things = [
+                *[f"rmqNode {node['name']} {node.get('os_pid')}" for node in await self._listed("nodes")],
+                *[f"rmqVhost {vhost['name']}" for vhost in await self._listed("vhosts")],
+                *[f"rmqQueue {one['vhost']}|{one['name']}" for one in await self._listed("queues")],
+                *[f"rmqExchange {one['vhost']}|{one['name']}" for one in await self._listed("exchanges")],
+                *[f"rmqConnection {one.get('name')}" for one in await self._listed("connections")],
+            ]
+        except (httpx.HTTPError, ValueError, LookupError):
+            return
+        self._seen.update(dict.fromkeys(things, time.time()))
+
+    def last_seen(self, thing: str) -> float:
+        """When the broker was last seen to have it; 0 for never."""
+        return self._seen.get(thing, 0.0)
+
+    async def own_queues(self) -> list[str]:
+        """The gateway's and agent's queues, without what tells them apart.
+
+        Raises:
+            httpx.HTTPError: the broker does not answer.
+        """
+        names = [str(queue["name"]) for queue in await self._listed("queues")]
+        return sorted(name.rsplit(".", 1)[0] for name in names if name.startswith(OWN_QUEUE_PREFIX))
+
+    async def queues(self) -> set[str]:
+        """All queues but the gateway's own, by full name.
+
+        Raises:
+            httpx.HTTPError: the broker does not answer.
+        """
+        names = {(str(queue["vhost"]), str(queue["name"])) for queue in await self._listed("queues")}
+        return {f"{vhost}|{name}" for vhost, name in names if not name.startswith(OWN_QUEUE_PREFIX)}
+
+    async def _listed(self, listing: str) -> list[dict[str, Any]]:
+        response = await self._client.get(listing, params={"columns": "vhost,name,os_pid"})
+        listed: list[dict[str, Any]] = response.raise_for_status().json()
+        return listed

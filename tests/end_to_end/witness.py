@@ -1,0 +1,188 @@
+"""Looks at broker and norths all the time, and remembers what they showed and could not know."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from typing import Any
+
+import psutil
+
+from gateway.demo.jmx_client import JmxClient, JmxClientError
+from gateway.demo.snmp_commands import SnmpCommandError
+from tests.end_to_end.judge import AGENT, CORE, Judge
+from tests.end_to_end.observer import Observer
+from tests.end_to_end.shown import Shown, moment, shown_by_jmx, shown_by_snmp
+from tests.end_to_end.truth import MARKER_QUEUE, MARKER_VHOST, BrokerTruth, MarkerQueue
+
+LOOK_AGAIN_SECONDS = 0.15
+TABLES = (
+    "rmqQueue",
+    "rmqNode",
+    "rmqQueue",
+    "rmqConnection",
+    "rmqQueue",
+    "rmqVhost",
+    "rmqQueue",
+    "rmqExchange",
+)
+"""Walked one after the other, again and again."""
+
+AFTER_SECONDS = 120.0
+GATEWAY_BEAN = "amqp.gateway:type=Gateway"
+
+
+class Witness:
+    """Sees everything while `run` runs.
+
+    Attributes:
+        lies: what was shown and could not be believed, one line each.
+        observations: how much was seen so far: the measure of progress.
+        client: the Java client, while there is one.
+    """
+
+    def __init__(self, observer: Observer) -> None:
+        self.observer = observer
+        self.truth = BrokerTruth(observer.broker)
+        self.marker = MarkerQueue(observer.broker, self._progressed)
+        self.lies: list[str] = []
+        self.observations = 0
+        self.client: JmxClient | None = None
+        self._judge = Judge(self.truth, self.marker.lengths)
+        self._sources: dict[str, str] = {}
+        self._shown: list[Shown] = []
+        self._heard: list[dict[str, Any]] = []
+        self._news = asyncio.Event()
+        self._core: psutil.Process | None = None
+
+    @property
+    def notifications(self) -> list[dict[str, Any]]:
+        """Of the gateway's MBean, all that any client of ours has heard."""
+        return self._heard + (self.client.notifications if self.client else [])
+
+    async def run(self) -> None:
+        """Look; ends by cancellation only."""
+        try:
+            async with asyncio.TaskGroup() as looking:
+                for part in (self._look_at_broker, self._look_at_snmp, self._look_at_jmx, self.marker.run):
+                    looking.create_task(part())
+        finally:
+            await self._leave_jmx()
+            await self.truth.close()
+
+    async def after(self, observations: int) -> None:
+        """Wait until so much more has been seen."""
+        wanted = self.observations + observations
+        async with asyncio.timeout(AFTER_SECONDS):
+            while self.observations < wanted:
+                await self._news.wait()
+
+    async def stale_objects(self, source: str) -> int:
+        """How many of a source's objects JMX calls stale.
+
+        Raises:
+            JmxClientError: nobody answers.
+        """
+        if self.client is None:
+            raise JmxClientError("there is no client now")
+        attributes = await self.client.read(f"amqp.gateway:type=Source,source={source}")
+        return int(attributes["StaleObjects"].value)
+
+    def _progressed(self) -> None:
+        self.observations += 1
+        self._news.set()
+        self._news = asyncio.Event()
+
+    async def _look_at_broker(self) -> None:
+        """See what is true, and judge what was shown before."""
+        while True:
+            shown, self._shown = self._shown, []
+            self._look_at_processes()
+            await self.truth.look()
+            self._look_at_processes()
+            for one in shown:
+                self.lies += self._judge.lies(one, self._sources[one.source])
+            self._progressed()
+            await asyncio.sleep(LOOK_AGAIN_SECONDS)
+
+    def _look_at_processes(self) -> None:
+        with contextlib.suppress(AssertionError, psutil.Error, KeyError):
+            if self._core is None or not self._core.is_running():
+                self._core = self.observer.process("core")
+            self._judge.is_alive(CORE)
+        if self.observer.is_alive("agent"):
+            self._judge.is_alive(AGENT)
+
+    async def _look_at_snmp(self) -> None:
+        while True:
+            for prefix in TABLES:
+                with contextlib.suppress(SnmpCommandError):  # nobody is there to answer
+                    await self._walk(prefix)
+                    self._progressed()
+                await asyncio.sleep(LOOK_AGAIN_SECONDS)
+
+    async def _walk(self, prefix: str) -> None:
+        begun = time.time()
+        table = await self.observer.walk(f"{prefix}Table")
+        ended = time.time()
+        sources = await self.observer.walk("agSourceTable")
+        for number, cells in sources.items():
+            if {"agSourceName", "agSourceState", "agSourceSince"} <= cells.keys():
+                self._sources[number] = cells["agSourceName"]
+                since = moment(cells["agSourceSince"])
+                self._judge.source_is(cells["agSourceName"], cells["agSourceState"], since)
+        self._shown += [
+            one for one in shown_by_snmp(prefix, table, (begun, ended)) if one.source in self._sources
+        ]
+
+    async def _look_at_jmx(self) -> None:
+        while True:
+            if self.client is None:
+                await self._enter_jmx()
+            if self.client is not None:
+                try:
+                    await self._read(self.client)
+                    self._progressed()
+                except JmxClientError:
+                    await self._leave_jmx()
+            await asyncio.sleep(LOOK_AGAIN_SECONDS)
+
+    async def _read(self, client: JmxClient) -> None:
+        """The marker and the node as both sources show them."""
+        for number, source in list(self._sources.items()):
+            of = f"amqp.gateway:source={source},package=rabbitmq"
+            names = [f'{of},type=queue,parent="{MARKER_VHOST}",name={MARKER_QUEUE}']
+            nodes = await client.names(f"{of},type=node,*")
+            for prefix, name in [("rmqQueue", names[0]), *[("rmqNode", node) for node in nodes]]:
+                begun = time.time()
+                try:
+                    attributes = await client.read(name)
+                except JmxClientError as error:
+                    if "InstanceNotFoundException" not in str(error):
+                        raise
+                    continue
+                if "StableName" in attributes:  # else it went between the two questions of a reading
+                    self._shown.append(shown_by_jmx(prefix, number, attributes, (begun, time.time())))
+
+    async def _enter_jmx(self) -> None:
+        """Log in, once somebody answers at the port: each attempt costs a virtual machine."""
+        host, port = self.observer.demonstration.jmx_address.rsplit(":", 1)
+        try:
+            _, writer = await asyncio.open_connection(host, int(port))
+            writer.close()
+            client = await self.observer.demonstration.jmx_client()
+        except (OSError, JmxClientError):
+            return
+        try:
+            await client.listen(GATEWAY_BEAN)
+        except JmxClientError:
+            await client.close()
+        else:
+            self.client = client
+
+    async def _leave_jmx(self) -> None:
+        client, self.client = self.client, None
+        if client is not None:
+            self._heard += client.notifications
+            await client.close()
