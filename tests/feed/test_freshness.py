@@ -23,10 +23,14 @@ class Watched:
         return self.belief.agent_told(AgentRecord(1, name, fresh, now, now), now)
 
 
+def freshness(group: Group) -> Freshness:
+    return group.freshness
+
+
 def test_what_belongs_to_a_believed_source_and_a_fresh_agent_is_fresh() -> None:
     watched = Watched()
     watched.source(SourceState.SYNCHRONISED, 10)
-    assert watched.belief.group(1, "1.0", 10).freshness is Freshness.FRESH
+    assert freshness(watched.belief.group(1, "1.0", 10)) is Freshness.FRESH
     assert not watched.belief.has_doubts(1)
 
 
@@ -40,10 +44,10 @@ def test_while_a_source_synchronises_it_is_believed_as_before() -> None:
     watched.source(SourceState.CONNECTING, 10)
     group = watched.belief.group(1, "1.0", 10)
     assert not watched.source(SourceState.SYNCHRONISING, 11)
-    assert group.freshness is Freshness.STALE
+    assert freshness(group) is Freshness.STALE
     assert watched.source(SourceState.DEGRADED, 12)
     assert not watched.source(SourceState.SYNCHRONISING, 13)
-    assert group.freshness is Freshness.FRESH
+    assert freshness(group) is Freshness.FRESH
 
 
 def test_a_silent_agent_makes_its_own_objects_stale_and_no_others() -> None:
@@ -65,9 +69,9 @@ def test_what_is_stale_for_a_second_reason_has_been_stale_since_the_first() -> N
     watched.agent("1.0", 60, fresh=True)
     assert group.stale_since == 20
     watched.belief.age(20 + SERVED_FOR - 1)
-    assert group.freshness is Freshness.STALE
+    assert freshness(group) is Freshness.STALE
     watched.belief.age(20 + SERVED_FOR)
-    assert group.freshness is Freshness.WITHHELD
+    assert freshness(group) is Freshness.WITHHELD
     watched.source(SourceState.SYNCHRONISED, 400)
     assert (group.freshness, group.stale_since) == (Freshness.FRESH, 0)
     assert watched.told == [
