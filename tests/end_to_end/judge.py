@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from gateway.demo.demonstration import AGENT_SOURCE
 from tests.end_to_end.shown import Shown
-from tests.end_to_end.truth import MARKER, BrokerTruth, Timeline
+from tests.end_to_end.truth import MARKER, Timeline
 
 BROKER_SECONDS = 30.0
 """So long after its end a thing, or a value, may be shown as fresh: 15 s until a broker that says nothing is
@@ -35,12 +34,12 @@ class Judge:
     """Holds what is shown against what was true.
 
     Args:
-        truth: of the broker.
+        last_seen: when the broker was last seen to have a thing; 0 for never.
         lengths: of the marker queue.
     """
 
-    def __init__(self, truth: BrokerTruth, lengths: Timeline[int]) -> None:
-        self._truth = truth
+    def __init__(self, last_seen: Callable[[str], float], lengths: Timeline[int]) -> None:
+        self._last_seen = last_seen
         self._lengths = lengths
         self._alive: dict[str, float] = {}
         self._first: dict[str, float] = {}
@@ -49,16 +48,16 @@ class Judge:
         self._names: dict[tuple[str, str, str], str] = {}
         self._rows: dict[tuple[str, str], str] = {}
 
-    def is_alive(self, process: str) -> None:
+    def is_alive(self, process: str, now: float) -> None:
         """`AGENT` or `CORE` lives now."""
-        self._alive[process] = time.time()
+        self._alive[process] = now
 
-    def source_is(self, source: str, state: str, since: float) -> None:
+    def source_is(self, source: str, state: str, since: float, now: float) -> None:
         """What SNMP says of a source now, and since when it is so."""
         if state in BELIEVED:
             self._doubted.pop(source, None)
         else:
-            self._doubted.setdefault(source, time.time())
+            self._doubted.setdefault(source, now)
         if state == "synchronised":
             self._believed_since[source] = since
 
@@ -75,7 +74,7 @@ class Judge:
         if not shown.fresh:
             return
         # What came and went between two looks of ours was never seen: it counts from when it was shown first.
-        seen = self._truth.last_seen(shown.thing) or first
+        seen = self._last_seen(shown.thing) or first
         waits = [("the broker has it no more", seen, BROKER_SECONDS)]
         waits.append(("the core is gone", self._alive.get(CORE, begun), CORE_SECONDS))
         if source == AGENT_SOURCE:

@@ -34,9 +34,8 @@ class Timeline(Generic[Value]):
     def __init__(self) -> None:
         self._periods: list[tuple[float, frozenset[Value]]] = []
 
-    def note(self, possible: Iterable[Value]) -> None:
-        """From now on it is one of these."""
-        now = time.time()
+    def note(self, possible: Iterable[Value], now: float) -> None:
+        """From ``now`` on it is one of these."""
         self._periods.append((now, frozenset(possible)))
         while len(self._periods) > 1 and self._periods[1][0] < now - _FORGET_SECONDS:
             del self._periods[0]
@@ -83,16 +82,16 @@ class MarkerQueue:
             channel = await connection.channel()
             queue = await channel.declare_queue(MARKER_QUEUE, durable=True)
             length = queue.declaration_result.message_count or 0
-            self.lengths.note([length])
+            self.lengths.note([length], time.time())
             self.declared.set()
             while True:
-                self.lengths.note([length, length + 1])
+                self.lengths.note([length, length + 1], time.time())
                 # Without a time limit: what a blocked connection has in its socket is taken later.
                 await channel.default_exchange.publish(
                     Message(b"x", delivery_mode=DeliveryMode.PERSISTENT), MARKER_QUEUE
                 )
                 length += 1
-                self.lengths.note([length])
+                self.lengths.note([length], time.time())
                 self._progress()
                 await asyncio.sleep(PUBLISH_SECONDS)
 

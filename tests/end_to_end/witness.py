@@ -49,7 +49,7 @@ class Witness:
         self.lies: list[str] = []
         self.observations = 0
         self.client: JmxClient | None = None
-        self._judge = Judge(self.truth, self.marker.lengths)
+        self._judge = Judge(self.truth.last_seen, self.marker.lengths)
         self._sources: dict[str, str] = {}
         self._shown: list[Shown] = []
         self._heard: list[dict[str, Any]] = []
@@ -110,9 +110,9 @@ class Witness:
         with contextlib.suppress(AssertionError, psutil.Error, KeyError):
             if self._core is None or not self._core.is_running():
                 self._core = self.observer.process("core")
-            self._judge.is_alive(CORE)
+            self._judge.is_alive(CORE, time.time())
         if self.observer.is_alive("agent"):
-            self._judge.is_alive(AGENT)
+            self._judge.is_alive(AGENT, time.time())
 
     async def _look_at_snmp(self) -> None:
         while True:
@@ -131,7 +131,7 @@ class Witness:
             if {"agSourceName", "agSourceState", "agSourceSince"} <= cells.keys():
                 self._sources[number] = cells["agSourceName"]
                 since = moment(cells["agSourceSince"])
-                self._judge.source_is(cells["agSourceName"], cells["agSourceState"], since)
+                self._judge.source_is(cells["agSourceName"], cells["agSourceState"], since, ended)
         self._shown += [
             one for one in shown_by_snmp(prefix, table, (begun, ended)) if one.source in self._sources
         ]

@@ -1,0 +1,118 @@
+"""What the judge of these tests calls a lie, and what not: a witness who sees nothing proves nothing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from gateway.demo.demonstration import AGENT_SOURCE, SOURCE
+from tests.end_to_end.judge import AGENT, CORE, Judge
+from tests.end_to_end.shown import Shown, shown_by_snmp
+from tests.end_to_end.truth import MARKER, Timeline
+
+NOW = 1_795_000_000.0
+QUEUE = Shown("SNMP", "1", "rmqQueue shop|orders", "7", "shop|orders", False, True, 3, NOW, (NOW, NOW + 0.1))
+MARKED = replace(QUEUE, thing=f"rmqQueue {MARKER}", full_name=MARKER, row="8")
+
+
+def judge(last_seen: float = NOW, lengths: Timeline[int] | None = None) -> Judge:
+    """All processes live; the broker was last seen to have anything at ``last_seen``."""
+    new = Judge(lambda _: last_seen, lengths or Timeline())
+    new.is_alive(CORE, NOW)
+    new.is_alive(AGENT, NOW)
+    return new
+
+
+def lengths(*noted: tuple[float, int]) -> Timeline[int]:
+    timeline: Timeline[int] = Timeline()
+    for at, length in noted:
+        timeline.note([length], NOW + at)
+    return timeline
+
+
+def test_what_a_timeline_held() -> None:
+    timeline = lengths((-30, 1), (-20, 2), (-10, 3))
+    assert timeline.held(NOW - 25, NOW - 15) == {1, 2}
+    assert timeline.held(NOW - 10, NOW) == {3}
+    assert timeline.held(NOW - 5, NOW) == {3}
+    assert timeline.held(NOW - 90, NOW - 30) == {1}
+
+
+def test_what_is_there_may_be_shown() -> None:
+    assert list(judge().lies(QUEUE, SOURCE)) == []
+
+
+def test_what_has_gone_long_ago_may_be_shown_as_stale_only() -> None:
+    (lie,) = judge(NOW - 31).lies(QUEUE, SOURCE)
+    assert "the broker has it no more, since 31.0 s" in lie
+    assert list(judge(NOW - 31).lies(replace(QUEUE, fresh=False), SOURCE)) == []
+    assert list(judge(NOW - 29).lies(QUEUE, SOURCE)) == []
+
+
+def test_what_had_gone_before_everything_was_read_anew_may_not_be_shown() -> None:
+    judging = judge(NOW - 9)
+    judging.source_is(SOURCE, "synchronised", NOW - 1, NOW)
+    (lie,) = judging.lies(QUEUE, SOURCE)
+    assert "had gone 8.0 s before everything was read anew" in lie
+
+
+def test_nothing_is_fresh_without_who_vouches_for_it() -> None:
+    judging = judge()
+    judging.is_alive(CORE, NOW - 11)
+    judging.is_alive(AGENT, NOW - 21)
+    assert [lie.partition("but ")[2] for lie in judging.lies(QUEUE, SOURCE)] == [
+        "the core is gone, since 11.0 s"
+    ]
+    assert [lie.partition("but ")[2] for lie in judging.lies(QUEUE, AGENT_SOURCE)] == [
+        "the core is gone, since 11.0 s",
+        "the agent is gone, since 21.0 s",
+    ]
+
+
+def test_nothing_is_fresh_whose_source_is_not_believed() -> None:
+    judging = judge()
+    judging.source_is(SOURCE, "down", NOW - 12, NOW - 11)
+    (lie,) = judging.lies(QUEUE, SOURCE)
+    assert "its source is not believed" in lie
+    judging.source_is(SOURCE, "synchronised", NOW, NOW)
+    assert list(judging.lies(QUEUE, SOURCE)) == []
+
+
+def test_a_value_must_have_been_true_when_it_was_sampled() -> None:
+    moved = lengths((-90, 1), (-20, 2), (-1, 3))
+    for length, sampled, fits in (
+        (3, NOW, True),
+        (2, NOW - 5, True),
+        (1, NOW - 25, True),
+        (1, NOW - 5, False),
+    ):
+        shown = replace(MARKED, length=length, sampled=sampled)
+        assert (list(judge(lengths=moved).lies(shown, SOURCE)) == []) is fits, (length, sampled)
+
+
+def test_an_old_value_is_not_fresh_however_it_is_dated() -> None:
+    moved = lengths((-90, 1), (-40, 2))
+    shown = replace(MARKED, length=1, sampled=NOW - 50)
+    (lie,) = judge(lengths=moved).lies(shown, SOURCE)
+    assert "50.0 s old, but had 2 to 2" in lie
+
+
+def test_rows_are_never_given_twice_and_durable_objects_keep_theirs() -> None:
+    judging = judge()
+    assert list(judging.lies(QUEUE, SOURCE)) == []
+    (reused,) = judging.lies(replace(QUEUE, full_name="shop|amq.gen#1", transient=True), SOURCE)
+    assert "row 7 of rmqQueue" in reused
+    (moved,) = judging.lies(replace(QUEUE, row="9"), SOURCE)
+    assert "had the row 7, has now 9" in moved
+    assert list(judging.lies(QUEUE, AGENT_SOURCE)) == []
+
+
+def test_a_node_is_another_one_in_each_process() -> None:
+    cells = {"FullName": "rabbit@shop", "Stale": "false", "Lifetime": "durable"}
+    table = {
+        "1.4": {f"rmqNodeRow{column}": cell for column, cell in cells.items()} | {"rmqNodeOsProcess": "99"}
+    }
+    (shown,) = shown_by_snmp("rmqNode", table, (NOW, NOW))
+    assert (shown.thing, shown.source, shown.row) == ("rmqNode rabbit@shop 99", "1", "4")
+    assert shown.sampled is None
+    half = {"2.4": {"rmqNodeRowFullName": "rabbit@shop"}}
+    assert list(shown_by_snmp("rmqNode", half, (NOW, NOW))) == []
