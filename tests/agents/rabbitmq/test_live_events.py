@@ -114,7 +114,7 @@ async def test_what_administrators_do_is_told(virtual_host: VirtualHost) -> None
             assert limits["limits"] == {"max-queues": 9}
             assert (permission["vhost"], permission["read"]) == (Reference(vhost), "^$")
             assert (policy_set["definition"], policy_set["priority"]) == ({"max-length": 9}, 3)
-            assert (exchange["name"], exchange["type"]) == ("till", "fanout")
+            assert (exchange["name"], exchange["exchangeType"]) == ("till", "fanout")
 
 
 async def test_alarms_are_told_within_seconds_and_so_is_everything_while_they_last(
