@@ -46,6 +46,8 @@ from gateway.mapping.rules import Mapping as MappingFile
 
 _ANSWER_SINGLY = frozenset({"queue", "exchange", "connection"})
 """Classes whose objects a monitoring user may ask for one by one."""
+AGAIN = 1_000_000_000
+"""Until a class is listed again of which not all is confirmed (ns)."""
 _HURRIED = {"alarm.set": "node", "alarm.cleared": "node", "vhost.down": "vhost"}
 """Events that change values of objects: the class to be listed soon."""
 
@@ -279,6 +281,8 @@ class RabbitMqAgent:
     def _unanswered(self, request: ManagementRequest, answer: Answer, ended: int) -> list[Effect]:
         self._plan.failed(request, ended)
         self._listing = None
+        if not self._visibility.failure:
+            self._view.known.doubt()
         news = self._visibility.fails(answer, ended)
         return [Note("management-unavailable", self._visibility.failure)] if news else []
 
@@ -353,6 +357,8 @@ class RabbitMqAgent:
             self._events.alarms.finished({name.leaf for name in listing.seen}, listing.began)
         self._suspect(listing.class_name, finished.suspects, now)
         self._visibility.listed(listing.class_name)
+        if not self._visibility.complete and self._view.is_unconfirmed(listing.class_name):
+            self._plan.hurry(now + AGAIN, listing.class_name)
         return [*self._service.apply(finished.changes, now), *self._served(now)]
 
     def _suspect(self, class_name: str, suspects: list[ObjectName], now: int) -> None:
@@ -387,17 +393,22 @@ class RabbitMqAgent:
 
     def _single(self, request: ObjectRequest, answer: Answer, began: int, ended: int) -> list[Effect]:
         self._plan.extra_read(request, began, ended)
+        effects: list[Effect] = []
         if isinstance(answer, NotFound):
-            return self._service.apply(self._view.known.not_found(request.name, began, ended), ended)
-        if isinstance(answer, Document):
+            effects = self._service.apply(self._view.known.not_found(request.name, began, ended), ended)
+        elif isinstance(answer, Document):
             self._view.known.confirmed(request.name)
-        return []
+        return [*effects, *self._served(ended)]
 
     # Towards consoles.
 
     def _served(self, now: int) -> list[Effect]:
         """Begin, or begin again, to speak to consoles as soon as there is something true to tell."""
-        complete = self._visibility.is_complete(doubtful=self._view.hosts.doubted)
+        # What was known before the broker was out of sight is confirmed or gone before it is vouched for.
+        doubtful = self._view.hosts.doubted or (
+            not self._visibility.complete and any(map(self._view.is_unconfirmed, self._visibility.readable))
+        )
+        complete = self._visibility.is_complete(doubtful=doubtful)
         if not self._linked or self._visibility.failure or not complete:
             return []
         return self._service.begin(now)

@@ -171,6 +171,10 @@ class BrokerView:
             self.hosts.doubt(host)
         return Finished(changes + gone, suspects, doubted, regained)
 
+    def is_unconfirmed(self, class_name: str) -> bool:
+        """Whether something of a class was known before sight of the broker was lost, and not seen since."""
+        return self.known.unconfirmed(class_name, self._is_hidden)
+
     def learn_permission(self, host: str, *, permitted: bool, now: int) -> list[Change]:
         """It was found out whether the contents of a virtual host may be read."""
         if not self.hosts.learn(host, permitted=permitted):

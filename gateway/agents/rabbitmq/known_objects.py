@@ -86,6 +86,7 @@ class KnownObjects:
         self._limit = limit
         self._objects: dict[str, dict[ObjectName, KnownObject]] = {name: {} for name in readers}
         self._ends: OrderedDict[ObjectName, _End] = OrderedDict()
+        self._unconfirmed: set[ObjectName] = set()
         self.refused = 0
 
     def get(self, name: ObjectName) -> KnownObject | None:
@@ -100,6 +101,20 @@ class KnownObjects:
         """All objects of a class; do not change them while looking."""
         return self._objects[class_name].values()
 
+    def doubt(self) -> None:
+        """Sight of the broker was lost: whatever is known may have ended unseen."""
+        self._unconfirmed = {name for objects in self._objects.values() for name in objects}
+
+    def unconfirmed(self, class_name: str, hidden: Callable[[KnownObject], bool]) -> bool:
+        """Whether objects of the class are doubted that no listing has shown, or finally lacked, since.
+
+        Args:
+            class_name: the class.
+            hidden: whether listings cannot show an object although it exists.
+        """
+        objects = self._objects[class_name]
+        return any(name.class_name == class_name and not hidden(objects[name]) for name in self._unconfirmed)
+
     def created(self, reading: Reading, time: int, now: int) -> list[Change]:
         """An event tells that an object came into being at ``time`` (ns, 0 unknown)."""
         created = self._creation_time(reading) or time
@@ -109,6 +124,7 @@ class KnownObjects:
             return self._added(reading, created, now, now)
         same = known.created == created or (known.created == 0 and now - known.heard <= MERGE_WINDOW)
         if same:
+            self._unconfirmed.discard(reading.name)
             properties = self._merged(known, reading.properties, keep_all=True)
             return self._kept(replace(known, created=created, properties=properties, missed=0), known)
         # The event that told of its end was lost.
@@ -134,6 +150,7 @@ class KnownObjects:
             if created < known.created:
                 return []  # a listing from before its successor took the name
             return [*self._removed(known, now, now), *self._added(reading, created, sampled, now)]
+        self._unconfirmed.discard(reading.name)
         updated = replace(
             known,
             created=known.created or created,
@@ -195,6 +212,7 @@ class KnownObjects:
         """The object answered: a listing that lacked it was wrong."""
         known = self.get(name)
         if known is not None:
+            self._unconfirmed.discard(name)
             self._objects[name.class_name][name] = replace(known, missed=0)
 
     def out_of_sight(self, name: ObjectName, now: int) -> list[Change]:
@@ -271,6 +289,7 @@ class KnownObjects:
 
     def _removed(self, known: KnownObject, time: int, now: int) -> list[Change]:
         del self._objects[known.name.class_name][known.name]
+        self._unconfirmed.discard(known.name)
         self._remember_end(known.name, _End(now, known.created))
         return [Gone(known, time)]
 

@@ -100,9 +100,14 @@ class Visibility:
         self.silent_since = self.silent_since or now
         return news
 
+    @property
+    def readable(self) -> frozenset[str]:
+        """The listed classes that may be read, as far as that was tried."""
+        return self._listed - self._refusals.keys()
+
     def read_again(self) -> None:
         """Nobody vouches for what is known any more: it is not complete before all has been read again."""
-        self._unlisted = set(self._listed - self._refusals.keys())
+        self._unlisted = set(self.readable)
         self.complete = False
 
     def refuses(self, place: str, request: ManagementRequest, refusal: Refused | Broken) -> str:

@@ -203,6 +203,27 @@ def test_what_lived_in_a_node_that_was_restarted_is_gone_before_any_listing_lack
     assert "client -> us" not in shop.names("connection")
 
 
+def test_what_was_known_before_the_broker_was_out_of_sight_is_confirmed_or_gone_at_first() -> None:
+    def state() -> SourceState:
+        return shop.agent.status.state
+
+    shop = world()
+    shop.event("connection.created", name="new -> us", vhost="/", user="app", node="rabbit@shop")
+    shop.run(0.5)
+    shop.broker.failure = lambda _: Unavailable("down")
+    shop.run(3)
+    assert state() is SourceState.DOWN
+    shop.broker.objects["connection"].clear()  # the same process of the node: only the broker in it went
+    shop.broker.failure = lambda _: None
+    shop.run(5)
+    assert shop.names("connection") == ["new -> us"]  # a listing may lack what is as new as that
+    assert state() is SourceState.SYNCHRONISING
+    shop.run(10)
+    assert shop.names("connection") == []
+    assert state() is SourceState.SYNCHRONISED
+    assert shop.names("queue") == ["//orders"]
+
+
 def test_the_start_time_of_a_node_does_not_move_with_every_reading() -> None:
     shop = world()
     heard = len(shop.seen)
