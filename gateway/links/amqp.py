@@ -29,6 +29,7 @@ from gateway.links.amqp_connection import (
     ended,
     open_connection,
 )
+from gateway.links.binding_probe import BindingProbe
 from gateway.links.conversation import Conversation
 from gateway.links.own_queue import OwnQueue
 from gateway.links.publishing import Detour, Publisher
@@ -51,12 +52,15 @@ class AmqpRole:
         name: part of the queue's name, ``amqp-gateway.<name>.<uuid>``.
         bindings: of its queue, whose name they are given: replies may be addressed to it.
         declare: topic exchanges to declare, durable, if they are missing (the manager's role).
+        probed: an exchange among those bound to, and to which it may publish: a binding that is lost there is
+            noticed (`BindingProbe`).
         max_queue_length: messages; the broker drops the oldest beyond it, which `AmqpLink` watches for.
     """
 
     name: str
     bindings: Callable[[str], Sequence[Binding]]
     declare: Sequence[str] = ()
+    probed: str = ""
     max_queue_length: int = 20_000
 
 
@@ -113,6 +117,7 @@ class AmqpLink:
             int(role.max_queue_length * _DOUBTFUL_SHARE),
             watch_seconds,
         )
+        self._probe = BindingProbe(endpoint, role.probed, watch_seconds)
         self._detour = detour
         self._on_unsent = on_unsent
         self._received: OrderedDict[tuple[str, str], None] = OrderedDict()
@@ -146,7 +151,7 @@ class AmqpLink:
         incoming = await consuming.channel(publisher_confirms=False)
         for exchange in self._role.declare:
             await incoming.declare_exchange(exchange, aio_pika.ExchangeType.TOPIC, durable=True)
-        queue = await self._queue.declare(incoming, self._role.bindings)
+        queue = await self._queue.declare(incoming, self._bindings)
         self._on_unsent(self._conversation.forget_sends())  # of the time without a connection
         await queue.consume(self._arrived)
         log.info("link-up", role=self._role.name, broker=str(self._endpoint), queue=queue.name)
@@ -159,10 +164,16 @@ class AmqpLink:
             publisher.run(),
             self._queue.watch(consuming, queue.name, self._doubt, bound_to),
             self._clogged(),
+            *([self._probe.run(publisher.connection, queue.name)] if self._role.probed else []),
         )
 
+    def _bindings(self, queue: str) -> list[Binding]:
+        """Those of the role, and the one that is probed."""
+        probed = [Binding(self._role.probed, queue)] if self._role.probed else []
+        return [*self._role.bindings(queue), *probed]
+
     async def _arrived(self, message: AbstractIncomingMessage) -> None:
-        if self._is_repeated(message):
+        if self._probe.is_mine(message) or self._is_repeated(message):
             with contextlib.suppress(*FAILURES):
                 await message.ack()
             return

@@ -110,6 +110,10 @@ class Publisher:
         self._unconfirmed: dict[asyncio.Task[None], Send] = {}
         self._exchanges: dict[str, AbstractExchange] = {}
 
+    def connection(self) -> AbstractConnection | None:
+        """The connection that is published on now, if there is one."""
+        return self._connection
+
     async def open(self) -> None:
         """Open the connection, unless the broker takes nothing anyway.
 

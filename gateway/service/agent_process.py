@@ -85,7 +85,7 @@ async def _run(
         own_users=(publish.amqp.user, *publish.obey),
     )
     conversation = Conversation(name, agent, lambda _: None, clock, Counter())
-    role = AmqpRole("agent", lambda _: agent.bindings, declare=[publish.exchange])
+    role = AmqpRole("agent", lambda _: agent.bindings, declare=[publish.exchange], probed=publish.exchange)
     async with http_reader(settings, folder) as reader, http_publisher(settings, folder) as around:
         link = AmqpLink(endpoint, role, agent, conversation, clock, detour=around, on_unsent=agent.unsent)
         runner = AgentRunner(

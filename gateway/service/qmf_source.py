@@ -47,5 +47,10 @@ async def run_qmf(
             detail="on a RabbitMQ, a user tagged 'impersonator' could forge the senders that this source"
             " believes: keep that tag off the users of this broker (docs/rights.md)",
         )
-    role = AmqpRole("console", session.bindings, max_queue_length=settings.max_queue_length)
+    role = AmqpRole(
+        "console",
+        session.bindings,
+        probed=settings.exchange,
+        max_queue_length=settings.max_queue_length,
+    )
     await AmqpLink(endpoint, role, session, conversation, around.clock).run()

@@ -117,12 +117,15 @@ async def linked(
         assert endpoint.password.get_secret_value() not in "".join(session.down)
 
 
-def role(*exchanges: str, declare: tuple[str, ...] = (), max_queue_length: int = 20_000) -> AmqpRole:
+def role(
+    *exchanges: str, declare: tuple[str, ...] = (), probed: str = "", max_queue_length: int = 20_000
+) -> AmqpRole:
     """Everything of ``exchanges``, and from ``amq.direct`` what is addressed to the link's queue."""
     return AmqpRole(
         "test",
         lambda queue: [Binding("amq.direct", queue), *(Binding(exchange, "#") for exchange in exchanges)],
         declare=declare,
+        probed=probed,
         max_queue_length=max_queue_length,
     )
 

@@ -260,6 +260,56 @@ async def test_it_comes_back_when_its_exchange_was_deleted_and_made_again(virtua
     )
 
 
+async def test_it_comes_back_when_its_exchange_was_made_anew_before_anyone_missed_it(
+    virtual_host: VirtualHost,
+) -> None:
+    endpoint = endpoint_of(virtual_host.broker, virtual_host.name)
+    name = "qpid.management"
+    async with client(virtual_host) as channel:
+        exchange = await channel.declare_exchange(name, aio_pika.ExchangeType.TOPIC, durable=True)
+        async with linked(endpoint, role(name, probed=name)) as link:
+            said, times = "", 0
+            while "not bound" not in said and times < 10:  # a look may fall between the two
+                queue, times = await link.up(times + 1), times + 1
+                await exchange.delete()
+                exchange = await channel.declare_exchange(name, aio_pika.ExchangeType.TOPIC, durable=True)
+                said = await link.down(times)
+            assert await link.up(times + 1) != queue
+            await published(channel, Send(name, "console.obj", b"1"))
+            (heard,) = await link.received(1)
+
+    assert said.startswith(f"{endpoint}: the queue {queue} is not bound to the exchange {name} any more")
+    assert heard.body == b"1"
+
+
+async def test_its_probes_are_nobody_elses_business(virtual_host: VirtualHost) -> None:
+    endpoint = endpoint_of(virtual_host.broker, virtual_host.name)
+    tapped: list[aio_pika.abc.AbstractIncomingMessage] = []
+
+    async def tap(message: aio_pika.abc.AbstractIncomingMessage) -> None:
+        tapped.append(message)
+
+    async def often() -> bool:
+        return len(tapped) >= 3
+
+    with virtual_host.http() as http:
+        place = f"exchanges/{virtual_host.path}/qpid.management"
+        http.put(place, json={"type": "topic", "durable": True}).raise_for_status()
+    async with client(virtual_host) as channel:
+        queue = await channel.declare_queue(exclusive=True)
+        await queue.bind("qpid.management", "#")
+        await queue.consume(tap, no_ack=True)
+        async with linked(endpoint, role("qpid.management", probed="qpid.management")) as link:
+            name = await link.up()
+            await eventually(often, "three probes")
+            assert link.session.deliveries == []
+            assert link.session.down == []
+            assert link.counters == {}
+    assert {(message.routing_key, message.body, message.user_id) for message in tapped} == {
+        (name, b"", endpoint.user)
+    }
+
+
 async def test_it_survives_to_send_to_an_exchange_that_is_missing(virtual_host: VirtualHost) -> None:
     async with linked(endpoint_of(virtual_host.broker, virtual_host.name), role()) as link:
         await link.up()
