@@ -43,7 +43,7 @@ class Judge:
         self._lengths = lengths
         self._alive: dict[str, float] = {}
         self._first: dict[str, float] = {}
-        self._doubted: dict[str, float] = {}
+        self._doubted: dict[str, tuple[float, float]] = {}
         self._believed_since: dict[str, float] = {}
         self._names: dict[tuple[str, str, str], str] = {}
         self._rows: dict[tuple[str, str], str] = {}
@@ -57,7 +57,7 @@ class Judge:
         if state in BELIEVED:
             self._doubted.pop(source, None)
         else:
-            self._doubted.setdefault(source, now)
+            self._doubted[source] = (self._doubted.get(source, (now, now))[0], now)
         if state == "synchronised":
             self._believed_since[source] = since
 
@@ -79,8 +79,9 @@ class Judge:
         waits.append(("the core is gone", self._alive.get(CORE, begun), CORE_SECONDS))
         if source == AGENT_SOURCE:
             waits.append(("the agent is gone", self._alive.get(AGENT, begun), AGENT_SECONDS))
-        if source in self._doubted:
-            waits.append(("its source is not believed", self._doubted[source], CORE_SECONDS))
+        doubted, still = self._doubted.get(source, (0.0, 0.0))
+        if still >= ended:  # it may have been believed again meanwhile
+            waits.append(("its source is not believed", doubted, CORE_SECONDS))
         for reason, since, limit in waits:
             if begun - since > limit:
                 yield f"{_who(shown, source)} is shown as fresh, but {reason}, since {begun - since:.1f} s"

@@ -59,6 +59,10 @@ class Observer:
         """How often the core was started, as the SNMP process knows."""
         return int((await self.walk("agCoreEpoch"))["0"]["agCoreEpoch"])
 
+    async def count(self, column: str, source: str) -> int:
+        """A number that the table of sources has of ``source``."""
+        return int((await self.sources())[source][column])
+
     async def stale(self, source: str) -> bool:
         """Whether every row of ``source`` is stale."""
         cells = (await self.sources())[source]

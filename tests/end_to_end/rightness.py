@@ -135,7 +135,8 @@ class Rightness:
         return problems
 
     async def _left_overs(self) -> list[str]:
-        queues = await self._witness.truth.own_queues()
+        names = await self._witness.truth.own_queues()
+        queues = sorted(name.rsplit(".", 1)[0] for name in names)
         return [] if queues == OWN_QUEUES else [f"on the broker there are {queues}"]
 
     async def _alarms(self) -> list[str]:

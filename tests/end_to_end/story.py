@@ -40,12 +40,22 @@ class Story:
         traps = await rightness.traps()
         return cls(observer, witness, rightness, len(traps), repeated(traps), await observer.epoch())
 
-    async def end(self, killed: Collection[str | None]) -> None:
+    async def tells(self, name: str, **facts: str) -> PrintedNotification:
+        """The first trap of this name whose varbinds have these texts in them, since the beginning."""
+        traps = (await self._rightness.traps())[self.traps :]
+        for trap in traps:
+            if trap.name == name and all(text in trap.values.get(key, "") for key, text in facts.items()):
+                return trap
+        named = "\n".join(str(trap.values) for trap in traps if trap.name == name)
+        raise AssertionError(f"no trap {name} with {facts}, but\n{named}")
+
+    async def end(self, killed: Collection[str | None] = ()) -> None:
         """All is right again, after these were killed, some of them perhaps twice."""
         traps = await self._rightness.traps()
         notifications = self._witness.notifications
         assert contradictions(traps, notifications) == []
         assert holes(traps) == []
+        killed = set(killed)
         names = Counter(trap.name for trap in traps[self.traps :])
         if "snmp" not in killed:
             # What was sent in the last second of the process's life may be sent again by the next one.

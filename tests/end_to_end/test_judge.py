@@ -71,6 +71,8 @@ def test_nothing_is_fresh_without_who_vouches_for_it() -> None:
 def test_nothing_is_fresh_whose_source_is_not_believed() -> None:
     judging = judge()
     judging.source_is(SOURCE, "down", NOW - 12, NOW - 11)
+    assert list(judging.lies(QUEUE, SOURCE)) == []  # it may be believed again since
+    judging.source_is(SOURCE, "down", NOW - 12, NOW + 1)
     (lie,) = judging.lies(QUEUE, SOURCE)
     assert "its source is not believed" in lie
     judging.source_is(SOURCE, "synchronised", NOW, NOW)

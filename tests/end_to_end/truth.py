@@ -139,14 +139,17 @@ class BrokerTruth:
         """When the broker was last seen to have it; 0 for never."""
         return self._seen.get(thing, 0.0)
 
-    async def own_queues(self) -> list[str]:
-        """The gateway's and agent's queues, without what tells them apart.
+    async def own_queues(self, vhost: str = "") -> set[str]:
+        """The gateway's and agent's queues of one virtual host, of all unless told.
 
         Raises:
             httpx.HTTPError: the broker does not answer.
         """
-        names = [str(queue["name"]) for queue in await self._listed("queues")]
-        return sorted(name.rsplit(".", 1)[0] for name in names if name.startswith(OWN_QUEUE_PREFIX))
+        return {
+            str(queue["name"])
+            for queue in await self._listed("queues")
+            if queue["name"].startswith(OWN_QUEUE_PREFIX) and vhost in {"", queue["vhost"]}
+        }
 
     async def queues(self) -> set[str]:
         """All queues but the gateway's own, by full name.

@@ -131,7 +131,7 @@ class Witness:
             if {"agSourceName", "agSourceState", "agSourceSince"} <= cells.keys():
                 self._sources[number] = cells["agSourceName"]
                 since = moment(cells["agSourceSince"])
-                self._judge.source_is(cells["agSourceName"], cells["agSourceState"], since, ended)
+                self._judge.source_is(cells["agSourceName"], cells["agSourceState"], since, time.time())
         self._shown += [
             one for one in shown_by_snmp(prefix, table, (begun, ended)) if one.source in self._sources
         ]
