@@ -312,7 +312,7 @@ class RabbitMqAgent:
             return [*self._cannot_read(request.class_name, request, answer), *self._served(ended)]
         page = page_of(answer)
         if page is None:
-            return self._unanswered(request, NotManagement(f"{request.collection} is no listing"), ended)
+            return self._unanswered(request, self._visibility.no_listing(request), ended)
         items, last = page
         if request.page == 1:
             self._listing = Listing(request.class_name, began)

@@ -205,8 +205,10 @@ class KnownObjects:
         return self._removed(known, now, now)
 
     def ended(self, name: ObjectName, now: int) -> list[Change]:
-        """The object cannot exist any more, whenever it ended."""
-        return self._removed(self._objects[name.class_name][name], now, now)
+        """The object cannot exist any more; a listing that shows one of its name shows another."""
+        changes = self._removed(self._objects[name.class_name][name], now, now)
+        del self._ends[name]
+        return changes
 
     def confirmed(self, name: ObjectName) -> None:
         """The object answered: a listing that lacked it was wrong."""

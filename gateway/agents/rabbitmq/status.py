@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from gateway.agents.rabbitmq.management_api import (
     Answer,
     Broken,
+    ListingRequest,
     ManagementRequest,
     NotManagement,
     OverviewRequest,
@@ -82,6 +83,7 @@ class Visibility:
         self._listed = frozenset(listed)
         self._unlisted = set(self._listed)
         self._refusals: dict[str, str] = {}
+        self._was_complete = False
 
     def answers(self) -> bool:
         """The management API answers; whether that is news."""
@@ -89,6 +91,12 @@ class Visibility:
         self.failure = ""
         self.silent_since = 0
         return news
+
+    def no_listing(self, request: ListingRequest) -> Unavailable | NotManagement:
+        """What an answer means that should be a listing: the parts of a broker's API come and go one by one."""
+        if self._was_complete:
+            return Unavailable(f"{request.collection} is no listing, as where a broker starts or stops")
+        return NotManagement(f"{request.collection} is no listing")
 
     def fails(self, answer: Answer, now: int) -> bool:
         """The management API is of no use; whether that is news."""
@@ -129,6 +137,7 @@ class Visibility:
     def is_complete(self, *, doubtful: bool) -> bool:
         """Whether everything has been read; what is ``doubtful`` delays it, but does not take it back."""
         self.complete = self.complete or not (self._unlisted or doubtful)
+        self._was_complete |= self.complete
         return self.complete
 
     def status(self, not_permitted: int, distrust: str, *, blocked: bool) -> AgentStatus:

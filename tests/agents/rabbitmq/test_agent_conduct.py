@@ -11,6 +11,7 @@ from gateway.agents.rabbitmq.management_api import (
     Answer,
     Broken,
     Document,
+    NotFound,
     NotManagement,
     OverviewRequest,
     PermissionRequest,
@@ -68,6 +69,17 @@ def test_a_broker_that_does_not_answer_is_said_once_and_then_silence(answer: Ans
     assert shop.note_counts["management-unavailable"] == 1
     assert shop.note_counts["agent-silent"] == 1
     assert shop.silent
+
+
+def test_a_broker_that_stops_part_by_part_is_no_wrong_address() -> None:
+    shop = world()
+    shop.broker.failure = lambda _: NotFound()
+    shop.run(6)
+    assert shop.agent.status.state is SourceState.DOWN
+    assert shop.agent.status.detail.startswith("the management API does not answer (")
+    assert (
+        "is no listing, as where a broker starts or stops): is the broker running" in shop.agent.status.detail
+    )
 
 
 def test_when_the_broker_answers_again_all_is_read_before_anything_is_told() -> None:
