@@ -231,6 +231,8 @@ class RabbitMqAgent:
                 effects += self._bound(bound, now)
         if key == TAGS_EVENT:
             self._plan.hurry_users(now)
+            if self._visibility.refused:  # perhaps by ourselves, and perhaps not any more
+                self._plan.hurry(now)
         elif key in _HURRIED:
             self._plan.hurry(now, _HURRIED[key])
         return self._awake(effects)

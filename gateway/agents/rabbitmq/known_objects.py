@@ -32,7 +32,8 @@ class KnownObject:
     """An object that exists, as far as it is known.
 
     ``created`` is 0 where unknown; ``heard`` is when it was first known and ``missed`` when the listing
-    began that first lacked it (0 = none did). ``number`` never changes in the object's life.
+    began that first lacked it (0 = none did). ``number`` never changes in the object's life. ``listed``: a
+    listing has shown it.
     """
 
     name: ObjectName
@@ -43,6 +44,7 @@ class KnownObject:
     statistics: Values
     sampled: int
     missed: int = 0
+    listed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,11 +147,12 @@ class KnownObjects:
         if known is None:
             if self._is_stale(reading.name, created, began):
                 return []
-            return self._added(reading, created, sampled, now)
+            return self._added(reading, created, sampled, now, listed=True)
         if created and known.created and created != known.created:
             if created < known.created:
                 return []  # a listing from before its successor took the name
-            return [*self._removed(known, now, now), *self._added(reading, created, sampled, now)]
+            gone = self._removed(known, now, now)
+            return gone + self._added(reading, created, sampled, now, listed=True)
         self._unconfirmed.discard(reading.name)
         updated = replace(
             known,
@@ -158,6 +161,7 @@ class KnownObjects:
             statistics=reading.statistics,
             sampled=sampled,
             missed=0,
+            listed=True,
         )
         return self._kept(updated, known)
 
@@ -218,9 +222,9 @@ class KnownObjects:
             self._objects[name.class_name][name] = replace(known, missed=0)
 
     def out_of_sight(self, name: ObjectName, now: int) -> list[Change]:
-        """The object may no longer be read: it stays without statistics, unless nothing was ever read."""
+        """The object may no longer be read: it stays, without statistics, unless it never was."""
         known = self._objects[name.class_name][name]
-        if all(value is None for value in known.statistics):
+        if not known.listed:
             return self._removed(known, now, now)
         return self.without_statistics(name, now)
 
@@ -267,7 +271,9 @@ class KnownObjects:
             for old, new, kept in zip(known.properties, told, keeps, strict=True)
         )
 
-    def _added(self, reading: Reading, created: int, sampled: int, now: int) -> list[Change]:
+    def _added(
+        self, reading: Reading, created: int, sampled: int, now: int, *, listed: bool = False
+    ) -> list[Change]:
         objects = self._objects[reading.name.class_name]
         if len(objects) >= self._limit:
             self.refused += 1
@@ -280,13 +286,14 @@ class KnownObjects:
             properties=reading.properties,
             statistics=reading.statistics,
             sampled=sampled,
+            listed=listed,
         )
         objects[known.name] = known
         return [Put(known, new=True)]
 
     def _kept(self, updated: KnownObject, former: KnownObject) -> list[Change]:
         self._objects[updated.name.class_name][updated.name] = updated
-        same = replace(updated, missed=former.missed) == former
+        same = replace(updated, missed=former.missed, listed=former.listed) == former
         return [] if same else [Put(updated)]
 
     def _removed(self, known: KnownObject, time: int, now: int) -> list[Change]:

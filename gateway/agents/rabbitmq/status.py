@@ -93,7 +93,7 @@ class Visibility:
         return news
 
     def no_listing(self, request: ListingRequest) -> Unavailable | NotManagement:
-        """What an answer means that should be a listing: the parts of a broker's API come and go one by one."""
+        """What something else than a listing means: the parts of a broker's API come and go one by one."""
         if self._was_complete:
             return Unavailable(f"{request.collection} is no listing, as where a broker starts or stops")
         return NotManagement(f"{request.collection} is no listing")
@@ -107,6 +107,11 @@ class Visibility:
         self.failure = text
         self.silent_since = self.silent_since or now
         return news
+
+    @property
+    def refused(self) -> bool:
+        """Whether something may not or cannot be read."""
+        return bool(self._refusals)
 
     @property
     def readable(self) -> frozenset[str]:

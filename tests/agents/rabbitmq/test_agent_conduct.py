@@ -118,6 +118,20 @@ def test_a_class_that_may_not_be_read_is_said_and_the_rest_is_served() -> None:
     assert shop.story("node")
 
 
+def test_a_tag_that_is_given_back_is_noticed_at_once() -> None:
+    shop = world()
+    refused = Refused(login=False, reason="Not monitor user")
+    shop.broker.failure = lambda request: refused if request.target.startswith("nodes") else None
+    shop.run(6)
+    assert "may not read nodes" in shop.agent.status.detail
+    shop.broker.failure = lambda _: None
+    shop.run(2)
+    assert "may not read nodes" in shop.agent.status.detail
+    shop.event("user.tags.set", name="gateway", tags="[monitoring]")
+    shop.run(0.5)
+    assert shop.agent.status.detail == ""
+
+
 def test_a_listing_that_the_broker_cannot_make_does_not_stop_the_others() -> None:
     shop = World()
     shop.broker.add_queue("orders")

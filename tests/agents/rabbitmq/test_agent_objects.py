@@ -256,18 +256,20 @@ def test_a_right_taken_away_deletes_nothing_and_a_right_given_shows_all() -> Non
     shop = world(events=False)
     shop.broker.add_vhost("team")
     shop.broker.add_queue("work", "team", messages=5)
+    shop.broker.add_queue("idle", "team")
     shop.run(12)
     assert shop.value("queue", "work", "messages") == 5
     shop.broker.forbidden.add("team")
     shop.run(60)
     assert shop.value("vhost", "team", "state") == "notPermitted"
-    assert shop.names("queue") == ["//orders", "team/work"]
+    assert shop.names("queue") == ["//orders", "team/idle", "team/work"]
+    assert shop.names("exchange") == ["//", "team/"]
     assert shop.value("queue", "work", "messages") is None
     shop.broker.forbidden.clear()
     shop.run(60)
     assert shop.value("vhost", "team", "state") == "running"
     assert shop.value("queue", "work", "messages") == 5
-    assert ("work", "deleted") not in shop.story("queue")
+    assert [told for told in shop.story("queue") + shop.story("exchange") if told[1] == "deleted"] == []
 
 
 def test_a_virtual_host_that_goes_takes_its_contents_with_it() -> None:
