@@ -25,4 +25,7 @@ class Losses:
         if not self._count or (self._told is not None and 0 <= now - self._told < _INTERVAL):
             return None
         lost, self._count, self._told = self._count, 0, now
-        return Gap(self._since, now, f"{lost} events or short-lived objects came before their schema")
+        # The clock may have been set back meanwhile.
+        return Gap(
+            min(self._since, now), now, f"{lost} events or short-lived objects came before their schema"
+        )

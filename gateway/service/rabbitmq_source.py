@@ -76,7 +76,7 @@ async def _talk(
             heartbeats=HeartbeatRules(interval=LOOPBACK_INTERVAL),
         )
     )
-    sight = _Sight(source, inventory, clock)
+    sight = Sight(source, inventory, clock)
     console_side = Conversation(name, console, sight.observed, clock, source.counters)
     sight.resync = lambda reason: console_side.perform(console.resync(reason, clock.now()))
     agent = rabbitmq_agent(
@@ -104,7 +104,7 @@ async def _talk(
         agent_side.stop()
 
 
-class _Sight:
+class Sight:
     """Joins what the console session says of the source with what the agent can see of the broker.
 
     Alone, the console would call a broker down "silent" after three heartbeats, and would not know of events

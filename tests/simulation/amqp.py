@@ -67,6 +67,7 @@ class AmqpClient:
         clock: of the process.
         bindings: of its queue, whose name they are given.
         limit: messages that its queue holds.
+        unsent: given what had not left when the connection ended.
     """
 
     def __init__(
@@ -78,7 +79,9 @@ class AmqpClient:
         clock: Clock,
         bindings: Callable[[str], Sequence[Binding]],
         limit: int,
+        unsent: Callable[[list[Send]], None] = lambda _: None,
     ) -> None:
+        self._unsent = unsent
         self.conversation = conversation
         self._scheduler = scheduler
         self._broker = broker
@@ -108,8 +111,10 @@ class AmqpClient:
     def lose(self, detail: str) -> None:
         """The connection ends: queue and messages on their way are gone. It is opened again later."""
         if self._up:
+            unsent = self.outgoing.items
             self._hang_up()
             self.conversation.disconnected(detail)
+            self._unsent(unsent)
             self._later(self._scheduler.between(500 * MILLISECOND, 8 * SECOND), self._connect)
 
     def fall_silent(self, duration: int, *, heals: bool) -> None:

@@ -42,13 +42,20 @@ class Conversation:
         name: for the trace.
         session: told what arrives.
         observe: given the observations of one message body, whole.
+        heard: told of each message that arrives, before anything else.
 
     Attributes:
         send: carries messages away; ``None`` while there is no link, and what is sent then is lost.
     """
 
     def __init__(
-        self, scheduler: Scheduler, clock: Clock, name: str, session: Session, observe: Observe
+        self,
+        scheduler: Scheduler,
+        clock: Clock,
+        name: str,
+        session: Session,
+        observe: Observe,
+        heard: Callable[[], None] = lambda: None,
     ) -> None:
         self.notes: Counter[str] = Counter()
         self.counters: Counter[str] = Counter()
@@ -58,6 +65,7 @@ class Conversation:
         self._scheduler = scheduler
         self._clock = clock
         self._observe = observe
+        self._heard = heard
         self._timer: Timer | None = None
         self._stopped = False
 
@@ -79,6 +87,9 @@ class Conversation:
 
     def deliver(self, delivery: Delivery) -> None:
         """A message arrived."""
+        if self._stopped:
+            return
+        self._heard()
         self.counters["messages"] += 1
         what = delivery.body[:4].decode("latin-1")
         self._scheduler.tell(self.name, f"<- {delivery.routing_key} {what} {len(delivery.body)}")
@@ -92,6 +103,8 @@ class Conversation:
                     if self.send is not None:
                         self.send(effect)
                 case Observed(observations):
+                    for observation in observations:
+                        self._scheduler.tell(self.name, f"observed {_short(observation)}")
                     self._observe(observations)
                 case WakeAt(time):
                     self._wake_at(time)
@@ -115,6 +128,11 @@ class Conversation:
     def _woken(self) -> None:
         self._timer = None
         self.perform(self.session.tick(self._clock.now()))
+
+
+def _short(observation: Observation) -> str:
+    text = repr(observation)
+    return text if len(text) <= 160 else f"{text[:157]}..."
 
 
 def binding_matches(binding: Binding, exchange: str, key: str) -> bool:

@@ -91,8 +91,6 @@ class Core:
 
     def observed(self, source: SourceInventory, observations: tuple[Observation, ...]) -> None:
         """What one message body told."""
-        for observation in observations:
-            self._around.scheduler.tell("core", f"{source.identity.name}: {_short(observation)}")
         self.inventory.observed(source, observations, self.clock.now())
 
     def subscribe(self, north: North) -> Feed:
@@ -198,8 +196,3 @@ class Feed:
         for message in self._frames.feed(octets):
             self._north.received(message)
         self._write()
-
-
-def _short(observation: Observation) -> str:
-    text = repr(observation)
-    return text if len(text) <= 160 else f"{text[:157]}..."

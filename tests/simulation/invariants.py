@@ -14,6 +14,7 @@ from gateway.feed.records import (
     Batch,
     ClassRecord,
     DeleteRecord,
+    EventClassRecord,
     EventRecord,
     GapRecord,
     Lifetime,
@@ -23,7 +24,7 @@ from gateway.feed.records import (
     UpdateRecord,
 )
 from gateway.model.observations import SourceState
-from gateway.model.schema import ClassSchema, Kind
+from gateway.model.schema import ClassSchema, EventSchema, Kind
 from gateway.snmp import ber
 from gateway.snmp.fixed_mib import (
     CLASS_ENTRY,
@@ -36,7 +37,7 @@ from gateway.snmp.fixed_mib import (
 )
 from gateway.snmp.row_columns import RowColumn, RowLifetime
 from gateway.snmp.store import Store
-from tests.simulation.scheduler import SECOND, Scheduler
+from tests.simulation.scheduler import FURTHEST_OFF, SECOND, Scheduler
 from tests.simulation.snmp import ROOT, ShownRow, TableReader, decoded, walk
 from tests.simulation.truth import Plain, Thing, Truth
 
@@ -83,6 +84,7 @@ class Invariants:
         self._epoch = 0
         self._sequence = 0
         self._classes: dict[int, ClassSchema] = {}
+        self._events: dict[int, EventSchema] = {}
         self._living: dict[tuple[int, str, int], _Told] = {}
         self._owners: dict[tuple[int, str, int], object] = {}
         self._durable_rows: dict[tuple[int, str, str], int] = {}
@@ -124,6 +126,7 @@ class Invariants:
             _demand(batch.epoch > self._epoch, f"epoch {batch.epoch} comes after {self._epoch}")
             self._epoch, self._sequence = batch.epoch, 0
             self._classes.clear()
+            self._events.clear()
             self._living.clear()
         _demand(batch.sequence == self._sequence + 1, f"sequence {batch.sequence} after {self._sequence}")
         self._sequence = batch.sequence
@@ -145,10 +148,24 @@ class Invariants:
                 self._gaps.setdefault(self.sources[source], []).append((start, end))
             case SourceRecord(number, state=state):
                 self._state(self.sources[number], state)
-            case EventRecord(event_id):
-                # An event id is the same everywhere and never means another event.
-                _demand(event_id not in self._event_ids, f"event id {event_id} is told twice")
-                self._event_ids.add(event_id)
+            case EventClassRecord(number, schema):
+                self._events[number] = schema
+            case EventRecord():
+                self._event(record)
+
+    def _event(self, record: EventRecord) -> None:
+        # An event id is the same everywhere and never means another event.
+        _demand(record.event_id not in self._event_ids, f"event id {record.event_id} is told twice")
+        self._event_ids.add(record.event_id)
+        schema = self._events.get(record.class_number)  # the own ones are told in snapshots only
+        if (
+            schema is not None and schema.key.name == "eventsLost"
+        ):  # as an agent tells a gap, by a clock of its own
+            arguments = {argument.name: record.values.get(p) for p, argument in enumerate(schema.arguments)}
+            since, until = (arguments.get(name) for name in ("since", "until"))
+            if isinstance(since, int) and isinstance(until, int):
+                gap = (since - FURTHEST_OFF, until + FURTHEST_OFF)
+                self._gaps.setdefault(self.sources[record.source], []).append(gap)
 
     def _object(self, record: ObjectRecord) -> None:
         schema = self._classes[record.class_number]
@@ -264,13 +281,22 @@ class Invariants:
             now - self.contact.get(thing.source, 0) <= STALE_AFTER,
             f"{_where(row)} is shown as fresh, and nobody was heard since {self._ago(thing.source)}",
         )
-        _demand(thing.existed(since, now), f"{_where(row)} is shown as fresh: {thing} ended long ago")
+        if thing.hidden or thing.hidden_until > since:
+            return
+        # What an agent may not read any more stays as it was, but for statistics; the source says so.
+        blind_since, blind_until = self._truth.blind.get(thing.source, (0, 1))
+        blind = not blind_until or blind_until > since
+        known_since = min(since, blind_since - ALLOWED_LAG) if blind else since
+        _demand(thing.existed(known_since, now), f"{_where(row)} is shown as fresh: {thing} ended long ago")
         for element, timeline in thing.values.items():
             value = row.values.get(element)
-            if value is None and self._reader.is_pointer(row.class_name, element):
-                continue  # what is pointed to is not known yet, or not any more
+            is_statistic = element in self._truth.statistics
+            if value is None and (
+                self._reader.is_pointer(row.class_name, element) or (blind and is_statistic)
+            ):
+                continue  # what is pointed to is not known yet, or not any more; a statistic is not known
             _demand(
-                thing.hidden or timeline.held(value, since, now),
+                timeline.held(value, since if is_statistic else known_since, now),
                 f"{_where(row)}.{element} is shown as fresh with {value!r}: {thing} has {timeline.now!r}",
             )
 
@@ -380,7 +406,7 @@ class Invariants:
     def account(self) -> None:
         """Every object that ever was has been told, or falls into a time that is told as a gap."""
         for thing in self._truth.things.values():
-            if thing.serial in self._seen or thing.hidden or not thing.ended:
+            if thing.serial in self._seen or not thing.announced or not thing.ended:
                 continue
             intervals = self._gaps.get(thing.source, [])
             covered = any(

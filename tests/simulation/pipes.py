@@ -44,6 +44,11 @@ class Pipe(Generic[Item]):
     def __len__(self) -> int:
         return len(self._waiting)
 
+    @property
+    def items(self) -> list[Item]:
+        """What is on its way, in order."""
+        return list(self._waiting)
+
     def put(self, item: Item) -> None:
         """Send an item on its way."""
         self._waiting.append(item)

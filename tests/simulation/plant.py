@@ -16,12 +16,12 @@ from gateway.snmp.lock_growth import extend, new_lock
 from tests.simulation.amqp import AmqpBroker, AmqpClient
 from tests.simulation.conversation import Conversation
 from tests.simulation.scheduler import MILLISECOND, SECOND, Clock, Scheduler, Timer
+from tests.simulation.site import AGENT_USER, CONSOLE_USER
 from tests.simulation.truth import Thing, Truth
 
 PACKAGE = "plant"
 PUBLISH_INTERVAL = 5 * SECOND
 FLUSH_DELAY = 20 * MILLISECOND
-AGENT_USER, CONSOLE_USER = "agent", "gateway"
 
 HALL = ClassSchema(
     ClassKey(PACKAGE, "hall"),

@@ -14,6 +14,10 @@ BEGINNING = 1_795_000_000 * SECOND
 """When every simulation begins, nanoseconds since 1970-01-01 UTC."""
 
 
+FURTHEST_OFF = 10 * SECOND
+"""A clock that is set again and again is never further from the truth."""
+
+
 @dataclass(slots=True)
 class Timer:
     """Something that is going to happen, unless it is cancelled."""
@@ -109,6 +113,12 @@ class Clock:
 
     scheduler: Scheduler
     offset: int = field(default=0)
+
+    def set(self, step: int) -> None:
+        """Somebody sets it forward or back by up to ``step`` nanoseconds; it stays within ten seconds."""
+        by = self.scheduler.random.randrange(-step, step)
+        if abs(self.offset + by) < FURTHEST_OFF:
+            self.offset += by
 
     def now(self) -> int:
         """Nanoseconds since 1970-01-01 UTC, as this clock has it."""

@@ -58,7 +58,7 @@ class Thing:
         name: its stable name, as the gateway must make it of a durable object.
         durable: whether an object of this name keeps its row for ever.
         ended: 0 while it exists.
-        hidden: nobody lets the gateway look at it: it may be shown or not.
+        hidden: nobody lets the gateway look at it: it may be shown or not; so it was until ``hidden_until``.
         values: by element.
         announced: whether its creation and end are told apart from any listing, however short it lives.
     """
@@ -71,6 +71,7 @@ class Thing:
     created: int
     ended: int = 0
     hidden: bool = False
+    hidden_until: int = 0
     announced: bool = True
     values: dict[str, Timeline] = field(default_factory=dict)
 
@@ -97,12 +98,16 @@ class Truth:
     Attributes:
         marks: the element of each class that tells its incarnations apart.
         parents: the reference of each class that says what its objects belong to.
+        statistics: elements of which an agent says nothing rather than something old.
+        blind: from when to when (0: still) the agent of a source was last kept from reading, which it says.
     """
 
     def __init__(self) -> None:
         self.things: dict[int, Thing] = {}
         self.marks: dict[str, str] = {}
         self.parents: dict[str, str] = {}
+        self.statistics: frozenset[str] = frozenset()
+        self.blind: dict[str, tuple[int, int]] = {}
         self._marked: dict[tuple[str, str, Plain], Thing] = {}
         self._living: dict[str, dict[int, Thing]] = {}
 

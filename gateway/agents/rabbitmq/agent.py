@@ -173,13 +173,13 @@ class RabbitMqAgent:
         self._view.known.forget_old_ends(now)
         silent_since = self._visibility.silent_since
         if not silent_since or now - silent_since < self._config.silence_limit:
-            return self._awake(self._service.tick(now))
+            return self._awake([*self._forget_unread(now), *self._service.tick(now)])
         self._visibility.read_again()
         return [Note("agent-silent", self._visibility.failure)] if self._service.suspend() else []
 
     def _awake(self, effects: list[Effect]) -> list[Effect]:
         """``effects`` and the wish to be woken when something is due."""
-        times = [self._service.wake_at]
+        times = [self._service.wake_at, self._visibility.unread_until(self._config.silence_limit)]
         if self._visibility.silent_since and self._service.serving:
             times.append(self._visibility.silent_since + self._config.silence_limit)
         wake = min((time for time in times if time), default=0)
@@ -291,8 +291,8 @@ class RabbitMqAgent:
     def _overview(self, request: OverviewRequest, answer: Answer, ended: int) -> list[Effect]:
         self._plan.overview_read(ended)
         if isinstance(answer, Refused | Broken):
-            return self._cannot_read("overview", request, answer)
-        self._visibility.reads("overview")
+            return self._cannot_read("overview", request, answer, ended)
+        self._visibility.reads("overview", ended)
         if isinstance(answer, Document):
             self._view.nodes.learn_overview(answer.body)
         return []
@@ -303,15 +303,25 @@ class RabbitMqAgent:
         self._service.session.distrust(self._impersonators.distrust)
         return [*notes]
 
-    def _cannot_read(self, place: str, request: ManagementRequest, refusal: Refused | Broken) -> list[Effect]:
-        news = self._visibility.refuses(place, request, refusal)
-        return [Note("unreadable", news)] if news else []
+    def _cannot_read(
+        self, place: str, request: ManagementRequest, refusal: Refused | Broken, now: int
+    ) -> list[Effect]:
+        news = self._visibility.refuses(place, request, refusal, now)
+        notes: list[Effect] = [Note("unreadable", news)] if news else []
+        return [*notes, *self._forget_unread(now)]
+
+    def _forget_unread(self, now: int) -> list[Effect]:
+        """What could not be read for too long, although the rest could, is not known any more."""
+        effects: list[Effect] = []
+        for class_name in self._visibility.long_unread(now, self._config.silence_limit):
+            effects += self._service.apply(self._view.known.unread(class_name, now), now)
+        return effects
 
     def _page(self, request: ListingRequest, answer: Answer, began: int, ended: int) -> list[Effect]:
         if isinstance(answer, Refused | Broken):
             self._plan.refused(request, ended)
             self._listing = None
-            return [*self._cannot_read(request.class_name, request, answer), *self._served(ended)]
+            return [*self._cannot_read(request.class_name, request, answer, ended), *self._served(ended)]
         page = page_of(answer)
         if page is None:
             return self._unanswered(request, self._visibility.no_listing(request), ended)
@@ -320,7 +330,7 @@ class RabbitMqAgent:
             self._listing = Listing(request.class_name, began)
         if self._listing is None:
             raise LocalProtocolError(f"page {request.page} of {request.collection} was not asked for")
-        self._visibility.reads(request.class_name)
+        self._visibility.reads(request.class_name, ended)
         self._listing.items.extend(items)
         self._listing.sampled = (began + ended) // 2
         self._listing.closing = last

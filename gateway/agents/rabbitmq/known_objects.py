@@ -5,8 +5,10 @@ and shows a connection only after seconds), and are read page by page while obje
 
 - an object that a listing lacks is gone only if a second listing lacks it too, or it answers 404;
 - an object of which an event told at, or shortly before, the beginning of a listing is not missed in it;
-- an object whose end was told is not brought back by a listing that may be older than that;
-- what was settled at creation and once known stays, although a later answer does not repeat it.
+- an object whose end was told is not brought back by a listing that may be older than that, nor does such
+  a listing tell the values of its successor;
+- what was settled at creation and once known stays, although a later answer does not repeat it; where one
+  listing shows it otherwise than another, these are two objects.
 """
 
 from __future__ import annotations
@@ -32,8 +34,8 @@ class KnownObject:
     """An object that exists, as far as it is known.
 
     ``created`` is 0 where unknown; ``heard`` is when it was first known and ``missed`` when the listing
-    began that first lacked it (0 = none did). ``number`` never changes in the object's life. ``listed``: a
-    listing has shown it.
+    began that first lacked it (0 = none did). ``number`` never changes in the object's life. ``listed``:
+    a listing has shown it, so that its properties are as listings write them.
     """
 
     name: ObjectName
@@ -122,7 +124,6 @@ class KnownObjects:
         created = self._creation_time(reading) or time
         known = self.get(reading.name)
         if known is None:
-            self._ends.pop(reading.name, None)
             return self._added(reading, created, now, now)
         same = known.created == created or (known.created == 0 and now - known.heard <= MERGE_WINDOW)
         if same:
@@ -148,11 +149,12 @@ class KnownObjects:
             if self._is_stale(reading.name, created, began):
                 return []
             return self._added(reading, created, sampled, now, listed=True)
-        if created and known.created and created != known.created:
-            if created < known.created:
-                return []  # a listing from before its successor took the name
-            gone = self._removed(known, now, now)
-            return gone + self._added(reading, created, sampled, now, listed=True)
+        if self._is_of_former(known, created, began):
+            return []
+        if (created and known.created and created != known.created) or self._differs(known, reading):
+            # The event that told of its end was lost.
+            ended = self._removed(known, now, now)
+            return [*ended, *self._added(reading, created, sampled, now, listed=True)]
         self._unconfirmed.discard(reading.name)
         updated = replace(
             known,
@@ -231,7 +233,14 @@ class KnownObjects:
     def without_statistics(self, name: ObjectName, now: int) -> list[Change]:
         """The object's statistics are not known any more."""
         known = self._objects[name.class_name][name]
+        if all(value is None for value in known.statistics):
+            return []
         return self._kept(replace(known, statistics=(None,) * len(known.statistics), sampled=now), known)
+
+    def unread(self, class_name: str, now: int) -> list[Change]:
+        """A class cannot be listed any more: of its objects only what events tell is known."""
+        names = list(self._objects[class_name])
+        return [change for name in names for change in self.without_statistics(name, now)]
 
     def with_property(self, known: KnownObject, element: str, value: Value | None) -> list[Change]:
         """One property of the object is known anew."""
@@ -259,6 +268,23 @@ class KnownObjects:
         if end is None or (created and end.created and created > end.created):
             return False
         return end.heard > began - LISTING_LAG
+
+    def _is_of_former(self, known: KnownObject, created: int, began: int) -> bool:
+        """Whether what a listing shows may be from before ``known`` took the name."""
+        if created and known.created and created < known.created:
+            return True
+        end = self._ends.get(known.name)
+        return not known.listed and not created and end is not None and end.heard > began - LISTING_LAG
+
+    def _differs(self, known: KnownObject, told: Reading) -> bool:
+        """Whether a listing shows otherwise what is settled at creation, so that it shows another object."""
+        reader = self._readers[known.name.class_name]
+        if reader.rule.created is not None:
+            return False  # the time of its creation tells them apart
+        return any(
+            kept and _contradicts(new, old, listed=known.listed)
+            for old, new, kept in zip(known.properties, told.properties, reader.keeps, strict=True)
+        )
 
     def _merged(self, known: KnownObject, told: Values, *, keep_all: bool = False) -> Values:
         """``told`` over what is known: what stays known although it is not told again.
@@ -307,6 +333,19 @@ class KnownObjects:
         self._ends.move_to_end(name)
         if len(self._ends) > REMEMBERED_ENDS:
             self._ends.popitem(last=False)
+
+
+def _contradicts(new: Value | None, old: Value | None, *, listed: bool) -> bool:
+    """Whether one object cannot have had both values; what an event told may lack entries of a table."""
+    if old is None or new is None:
+        return False
+    if listed or not isinstance(old, Mapping) or not isinstance(new, Mapping):
+        return old != new
+    common = [(value, new[key]) for key, value in old.items() if key in new]
+    return any(
+        isinstance(one, bool | int | str) and type(one) is type(other) and one != other
+        for one, other in common
+    )
 
 
 def _preferred(old: Value | None, new: Value | None, *, keep: bool, old_first: bool) -> Value | None:

@@ -84,6 +84,8 @@ class Visibility:
         self._unlisted = set(self._listed)
         self._refusals: dict[str, str] = {}
         self._was_complete = False
+        self._read_at: dict[str, int] = {}
+        self._unread_since: dict[str, int] = {}
 
     def answers(self) -> bool:
         """The management API answers; whether that is news."""
@@ -123,17 +125,30 @@ class Visibility:
         self._unlisted = set(self.readable)
         self.complete = False
 
-    def refuses(self, place: str, request: ManagementRequest, refusal: Refused | Broken) -> str:
+    def refuses(self, place: str, request: ManagementRequest, refusal: Refused | Broken, now: int) -> str:
         """This may not or cannot be read, and is not waited for; what to say of it, empty if it was said."""
+        self._unread_since.setdefault(place, self._read_at.get(place, now))
         text = refusal_text(request, refusal, self._user)
         news = self._refusals.get(place) != text
         self._refusals[place] = text
         self._unlisted.discard(place)
         return text if news else ""
 
-    def reads(self, place: str) -> None:
+    def reads(self, place: str, now: int) -> None:
         """This can be read."""
+        self._read_at[place] = now
         self._refusals.pop(place, None)
+        self._unread_since.pop(place, None)
+
+    def unread_until(self, patience: int) -> int:
+        """When the next class will not have been read for ``patience`` (ns); 0 for never."""
+        return min((since + patience for since in self._unread_since.values() if since), default=0)
+
+    def long_unread(self, now: int, patience: int) -> list[str]:
+        """The classes that could not be read for ``patience`` (ns), each once: nobody knows their values."""
+        long = [place for place, since in self._unread_since.items() if since and now - since >= patience]
+        self._unread_since.update(dict.fromkeys(long, 0))
+        return [place for place in long if place in self._listed]
 
     def listed(self, class_name: str) -> None:
         """A listing of this class is complete."""

@@ -51,6 +51,35 @@ def test_the_gateways_own_queues_and_connections_are_left_out_unless_asked_for(*
         assert shop.names("connection") == ["liar"]
 
 
+def test_statistics_of_a_class_that_cannot_be_read_any_more_are_not_told_as_if_they_were_current() -> None:
+    shop = world()
+    assert shop.value("queue", "orders", "messages") == 3
+    shop.broker.failure = lambda request: (
+        Broken("status 500") if getattr(request, "class_name", "") == "queue" else None
+    )
+    shop.run(20)
+    assert shop.value("queue", "orders", "messages") is None
+    assert shop.names("queue") == ["//orders"]  # that it exists is what events tell
+    assert not shop.silent
+    shop.broker.failure = lambda _: None
+    shop.run(40)
+    assert shop.value("queue", "orders", "messages") == 3
+
+
+def test_statistics_from_before_a_silence_are_not_told_where_they_still_cannot_be_read() -> None:
+    shop = world()
+    shop.broker.failure = lambda _: Unavailable("connection refused")
+    shop.run(60)
+    before = len(shop.seen)
+    shop.broker.failure = lambda request: (
+        Broken("status 500") if getattr(request, "class_name", "") == "queue" else None
+    )
+    shop.run(40)
+    told = [one for one in shop.seen[before:] if one.key.name == "queue" and one.statistics is not None]
+    assert told
+    assert all(one.statistics is not None and set(one.statistics) == {None} for one in told)
+
+
 @pytest.mark.parametrize(
     ("answer", "text"),
     [

@@ -121,11 +121,39 @@ def test_the_end_of_an_unknown_object_is_remembered_for_a_while() -> None:
     assert told(known.listed(queue(), T0 - SECOND, T0, T0)) == [("new", "orders", 0)]
 
 
-def test_a_new_creation_ends_the_memory_of_the_end() -> None:
+def test_a_listing_that_may_show_its_predecessor_tells_nothing_of_a_successor() -> None:
     known = KnownObjects(READERS)
     known.deleted(ORDERS, T0, T0)
     known.created(queue(), T0 + 1, T0 + 1)
-    assert told(known.listed(queue(messages=1), T0 + 2, T0 + 2, T0 + 2)) == [("put", "orders", T0 + 1)]
+    early, late = T0 + 2, T0 + LISTING_LAG
+    assert told(known.listed(queue(messages=700), early, early, early)) == []
+    assert told(known.listed(queue(messages=1), late, late, late)) == [("put", "orders", T0 + 1)]
+
+
+def test_what_is_settled_at_creation_tells_two_objects_of_one_name_apart() -> None:
+    known = KnownObjects(READERS)
+    known.listed(queue(arguments={"x-max-length": 5}), T0, T0, T0)
+    later = T0 + 5 * SECOND  # deleted and declared anew while no events arrived
+    changes = known.listed(queue(arguments={"x-max-length": 6}), later, later, later)
+    assert told(changes) == [("gone", "orders", later), ("new", "orders", 0)]
+    assert told(known.listed(queue(arguments={"x-max-length": 6}), later, later, later)) == []
+
+
+def test_a_listing_may_tell_more_of_a_table_than_an_event() -> None:
+    known = KnownObjects(READERS)
+    known.created(queue(arguments={"x-max-length": 5, "x-odd": "1.5"}), T0, T0)
+    later = T0 + 5 * SECOND
+    whole: Json = {"x-max-length": 5, "x-odd": 1.5, "x-nested": {"of": ["many"]}}
+    assert told(known.listed(queue(arguments=whole), later, later, later)) == [("put", "orders", T0)]
+
+
+def test_a_listing_that_contradicts_an_event_shows_another_object() -> None:
+    for another in (queue(durable=False), queue(arguments={"x-max-length": 6})):
+        known = KnownObjects(READERS)
+        known.created(queue(arguments={"x-max-length": 5}), T0, T0)
+        later = T0 + 60 * SECOND
+        changes = known.listed(another, later, later, later)
+        assert told(changes) == [("gone", "orders", later), ("new", "orders", 0)]
 
 
 def test_what_one_listing_lacks_is_gone_when_a_second_lacks_it_too() -> None:

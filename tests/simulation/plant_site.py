@@ -1,0 +1,86 @@
+"""A plant as a source: its agent is a process of its own, and speaks with the gateway over AMQP."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+
+from gateway.inventory.source import SourceInventory
+from tests.simulation import plant as plants
+from tests.simulation.amqp import AmqpBroker, AmqpClient
+from tests.simulation.core import Core, SourceRun
+from tests.simulation.plant import Plant, PlantAgent
+from tests.simulation.scheduler import SECOND, Clock
+from tests.simulation.site import (
+    OUTAGE,
+    ConsoleOverAmqp,
+    Fault,
+    Stage,
+    fall_silent,
+    lose,
+    stop_for_a_while,
+)
+
+
+class PlantSite:
+    """See `tests.simulation.site.Site`."""
+
+    name = "plant"
+    mapping = plants.MAPPING
+    lock = plants.LOCK
+    shown: Mapping[str, frozenset[str]] = {
+        f"{plants.PACKAGE}:{schema.key.name}": frozenset(element.name for element in schema.elements)
+        for schema in plants.SCHEMAS
+    }
+
+    def __init__(self, stage: Stage) -> None:
+        random = stage.scheduler.random
+        clock = Clock(stage.scheduler, random.randrange(-5 * SECOND, 5 * SECOND))
+        self._stage = stage
+        self._clock = clock
+        self._plant = Plant(stage.scheduler, stage.truth, self.name, clock)
+        self._broker = AmqpBroker(stage.scheduler)
+        self._console = ConsoleOverAmqp(stage, self._broker, random.choice((40, 200, 1000)))
+        self._remembers_boots = random.random() < 0.5
+        self._boots = itertools.count(1)
+        self._agent: PlantAgent | None = None
+
+    def begin(self) -> None:
+        """Start the agent."""
+        boot = next(self._boots) if self._remembers_boots else 1
+        self._stage.scheduler.tell("plant-agent", f"starts, boot {boot}")
+        self._agent = PlantAgent(self._stage.scheduler, self._broker, self._plant, boot)
+        self._plant.listener = self._agent
+
+    def source(self, core: Core, source: SourceInventory) -> SourceRun:
+        """A core begins to watch it."""
+        return self._console.source(core, source)
+
+    def live(self) -> None:
+        """Something happens in the plant."""
+        self._plant.live()
+
+    def faults(self) -> dict[str, Fault]:
+        """What can go wrong, by name."""
+        return {
+            **self._console.faults(),
+            "agent killed": self._kill_agent,
+            "agent's link lost": lambda: lose(self._link),
+            "agent's link half-open": lambda: fall_silent(self._stage, self._link),
+            "broker stopped": lambda: stop_for_a_while(self._stage, self._broker),
+            "plant's clock set": lambda: self._clock.set(2 * SECOND),
+        }
+
+    def heal(self) -> None:
+        """Everything comes right by itself."""
+
+    @property
+    def _link(self) -> AmqpClient | None:
+        return self._agent.client if self._agent is not None else None
+
+    def _kill_agent(self) -> None:
+        if self._agent is not None:
+            self._stage.scheduler.tell("plant-agent", "killed")
+            self._agent.die()
+            self._agent = self._plant.listener = None
+            self._stage.soon(self.begin, longest=OUTAGE)

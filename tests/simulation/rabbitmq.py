@@ -1,0 +1,479 @@
+"""A simulated RabbitMQ: what it holds, what its management API says of that (late, in pages), its events."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+from gateway.agents.rabbitmq.management_api import (
+    Answer,
+    BeyondLastPage,
+    Broken,
+    Document,
+    ListingRequest,
+    ManagementRequest,
+    NotFound,
+    ObjectRequest,
+    OverviewRequest,
+    PermissionRequest,
+    Refused,
+    Unavailable,
+)
+from gateway.mapping.paths import Json
+from tests.simulation.scheduler import MILLISECOND, SECOND, Clock, Scheduler
+from tests.simulation.truth import Thing, Truth
+
+NODE = "rabbit@sim"
+STATISTICS_INTERVAL = 5 * SECOND
+"""RabbitMQ's own: until then the management API shows the values of before."""
+CONNECTION_LAG = 4_500 * MILLISECOND
+"""So long after its opening a connection is in no listing."""
+
+KNOWN_AFTER = 180 * SECOND
+"""So long the gateway may take to learn that it may read a virtual host again, whatever goes wrong."""
+
+_HOSTS = ("/", "shop", "stock")
+_QUEUES = ("orders", "bills", "mail", "jobs")
+_EXCHANGES = ("in", "out")
+_PORTS = (5001, 5002, 5003)
+
+SHOWN: Mapping[str, frozenset[str]] = {
+    "rabbitmq:node": frozenset({"name", "running", "memoryAlarm"}),
+    "rabbitmq:vhost": frozenset({"name", "description"}),
+    "rabbitmq:queue": frozenset(
+        {"vhost", "name", "durable", "autoDelete", "exclusive", "arguments", "messages", "messagesPublished"}
+    ),
+    "rabbitmq:exchange": frozenset({"vhost", "name", "type", "durable", "arguments", "messagesPublishedIn"}),
+    "rabbitmq:connection": frozenset({"name", "providedName", "user", "vhost"}),
+}
+STATISTICS = frozenset({"messages", "messagesPublished", "messagesPublishedIn"})
+MARKS = {
+    "rabbitmq:node": "name",
+    "rabbitmq:vhost": "description",
+    "rabbitmq:queue": "arguments",
+    "rabbitmq:exchange": "arguments",
+    "rabbitmq:connection": "providedName",
+}
+
+
+class EventListener(Protocol):
+    """Who is bound to the event exchange."""
+
+    def event(self, key: str, headers: Mapping[str, object]) -> None:
+        """An event was published."""
+
+    def broker_stopped(self) -> None:
+        """The broker is gone."""
+
+
+class RabbitMq:
+    """One broker.
+
+    Args:
+        scheduler: time and chance.
+        truth: told all of it.
+        source: the name of the source in the gateway.
+        clock: of the broker's machine.
+    """
+
+    def __init__(self, scheduler: Scheduler, truth: Truth, source: str, clock: Clock) -> None:
+        random = scheduler.random
+        self.up = True
+        self.alarm = False
+        self.failing: Callable[[], Answer | None] = lambda: None
+        self.listeners: list[EventListener] = []
+        self.source = source
+        self._scheduler = scheduler
+        self._truth = truth
+        self._clock = clock
+        self._things: dict[tuple[str, ...], Thing] = {}
+        self._documents: dict[int, dict[str, Json]] = {}
+        self._forbidden: set[str] = set()
+        self._permitted_at: dict[str, int] = {}
+        self._published: dict[int, int] = {}
+        self._process = 100
+        self._started = scheduler.now
+        self._page_size = random.choice((2, 500))
+        self._cached_for = random.choice((0, 3 * SECOND))
+        self._cache: dict[str, tuple[int, list[dict[str, Json]]]] = {}
+        truth.marks |= MARKS
+        truth.statistics |= STATISTICS
+        truth.parents |= {f"rabbitmq:{name}": "vhost" for name in ("queue", "exchange", "connection")}
+        self._add("node", (NODE,), {"name": NODE, "running": True, "memoryAlarm": False}, durable=True)
+        self._add_host("/")
+        for _ in range(10):
+            self.live()
+        self._tell_statistics()
+
+    # ---- the management API ---------------------------------------------------------------------------
+
+    def answer(self, request: ManagementRequest) -> Answer:
+        """What comes of ``request`` now."""
+        failure = self.failing()
+        if not self.up:
+            return Unavailable("connection refused")
+        if failure is not None:
+            return failure
+        match request:
+            case OverviewRequest():
+                return Document({"cluster_name": "sim", "erlang_version": "25"})
+            case ListingRequest():
+                return self._page(request)
+            case ObjectRequest():
+                found = (request.name.class_name, *request.name.parts) in self._things
+                return Document({}) if found else NotFound()
+            case PermissionRequest(host):
+                if ("vhost", host) not in self._things:
+                    return NotFound()
+                forbidden = host in self._forbidden
+                return Refused(login=False, reason="not authorised") if forbidden else Document({"items": []})
+        return Document([{"name": "administrator", "tags": ["administrator"]}])
+
+    def _page(self, request: ListingRequest) -> Answer:
+        items = self._listed(request.class_name)
+        pages = max(1, -(-len(items) // self._page_size))
+        if request.page > pages:
+            return BeyondLastPage()
+        first = (request.page - 1) * self._page_size
+        part: list[Json] = [*items[first : first + self._page_size]]
+        return Document({"items": part, "page": request.page, "page_count": pages})
+
+    def _listed(self, class_name: str) -> list[dict[str, Json]]:
+        now = self._scheduler.now
+        time, items = self._cache.get(class_name, (0, []))
+        if now - time >= self._cached_for:
+            items = [
+                self._document(class_name, thing)
+                for (kind, *parts), thing in self._things.items()
+                if kind == class_name
+                and not (kind in {"queue", "exchange"} and parts[0] in self._forbidden)
+                and not (kind == "connection" and now - thing.created < CONNECTION_LAG)
+            ]
+            self._cache[class_name] = now, items
+        return items
+
+    def _document(self, class_name: str, thing: Thing) -> dict[str, Json]:
+        document = dict(self._documents[thing.serial])
+        if class_name == "node":
+            document |= {
+                "os_pid": str(self._process),
+                "uptime": (self._scheduler.now - self._started) // MILLISECOND,
+                "mem_alarm": self.alarm,
+            }
+        for element, path in (("messages", "messages"), ("messagesPublished", "publish")):
+            value = thing.now(element) if element in thing.values else None
+            if isinstance(value, int):
+                document |= {path: value} if path == "messages" else {"message_stats": {path: value}}
+        value = thing.now("messagesPublishedIn") if "messagesPublishedIn" in thing.values else None
+        if isinstance(value, int):
+            document["message_stats"] = {"publish_in": value}
+        return document
+
+    # ---- what happens ---------------------------------------------------------------------------------
+
+    def live(self) -> None:
+        """Something happens."""
+        if not self.up:
+            return
+        actions: tuple[Callable[[], object], ...] = (
+            self._change_hosts,
+            self._add_queue,
+            self._add_exchange,
+            self._open,
+            self._end_one,
+            self._publish,
+        )
+        self._scheduler.random.choices(actions, weights=(1, 4, 2, 4, 4, 6))[0]()
+
+    def set_alarm(self, *, raised: bool) -> None:
+        """The node has too little memory, or enough again."""
+        if self.up and raised is not self.alarm:
+            self.alarm = raised
+            node = self._things["node", NODE]
+            self._truth.change(node, self._scheduler.now, {"memoryAlarm": raised})
+            self._emit("alarm.set" if raised else "alarm.cleared", node=NODE, source="memory")
+
+    def forbid(self) -> None:
+        """The gateway's user loses its permission in a virtual host."""
+        hosts = [parts[0] for kind, *parts in self._things if kind == "vhost"]
+        host = self._scheduler.random.choice(hosts)
+        self._scheduler.tell(self.source, f"forbids {host}")
+        self._forbidden.add(host)
+        self._hide(host, hidden=True)
+
+    def permit(self) -> None:
+        """The gateway's user may read everything again."""
+        for host in self._forbidden:
+            self._permitted_at[host] = self._scheduler.now
+            self._hide(host, hidden=False)
+        self._forbidden.clear()
+
+    def stop(self) -> None:
+        """The broker ends; what is not durable is gone, and nobody says so."""
+        self._scheduler.tell(self.source, "stops")
+        self.up = False
+        for listener in tuple(self.listeners):
+            listener.broker_stopped()
+        for (kind, *_), thing in tuple(self._things.items()):
+            if kind == "connection" or (kind in {"queue", "exchange"} and not thing.durable):
+                self._gone(thing)
+        for thing in self._things.values():
+            restart = STATISTICS & thing.values.keys()
+            self._truth.change(thing, self._scheduler.now, dict.fromkeys(restart))
+        self._published.clear()
+
+    def start(self) -> None:
+        """The broker runs again, in another process."""
+        self._scheduler.tell(self.source, "starts")
+        self.up = True
+        self._process += 1
+        self._started = self._scheduler.now
+        self._cache.clear()
+        if self.alarm:
+            self.alarm = False
+            node = self._things["node", NODE]
+            self._truth.change(node, self._scheduler.now, {"memoryAlarm": False})
+
+    def _tell_statistics(self) -> None:
+        """Queues and exchanges tell their numbers to the management database."""
+        if self.up:
+            for (kind, *_), thing in self._things.items():
+                published = self._published.get(thing.serial)
+                if kind == "queue":
+                    told: dict[str, object] = {
+                        "messages": (published or 0) % 7,
+                        "messagesPublished": published,
+                    }
+                    self._truth.change(thing, self._scheduler.now, told)
+                elif kind == "exchange":
+                    self._truth.change(thing, self._scheduler.now, {"messagesPublishedIn": published})
+        self._scheduler.after(STATISTICS_INTERVAL, self._tell_statistics)
+
+    def _change_hosts(self) -> None:
+        host = self._scheduler.random.choice(_HOSTS[1:])
+        thing = self._things.get(("vhost", host))
+        if thing is None:
+            self._add_host(host)
+        elif self._scheduler.random.random() < 0.3:
+            for (kind, *parts), inside in tuple(self._things.items()):
+                if kind in {"queue", "exchange"} and parts[0] == host:
+                    self._end(inside)
+                elif kind == "connection" and inside.now("vhost") == host.encode():
+                    self._end(inside)
+            self._end(thing)
+            self._forbidden.discard(host)
+
+    def _add_host(self, host: str) -> None:
+        mark = f"host {self._truth.next_serial}"
+        self._add("vhost", (host,), {"name": host, "description": mark}, durable=True)
+        self._emit("vhost.created", name=host, description=mark, tags=[])
+        self._exchange(host, "")
+
+    def _add_queue(self) -> None:
+        random = self._scheduler.random
+        host = self._some_host()
+        name = random.choice(_QUEUES)
+        durable, exclusive = random.random() < 0.6, random.random() < 0.2
+        if ("queue", host, name) in self._things:
+            return
+        values = {
+            "vhost": host,
+            "name": name,
+            "durable": durable,
+            "autoDelete": False,
+            "exclusive": exclusive,
+            "messages": None,
+            "messagesPublished": None,
+        }
+        serial = self._truth.next_serial
+        queue = self._add("queue", (host, name), values, durable=durable and not exclusive)
+        self._emit(
+            "queue.created",
+            vhost=host,
+            name=name,
+            durable=durable,
+            auto_delete=False,
+            exclusive=exclusive,
+            arguments=[f'{{<<"x-serial">>,long,{serial}}}'],
+        )
+        if random.random() < 0.3:  # declared, used and deleted at once
+            self._scheduler.after(self._scheduler.between(MILLISECOND, SECOND), lambda: self._end(queue))
+
+    def _add_exchange(self) -> None:
+        host = self._some_host()
+        name = self._scheduler.random.choice(_EXCHANGES)
+        if ("exchange", host, name) not in self._things:
+            self._exchange(host, name)
+
+    def _exchange(self, host: str, name: str) -> None:
+        durable = not name or self._scheduler.random.random() < 0.7
+        values = {
+            "vhost": host,
+            "name": name,
+            "type": "direct",
+            "durable": durable,
+            "messagesPublishedIn": None,
+        }
+        serial = self._truth.next_serial
+        self._add("exchange", (host, name), values, durable=durable)
+        self._emit(
+            "exchange.created",
+            vhost=host,
+            name=name,
+            type="direct",
+            durable=durable,
+            auto_delete=False,
+            internal=False,
+            arguments=[f'{{<<"x-serial">>,long,{serial}}}'],
+        )
+
+    def _open(self) -> None:
+        random = self._scheduler.random
+        name = f"127.0.0.1:{random.choice(_PORTS)} -> 127.0.0.1:5672"
+        if ("connection", name) in self._things:
+            return
+        host, serial = self._some_host(), self._truth.next_serial
+        values: dict[str, object] = {
+            "name": name,
+            "providedName": f"client {serial}",
+            "user": "app",
+            "vhost": host,
+        }
+        connected = self._clock.now() // MILLISECOND
+        connection = self._add("connection", (name,), values, durable=False)
+        self._documents[serial]["connected_at"] = connected
+        self._emit(
+            "connection.created",
+            pid=f"<rabbit.{serial}.0>",
+            name=name,
+            user="app",
+            vhost=host,
+            node=NODE,
+            user_provided_name=f"client {serial}",
+            connected_at=connected,
+            client_properties=[],
+        )
+        if random.random() < 0.5:
+            lifetime = self._scheduler.between(MILLISECOND, 3 * SECOND)
+            self._scheduler.after(lifetime, lambda: self._end(connection))
+
+    def _end_one(self) -> None:
+        candidates = [
+            thing
+            for (kind, *parts), thing in self._things.items()
+            if kind in {"queue", "connection"} or (kind == "exchange" and parts[1])
+        ]
+        if candidates:
+            self._end(self._scheduler.random.choice(candidates))
+
+    def _publish(self) -> None:
+        busy = [thing for (kind, *_), thing in self._things.items() if kind in {"queue", "exchange"}]
+        if busy:
+            thing = self._scheduler.random.choice(busy)
+            more = self._scheduler.random.randrange(1, 100)
+            self._published[thing.serial] = self._published.get(thing.serial, 0) + more
+
+    # ---- the parts of it ------------------------------------------------------------------------------
+
+    def _some_host(self) -> str:
+        hosts = [parts[0] for kind, *parts in self._things if kind == "vhost"]
+        return self._scheduler.random.choice(hosts)
+
+    def _add(
+        self, class_name: str, parts: tuple[str, ...], values: dict[str, object], *, durable: bool
+    ) -> Thing:
+        serial = self._truth.next_serial
+        if class_name in {"queue", "exchange"}:
+            values["arguments"] = f'{{"x-serial":{serial}}}'
+        now = self._scheduler.now
+        thing = self._truth.create(
+            self.source, f"rabbitmq:{class_name}", "|".join(parts), now, values, durable=durable
+        )
+        if class_name in {"queue", "exchange"}:
+            thing.hidden = parts[0] in self._forbidden
+            known_since = self._permitted_at.get(parts[0], -KNOWN_AFTER) + KNOWN_AFTER
+            thing.announced = not thing.hidden and now >= known_since
+        self._things[class_name, *parts] = thing
+        self._documents[serial] = _document(class_name, values, serial)
+        self._scheduler.tell(self.source, f"creates {thing}")
+        return thing
+
+    def _end(self, thing: Thing) -> None:
+        if not thing.exists or not self.up:
+            return
+        kind = thing.class_name.partition(":")[2]
+        parts = self._gone(thing)
+        match kind:
+            case "connection":
+                pid = f"<rabbit.{thing.serial}.0>"
+                self._emit("connection.closed", pid=pid, name=parts[0], node=NODE, client_properties=[])
+            case "vhost":
+                self._emit("vhost.deleted", name=parts[0])
+            case _:
+                self._emit(f"{kind}.deleted", vhost=parts[0], name=parts[1])
+
+    def _gone(self, thing: Thing) -> list[str]:
+        key = next(key for key, known in self._things.items() if known is thing)
+        del self._things[key]
+        self._truth.end(thing, self._scheduler.now)
+        self._scheduler.tell(self.source, f"ends {thing}")
+        return list(key[1:])
+
+    def _hide(self, host: str, *, hidden: bool) -> None:
+        for thing in self._truth.things.values():
+            inside = "vhost" in thing.values and thing.now("vhost") == host.encode()
+            if thing.source == self.source and inside and thing.class_name != "rabbitmq:connection":
+                if not hidden:
+                    thing.hidden = False
+                elif thing.exists:
+                    thing.hidden = True
+                thing.hidden_until = self._scheduler.now
+
+    def _emit(self, key: str, **headers: object) -> None:
+        told = {"timestamp_in_ms": self._clock.now() // MILLISECOND, **headers}
+        for listener in self.listeners:
+            listener.event(key, told)
+
+
+def broken() -> Answer:
+    """What a broker in trouble answers."""
+    return Broken("status 500: internal error")
+
+
+def unavailable() -> Answer:
+    """What a proxy before it answers."""
+    return Unavailable("status 503")
+
+
+def _document(class_name: str, values: Mapping[str, object], serial: int) -> dict[str, Json]:
+    """What listings show of it, without what changes."""
+    name = str(values["name"])
+    match class_name:
+        case "node":
+            return {"name": name, "type": "disc", "running": True}
+        case "vhost":
+            return {
+                "name": name,
+                "description": str(values["description"]),
+                "cluster_state": {NODE: "running"},
+                "tracing": False,
+            }
+        case "connection":
+            return {
+                "name": name,
+                "user_provided_name": str(values["providedName"]),
+                "user": "app",
+                "vhost": str(values["vhost"]),
+                "node": NODE,
+                "client_properties": {},
+            }
+    document: dict[str, Json] = {
+        "vhost": str(values["vhost"]),
+        "name": name,
+        "durable": bool(values["durable"]),
+        "auto_delete": False,
+        "arguments": {"x-serial": serial},
+    }
+    if class_name == "queue":
+        return document | {"exclusive": bool(values["exclusive"]), "type": "classic", "node": NODE}
+    return document | {"type": "direct", "internal": False}

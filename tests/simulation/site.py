@@ -1,0 +1,163 @@
+"""What a source of the gateway is in a simulation: a managed world, its agent, and what can go wrong there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from gateway.dialects.qmf.console import ConsoleConfig, ConsoleSession
+from gateway.dialects.qmf.console_agents import HeartbeatRules
+from gateway.inventory.source import SourceInventory
+from gateway.mapping.rules import Mapping as MappingFile
+from gateway.snmp.lock import Lock
+from tests.simulation.amqp import AmqpBroker, AmqpClient
+from tests.simulation.conversation import Conversation
+from tests.simulation.core import Core, SourceRun
+from tests.simulation.scheduler import MILLISECOND, SECOND, Clock, Scheduler
+from tests.simulation.truth import Truth
+
+AGENT_USER, CONSOLE_USER = "agent", "gateway"
+
+OUTAGE = 120 * SECOND
+"""The longest time for which something is away."""
+
+_SLOW = (50 * MILLISECOND, 500 * MILLISECOND)
+
+Fault = Callable[[], None]
+
+
+@dataclass(slots=True)
+class Stage:
+    """What all sites of a simulation share.
+
+    Attributes:
+        gateway_clock: of the machine that the gateway runs on.
+        console: the console session under test.
+        heard: told the name of a source whenever its console hears something.
+    """
+
+    scheduler: Scheduler
+    truth: Truth
+    gateway_clock: Clock
+    console: type[ConsoleSession]
+    heard: Callable[[str], None]
+
+    def soon(self, action: Fault, longest: int = 10 * SECOND) -> None:
+        """Do it after a while."""
+        self.scheduler.after(self.scheduler.between(50 * MILLISECOND, longest), action)
+
+
+class Site(Protocol):
+    """One source and what is behind it.
+
+    Attributes:
+        name: of the source.
+        mapping: of its package.
+        lock: of its package.
+        shown: the elements of each class (``package:class``) whose values are compared.
+    """
+
+    name: str
+    mapping: MappingFile
+    lock: Lock
+    shown: Mapping[str, frozenset[str]]
+
+    def begin(self) -> None:
+        """Start what is not the gateway's own."""
+
+    def source(self, core: Core, source: SourceInventory) -> SourceRun:
+        """A core begins to watch it."""
+
+    def live(self) -> None:
+        """Something happens in the world that is managed."""
+
+    def faults(self) -> dict[str, Fault]:
+        """What can go wrong, by name."""
+
+    def heal(self) -> None:
+        """The time of faults is over: what does not come right by itself is put right."""
+
+
+@dataclass(slots=True)
+class ConsoleOverAmqp:
+    """The console's part of a source that is watched over AMQP, while a core runs.
+
+    Args:
+        limit: messages that its queue holds.
+    """
+
+    stage: Stage
+    broker: AmqpBroker
+    limit: int
+    client: AmqpClient | None = field(default=None)
+
+    def source(self, core: Core, source: SourceInventory) -> SourceRun:
+        """A core begins to watch the source."""
+        stage = self.stage
+        config = ConsoleConfig(
+            believed=frozenset({AGENT_USER}),
+            heartbeats=HeartbeatRules(interval=10 * SECOND),
+            request_deadline=5 * SECOND,
+        )
+        session = stage.console(config)
+        name = source.identity.name
+        conversation = Conversation(
+            stage.scheduler,
+            core.clock,
+            f"{name}-console",
+            session,
+            lambda observations: core.observed(source, observations),
+            lambda: stage.heard(name),
+        )
+        self.client = AmqpClient(
+            stage.scheduler,
+            self.broker,
+            conversation,
+            CONSOLE_USER,
+            core.clock,
+            session.bindings,
+            self.limit,
+        )
+        return self
+
+    def stop(self) -> None:
+        """The core is killed."""
+        if self.client is not None:
+            self.client.close()
+            self.client = None
+
+    def faults(self) -> dict[str, Fault]:
+        """What can go wrong on the console's side."""
+        return {
+            "console's link lost": lambda: lose(self.client),
+            "console's link half-open": lambda: fall_silent(self.stage, self.client),
+            "console slow": self._slow_down,
+        }
+
+    def _slow_down(self) -> None:
+        client = self.client
+        if client is not None:
+            normal = client.queue.delay
+            client.slow_down(_SLOW)
+            self.stage.soon(lambda: client.slow_down(normal), longest=20 * SECOND)
+
+
+def lose(client: AmqpClient | None) -> None:
+    """A connection is reset."""
+    if client is not None:
+        client.lose("the connection was reset")
+
+
+def fall_silent(stage: Stage, client: AmqpClient | None) -> None:
+    """A connection is half-open for a while, and heals or ends."""
+    if client is not None:
+        duration = stage.scheduler.between(SECOND, OUTAGE)
+        client.fall_silent(duration, heals=stage.scheduler.random.random() < 0.5)
+
+
+def stop_for_a_while(stage: Stage, broker: AmqpBroker) -> None:
+    """A broker is stopped, and started again."""
+    if broker.up:
+        broker.stop()
+        stage.soon(broker.start, longest=OUTAGE)
