@@ -6,7 +6,7 @@ all faults have ceased. Each check says above it what it means for whoever relie
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from gateway.feed.freshness import Freshness
@@ -38,7 +38,7 @@ from gateway.snmp.fixed_mib import (
 from gateway.snmp.row_columns import RowColumn, RowLifetime
 from gateway.snmp.store import Store
 from tests.simulation.scheduler import FURTHEST_OFF, SECOND, Scheduler
-from tests.simulation.snmp import ROOT, ShownRow, TableReader, decoded, walk
+from tests.simulation.table_reader import ROOT, ShownRow, TableReader, decoded, walk
 from tests.simulation.truth import Plain, Thing, Truth
 
 ALLOWED_LAG = 60 * SECOND
@@ -244,11 +244,11 @@ class Invariants:
 
     def read(self, store: Store) -> None:
         """A management station reads everything."""
-        for class_name in self._reader.class_names:
-            rows = self._reader.rows(store, class_name)
-            for row in rows:
+        rows = {class_name: self._reader.rows(store, class_name) for class_name in self._reader.class_names}
+        for of_class in rows.values():
+            for row in of_class:
                 self._row(store, row)
-            self._summaries(store, class_name, rows)
+        self._summaries(store, rows)
 
     def _row(self, store: Store, row: ShownRow) -> None:
         thing = self._shown_thing(row)
@@ -333,32 +333,29 @@ class Invariants:
             if former is not None and value < former[0]:
                 _demand(discontinuity != former[1], f"{_where(row)}.{element} fell without discontinuity")
 
-    def _summaries(self, store: Store, class_name: str, rows: list[ShownRow]) -> None:
+    def _summaries(self, store: Store, rows: Mapping[str, list[ShownRow]]) -> None:
         # Counts and sums are those of the rows, at any moment.
-        entry = self._reader.entry(class_name)
-        for index, _ in walk(store, (*ROOT, *CLASS_ENTRY, ClassColumn.ROWS)):
-            table = store.get((*ROOT, *CLASS_ENTRY, ClassColumn.ROW_TABLE, *index))
-            if ber.decode_name(table[2:]) != entry[:-1]:
+        counts: dict[tuple[int, int], dict[int, bytes]] = {}
+        for (column, *key), tlv in walk(store, (*ROOT, *CLASS_ENTRY)):
+            counts.setdefault((key[0], key[1]), {})[column] = tlv
+        totals = {index: decoded(tlv) for index, tlv in walk(store, (*ROOT, *SUM_ENTRY, SumColumn.TOTAL))}
+        classes = {self._reader.entry(class_name)[:-1]: class_name for class_name in rows}
+        for (source, class_index), cells in counts.items():
+            class_name = classes.get(ber.decode_name(cells[ClassColumn.ROW_TABLE][2:]))
+            if class_name is None:
                 continue
-            of_source = [row for row in rows if row.source == index[0]]
+            of_source = [row for row in rows[class_name] if row.source == source]
             stale = [row for row in of_source if row.fixed[RowColumn.STATE] != Freshness.FRESH]
             for column, expected in ((ClassColumn.ROWS, of_source), (ClassColumn.STALE_ROWS, stale)):
-                count = decoded(store.get((*ROOT, *CLASS_ENTRY, column, *index)))
-                _demand(count == len(expected), f"{class_name} {index}: {column.name} {count!r}")
-            self._sums(store, class_name, index, of_source)
-
-    def _sums(self, store: Store, class_name: str, index: tuple[int, ...], rows: list[ShownRow]) -> None:
-        elements = {element for row in rows for element in row.values}
-        for element in sorted(elements):
-            cell = (*ROOT, *SUM_ENTRY, SumColumn.TOTAL, *index, self._reader.column(class_name, element))
-            total = store.get(cell)
-            if total == ber.NO_SUCH_INSTANCE:
-                continue
-            addends = [value for row in rows if isinstance(value := row.values.get(element), int)]
-            expected = min(sum(addends), 2**64 - 1)
-            _demand(
-                decoded(total) == expected, f"sum of {class_name}.{element}: {decoded(total)!r} {expected}"
-            )
+                count = decoded(cells[column])
+                _demand(count == len(expected), f"{class_name} of {source}: {column.name} {count!r}")
+            for number, element in self._reader.columns(class_name).items():
+                total = totals.get((source, class_index, number))
+                addends = [value for row in of_source if isinstance(value := row.values.get(element), int)]
+                _demand(
+                    total in (None, min(sum(addends), 2**64 - 1)),
+                    f"sum of {class_name}.{element}: {total!r} of {addends}",
+                )
 
     # ---- the end --------------------------------------------------------------------------------------
 

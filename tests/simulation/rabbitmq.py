@@ -109,11 +109,11 @@ class RabbitMq:
 
     def answer(self, request: ManagementRequest) -> Answer:
         """What comes of ``request`` now."""
-        failure = self.failing()
         if not self.up:
             return Unavailable("connection refused")
-        if failure is not None:
-            return failure
+        return self.failing() or self._answer(request)
+
+    def _answer(self, request: ManagementRequest) -> Answer:
         match request:
             case OverviewRequest():
                 return Document({"cluster_name": "sim", "erlang_version": "25"})
@@ -123,11 +123,15 @@ class RabbitMq:
                 found = (request.name.class_name, *request.name.parts) in self._things
                 return Document({}) if found else NotFound()
             case PermissionRequest(host):
-                if ("vhost", host) not in self._things:
-                    return NotFound()
-                forbidden = host in self._forbidden
-                return Refused(login=False, reason="not authorised") if forbidden else Document({"items": []})
+                return self._permission(host)
         return Document([{"name": "administrator", "tags": ["administrator"]}])
+
+    def _permission(self, host: str) -> Answer:
+        if ("vhost", host) not in self._things:
+            return NotFound()
+        if host in self._forbidden:
+            return Refused(login=False, reason="not authorised")
+        return Document({"items": []})
 
     def _page(self, request: ListingRequest) -> Answer:
         items = self._listed(request.class_name)
@@ -255,10 +259,8 @@ class RabbitMq:
         if thing is None:
             self._add_host(host)
         elif self._scheduler.random.random() < 0.3:
-            for (kind, *parts), inside in tuple(self._things.items()):
-                if kind in {"queue", "exchange"} and parts[0] == host:
-                    self._end(inside)
-                elif kind == "connection" and inside.now("vhost") == host.encode():
+            for (kind, *_), inside in tuple(self._things.items()):
+                if kind in {"queue", "exchange", "connection"} and inside.now("vhost") == host.encode():
                     self._end(inside)
             self._end(thing)
             self._forbidden.discard(host)

@@ -24,7 +24,8 @@ from tests.simulation.plant_site import PlantSite
 from tests.simulation.rabbitmq_site import RabbitMqSite
 from tests.simulation.scheduler import BEGINNING, MILLISECOND, SECOND, Clock, Scheduler
 from tests.simulation.site import Fault, Site, Stage
-from tests.simulation.snmp import SnmpProcess, TableReader
+from tests.simulation.snmp import SnmpProcess
+from tests.simulation.table_reader import TableReader
 from tests.simulation.truth import Truth
 
 STORM = 120 * SECOND
@@ -36,6 +37,12 @@ CALM = 400 * SECOND
 STEADY = 20 * SECOND
 """How long it must stay well."""
 
+_SITES: tuple[tuple[type[PlantSite | RabbitMqSite], ...], ...] = (
+    (PlantSite,),
+    (PlantSite,),
+    (RabbitMqSite,),
+    (PlantSite, RabbitMqSite),
+)
 _MEMORY_FOLDER = Path("/dev/shm")  # noqa: S108  a folder of a random name is made in it
 _SLOW = (100 * MILLISECOND, 2 * SECOND)
 
@@ -70,7 +77,7 @@ class Simulation:
         self._clock = Clock(self.scheduler)
         truth = Truth()
         stage = Stage(self.scheduler, truth, self._clock, self._made.console, self._heard)
-        kinds = random.choice(((PlantSite,), (PlantSite,), (RabbitMqSite,), (PlantSite, RabbitMqSite)))
+        kinds = random.choice(_SITES)
         self._sites: tuple[Site, ...] = tuple(kind(stage) for kind in kinds)
         self._locks = tuple(site.lock for site in self._sites)
         self._provisional = new_lock("", 0, "AMQP-GATEWAY-SITE-MIB", "site", dt.date(2026, 5, 1))

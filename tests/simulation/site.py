@@ -1,4 +1,4 @@
-"""What a source of the gateway is in a simulation: a managed world, its agent, and what can go wrong there."""
+"""What a source of the gateway is in a simulation: a managed world, its agent, what can go wrong there."""
 
 from __future__ import annotations
 
