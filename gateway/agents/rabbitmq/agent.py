@@ -397,7 +397,7 @@ class RabbitMqAgent:
         permitted = isinstance(answer, Document)
         changes = self._view.learn_permission(host, permitted=permitted, now=ended)
         effects = self._service.apply(changes, ended)
-        if permitted and before is False:
+        if permitted and before is not True:
             self._plan.hurry(ended)
         elif not permitted and before is not False:
             effects.append(Note("virtual-host-not-permitted", f"contents of {host!r} may not be read"))

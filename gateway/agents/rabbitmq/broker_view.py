@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
 from gateway.agents.rabbitmq.cluster import Nodes, VirtualHosts
 from gateway.agents.rabbitmq.events import Created, Deleted
@@ -91,10 +92,12 @@ class BrokerView:
             self._connections[event.process] = name.leaf
             self._processes[name.leaf] = event.process
         if not self.shows(name, event.document):
+            self.known.forget_end(name)
             return []
         if name.class_name == "vhost":
             self.hosts.forget(name.leaf)
             self.hosts.doubt(name.leaf)
+            self.known.forget_ends(partial(_is_within, name.leaf))
         return self.known.created(event.reading, event.time, now)
 
     def shows(self, name: ObjectName, document: Mapping[str, Json]) -> bool:
@@ -106,11 +109,15 @@ class BrokerView:
     def ended(self, event: Deleted, now: int) -> list[Change]:
         """A deletion event arrived."""
         name = event.name
+        inside: list[Change] = []
         if name.class_name == "vhost":
             self.hosts.forget(name.leaf)
+            # RabbitMQ does not tell the end, nor the beginning, of the exchanges that it makes itself.
+            for known in self._inside(name.leaf):
+                inside += self.known.deleted(known.name, event.time, now)
         elif name.class_name == "connection":
             self._connections.pop(self._processes.pop(name.leaf, ""), None)
-        return self.known.deleted(name, event.time, now)
+        return inside + self.known.deleted(name, event.time, now)
 
     def take(self, listing: Listing, item: Json, now: int) -> Taken:
         """One object of a listing."""
@@ -215,7 +222,7 @@ class BrokerView:
             known
             for class_name in sorted(WITHIN_VIRTUAL_HOST & self._readers.keys())
             for known in self.known.of_class(class_name)
-            if known.name.parts[0] == host
+            if _is_within(host, known.name)
         ]
 
     def _is_hidden(self, known: KnownObject) -> bool:
@@ -225,3 +232,7 @@ class BrokerView:
         if is_publication(name, document, self._own_users, self._management_virtual_host):
             return True
         return not self._show_own and is_own(name, document, self._own_users)
+
+
+def _is_within(host: str, name: ObjectName) -> bool:
+    return name.class_name in WITHIN_VIRTUAL_HOST and name.parts[0] == host

@@ -212,9 +212,7 @@ class KnownObjects:
 
     def ended(self, name: ObjectName, now: int) -> list[Change]:
         """The object cannot exist any more; a listing that shows one of its name shows another."""
-        changes = self._removed(self._objects[name.class_name][name], now, now)
-        del self._ends[name]
-        return changes
+        return self._forgotten(self._objects[name.class_name][name], now)
 
     def confirmed(self, name: ObjectName) -> None:
         """The object answered: a listing that lacked it was wrong."""
@@ -227,7 +225,7 @@ class KnownObjects:
         """The object may no longer be read: it stays, without statistics, unless it never was."""
         known = self._objects[name.class_name][name]
         if not known.listed:
-            return self._removed(known, now, now)
+            return self._forgotten(known, now)
         return self.without_statistics(name, now)
 
     def without_statistics(self, name: ObjectName, now: int) -> list[Change]:
@@ -247,6 +245,15 @@ class KnownObjects:
         position = self._readers[known.name.class_name].schema.positions[element]
         properties = (*known.properties[:position], value, *known.properties[position + 1 :])
         return self._kept(replace(known, properties=properties), known)
+
+    def forget_end(self, name: ObjectName) -> None:
+        """Another of this name exists, but is not shown, or not yet: a listing that has it is no old one."""
+        self._ends.pop(name, None)
+
+    def forget_ends(self, of: Callable[[ObjectName], bool]) -> None:
+        """The same of all whose names are such."""
+        for name in [name for name in self._ends if of(name)]:
+            del self._ends[name]
 
     def forget_old_ends(self, now: int) -> None:
         """Drop what was remembered of ends that no listing can be older than."""
@@ -327,6 +334,12 @@ class KnownObjects:
         self._unconfirmed.discard(known.name)
         self._remember_end(known.name, _End(now, known.created))
         return [Gone(known, time)]
+
+    def _forgotten(self, known: KnownObject, now: int) -> list[Change]:
+        """As `_removed`, but a listing that shows one of its name is believed at once."""
+        changes = self._removed(known, now, now)
+        self.forget_end(known.name)
+        return changes
 
     def _remember_end(self, name: ObjectName, end: _End) -> None:
         self._ends[name] = end

@@ -88,9 +88,12 @@ class ImitatedBroker:
             "messages": 0,
             "tracing": False,
         }
-        self.objects["exchange"][name, ""] = {
-            "vhost": name,
-            "name": "",
+        self.add_exchange("", name)
+
+    def add_exchange(self, name: str, vhost: str) -> None:
+        self.objects["exchange"][vhost, name] = {
+            "vhost": vhost,
+            "name": name,
             "type": "direct",
             "durable": True,
             "auto_delete": False,

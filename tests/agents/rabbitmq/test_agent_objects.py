@@ -285,6 +285,44 @@ def test_a_virtual_host_that_goes_takes_its_contents_with_it() -> None:
     assert shop.names("queue") == ["//orders"]
 
 
+def test_a_virtual_host_that_is_made_anew_is_shown_as_soon_as_it_may_be_read() -> None:
+    shop = world()
+    shop.broker.add_vhost("team")
+    del shop.broker.objects["exchange"]["team", ""]
+    shop.broker.add_exchange("early", "team")
+    shop.broker.add_exchange("late", "team")
+    shop.run(12)
+    for name, exchange in shop.broker.objects["exchange"].items():
+        if name[0] == "team":
+            shop.event("exchange.deleted", **exchange)
+    shop.event("vhost.deleted", name="team")
+    shop.broker.forbidden.add("team")
+    shop.event("vhost.created", name="team")
+    shop.event("exchange.created", **shop.broker.objects["exchange"]["team", "early"])
+    shop.run(0.5)
+    shop.event("exchange.created", **shop.broker.objects["exchange"]["team", "late"])
+    assert shop.names("exchange") == ["//"]
+    shop.broker.forbidden.clear()
+    shop.agent_does(shop.agent.events_lost("read everything", shop.now))
+    shop.run(1)
+    assert shop.names("exchange") == ["//", "team/early", "team/late"]
+
+
+def test_exchanges_of_which_no_event_tells_go_and_come_with_their_virtual_host() -> None:
+    shop = world()
+    shop.broker.add_vhost("team")
+    shop.run(12)
+    assert shop.names("exchange") == ["//", "team/"]
+    del shop.broker.objects["exchange"]["team", ""]
+    shop.event("vhost.deleted", name="team")
+    shop.run(0.1)
+    assert shop.names("exchange") == ["//"]
+    shop.broker.add_vhost("team")
+    shop.event("vhost.created", name="team")
+    shop.run(1)
+    assert shop.names("exchange") == ["//", "team/"]
+
+
 def test_a_new_virtual_host_is_asked_about_at_once() -> None:
     shop = world()
     shop.broker.add_vhost("new")
