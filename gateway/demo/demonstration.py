@@ -30,6 +30,7 @@ from gateway.state_folder import StateFolder
 SHOP = {"shop": "Orders of the demonstration", "billing": "Invoices of the demonstration"}
 JMX_USER, JMX_SECRET = "monitor", "jmx-monitor"
 SOURCE, AGENT_SOURCE, AGENT = "rabbitmq", "rabbitmq-agent", "rabbitmq"
+INTERVAL = "2s"
 READY_SECONDS = 60.0
 STOP_SECONDS = 15.0
 
@@ -121,7 +122,9 @@ class Demonstration:
         """
         if self.broker is not None:
             await asyncio.to_thread(self.broker.start)
-            await asyncio.to_thread(self._provision, self.broker)
+            self._progress("setting up users with the least rights, and the virtual host amqp-gateway")
+            self._users = {name: Credentials.generate(name) for name in ("gateway", "agent", "workload")}
+            await self.grant()
         await self._configure()
         await self.start_gateway()
         if self._with_agent:
@@ -165,6 +168,11 @@ class Demonstration:
         self._progress("starting the agent as a process of its own, on exchange qpid.management")
         await self._start_process("agent", "agent", AGENT)
 
+    async def grant(self) -> None:
+        """Make what users and virtual hosts are missing on the broker, and give all users their rights."""
+        assert self.broker is not None
+        await asyncio.to_thread(self._grant, self.broker)
+
     async def stop_process(self, name: str) -> None:
         """End ``gateway`` or ``agent`` as an operator would, and wait for its end."""
         child = self._processes.pop(name, None)
@@ -196,10 +204,7 @@ class Demonstration:
             said = [line.removeprefix("amqp-gateway: ") for line in lines if not line.startswith("{")]
             raise DemonstrationError(f"the {name} cannot start: {' '.join(said) or 'see its log'}", code)
 
-    def _provision(self, broker: PrivateBroker) -> None:
-        self._progress("setting up users with the least rights, and the virtual host amqp-gateway")
-        for name in ("gateway", "agent", "workload"):
-            self._users[name] = Credentials.generate(name)
+    def _grant(self, broker: PrivateBroker) -> None:
         watched = (EVENT_VHOST, *SHOP)
         with broker.http() as client:
             prepare(client, self._users["workload"], SHOP)
@@ -236,8 +241,9 @@ class Demonstration:
         if self._with_agent:
             sources = settings["sources"]
             assert isinstance(sources, dict)
-            sources[AGENT_SOURCE] = {"kind": "qmf", "amqp": self._amqp("gateway"), "believe": ["agent"]}
-            publish = {"amqp": self._amqp("agent"), "obey": ["gateway"], "interval": "2s"}
+            heard = {"believe": ["agent"], "heartbeat": INTERVAL}
+            sources[AGENT_SOURCE] = {"kind": "qmf", "amqp": self._amqp("gateway"), **heard}
+            publish = {"amqp": self._amqp("agent"), "obey": ["gateway"], "interval": INTERVAL}
             settings["agents"] = {AGENT: {"kind": "rabbitmq", **self._reading("agent"), "publish": publish}}
         return settings
 
@@ -254,7 +260,7 @@ class Demonstration:
             "management": management,
             "user": user,
             "password": {"file": self._secret(user, password)},
-            "interval": "2s",
+            "interval": INTERVAL,
             "own_users": [user] if self._existing is not None else ["agent", "gateway"],
         }
         if amqp:
