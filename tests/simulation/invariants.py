@@ -26,10 +26,13 @@ from gateway.feed.records import (
 from gateway.model.observations import SourceState
 from gateway.model.schema import ClassSchema, EventSchema, Kind
 from gateway.snmp import ber
+from gateway.snmp.ber import Oid
 from gateway.snmp.fixed_mib import (
+    ALARM_ENTRY,
     CLASS_ENTRY,
     SOURCE_ENTRY,
     SUM_ENTRY,
+    AlarmColumn,
     ClassColumn,
     SourceColumn,
     SourceStateNumber,
@@ -37,9 +40,10 @@ from gateway.snmp.fixed_mib import (
 )
 from gateway.snmp.row_columns import RowColumn, RowLifetime
 from gateway.snmp.store import Store
+from tests.simulation.receivers import Receivers
 from tests.simulation.scheduler import FURTHEST_OFF, SECOND, Scheduler
 from tests.simulation.table_reader import ROOT, ShownRow, TableReader, decoded, walk
-from tests.simulation.truth import Plain, Thing, Truth
+from tests.simulation.truth import Plain, Thing, Truth, plain
 
 ALLOWED_LAG = 60 * SECOND
 """What is shown as fresh was true so long ago at most: three heartbeats missed, and ways through queues."""
@@ -357,6 +361,13 @@ class Invariants:
                     f"sum of {class_name}.{element}: {total!r} of {addends}",
                 )
 
+    def told(self, receivers: Receivers) -> None:
+        """Receivers of notifications are looked at."""
+        for receiver in receivers.all.values():
+            # While the SNMP process lives, it tells an event to a receiver once.
+            twice = [event_id for event_id in receiver.twice if event_id]
+            _demand(not twice, f"{receiver.target.name} was told twice of {twice}")
+
     # ---- the end --------------------------------------------------------------------------------------
 
     def differences(self, store: Store) -> Iterator[str]:
@@ -399,6 +410,24 @@ class Invariants:
         for element, oid in row.pointers.items():
             if store.get((*oid[:-3], RowColumn.FULL_NAME, *oid[-2:])) == ber.NO_SUCH_INSTANCE:
                 yield f"{_where(row)}.{element} points to no row"
+
+    def alarm_differences(
+        self, store: Store, expected: set[tuple[str, str]], receivers: Receivers
+    ) -> Iterator[str]:
+        """What people are told to last otherwise than it does: no alarm without cause, and none missing."""
+        cells: dict[Oid, dict[int, Plain]] = {}
+        for (column, *index), tlv in walk(store, (*ROOT, *ALARM_ENTRY)):
+            cells.setdefault(tuple(index), {})[column] = decoded(tlv)
+        names = {plain(number): name for number, name in self.sources.items()}
+        shown = {
+            (names.get(row.get(AlarmColumn.SOURCE), ""), _text(row.get(AlarmColumn.CONDITION)))
+            for row in cells.values()
+        }
+        if shown != expected or len(cells) != len(shown):
+            yield f"alarms shown: {sorted(shown)}, there are {sorted(expected)}"
+        for receiver in receivers.all.values():
+            if receiver.believed != expected:
+                yield f"{receiver.target.name} believes {receiver.believed}, there are {sorted(expected)}"
 
     def account(self) -> None:
         """Every object that ever was has been told, or falls into a time that is told as a gap."""

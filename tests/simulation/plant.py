@@ -67,6 +67,14 @@ MAPPING = MappingFile.model_validate(
             "machine": {
                 "parent": "hall",
                 "name": "name",
+                "alarms": {
+                    "busy": {
+                        "element": "state",
+                        "equals": "busy",
+                        "severity": "minor",
+                        "text": "{name} is busy",
+                    }
+                },
                 "properties": {
                     "hall": {},
                     "name": {},

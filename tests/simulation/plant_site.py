@@ -71,6 +71,14 @@ class PlantSite:
             "plant's clock set": lambda: self._clock.set(2 * SECOND),
         }
 
+    def alarms(self) -> set[str]:
+        """Machines that are busy."""
+        return {
+            f'busy plant:machine "{thing.name}"'
+            for thing in self._stage.truth.living(self.name)
+            if thing.class_name == "plant:machine" and thing.now("state") == b"busy"
+        }
+
     def heal(self) -> None:
         """Everything comes right by itself."""
 

@@ -23,7 +23,7 @@ from tests.simulation.amqp import AmqpBroker, AmqpClient
 from tests.simulation.conversation import Conversation
 from tests.simulation.core import Core, SourceRun
 from tests.simulation.pipes import Pipe
-from tests.simulation.rabbitmq import SHOWN, RabbitMq, broken, unavailable
+from tests.simulation.rabbitmq import NODE, SHOWN, RabbitMq, broken, unavailable
 from tests.simulation.scheduler import MILLISECOND, SECOND, Clock, Timer
 from tests.simulation.site import (
     AGENT_USER,
@@ -114,6 +114,10 @@ class RabbitMqSite:
             faults["agent's link lost"] = lambda: lose(self._link)
             faults["agent's link half-open"] = lambda: fall_silent(self._stage, self._link)
         return faults
+
+    def alarms(self) -> set[str]:
+        """The node's."""
+        return {f'memoryAlarm rabbitmq:node "{NODE}"'} if self._rabbitmq.alarm else set()
 
     def heal(self) -> None:
         """Rights do not come back by themselves."""

@@ -22,6 +22,7 @@ from tests.simulation.invariants import Invariants, ViolationError
 from tests.simulation.pipes import QUICK
 from tests.simulation.plant_site import PlantSite
 from tests.simulation.rabbitmq_site import RabbitMqSite
+from tests.simulation.receivers import Receivers
 from tests.simulation.scheduler import BEGINNING, MILLISECOND, SECOND, Clock, Scheduler
 from tests.simulation.site import Fault, Site, Stage
 from tests.simulation.snmp import SnmpProcess
@@ -92,6 +93,7 @@ class Simulation:
             {site.name: self._starter(site) for site in self._sites},
             feed_limit=random.choice((6, 40, 100_000)),
         )
+        self._receivers = Receivers(self.scheduler)
         self._epochs = itertools.count(1)
         self._core: Core | None = None
         self._snmp: SnmpProcess | None = None
@@ -140,7 +142,11 @@ class Simulation:
     def _differences(self) -> list[str]:
         if self._snmp is None or self._core is None:
             return ["a process is down"]
-        return list(self.invariants.differences(self._snmp.store))
+        alarms = {(site.name, condition) for site in self._sites for condition in site.alarms()}
+        return [
+            *self.invariants.differences(self._snmp.store),
+            *self.invariants.alarm_differences(self._snmp.store, alarms, self._receivers),
+        ]
 
     # ---- processes ------------------------------------------------------------------------------------
 
@@ -174,6 +180,7 @@ class Simulation:
             self._provisional,
             self._save_provisional,
             self._made.projection,
+            self._receivers,
         )
 
     def _kill_snmp(self) -> None:
@@ -200,6 +207,7 @@ class Simulation:
     def _read(self) -> None:
         if self._snmp is not None:
             self.invariants.read(self._snmp.store)
+            self.invariants.told(self._receivers)
         self.scheduler.after(self.scheduler.between(SECOND, 10 * SECOND), self._read)
 
     def _faults(self) -> dict[str, Fault]:
@@ -207,6 +215,7 @@ class Simulation:
             "core killed": self._kill_core,
             "snmp killed": self._kill_snmp,
             "snmp slow": self._slow_snmp,
+            "informs get lost": self._deafen,
             "gateway's clock set": lambda: self._clock.set(2 * SECOND),
         }
         for site in self._sites:
@@ -215,6 +224,11 @@ class Simulation:
 
     def _soon(self, action: Fault, longest: int = 10 * SECOND) -> None:
         self.scheduler.after(self.scheduler.between(50 * MILLISECOND, longest), action)
+
+    def _deafen(self) -> None:
+        *_, informs = self._receivers.all.values()
+        informs.deaf = True
+        self._soon(lambda: setattr(informs, "deaf", False), longest=60 * SECOND)
 
     def _slow_snmp(self) -> None:
         feed = self._snmp.feed if self._snmp is not None else None

@@ -75,6 +75,9 @@ class Site(Protocol):
     def faults(self) -> dict[str, Fault]:
         """What can go wrong, by name."""
 
+    def alarms(self) -> set[str]:
+        """The conditions that last now, as the gateway calls them."""
+
     def heal(self) -> None:
         """The time of faults is over: what does not come right by itself is put right."""
 

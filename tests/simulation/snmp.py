@@ -10,6 +10,7 @@ from gateway.snmp.projection import Projection, ProjectionSettings
 from gateway.snmp.schema_locks import SeenSchemas
 from gateway.snmp.store import Store
 from tests.simulation.core import Core, Feed
+from tests.simulation.receivers import Receivers, Sending
 from tests.simulation.scheduler import MILLISECOND, SECOND, Clock, Scheduler, Timer
 from tests.simulation.table_reader import ROOT
 
@@ -29,6 +30,7 @@ class SnmpProcess:
         provisional: the site's own, as it was kept.
         save: keeps it.
         projection: what it is made of.
+        receivers: of notifications.
     """
 
     def __init__(
@@ -39,11 +41,15 @@ class SnmpProcess:
         locks: tuple[Lock, ...],
         provisional: Lock,
         save: Callable[[Lock, SeenSchemas], None],
-        projection: type[Projection] = Projection,
+        projection: type[Projection],
+        receivers: Receivers,
     ) -> None:
         self.store = Store()
         self._scheduler = scheduler
         self._core = core
+        running = core()
+        boot = running.epoch if running is not None else 0
+        self._sending = Sending(scheduler, clock, receivers, boot, lambda: self.projection)
         self.projection = projection(
             self.store,
             ProjectionSettings(ROOT, locks, SERVE_STALE_FOR, "1.2.3"),
@@ -51,6 +57,7 @@ class SnmpProcess:
             save=save,
             clock=clock.now,
             log=lambda event, detail: scheduler.tell("snmp", f"{event}: {detail}"),
+            notify=self._sending.notify,
         )
         self.feed: Feed | None = None
         self._timers: list[Timer] = []
@@ -78,6 +85,7 @@ class SnmpProcess:
                 core.feeds.remove(self.feed)
         for timer in self._timers:
             timer.cancel()
+        self._sending.stop()
 
     def _connect(self) -> None:
         core = self._core()
