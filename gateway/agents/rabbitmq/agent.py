@@ -264,7 +264,7 @@ class RabbitMqAgent:
             # Whatever comes of it says nothing about the rest, which is asked for soon enough.
             return self._users(answer, began, ended)
         if isinstance(answer, Unavailable | NotManagement) or (isinstance(answer, Refused) and answer.login):
-            return self._awake(self._unanswered(request, answer, ended))
+            return self._awake(self._unanswered(request, answer, began, ended))
         effects: list[Effect] = []
         if self._visibility.answers():
             self._plan.hurry(ended)
@@ -280,12 +280,12 @@ class RabbitMqAgent:
                 effects += self._single(request, answer, began, ended)
         return self._awake(effects)
 
-    def _unanswered(self, request: ManagementRequest, answer: Answer, ended: int) -> list[Effect]:
+    def _unanswered(self, request: ManagementRequest, answer: Answer, began: int, ended: int) -> list[Effect]:
         self._plan.failed(request, ended)
         self._listing = None
         if not self._visibility.failure:
             self._view.known.doubt()
-        news = self._visibility.fails(answer, ended)
+        news = self._visibility.fails(answer, began)
         return [Note("management-unavailable", self._visibility.failure)] if news else []
 
     def _overview(self, request: OverviewRequest, answer: Answer, ended: int) -> list[Effect]:
@@ -324,7 +324,7 @@ class RabbitMqAgent:
             return [*self._cannot_read(request.class_name, request, answer, ended), *self._served(ended)]
         page = page_of(answer)
         if page is None:
-            return self._unanswered(request, self._visibility.no_listing(request), ended)
+            return self._unanswered(request, self._visibility.no_listing(request), began, ended)
         items, last = page
         if request.page == 1:
             self._listing = Listing(request.class_name, began)

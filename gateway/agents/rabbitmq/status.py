@@ -67,7 +67,7 @@ class Visibility:
 
     Attributes:
         failure: why the management API is of no use now; empty while it is.
-        silent_since: when it stopped to answer (ns); 0 while it does.
+        silent_since: when what it does not answer was asked first (ns); 0 while it answers.
         complete: whether everything has been read since nobody vouched for anything.
         events_missing: why no events arrive; empty while they do.
         last_event: when the last one arrived, or when they were found to arrive (ns); 0 for never.
@@ -100,14 +100,14 @@ class Visibility:
             return Unavailable(f"{request.collection} is no listing, as where a broker starts or stops")
         return NotManagement(f"{request.collection} is no listing")
 
-    def fails(self, answer: Answer, now: int) -> bool:
-        """The management API is of no use; whether that is news."""
+    def fails(self, answer: Answer, asked: int) -> bool:
+        """The management API is of no use, as who asked at ``asked`` (ns) found; whether that is news."""
         text = failure_text(answer, self._user)
         news = text != self.failure
         if not self.failure:
             self.read_again()
         self.failure = text
-        self.silent_since = self.silent_since or now
+        self.silent_since = self.silent_since or asked
         return news
 
     @property

@@ -22,7 +22,7 @@ from gateway.dialects.effects import Binding, Delivery
 from gateway.mapping.paths import Json
 from gateway.model.observations import SourceState
 from tests.agents.rabbitmq.documents import any_json
-from tests.agents.rabbitmq.imitation import World
+from tests.agents.rabbitmq.imitation import SECOND, World
 from tests.agents.rabbitmq.story import CONNECTED_AT, world
 from tests.hypothesis_profiles import examples
 
@@ -98,6 +98,15 @@ def test_a_broker_that_does_not_answer_is_said_once_and_then_silence(answer: Ans
     assert shop.note_counts["management-unavailable"] == 1
     assert shop.note_counts["agent-silent"] == 1
     assert shop.silent
+
+
+def test_who_waited_long_for_no_answer_vouches_for_nothing_any_more() -> None:
+    shop = world()
+    shop.broker.failure = lambda _: Unavailable("no answer within 20 s")
+    shop.request_takes = 20 * SECOND
+    shop.run(25.2)
+    assert shop.note_counts["management-unavailable"] == 1
+    assert shop.note_counts["agent-silent"] == 1
 
 
 def test_a_broker_that_stops_part_by_part_is_no_wrong_address() -> None:
