@@ -74,6 +74,8 @@ class Demonstration:
         existing: read this broker instead of starting one; there is no workload and no agent then.
         agent: also run the agent as a process of its own, and a second source that believes it.
         settings: of the broker.
+        amqp_port: at 127.0.0.1, where gateway and agent reach our broker if something stands in between.
+        management_port: the same for its management API.
     """
 
     def __init__(
@@ -85,6 +87,8 @@ class Demonstration:
         existing: ExistingBroker | None = None,
         agent: bool = False,
         settings: BrokerSettings | None = None,
+        amqp_port: int = 0,
+        management_port: int = 0,
     ) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="amqp-gateway-demo-"))
         # The broker shares the folder: its keeper removes it even when this process is killed.
@@ -93,6 +97,7 @@ class Demonstration:
         self._existing = existing
         self._progress = progress
         self._snmp_port = snmp_port
+        self._ports_between = (amqp_port, management_port)
         self.jmx_address = f"127.0.0.1:{jmx_port}"
         self._with_agent = agent
         self._processes: dict[str, _Child] = {}
@@ -253,8 +258,7 @@ class Demonstration:
             management, amqp = self._existing.management, self._existing.amqp
             user, password = self._existing.user, self._existing.password
         else:
-            assert self.broker is not None
-            management, amqp = self.broker.management_url, f"amqp://127.0.0.1:{self.broker.ports.amqp}"
+            management, amqp = self._management_url, self._amqp_url
             password = self._users[user].password
         reading: dict[str, object] = {
             "management": management,
@@ -268,13 +272,22 @@ class Demonstration:
         return reading
 
     def _amqp(self, user: str) -> dict[str, object]:
-        assert self.broker is not None
         return {
-            "url": f"amqp://127.0.0.1:{self.broker.ports.amqp}",
+            "url": self._amqp_url,
             "vhost": MANAGEMENT_VHOST,
             "user": user,
             "password": {"file": self._secret(user, self._users[user].password)},
         }
+
+    @property
+    def _amqp_url(self) -> str:
+        assert self.broker is not None
+        return f"amqp://127.0.0.1:{self._ports_between[0] or self.broker.ports.amqp}"
+
+    @property
+    def _management_url(self) -> str:
+        assert self.broker is not None
+        return f"http://127.0.0.1:{self._ports_between[1] or self.broker.ports.management}"
 
     def _secret(self, user: str, password: str) -> str:
         """A file of mode 0600 with the password, named relative to the configuration."""
