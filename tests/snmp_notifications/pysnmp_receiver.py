@@ -26,7 +26,6 @@ def main(port: int, community: str) -> None:
         print(json.dumps(told), flush=True)  # noqa: T201  the test reads it
 
     ntfrcv.NotificationReceiver(receiver, received)
-    print("ready", flush=True)  # noqa: T201
     receiver.transport_dispatcher.job_started(1)
     receiver.open_dispatcher()
 
