@@ -6,7 +6,7 @@ all faults have ceased. Each check says above it what it means for whoever relie
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from gateway.feed.freshness import Freshness
@@ -95,6 +95,8 @@ class Invariants:
         self._seen: set[int] = set()
         self._gaps: dict[str, list[tuple[int, int]]] = {}
         self._event_ids: set[str] = set()
+        self._names: dict[str, object] = {}
+        self._durable_names: dict[object, str] = {}
         self._counters_shown: dict[tuple[str, int, int, str], tuple[int, Plain]] = {}
 
     # ---- what the gateway cannot know -----------------------------------------------------------------
@@ -251,10 +253,25 @@ class Invariants:
         rows = {class_name: self._reader.rows(store, class_name) for class_name in self._reader.class_names}
         for of_class in rows.values():
             for row in of_class:
-                self._row(store, row)
+                self._row(row)
+                self._pointers(store, row)
+                self._discontinuity_shown(row)
         self._summaries(store, rows)
 
-    def _row(self, store: Store, row: ShownRow) -> None:
+    def read_beans(self, beans: Mapping[str, ShownRow]) -> None:
+        """A Java client reads everything; ``beans`` by ObjectName."""
+        for name, row in beans.items():
+            self._row(row)
+            # An ObjectName never means two objects, and a durable object keeps its own.
+            owner = self._owners[row.source, row.class_name, row.row]
+            known = self._names.setdefault(name, owner)
+            _demand(known == owner, f"{name} was of {known} and is of {owner}")
+            if row.fixed[RowColumn.LIFETIME] == RowLifetime.DURABLE:
+                key = (row.source, row.class_name, owner)
+                former = self._durable_names.setdefault(key, name)
+                _demand(former == name, f"{key} was called {former} and is called {name}")
+
+    def _row(self, row: ShownRow) -> None:
         thing = self._shown_thing(row)
         if thing is None:
             _demand(
@@ -270,8 +287,6 @@ class Invariants:
         )
         if row.fixed[RowColumn.STATE] == Freshness.FRESH:
             self._fresh(row, thing)
-        self._pointers(store, row)
-        self._discontinuity_shown(row)
 
     def _shown_thing(self, row: ShownRow) -> Thing | None:
         mark = row.values.get(self._truth.marks[row.class_name])
@@ -294,11 +309,12 @@ class Invariants:
         _demand(thing.existed(known_since, now), f"{_where(row)} is shown as fresh: {thing} ended long ago")
         for element, timeline in thing.values.items():
             value = row.values.get(element)
+            is_pointer = self._reader.is_pointer(row.class_name, element)
             is_statistic = element in self._truth.statistics
-            if value is None and (
-                self._reader.is_pointer(row.class_name, element) or (blind and is_statistic)
-            ):
+            if value is None and (is_pointer or (blind and is_statistic)):
                 continue  # what is pointed to is not known yet, or not any more; a statistic is not known
+            if is_pointer and isinstance(value, bytes):
+                value = value.partition(b"#")[0]  # a name that its former holder still has is told with more
             _demand(
                 timeline.held(value, since if is_statistic else known_since, now),
                 f"{_where(row)}.{element} is shown as fresh with {value!r}: {thing} has {timeline.now!r}",
@@ -377,29 +393,36 @@ class Invariants:
             state = store.get((*ROOT, *SOURCE_ENTRY, SourceColumn.STATE, number))
             if state == ber.NO_SUCH_INSTANCE or decoded(state) != SourceStateNumber.SYNCHRONISED:
                 yield f"source {source} is in state {state!r}"
+        rows = [row for name in self._reader.class_names for row in self._reader.rows(store, name)]
+        yield from self.object_differences("SNMP", rows)
+        for row in rows:
+            for element, oid in row.pointers.items():
+                if store.get((*oid[:-3], RowColumn.FULL_NAME, *oid[-2:])) == ber.NO_SUCH_INSTANCE:
+                    yield f"{_where(row)}.{element} points to no row"
+
+    def object_differences(self, north: str, rows: Iterable[ShownRow]) -> Iterator[str]:
+        """Which objects a north shows otherwise than they are."""
         shown: dict[int, ShownRow] = {}
-        for class_name in self._reader.class_names:
-            for row in self._reader.rows(store, class_name):
-                thing = self._shown_thing(row)
-                if thing is None or not (thing.exists or thing.hidden):
-                    yield f"{_where(row)} shows {thing}, which is not there"
-                elif thing.serial in shown:
-                    yield f"{thing} is shown twice: {_where(row)}, {_where(shown[thing.serial])}"
-                else:
-                    shown[thing.serial] = row
-                    yield from self._row_differences(store, row, thing)
-        for source in numbers:
+        for row in rows:
+            thing = self._shown_thing(row)
+            if thing is None or not (thing.exists or thing.hidden):
+                yield f"{north}: {_where(row)} shows {thing}, which is not there"
+            elif thing.serial in shown:
+                yield f"{north}: {thing} is shown twice: {_where(row)}, {_where(shown[thing.serial])}"
+            else:
+                shown[thing.serial] = row
+                yield from (f"{north}: {text}" for text in self._row_differences(row, thing))
+        for source in self.sources.values():
             for thing in self._truth.living(source):
                 if thing.serial not in shown and not thing.hidden:
-                    yield f"{thing} is not shown"
+                    yield f"{north}: {thing} is not shown"
 
-    def _row_differences(self, store: Store, row: ShownRow, thing: Thing) -> Iterator[str]:
+    def _row_differences(self, row: ShownRow, thing: Thing) -> Iterator[str]:
         name = _text(row.fixed[RowColumn.FULL_NAME])
         durable = row.fixed[RowColumn.LIFETIME] == RowLifetime.DURABLE
-        if durable is not thing.durable or (
-            name != thing.name if durable else not name.startswith(thing.name)
-        ):
-            yield f"{_where(row)} of {thing} is called {name!r}"
+        fits = name == thing.name if durable else name.startswith(thing.name)
+        if durable is not thing.durable or not fits:
+            yield f"{_where(row)} of {thing} is called {name}"
         if row.fixed[RowColumn.STATE] != Freshness.FRESH:
             yield f"{_where(row)} of {thing} is in state {row.fixed[RowColumn.STATE]!r}"
         if thing.hidden:
@@ -407,9 +430,6 @@ class Invariants:
         for element, timeline in thing.values.items():
             if row.values.get(element) != timeline.now:
                 yield f"{thing}.{element} is {timeline.now!r}, shown as {row.values.get(element)!r}"
-        for element, oid in row.pointers.items():
-            if store.get((*oid[:-3], RowColumn.FULL_NAME, *oid[-2:])) == ber.NO_SUCH_INSTANCE:
-                yield f"{_where(row)}.{element} points to no row"
 
     def alarm_differences(
         self, store: Store, expected: set[tuple[str, str]], receivers: Receivers

@@ -224,7 +224,7 @@ class Plant:
         values: dict[str, object] = {
             "state": random.choice(("idle", "busy")),
             "note": random.choice((None, "", "oil", "ü" * 40)),
-            "load": random.choice((0, 1, 99, 2**64 - 1)),
+            "load": random.choice((0, 1, 99, 2**63 - 1)),
             "done": _number(thing, "done") + random.randrange(1, 1000),
         }
         self._changed(thing, {element: values[element]})

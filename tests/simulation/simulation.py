@@ -12,13 +12,16 @@ from pathlib import Path
 
 from gateway.dialects.qmf.console import ConsoleSession
 from gateway.inventory.source import SourceInventory
+from gateway.jmx import projection as jmx
 from gateway.snmp.lock import Lock
 from gateway.snmp.lock_growth import new_lock
 from gateway.snmp.projection import Projection
 from gateway.snmp.schema_locks import SeenSchemas
+from tests.jmx.model_machine import ModelMachine
 from tests.simulation.core import Core, Parts, SourceRun, Surroundings
 from tests.simulation.faults import FaultPlan
 from tests.simulation.invariants import Invariants, ViolationError
+from tests.simulation.jmx import JmxProcess, shown_rows
 from tests.simulation.pipes import QUICK
 from tests.simulation.plant_site import PlantSite
 from tests.simulation.rabbitmq_site import RabbitMqSite
@@ -26,7 +29,7 @@ from tests.simulation.receivers import Receivers
 from tests.simulation.scheduler import BEGINNING, MILLISECOND, SECOND, Clock, Scheduler
 from tests.simulation.site import Fault, Site, Stage
 from tests.simulation.snmp import SnmpProcess
-from tests.simulation.table_reader import TableReader
+from tests.simulation.table_reader import ShownRow, TableReader
 from tests.simulation.truth import Truth
 
 STORM = 120 * SECOND
@@ -55,6 +58,7 @@ class Made:
     core: Parts = field(default_factory=Parts)
     projection: type[Projection] = Projection
     console: type[ConsoleSession] = ConsoleSession
+    jmx: type[jmx.Projection] = jmx.Projection
 
 
 class Simulation:
@@ -97,6 +101,9 @@ class Simulation:
         self._epochs = itertools.count(1)
         self._core: Core | None = None
         self._snmp: SnmpProcess | None = None
+        self._jmx: JmxProcess | None = None
+        self._with_jmx = random.random() < 0.4
+        self._shown = shown
         self._lives = True
 
     def run(self) -> None:
@@ -110,6 +117,8 @@ class Simulation:
             for site in self._sites:
                 site.begin()
             self._start_snmp()
+            if self._with_jmx:
+                self._start_jmx()
             self._live()
             self._read()
             plan = FaultPlan(self.scheduler, self._faults())
@@ -142,10 +151,14 @@ class Simulation:
     def _differences(self) -> list[str]:
         if self._snmp is None or self._core is None:
             return ["a process is down"]
+        machine = self._jmx.machine if self._jmx is not None else None
+        if self._with_jmx and machine is None:
+            return ["the virtual machine is down"]
         alarms = {(site.name, condition) for site in self._sites for condition in site.alarms()}
         return [
             *self.invariants.differences(self._snmp.store),
             *self.invariants.alarm_differences(self._snmp.store, alarms, self._receivers),
+            *(self.invariants.object_differences("JMX", self._beans(machine).values()) if machine else ()),
         ]
 
     # ---- processes ------------------------------------------------------------------------------------
@@ -190,6 +203,25 @@ class Simulation:
             self._snmp = None
             self._soon(self._start_snmp)
 
+    def _start_jmx(self) -> None:
+        self.scheduler.tell("jmx", "starts")
+        self._jmx = JmxProcess(self.scheduler, self._clock, lambda: self._core, self._made.jmx)
+
+    def _kill_jmx(self) -> None:
+        if self._jmx is not None:
+            self.scheduler.tell("jmx", "killed")
+            self._jmx.kill()
+            self._jmx = None
+            self._soon(self._start_jmx)
+
+    def _kill_machine(self) -> None:
+        if self._jmx is not None:
+            self._jmx.kill_machine()
+
+    def _beans(self, machine: ModelMachine) -> dict[str, ShownRow]:
+        numbers = {name: number for number, name in self.invariants.sources.items()}
+        return shown_rows(machine, numbers, self._shown)
+
     def _save_provisional(self, lock: Lock, _seen: SeenSchemas) -> None:
         self._provisional = lock
 
@@ -208,6 +240,9 @@ class Simulation:
         if self._snmp is not None:
             self.invariants.read(self._snmp.store)
             self.invariants.told(self._receivers)
+        machine = self._jmx.machine if self._jmx is not None else None
+        if machine is not None:
+            self.invariants.read_beans(self._beans(machine))
         self.scheduler.after(self.scheduler.between(SECOND, 10 * SECOND), self._read)
 
     def _faults(self) -> dict[str, Fault]:
@@ -218,6 +253,8 @@ class Simulation:
             "informs get lost": self._deafen,
             "gateway's clock set": lambda: self._clock.set(2 * SECOND),
         }
+        if self._with_jmx:
+            faults |= {"jmx killed": self._kill_jmx, "virtual machine killed": self._kill_machine}
         for site in self._sites:
             faults |= {f"{site.name}: {name}": fault for name, fault in site.faults().items()}
         return faults

@@ -14,6 +14,7 @@ from gateway.snmp.lock import Lock
 from tests.simulation.amqp import AmqpBroker, AmqpClient
 from tests.simulation.conversation import Conversation
 from tests.simulation.core import Core, SourceRun
+from tests.simulation.pipes import QUICK
 from tests.simulation.scheduler import MILLISECOND, SECOND, Clock, Scheduler
 from tests.simulation.truth import Truth
 
@@ -141,9 +142,8 @@ class ConsoleOverAmqp:
     def _slow_down(self) -> None:
         client = self.client
         if client is not None:
-            normal = client.queue.delay
             client.slow_down(_SLOW)
-            self.stage.soon(lambda: client.slow_down(normal), longest=20 * SECOND)
+            self.stage.soon(lambda: client.slow_down(QUICK), longest=20 * SECOND)
 
 
 def lose(client: AmqpClient | None) -> None:

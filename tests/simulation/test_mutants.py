@@ -12,8 +12,10 @@ from gateway.dialects.effects import Delivery, Effect
 from gateway.dialects.qmf.console import ConsoleSession
 from gateway.feed.records import (
     AgentRecord,
+    AlarmRecord,
     Batch,
     DeleteRecord,
+    EventRecord,
     FeedMessage,
     GapRecord,
     ObjectRecord,
@@ -25,6 +27,8 @@ from gateway.feed.records import (
 from gateway.feed.subscription import Subscription
 from gateway.inventory.instances import InstanceIndex
 from gateway.inventory.inventory import Inventory
+from gateway.jmx import projection as jmx
+from gateway.model.events import EventState
 from gateway.model.observations import SourceState
 from gateway.snmp.projection import Projection
 from tests.simulation.core import Parts
@@ -75,16 +79,6 @@ class TransientIndex(InstanceIndex):
         return self.transient_row(source, class_name)
 
 
-class ForgetfulSubscription(Subscription):
-    """Drops what is too much without a word."""
-
-    def offer(self, batch: Batch) -> None:
-        super().offer(batch)
-        if self.overflows:
-            self.overflows = 0
-            self.needs_snapshot = False
-
-
 class ChangingInventory(Inventory):
     """Passes on what `changed` makes of each record."""
 
@@ -93,6 +87,50 @@ class ChangingInventory(Inventory):
 
     def changed(self, record: Record) -> Record | None:
         raise NotImplementedError
+
+
+class KeepsBeans(jmx.Projection):
+    """Keeps MBeans of what has ended."""
+
+    def received(self, message: FeedMessage) -> None:
+        if isinstance(message, Batch):
+            records = tuple(record for record in message.records if not isinstance(record, DeleteRecord))
+            message = replace(message, records=records)
+        super().received(message)
+
+
+class TellsNoEnd(Projection):
+    """Tells receivers what begins, and never that it is over."""
+
+    def standing_alarms(self) -> None:
+        return None
+
+    def received(self, message: FeedMessage) -> None:
+        if isinstance(message, Batch):
+            records = tuple(record for record in message.records if not self._ends(record))
+            message = replace(message, records=records)
+        super().received(message)
+
+    @staticmethod
+    def _ends(record: Record) -> bool:
+        return isinstance(record, EventRecord) and record.state is EventState.CLEARED
+
+
+class RaisesOnly(ChangingInventory):
+    """Never takes an alarm back."""
+
+    def changed(self, record: Record) -> Record | None:
+        return None if isinstance(record, AlarmRecord) and record.cleared else record
+
+
+class ForgetfulSubscription(Subscription):
+    """Drops what is too much without a word."""
+
+    def offer(self, batch: Batch) -> None:
+        super().offer(batch)
+        if self.overflows:
+            self.overflows = 0
+            self.needs_snapshot = False
 
 
 class LosesDeletes(ChangingInventory):
@@ -155,6 +193,9 @@ class SleepyConsole(ConsoleSession):
 MUTANTS: Iterable[tuple[str, Made]] = (
     ("a projection that ignores staleness", Made(projection=NeverStale)),
     ("a projection that never sweeps", Made(projection=NeverSweeps)),
+    ("a JMX projection that keeps what has ended", Made(jmx=KeepsBeans)),
+    ("an SNMP process that tells no end of an alarm", Made(projection=TellsNoEnd)),
+    ("an inventory that takes no alarm back", Made(core=Parts(inventory=RaisesOnly))),
     ("an index that forgets everything", Made(core=Parts(index=forgetful_index))),
     ("an index that gives a new row each time", Made(core=Parts(index=TransientIndex))),
     ("a subscription that drops in silence", Made(core=Parts(subscription=ForgetfulSubscription))),

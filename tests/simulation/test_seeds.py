@@ -10,8 +10,8 @@ from tests.hypothesis_profiles import PROVING
 from tests.simulation.invariants import ViolationError
 from tests.simulation.simulation import Simulation
 
-PARTS = 16
-SEEDS_OF_A_PART = 300 if PROVING else 15
+PARTS = 20
+SEEDS_OF_A_PART = 200 if PROVING else 10
 
 
 @pytest.mark.parametrize("part", range(PARTS))

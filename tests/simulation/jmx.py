@@ -1,0 +1,204 @@
+"""The JMX process: the real projection, and a model of the virtual machine that carries its commands out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from gateway.feed.freshness import Freshness
+from gateway.feed.records import FeedMessage, Lifetime
+from gateway.jmx.commands import JmxValue
+from gateway.jmx.events import EventCursor
+from gateway.jmx.projection import Projection, ProjectionSettings
+from gateway.snmp.row_columns import RowColumn, RowLifetime
+from tests.jmx.model_machine import Bean, ModelMachine
+from tests.simulation.core import Core, Feed
+from tests.simulation.scheduler import MILLISECOND, SECOND, Clock, Scheduler, Timer
+from tests.simulation.table_reader import ShownRow
+from tests.simulation.truth import Plain, plain
+
+SERVE_STALE_FOR = 60 * SECOND
+RETRY = 250 * MILLISECOND
+_BUSY_TICK = 2 * MILLISECOND
+_PUSH = (MILLISECOND, 50 * MILLISECOND)
+_BATCH = 50
+
+
+class JmxProcess:
+    """One run of the JMX process, with one virtual machine after the other.
+
+    Args:
+        scheduler: time and chance.
+        clock: the gateway's.
+        core: the core that runs now, or ``None``.
+        projection: what it is made of.
+    """
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        clock: Clock,
+        core: Callable[[], Core | None],
+        projection: type[Projection],
+    ) -> None:
+        self._made_of = projection
+        self._scheduler = scheduler
+        self._clock = clock
+        self._core = core
+        self._cursor = EventCursor()
+        self._starts = 0
+        self._life: _Life | None = None
+        self._next: Timer | None = None
+        self._begin()
+
+    @property
+    def machine(self) -> ModelMachine | None:
+        """The virtual machine that runs now."""
+        return self._life.machine if self._life is not None else None
+
+    def kill_machine(self) -> None:
+        """The virtual machine dies; another takes its place."""
+        if self._life is not None:
+            self._scheduler.tell("jmx", "virtual machine killed")
+            self._life.end()
+            self._life = None
+            self._next = self._scheduler.after(
+                self._scheduler.between(100 * MILLISECOND, SECOND), self._begin
+            )
+
+    def kill(self) -> None:
+        """The process dies, and the virtual machine with it."""
+        if self._life is not None:
+            self._life.end()
+        if self._next is not None:
+            self._next.cancel()
+
+    def _begin(self) -> None:
+        self._starts += 1
+        settings = ProjectionSettings(SERVE_STALE_FOR, "1.2.3", {}, self._starts)
+        projection = self._made_of(
+            settings,
+            cursor=self._cursor,
+            clock=self._clock.now,
+            log=lambda event, detail: self._scheduler.tell("jmx", f"{event}: {detail}"),
+        )
+        self._life = _Life(self._scheduler, projection, self._core)
+
+
+class _Life:
+    """One life of a virtual machine."""
+
+    def __init__(self, scheduler: Scheduler, projection: Projection, core: Callable[[], Core | None]) -> None:
+        self.machine = ModelMachine()
+        self._scheduler = scheduler
+        self._projection = projection
+        self._core = core
+        self._feed: Feed | None = None
+        self._timers: list[Timer] = []
+        self._pushing = False
+        self._connect()
+        self._tick()
+
+    def received(self, message: FeedMessage) -> None:
+        """A message of the feed."""
+        self._projection.received(message)
+        self._push()
+
+    def ended(self) -> None:
+        """The core is gone."""
+        self._feed = None
+        self._projection.disconnected("the core closed the feed")
+        self._push()
+        self._later(RETRY, self._connect)
+
+    def end(self) -> None:
+        """It is over."""
+        core = self._core()
+        if self._feed is not None:
+            self._feed.hang_up()
+            if core is not None and self._feed in core.feeds:
+                core.feeds.remove(self._feed)
+        for timer in self._timers:
+            timer.cancel()
+
+    def _connect(self) -> None:
+        core = self._core()
+        if core is None:
+            self._later(RETRY, self._connect)
+        else:
+            self._feed = core.subscribe(self)
+
+    def _tick(self) -> None:
+        busy = self._projection.tick()
+        self._push()
+        self._later(_BUSY_TICK if busy else SECOND, self._tick)
+
+    def _push(self) -> None:
+        """One batch at a time is on its way; what comes meanwhile collects."""
+        if self._pushing or not self._projection.waiting:
+            return
+        self._pushing = True
+        commands = self._projection.take(_BATCH)
+
+        def carried_out() -> None:
+            self._pushing = False
+            self.machine.carry_out(commands)
+            self._push()
+
+        self._later(self._scheduler.between(*_PUSH), carried_out)
+
+    def _later(self, delay: int, action: Callable[[], None]) -> None:
+        self._timers = [timer for timer in self._timers if timer.time >= self._scheduler.now]
+        self._timers.append(self._scheduler.after(delay, action))
+
+
+def shown_rows(
+    machine: ModelMachine, sources: Mapping[str, int], elements: Mapping[str, frozenset[str]]
+) -> dict[str, ShownRow]:
+    """The managed objects as a client reads them, in the form in which SNMP's are compared, by name.
+
+    Args:
+        machine: what clients see.
+        sources: their numbers, by name.
+        elements: those that are read, by class (``package:class``).
+    """
+    rows = {}
+    for bean in machine.beans.values():
+        keys = dict(pair.split("=", 1) for pair in bean.name.partition(":")[2].split(",") if "=" in pair)
+        class_name = f"{keys.get('package')}:{keys.get('type')}"
+        if class_name in elements:
+            rows[bean.name] = _row(machine, bean, class_name, sources, elements[class_name])
+    return rows
+
+
+def _row(
+    machine: ModelMachine,
+    bean: Bean,
+    class_name: str,
+    sources: Mapping[str, int],
+    elements: frozenset[str],
+) -> ShownRow:
+    shown = machine.read(bean.name)
+    freshness = machine.groups.get(bean.group, Freshness.STALE)
+    durable = shown["Lifetime"] == Lifetime.DURABLE.value
+    fixed: dict[RowColumn, Plain] = {
+        RowColumn.FULL_NAME: plain(shown["StableName"]),
+        RowColumn.LIFETIME: RowLifetime.DURABLE if durable else RowLifetime.TRANSIENT,
+        RowColumn.STATE: freshness,
+    }
+    values: dict[str, Plain] = {}
+    for element in elements:
+        value = _plain(machine, shown[element])
+        if value is not None:
+            values[element] = value
+    row = shown["Row"]
+    assert isinstance(row, int)
+    return ShownRow(class_name, sources[str(shown["Source"])], row, fixed, values, {})
+
+
+def _plain(machine: ModelMachine, value: JmxValue) -> Plain:
+    if isinstance(value, tuple):  # a map of texts
+        pairs = ",".join(f'"{pair[0]}":{pair[1]}' for pair in value)
+        return f"{{{pairs}}}".encode()
+    if isinstance(value, str) and value.startswith("amqp.gateway:"):  # a reference
+        return plain(machine.read(value)["StableName"]) if value in machine.names else None
+    return plain(value)
