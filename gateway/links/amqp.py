@@ -75,8 +75,8 @@ class LinkedSession(Protocol):
         """Nothing arrives and nothing can be sent; ``detail`` says why, for people."""
         ...
 
-    def resync(self, reason: str, now: int) -> list[Effect]:
-        """Messages may have been lost on the way."""
+    def resync(self, reason: str, now: int, since: int) -> list[Effect]:
+        """Messages may have been lost on the way, none of them before ``since`` (nanoseconds, as ``now``)."""
         ...
 
 
@@ -215,8 +215,9 @@ class AmqpLink:
         await self._conversation.until_clogged()
         raise LinkError(Trouble.BROKEN, f"{self._endpoint}: the broker takes no messages from us")
 
-    def _doubt(self, reason: str) -> None:
-        self._conversation.perform(self._session.resync(reason, self._clock.now()))
+    def _doubt(self, reason: str, seconds: float) -> None:
+        now = self._clock.now()
+        self._conversation.perform(self._session.resync(reason, now, now - int(seconds * 10**9)))
 
     def _down(self, error: LinkError) -> None:
         log.warning("link-down", role=self._role.name, trouble=error.trouble.value, detail=str(error))

@@ -59,7 +59,7 @@ class OwnQueue:
         self,
         connection: AbstractConnection,
         name: str,
-        doubt: Callable[[str], None],
+        doubt: Callable[[str, float], None],
         exchanges: Iterable[str] = (),
     ) -> None:
         """Look again and again; ends by what ends the connection only.
@@ -67,8 +67,8 @@ class OwnQueue:
         Args:
             connection: that the queue was declared on.
             name: of the queue.
-            doubt: told once that messages may be lost, when those that waited have been consumed: what is
-                asked for before would be stale.
+            doubt: told once that messages may be lost, when those that waited have been consumed (what is
+                asked for before would be stale), and for how many seconds nobody can say.
             exchanges: must be there each time too.
 
         Raises:
@@ -78,6 +78,8 @@ class OwnQueue:
         """
         wanted = sorted(set(exchanges))
         doubted = False
+        clock = asyncio.get_running_loop().time
+        fine_at = clock()
         while True:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self.sooner.wait(), timeout=self.watch_seconds)
@@ -85,8 +87,11 @@ class OwnQueue:
             async with asyncio.timeout(CONNECT_SECONDS):
                 waiting = await self._look(connection, name, wanted)
             if doubted and waiting < self.doubtful:
-                doubt(f"more than {self.doubtful} messages waited in {name}: some may be lost")
+                reason = f"more than {self.doubtful} messages waited in {name}: some may be lost"
+                doubt(reason, clock() - fine_at)
             doubted = waiting >= self.doubtful
+            if not doubted:
+                fine_at = clock()
 
     async def _look(self, connection: AbstractConnection, name: str, exchanges: Sequence[str]) -> int:
         channel = await connection.channel(publisher_confirms=False)

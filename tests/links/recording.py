@@ -41,8 +41,8 @@ class RecordingSession:
         self.down.append(detail)
         return []
 
-    def resync(self, reason: str, now: int) -> list[Effect]:
-        assert now > 0
+    def resync(self, reason: str, now: int, since: int) -> list[Effect]:
+        assert 0 < since < now
         self.resyncs.append(reason)
         return []
 

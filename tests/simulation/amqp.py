@@ -93,6 +93,7 @@ class AmqpClient:
         self._names = itertools.count(1)
         self._up = False
         self._closed = False
+        self._fine_at = 0
         self._timers: list[Timer] = []
         self._wants = lru_cache(maxsize=256)(self._wants_uncached)
         self.queue: Pipe[tuple[Delivery, int]] = self._new_queue()
@@ -162,6 +163,7 @@ class AmqpClient:
         if self not in self._broker.clients:
             self._broker.clients.append(self)
         self._up = True
+        self._fine_at = self._scheduler.now
         self.conversation.send = self.outgoing.put
         self.conversation.connected(queue)
         self._later(WATCH, self._watch)
@@ -180,9 +182,13 @@ class AmqpClient:
 
     def _watch(self) -> None:
         """As `OwnQueue.watch`: a queue that was too full is doubted once it has been emptied."""
-        if self.queue.longest >= self._limit // 2 and len(self.queue) < self._limit // 2:
+        doubtful = self._limit // 2
+        if self.queue.longest >= doubtful and len(self.queue) < doubtful:
             self.queue.longest = 0
-            self.conversation.doubted(f"messages waited in the queue, {self.queue.dropped} were dropped")
+            reason = f"messages waited in the queue, {self.queue.dropped} were dropped"
+            self.conversation.doubted(reason, self._scheduler.now - self._fine_at)
+        if self.queue.longest < doubtful:
+            self._fine_at = self._scheduler.now
         self._later(WATCH, self._watch)
 
     def _published(self, send: Send) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from gateway.dialects.effects import Binding, Delivery, Effect, Note, Observed, Send, WakeAt
-from gateway.model.observations import Observation
+from gateway.model.observations import ClassLearned, EventLearned, EventSeen, ObjectSeen, Observation
 from tests.simulation.scheduler import Clock, Scheduler, Timer
 
 
@@ -20,8 +20,8 @@ class Session(Protocol):
     def disconnected(self, detail: str, now: int) -> list[Effect]:
         """The link is down."""
 
-    def resync(self, reason: str, now: int) -> list[Effect]:
-        """Messages may have been lost."""
+    def resync(self, reason: str, now: int, since: int) -> list[Effect]:
+        """Messages may have been lost since then."""
 
     def receive(self, delivery: Delivery, now: int) -> list[Effect]:
         """A message arrived."""
@@ -80,10 +80,11 @@ class Conversation:
         self.send = None
         self.perform(self.session.disconnected(detail, self._clock.now()))
 
-    def doubted(self, reason: str) -> None:
-        """Messages may have been lost on the way."""
+    def doubted(self, reason: str, lasted: int) -> None:
+        """Messages of the last ``lasted`` nanoseconds may have been lost on the way."""
         self._scheduler.tell(self.name, f"doubts: {reason}")
-        self.perform(self.session.resync(reason, self._clock.now()))
+        now = self._clock.now()
+        self.perform(self.session.resync(reason, now, now - lasted))
 
     def deliver(self, delivery: Delivery) -> None:
         """A message arrived."""
@@ -131,8 +132,17 @@ class Conversation:
 
 
 def _short(observation: Observation) -> str:
-    text = repr(observation)
-    return text if len(text) <= 160 else f"{text[:157]}..."
+    """In a few words: most lines of a trace are observations."""
+    match observation:
+        case ObjectSeen():
+            what = "gone" if observation.deleted else "seen"
+            parts = f"{observation.properties} {observation.statistics}"
+            return f"{what} {observation.key} {observation.native_id} {parts}"
+        case ClassLearned(schema) | EventLearned(schema):
+            return f"learnt {schema.key}"
+        case EventSeen():
+            return f"event {observation.key} {observation.arguments}"
+    return repr(observation)
 
 
 def binding_matches(binding: Binding, exchange: str, key: str) -> bool:

@@ -333,7 +333,7 @@ class PlantAgent:
         self.session.suspend()
         return []
 
-    def resync(self, reason: str, now: int) -> list[Effect]:  # noqa: ARG002  as every session's
+    def resync(self, reason: str, now: int, since: int) -> list[Effect]:  # noqa: ARG002  as every session's
         """Requests may have been lost."""
         return self.session.console_bound(now)
 

@@ -1,24 +1,10 @@
-"""A simulated RabbitMQ: what it holds, what its management API says of that (late, in pages), its events."""
+"""A simulated RabbitMQ: what it holds, what happens to that, and the events that it tells."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
-from gateway.agents.rabbitmq.management_api import (
-    Answer,
-    BeyondLastPage,
-    Broken,
-    Document,
-    ListingRequest,
-    ManagementRequest,
-    NotFound,
-    ObjectRequest,
-    OverviewRequest,
-    PermissionRequest,
-    Refused,
-    Unavailable,
-)
 from gateway.mapping.paths import Json
 from tests.simulation.scheduler import MILLISECOND, SECOND, Clock, Scheduler
 from tests.simulation.truth import Thing, Truth
@@ -26,9 +12,6 @@ from tests.simulation.truth import Thing, Truth
 NODE = "rabbit@sim"
 STATISTICS_INTERVAL = 5 * SECOND
 """RabbitMQ's own: until then the management API shows the values of before."""
-CONNECTION_LAG = 4_500 * MILLISECOND
-"""So long after its opening a connection is in no listing."""
-
 KNOWN_AFTER = 180 * SECOND
 """So long the gateway may take to learn that it may read a virtual host again, whatever goes wrong."""
 
@@ -74,28 +57,30 @@ class RabbitMq:
         truth: told all of it.
         source: the name of the source in the gateway.
         clock: of the broker's machine.
+
+    Attributes:
+        things: all that exists, by class and index.
+        documents: what listings show of each thing, by its serial, without what changes.
+        forbidden: virtual hosts that the gateway may not read.
+        process: of the operating system, another one after each start.
+        started: when.
     """
 
     def __init__(self, scheduler: Scheduler, truth: Truth, source: str, clock: Clock) -> None:
-        random = scheduler.random
         self.up = True
         self.alarm = False
-        self.failing: Callable[[], Answer | None] = lambda: None
         self.listeners: list[EventListener] = []
         self.source = source
         self._scheduler = scheduler
         self._truth = truth
         self._clock = clock
-        self._things: dict[tuple[str, ...], Thing] = {}
-        self._documents: dict[int, dict[str, Json]] = {}
-        self._forbidden: set[str] = set()
+        self.things: dict[tuple[str, ...], Thing] = {}
+        self.documents: dict[int, dict[str, Json]] = {}
+        self.forbidden: set[str] = set()
         self._permitted_at: dict[str, int] = {}
         self._published: dict[int, int] = {}
-        self._process = 100
-        self._started = scheduler.now
-        self._page_size = random.choice((2, 500))
-        self._cached_for = random.choice((0, 3 * SECOND))
-        self._cache: dict[str, tuple[int, list[dict[str, Json]]]] = {}
+        self.process = 100
+        self.started = scheduler.now
         truth.marks |= MARKS
         truth.statistics |= STATISTICS
         truth.parents |= {f"rabbitmq:{name}": "vhost" for name in ("queue", "exchange", "connection")}
@@ -104,74 +89,6 @@ class RabbitMq:
         for _ in range(10):
             self.live()
         self._tell_statistics()
-
-    # ---- the management API ---------------------------------------------------------------------------
-
-    def answer(self, request: ManagementRequest) -> Answer:
-        """What comes of ``request`` now."""
-        if not self.up:
-            return Unavailable("connection refused")
-        return self.failing() or self._answer(request)
-
-    def _answer(self, request: ManagementRequest) -> Answer:
-        match request:
-            case OverviewRequest():
-                return Document({"cluster_name": "sim", "erlang_version": "25"})
-            case ListingRequest():
-                return self._page(request)
-            case ObjectRequest():
-                found = (request.name.class_name, *request.name.parts) in self._things
-                return Document({}) if found else NotFound()
-            case PermissionRequest(host):
-                return self._permission(host)
-        return Document([{"name": "administrator", "tags": ["administrator"]}])
-
-    def _permission(self, host: str) -> Answer:
-        if ("vhost", host) not in self._things:
-            return NotFound()
-        if host in self._forbidden:
-            return Refused(login=False, reason="not authorised")
-        return Document({"items": []})
-
-    def _page(self, request: ListingRequest) -> Answer:
-        items = self._listed(request.class_name)
-        pages = max(1, -(-len(items) // self._page_size))
-        if request.page > pages:
-            return BeyondLastPage()
-        first = (request.page - 1) * self._page_size
-        part: list[Json] = [*items[first : first + self._page_size]]
-        return Document({"items": part, "page": request.page, "page_count": pages})
-
-    def _listed(self, class_name: str) -> list[dict[str, Json]]:
-        now = self._scheduler.now
-        time, items = self._cache.get(class_name, (0, []))
-        if now - time >= self._cached_for:
-            items = [
-                self._document(class_name, thing)
-                for (kind, *parts), thing in self._things.items()
-                if kind == class_name
-                and not (kind in {"queue", "exchange"} and parts[0] in self._forbidden)
-                and not (kind == "connection" and now - thing.created < CONNECTION_LAG)
-            ]
-            self._cache[class_name] = now, items
-        return items
-
-    def _document(self, class_name: str, thing: Thing) -> dict[str, Json]:
-        document = dict(self._documents[thing.serial])
-        if class_name == "node":
-            document |= {
-                "os_pid": str(self._process),
-                "uptime": (self._scheduler.now - self._started) // MILLISECOND,
-                "mem_alarm": self.alarm,
-            }
-        for element, path in (("messages", "messages"), ("messagesPublished", "publish")):
-            value = thing.now(element) if element in thing.values else None
-            if isinstance(value, int):
-                document |= {path: value} if path == "messages" else {"message_stats": {path: value}}
-        value = thing.now("messagesPublishedIn") if "messagesPublishedIn" in thing.values else None
-        if isinstance(value, int):
-            document["message_stats"] = {"publish_in": value}
-        return document
 
     # ---- what happens ---------------------------------------------------------------------------------
 
@@ -193,24 +110,24 @@ class RabbitMq:
         """The node has too little memory, or enough again."""
         if self.up and raised is not self.alarm:
             self.alarm = raised
-            node = self._things["node", NODE]
+            node = self.things["node", NODE]
             self._truth.change(node, self._scheduler.now, {"memoryAlarm": raised})
             self._emit("alarm.set" if raised else "alarm.cleared", node=NODE, source="memory")
 
     def forbid(self) -> None:
         """The gateway's user loses its permission in a virtual host."""
-        hosts = [parts[0] for kind, *parts in self._things if kind == "vhost"]
+        hosts = [parts[0] for kind, *parts in self.things if kind == "vhost"]
         host = self._scheduler.random.choice(hosts)
         self._scheduler.tell(self.source, f"forbids {host}")
-        self._forbidden.add(host)
+        self.forbidden.add(host)
         self._hide(host, hidden=True)
 
     def permit(self) -> None:
         """The gateway's user may read everything again."""
-        for host in self._forbidden:
+        for host in self.forbidden:
             self._permitted_at[host] = self._scheduler.now
             self._hide(host, hidden=False)
-        self._forbidden.clear()
+        self.forbidden.clear()
 
     def stop(self) -> None:
         """The broker ends; what is not durable is gone, and nobody says so."""
@@ -218,10 +135,10 @@ class RabbitMq:
         self.up = False
         for listener in tuple(self.listeners):
             listener.broker_stopped()
-        for (kind, *_), thing in tuple(self._things.items()):
+        for (kind, *_), thing in tuple(self.things.items()):
             if kind == "connection" or (kind in {"queue", "exchange"} and not thing.durable):
                 self._gone(thing)
-        for thing in self._things.values():
+        for thing in self.things.values():
             restart = STATISTICS & thing.values.keys()
             self._truth.change(thing, self._scheduler.now, dict.fromkeys(restart))
         self._published.clear()
@@ -230,18 +147,17 @@ class RabbitMq:
         """The broker runs again, in another process."""
         self._scheduler.tell(self.source, "starts")
         self.up = True
-        self._process += 1
-        self._started = self._scheduler.now
-        self._cache.clear()
+        self.process += 1
+        self.started = self._scheduler.now
         if self.alarm:
             self.alarm = False
-            node = self._things["node", NODE]
+            node = self.things["node", NODE]
             self._truth.change(node, self._scheduler.now, {"memoryAlarm": False})
 
     def _tell_statistics(self) -> None:
         """Queues and exchanges tell their numbers to the management database."""
         if self.up:
-            for (kind, *_), thing in self._things.items():
+            for (kind, *_), thing in self.things.items():
                 published = self._published.get(thing.serial)
                 if kind == "queue":
                     told: dict[str, object] = {
@@ -255,15 +171,15 @@ class RabbitMq:
 
     def _change_hosts(self) -> None:
         host = self._scheduler.random.choice(_HOSTS[1:])
-        thing = self._things.get(("vhost", host))
+        thing = self.things.get(("vhost", host))
         if thing is None:
             self._add_host(host)
         elif self._scheduler.random.random() < 0.3:
-            for (kind, *_), inside in tuple(self._things.items()):
+            for (kind, *_), inside in tuple(self.things.items()):
                 if kind in {"queue", "exchange", "connection"} and inside.now("vhost") == host.encode():
                     self._end(inside)
             self._end(thing)
-            self._forbidden.discard(host)
+            self.forbidden.discard(host)
 
     def _add_host(self, host: str) -> None:
         mark = f"host {self._truth.next_serial}"
@@ -276,7 +192,7 @@ class RabbitMq:
         host = self._some_host()
         name = random.choice(_QUEUES)
         durable, exclusive = random.random() < 0.6, random.random() < 0.2
-        if ("queue", host, name) in self._things:
+        if ("queue", host, name) in self.things:
             return
         values = {
             "vhost": host,
@@ -304,7 +220,7 @@ class RabbitMq:
     def _add_exchange(self) -> None:
         host = self._some_host()
         name = self._scheduler.random.choice(_EXCHANGES)
-        if ("exchange", host, name) not in self._things:
+        if ("exchange", host, name) not in self.things:
             self._exchange(host, name)
 
     def _exchange(self, host: str, name: str) -> None:
@@ -332,7 +248,7 @@ class RabbitMq:
     def _open(self) -> None:
         random = self._scheduler.random
         name = f"127.0.0.1:{random.choice(_PORTS)} -> 127.0.0.1:5672"
-        if ("connection", name) in self._things:
+        if ("connection", name) in self.things:
             return
         host, serial = self._some_host(), self._truth.next_serial
         values: dict[str, object] = {
@@ -343,7 +259,7 @@ class RabbitMq:
         }
         connected = self._clock.now() // MILLISECOND
         connection = self._add("connection", (name,), values, durable=False)
-        self._documents[serial]["connected_at"] = connected
+        self.documents[serial]["connected_at"] = connected
         self._emit(
             "connection.created",
             pid=f"<rabbit.{serial}.0>",
@@ -362,14 +278,14 @@ class RabbitMq:
     def _end_one(self) -> None:
         candidates = [
             thing
-            for (kind, *parts), thing in self._things.items()
+            for (kind, *parts), thing in self.things.items()
             if kind in {"queue", "connection"} or (kind == "exchange" and parts[1])
         ]
         if candidates:
             self._end(self._scheduler.random.choice(candidates))
 
     def _publish(self) -> None:
-        busy = [thing for (kind, *_), thing in self._things.items() if kind in {"queue", "exchange"}]
+        busy = [thing for (kind, *_), thing in self.things.items() if kind in {"queue", "exchange"}]
         if busy:
             thing = self._scheduler.random.choice(busy)
             more = self._scheduler.random.randrange(1, 100)
@@ -378,7 +294,7 @@ class RabbitMq:
     # ---- the parts of it ------------------------------------------------------------------------------
 
     def _some_host(self) -> str:
-        hosts = [parts[0] for kind, *parts in self._things if kind == "vhost"]
+        hosts = [parts[0] for kind, *parts in self.things if kind == "vhost"]
         return self._scheduler.random.choice(hosts)
 
     def _add(
@@ -392,11 +308,11 @@ class RabbitMq:
             self.source, f"rabbitmq:{class_name}", "|".join(parts), now, values, durable=durable
         )
         if class_name in {"queue", "exchange"}:
-            thing.hidden = parts[0] in self._forbidden
+            thing.hidden = parts[0] in self.forbidden
             known_since = self._permitted_at.get(parts[0], -KNOWN_AFTER) + KNOWN_AFTER
             thing.announced = not thing.hidden and now >= known_since
-        self._things[class_name, *parts] = thing
-        self._documents[serial] = _document(class_name, values, serial)
+        self.things[class_name, *parts] = thing
+        self.documents[serial] = _document(class_name, values, serial)
         self._scheduler.tell(self.source, f"creates {thing}")
         return thing
 
@@ -415,8 +331,8 @@ class RabbitMq:
                 self._emit(f"{kind}.deleted", vhost=parts[0], name=parts[1])
 
     def _gone(self, thing: Thing) -> list[str]:
-        key = next(key for key, known in self._things.items() if known is thing)
-        del self._things[key]
+        key = next(key for key, known in self.things.items() if known is thing)
+        del self.things[key]
         self._truth.end(thing, self._scheduler.now)
         self._scheduler.tell(self.source, f"ends {thing}")
         return list(key[1:])
@@ -435,16 +351,6 @@ class RabbitMq:
         told = {"timestamp_in_ms": self._clock.now() // MILLISECOND, **headers}
         for listener in self.listeners:
             listener.event(key, told)
-
-
-def broken() -> Answer:
-    """What a broker in trouble answers."""
-    return Broken("status 500: internal error")
-
-
-def unavailable() -> Answer:
-    """What a proxy before it answers."""
-    return Unavailable("status 503")
 
 
 def _document(class_name: str, values: Mapping[str, object], serial: int) -> dict[str, Json]:

@@ -3,28 +3,24 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Mapping
 from uuid import UUID
 
-from gateway.agents.rabbitmq.agent import RabbitMqAgent
-from gateway.agents.rabbitmq.agent_config import RabbitMqAgentConfig
-from gateway.agents.rabbitmq.management_api import ManagementRequest
-from gateway.agents.rabbitmq.status import AgentStatus
-from gateway.dialects.effects import Effect, Send
+from gateway.dialects.effects import Send
 from gateway.dialects.qmf.agent import AgentConfig
 from gateway.dialects.qmf.console import ConsoleConfig
 from gateway.dialects.qmf.console_agents import HeartbeatRules
 from gateway.inventory.source import SourceInventory
 from gateway.links.loopback import USER_ID, delivered
-from gateway.mapping.files import load_shipped_mappings
 from gateway.service.rabbitmq_source import LOOPBACK_INTERVAL, REPLY_KEY, Sight
 from gateway.snmp.lock_files import load_shipped_locks
 from tests.simulation.amqp import AmqpBroker, AmqpClient
 from tests.simulation.conversation import Conversation
 from tests.simulation.core import Core, SourceRun
+from tests.simulation.management_api import ManagementApi, broken, unavailable
 from tests.simulation.pipes import Pipe
-from tests.simulation.rabbitmq import NODE, SHOWN, RabbitMq, broken, unavailable
-from tests.simulation.scheduler import MILLISECOND, SECOND, Clock, Timer
+from tests.simulation.rabbitmq import NODE, SHOWN, RabbitMq
+from tests.simulation.rabbitmq_agent import MAPPING, AgentRun
+from tests.simulation.scheduler import MILLISECOND, SECOND, Clock
 from tests.simulation.site import (
     AGENT_USER,
     CONSOLE_USER,
@@ -36,14 +32,10 @@ from tests.simulation.site import (
     lose,
 )
 
-MAPPING = load_shipped_mappings()["rabbitmq"]
 LOCK = next(lock for lock in load_shipped_locks() if lock.package == "rabbitmq")
 MANAGEMENT_HOST = "amqp-gateway"
 
 _LOOP = (10_000, 2 * MILLISECOND)
-_REQUEST = (2 * MILLISECOND, 200 * MILLISECOND)
-_LONGEST_WAIT = SECOND
-_WATCH = 5 * SECOND
 
 
 class RabbitMqSite:
@@ -59,6 +51,7 @@ class RabbitMqSite:
         self._stage = stage
         self._clock = Clock(stage.scheduler, random.randrange(-5 * SECOND, 5 * SECOND))
         self._rabbitmq = RabbitMq(stage.scheduler, stage.truth, self.name, self._clock)
+        self._management = ManagementApi(stage.scheduler, self._rabbitmq)
         self._over_amqp = random.random() < 0.4
         self._event_limit = random.choice((20, 10_000))
         self._amqp = AmqpBroker(stage.scheduler)
@@ -74,7 +67,15 @@ class RabbitMqSite:
         boot = next(self._boots)
         self._stage.scheduler.tell("rabbitmq-agent", f"starts, boot {boot}")
         config = AgentConfig(self._uuid(), boot, frozenset({CONSOLE_USER}), publish_interval=5 * SECOND)
-        run = AgentRun(self._stage, self._rabbitmq, self._clock, config, self._event_limit, MANAGEMENT_HOST)
+        run = AgentRun(
+            self._stage,
+            self._rabbitmq,
+            self._management,
+            self._clock,
+            config,
+            self._event_limit,
+            MANAGEMENT_HOST,
+        )
         bindings = run.agent.bindings
         self._link = AmqpClient(
             self._stage.scheduler,
@@ -142,11 +143,20 @@ class RabbitMqSite:
             sight.observed,
             lambda: stage.heard(self.name),
         )
-        sight.resync = console.doubted
+        sight.resync = lambda reason: console.perform(session.resync(reason, core.clock.now()))
         config = AgentConfig(
             self._uuid(), core.epoch, frozenset({USER_ID}), publish_interval=LOOPBACK_INTERVAL
         )
-        run = AgentRun(stage, self._rabbitmq, core.clock, config, self._event_limit, "", sight.agent_saw)
+        run = AgentRun(
+            stage,
+            self._rabbitmq,
+            self._management,
+            core.clock,
+            config,
+            self._event_limit,
+            "",
+            sight.agent_saw,
+        )
         _carry(stage, core.clock, console, run.conversation)
         _carry(stage, core.clock, run.conversation, console)
         console.connected(REPLY_KEY)
@@ -187,7 +197,7 @@ class RabbitMqSite:
 
     def _fail(self) -> None:
         answer = self._stage.scheduler.random.choice((broken, unavailable))
-        self._rabbitmq.failing = answer
+        self._management.failing = answer
         blind_since, blind_until = self._stage.truth.blind.get(self.name, (0, 1))
         still = not blind_until or blind_until > self._stage.scheduler.now - 60 * SECOND
         since = blind_since if still else self._stage.scheduler.now
@@ -195,7 +205,7 @@ class RabbitMqSite:
         self._stage.soon(self._work_again, longest=OUTAGE)
 
     def _work_again(self) -> None:
-        self._rabbitmq.failing = lambda: None
+        self._management.failing = lambda: None
         blind_since, _ = self._stage.truth.blind[self.name]
         self._stage.truth.blind[self.name] = blind_since, self._stage.scheduler.now
 
@@ -205,173 +215,6 @@ class RabbitMqSite:
 
     def _uuid(self) -> UUID:
         return UUID(int=self._stage.scheduler.random.getrandbits(128))
-
-
-class AgentRun:
-    """One run of the agent: asks the management API, hears events, as `gateway.agents.rabbitmq.runner` does.
-
-    Args:
-        stage: time and chance.
-        rabbitmq: what it reads.
-        clock: of its process.
-        config: of its session.
-        event_limit: events that its queue holds.
-        management_host: see `RabbitMqAgentConfig`.
-        on_status: told each time the agent sees the broker differently.
-    """
-
-    def __init__(
-        self,
-        stage: Stage,
-        rabbitmq: RabbitMq,
-        clock: Clock,
-        config: AgentConfig,
-        event_limit: int,
-        management_host: str,
-        on_status: Callable[[AgentStatus], None] = lambda _: None,
-    ) -> None:
-        agent_config = RabbitMqAgentConfig(user="gateway", management_virtual_host=management_host)
-        self.agent = RabbitMqAgent(agent_config, MAPPING, config)
-        self.conversation = Conversation(stage.scheduler, clock, "rabbitmq-agent", self.agent, lambda _: None)
-        self.events = EventLink(stage, rabbitmq, self, event_limit)
-        self._scheduler = stage.scheduler
-        self._rabbitmq = rabbitmq
-        self._clock = clock
-        self._on_status = on_status
-        self._status: AgentStatus | None = None
-        self._waiting: Timer | None = None
-        self._stopped = False
-
-    def begin(self) -> None:
-        """Ask and listen from now on."""
-        self.events.connect()
-        self._ask()
-
-    def stop(self) -> None:
-        """The process is killed."""
-        self._stopped = True
-        self.events.close()
-        self.conversation.stop()
-        if self._waiting is not None:
-            self._waiting.cancel()
-
-    def perform(self, effects: Iterable[Effect], *, sooner: bool = False) -> None:
-        """Carry out what the agent wants; ``sooner``: a request may be due at once."""
-        self.conversation.perform(effects)
-        status = self.agent.status
-        if status != self._status:
-            self._status = status
-            self._scheduler.tell("rabbitmq-agent", f"sees {status}")
-            self._on_status(status)
-        if sooner and self._waiting is not None:
-            self._waiting.cancel()
-            self._waiting = self._scheduler.after(0, self._ask)
-
-    def now(self) -> int:
-        """The process's clock."""
-        return self._clock.now()
-
-    def _ask(self) -> None:
-        self._waiting = None
-        if self._stopped:
-            return
-        now = self._clock.now()
-        request = self.agent.next_request(now)
-        if request is None:
-            wait = min(max(MILLISECOND, self.agent.request_at - now), _LONGEST_WAIT)
-            self._waiting = self._scheduler.after(wait, self._ask)
-            return
-        self._scheduler.after(self._scheduler.between(*_REQUEST), lambda: self._answered(request, now))
-
-    def _answered(self, request: ManagementRequest, began: int) -> None:
-        if self._stopped:
-            return
-        answer = self._rabbitmq.answer(request)
-        self._scheduler.tell("rabbitmq-agent", f"{request.target[:40]} {type(answer).__name__}")
-        self.perform(self.agent.answered(request, answer, began, self._clock.now()))
-        self._advance()
-
-    def _advance(self) -> None:
-        if self._stopped:
-            return
-        if self.agent.busy:
-            self.perform(self.agent.advance(self._clock.now()))
-            self._scheduler.after(10_000, self._advance)
-        else:
-            self._ask()
-
-
-class EventLink:
-    """The agent's connection to the event exchange, as `gateway.agents.rabbitmq.event_consumer` keeps it."""
-
-    def __init__(self, stage: Stage, rabbitmq: RabbitMq, run: AgentRun, limit: int) -> None:
-        self._scheduler = stage.scheduler
-        self._rabbitmq = rabbitmq
-        self._run = run
-        self._limit = limit
-        self._timers: list[Timer] = []
-        self._pipe: Pipe[tuple[str, Mapping[str, object]]] = Pipe(stage.scheduler, self._arrived)
-        self._normal = self._pipe.delay
-        self.delay = self._normal
-
-    def connect(self) -> None:
-        """Open the connection, now or later."""
-        if self in self._rabbitmq.listeners:
-            return
-        if not self._rabbitmq.up:
-            self._run.perform(self._run.agent.events_missing("connection refused"))
-            self._later(self._scheduler.between(500 * MILLISECOND, 8 * SECOND), self.connect)
-            return
-        self._pipe = Pipe(self._scheduler, self._arrived, self.delay, self._limit)
-        self._rabbitmq.listeners.append(self)
-        self._run.perform(self._run.agent.events_connected(self._run.now()), sooner=True)
-        self._later(_WATCH, self._watch)
-
-    def lose(self, reason: str) -> None:
-        """The connection ends; what waited in the queue is gone."""
-        if self in self._rabbitmq.listeners:
-            self.close()
-            self._run.perform(self._run.agent.events_missing(reason))
-            self._later(self._scheduler.between(500 * MILLISECOND, 8 * SECOND), self.connect)
-
-    def close(self) -> None:
-        """The process is gone, or the connection."""
-        if self in self._rabbitmq.listeners:
-            self._rabbitmq.listeners.remove(self)
-        self._pipe.cut()
-        for timer in self._timers:
-            timer.cancel()
-        self._timers.clear()
-
-    def hurry(self) -> None:
-        """Events are taken quickly again."""
-        self.delay = self._pipe.delay = self._normal
-
-    def event(self, key: str, headers: Mapping[str, object]) -> None:
-        """The broker publishes an event."""
-        self._pipe.delay = self.delay
-        self._pipe.put((key, headers))
-
-    def broker_stopped(self) -> None:
-        """The broker is gone."""
-        self.lose("the broker was stopped")
-
-    def _arrived(self, event: tuple[str, Mapping[str, object]]) -> None:
-        key, headers = event
-        self._scheduler.tell("rabbitmq-agent", f"event {key} {headers.get('name', '')}")
-        self._run.perform(self._run.agent.event(key, headers, None, self._run.now()))
-
-    def _watch(self) -> None:
-        doubtful = self._limit // 10
-        if self._pipe.longest >= doubtful and len(self._pipe) < doubtful:
-            self._pipe.longest = 0
-            reason = f"{self._pipe.dropped} events were dropped"
-            self._run.perform(self._run.agent.events_lost(reason, self._run.now()), sooner=True)
-        self._later(_WATCH, self._watch)
-
-    def _later(self, delay: int, action: Callable[[], None]) -> None:
-        self._timers = [timer for timer in self._timers if timer.time >= self._scheduler.now]
-        self._timers.append(self._scheduler.after(delay, action))
 
 
 class _Loopback:

@@ -48,6 +48,9 @@ _SITES: tuple[tuple[type[PlantSite | RabbitMqSite], ...], ...] = (
     (PlantSite, RabbitMqSite),
 )
 _MEMORY_FOLDER = Path("/dev/shm")  # noqa: S108  a folder of a random name is made in it
+LOOK = 4 * SECOND
+"""Between two looks whether all is well."""
+
 _SLOW = (100 * MILLISECOND, 2 * SECOND)
 
 
@@ -102,7 +105,7 @@ class Simulation:
         self._core: Core | None = None
         self._snmp: SnmpProcess | None = None
         self._jmx: JmxProcess | None = None
-        self._with_jmx = random.random() < 0.4
+        self._with_jmx = random.random() < 0.3
         self._shown = shown
         self._lives = True
 
@@ -135,7 +138,7 @@ class Simulation:
         deadline = self.scheduler.now + CALM
         well_since = 0
         while True:
-            self.scheduler.run_until(self.scheduler.now + 2 * SECOND)
+            self.scheduler.run_until(self.scheduler.now + LOOK)
             differences = self._differences()
             if differences:
                 well_since = 0
@@ -243,7 +246,7 @@ class Simulation:
         machine = self._jmx.machine if self._jmx is not None else None
         if machine is not None:
             self.invariants.read_beans(self._beans(machine))
-        self.scheduler.after(self.scheduler.between(SECOND, 10 * SECOND), self._read)
+        self.scheduler.after(self.scheduler.between(2 * SECOND, 12 * SECOND), self._read)
 
     def _faults(self) -> dict[str, Fault]:
         faults: dict[str, Fault] = {

@@ -150,7 +150,7 @@ class RabbitMqAgent:
         self._service.suspend()
         return []
 
-    def resync(self, reason: str, now: int) -> list[Effect]:  # noqa: ARG002  as every session's
+    def resync(self, reason: str, now: int, since: int) -> list[Effect]:  # noqa: ARG002  as every session's
         """Requests may have been lost on the way: whoever sent them is told everything anew."""
         return self._awake(self._service.console_bound(now))
 
@@ -197,17 +197,18 @@ class RabbitMqAgent:
         self._events.lost()
         effects = self._doubted("events are connected", now)
         if again:
-            effects += self._missed("they were not connected", now)
+            effects += self._missed("they were not connected", now, now)
         self._visibility.last_event = now
         return effects
 
-    def events_lost(self, reason: str, now: int) -> list[Effect]:
-        """Some events may have been lost, although others arrive: list everything again."""
+    def events_lost(self, reason: str, now: int, since: int) -> list[Effect]:
+        """Some events may have been lost since ``since``, although others arrive: list everything again."""
         self._events.lost()
-        return [*self._doubted(reason, now), *self._missed(reason, now)]
+        return [*self._doubted(reason, now), *self._missed(reason, now, since)]
 
-    def _missed(self, reason: str, now: int) -> list[Effect]:
-        since, self._visibility.last_event = self._visibility.last_event, now
+    def _missed(self, reason: str, now: int, since: int) -> list[Effect]:
+        since = min(since, self._visibility.last_event)
+        self._visibility.last_event = now
         return self._awake(self._service.events_lost(Loss(0, since, now), reason, now))
 
     def events_missing(self, reason: str) -> list[Effect]:

@@ -48,8 +48,8 @@ class EventSink(Protocol):
         """No events arrive; ``reason`` is one line for people."""
         ...
 
-    def events_lost(self, reason: str) -> None:
-        """Events arrive, but some may have been lost."""
+    def events_lost(self, reason: str, seconds: float) -> None:
+        """Events arrive, but some of the last ``seconds`` may have been lost."""
         ...
 
     def event(self, key: str, headers: Mapping[str, object], timestamp: datetime | None) -> None:

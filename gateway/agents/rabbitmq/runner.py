@@ -119,9 +119,10 @@ class AgentRunner:
         """No events arrive."""
         self._perform(self._agent.events_missing(reason))
 
-    def events_lost(self, reason: str) -> None:
+    def events_lost(self, reason: str, seconds: float) -> None:
         """Some events may have been lost."""
-        self._perform(self._agent.events_lost(reason, self._clock.now()))
+        now = self._clock.now()
+        self._perform(self._agent.events_lost(reason, now, now - int(seconds * 10**9)))
         self._sooner.set()
 
     def event(self, key: str, headers: Mapping[str, object], timestamp: datetime | None) -> None:

@@ -77,10 +77,15 @@ class ConsoleSession:
         self._talk.disconnect(detail)
         return self._talk.finish()
 
-    def resync(self, reason: str, now: int) -> list[Effect]:
-        """Begin again: what is known may be wrong. Nothing while disconnected, as `connected` does it."""
+    def resync(self, reason: str, now: int, since: int = 0) -> list[Effect]:
+        """Begin again: what is known may be wrong. Nothing while disconnected, as `connected` does it.
+
+        ``since``: from when on messages may have been lost; 0 where none was.
+        """
         self._talk.now = now
         if self._talk.state is not State.DISCONNECTED:
+            if since:
+                self._talk.miss(since, reason)
             self._talk.greet(reason)
         return self._talk.finish()
 

@@ -88,7 +88,7 @@ class Conversation:
         self.reply_to = reply_to
         self.agents.clear()
         if self._spoken_at:
-            self._miss(self._spoken_at, "not connected")
+            self.miss(self._spoken_at, "not connected")
         self._connected_at = self._spoken_at = self.now
         self._interrupted_since = None
         self._interruption_told_at = 0
@@ -130,9 +130,9 @@ class Conversation:
         if self.restarted:
             self.agents.interrupted(BROKER_AGENT)
         if self.restarted and not self._interruption_told_at:
-            self._miss(since, f"agent {BROKER_AGENT} started anew")
+            self.miss(since, f"agent {BROKER_AGENT} started anew")
         elif silent_since is not None:
-            self._miss(silent_since, f"agent {BROKER_AGENT} was silent")
+            self.miss(silent_since, f"agent {BROKER_AGENT} was silent")
         self._interruption_told_at = 0
         self._list()
 
@@ -141,7 +141,7 @@ class Conversation:
         if self._interrupted_since is not None:
             since, self._interrupted_since = self._interrupted_since, None
             self._interruption_told_at = self.now
-            self._miss(since, f"agent {BROKER_AGENT} started anew or lost its connection")
+            self.miss(since, f"agent {BROKER_AGENT} started anew or lost its connection")
 
     @property
     def _heard_until(self) -> int:
@@ -149,7 +149,7 @@ class Conversation:
         spoke = self.agents.last_spoke(BROKER_AGENT)
         return self._connected_at if spoke is None else spoke
 
-    def _miss(self, since: int, reason: str) -> None:
+    def miss(self, since: int, reason: str) -> None:
         """Something was lost between ``since`` and now. The clock may have been set back meanwhile."""
         self.observations.append(Gap(min(since, self.now), self.now, reason))
 
@@ -345,7 +345,7 @@ class Conversation:
         lost_since = self.agents.heard(agent, self.now, self._spoken_at)
         appeared = not known and agent in self.agents
         if lost_since is not None:
-            self._miss(lost_since, f"agent {agent} was silent")
+            self.miss(lost_since, f"agent {agent} was silent")
             self.greet_soon(f"agent {agent} speaks again")
         elif appeared and agent != BROKER_AGENT and self.state not in (State.GREETING, State.LISTING):
             self.fetch_all(agent)

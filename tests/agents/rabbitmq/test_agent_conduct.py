@@ -235,7 +235,7 @@ def test_a_link_that_comes_back_is_told_what_happened_meanwhile() -> None:
 def test_requests_lost_on_the_way_make_the_agent_tell_everything_again() -> None:
     shop = world()
     heard = len(shop.seen)
-    shop.agent_does(shop.agent.resync("the queue was too long", shop.now))
+    shop.agent_does(shop.agent.resync("the queue was too long", shop.now, shop.now))
     shop.run(5.1)
     assert ("orders", "there") in shop.story("queue", heard)
 

@@ -412,6 +412,18 @@ def test_lost_events_of_the_broker_are_told() -> None:
     assert (lost.arguments["since"], lost.arguments["until"]) == (heard, shop.now)
 
 
+def test_events_that_a_full_queue_dropped_are_lost_since_it_was_not_full_though_later_ones_arrived() -> None:
+    shop = world()
+    shop.run(10)
+    fine = shop.now
+    shop.run(20)
+    shop.queue_created("last")
+    shop.agent_does(shop.agent.events_lost("too many waited", shop.now, fine))
+    shop.run(1)
+    (lost,) = [event for event in shop.events() if event.name == "eventsLost"]
+    assert lost.arguments["since"] == fine
+
+
 def test_events_that_lack_what_they_must_tell_are_counted() -> None:
     shop = world()
     shop.event("user.created")

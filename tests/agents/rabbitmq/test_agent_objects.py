@@ -153,7 +153,7 @@ def test_a_connection_comes_by_event_before_any_listing_shows_it_and_goes_by_eve
 def test_lost_events_make_the_agent_read_everything_again_at_once() -> None:
     shop = world()
     shop.broker.requests.clear()
-    shop.agent_does(shop.agent.events_lost("too many waited", shop.now))
+    shop.agent_does(shop.agent.events_lost("too many waited", shop.now, shop.now))
     shop.run(0.1)
     listed = {request.class_name for request in shop.broker.requests if isinstance(request, ListingRequest)}
     assert listed == {"node", "vhost", "queue", "exchange", "connection"}
@@ -303,7 +303,7 @@ def test_a_virtual_host_that_is_made_anew_is_shown_as_soon_as_it_may_be_read() -
     shop.event("exchange.created", **shop.broker.objects["exchange"]["team", "late"])
     assert shop.names("exchange") == ["//"]
     shop.broker.forbidden.clear()
-    shop.agent_does(shop.agent.events_lost("read everything", shop.now))
+    shop.agent_does(shop.agent.events_lost("read everything", shop.now, shop.now))
     shop.run(1)
     assert shop.names("exchange") == ["//", "team/early", "team/late"]
 

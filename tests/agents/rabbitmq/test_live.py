@@ -163,7 +163,8 @@ class Sink:
     def events_missing(self, reason: str) -> None:
         self.told.append(reason)
 
-    def events_lost(self, reason: str) -> None:
+    def events_lost(self, reason: str, seconds: float) -> None:
+        assert seconds > 0
         self.told.append(f"lost: {reason}")
 
     def event(self, key: str, headers: Mapping[str, object], timestamp: datetime | None) -> None:

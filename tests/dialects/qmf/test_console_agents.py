@@ -145,6 +145,17 @@ def test_a_gap_begins_when_the_last_message_was_sent_however_late_it_arrived() -
     assert play.left()[0] == Gap(START + SECOND, START + 20 * SECOND, reason)
 
 
+def test_what_a_full_queue_may_have_dropped_is_a_gap_since_it_was_last_seen_not_to_be_full() -> None:
+    play = synchronised()
+    play.time_passes(20)
+    play.take(play.session.resync("more than 500 messages waited", play.now, START + 5 * SECOND))
+    play.leaves(
+        Gap(START + 5 * SECOND, START + 20 * SECOND, "more than 500 messages waited"),
+        "resync",
+        ("broker", BrokerRequest(6)),
+    )
+
+
 def test_a_gap_never_ends_before_it_begins() -> None:
     play = synchronised()
     play.disconnects()

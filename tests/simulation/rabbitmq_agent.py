@@ -1,0 +1,200 @@
+"""The real RabbitMQ agent in a simulation: what asks for it, and what hears events for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from gateway.agents.rabbitmq.agent import RabbitMqAgent
+from gateway.agents.rabbitmq.agent_config import RabbitMqAgentConfig
+from gateway.agents.rabbitmq.management_api import ManagementRequest
+from gateway.agents.rabbitmq.status import AgentStatus
+from gateway.dialects.effects import Effect
+from gateway.dialects.qmf.agent import AgentConfig
+from gateway.mapping.files import load_shipped_mappings
+from tests.simulation.conversation import Conversation
+from tests.simulation.management_api import ManagementApi
+from tests.simulation.pipes import Pipe
+from tests.simulation.rabbitmq import RabbitMq
+from tests.simulation.scheduler import MILLISECOND, SECOND, Clock, Timer
+from tests.simulation.site import Stage
+
+MAPPING = load_shipped_mappings()["rabbitmq"]
+
+_REQUEST = (2 * MILLISECOND, 200 * MILLISECOND)
+_LONGEST_WAIT = SECOND
+_WATCH = 5 * SECOND
+
+
+class AgentRun:
+    """One run of the agent: asks the management API, hears events, as `gateway.agents.rabbitmq.runner` does.
+
+    Args:
+        stage: time and chance.
+        rabbitmq: what it hears.
+        management: what it reads.
+        clock: of its process.
+        config: of its session.
+        event_limit: events that its queue holds.
+        management_host: see `RabbitMqAgentConfig`.
+        on_status: told each time the agent sees the broker differently.
+    """
+
+    def __init__(
+        self,
+        stage: Stage,
+        rabbitmq: RabbitMq,
+        management: ManagementApi,
+        clock: Clock,
+        config: AgentConfig,
+        event_limit: int,
+        management_host: str,
+        on_status: Callable[[AgentStatus], None] = lambda _: None,
+    ) -> None:
+        agent_config = RabbitMqAgentConfig(user="gateway", management_virtual_host=management_host)
+        self.agent = RabbitMqAgent(agent_config, MAPPING, config)
+        self.conversation = Conversation(stage.scheduler, clock, "rabbitmq-agent", self.agent, lambda _: None)
+        self.events = EventLink(stage, rabbitmq, self, event_limit)
+        self._scheduler = stage.scheduler
+        self._management = management
+        self._clock = clock
+        self._on_status = on_status
+        self._status: AgentStatus | None = None
+        self._waiting: Timer | None = None
+        self._stopped = False
+
+    def begin(self) -> None:
+        """Ask and listen from now on."""
+        self.events.connect()
+        self._ask()
+
+    def stop(self) -> None:
+        """The process is killed."""
+        self._stopped = True
+        self.events.close()
+        self.conversation.stop()
+        if self._waiting is not None:
+            self._waiting.cancel()
+
+    def perform(self, effects: Iterable[Effect], *, sooner: bool = False) -> None:
+        """Carry out what the agent wants; ``sooner``: a request may be due at once."""
+        self.conversation.perform(effects)
+        status = self.agent.status
+        if status != self._status:
+            self._status = status
+            self._scheduler.tell("rabbitmq-agent", f"sees {status}")
+            self._on_status(status)
+        if sooner and self._waiting is not None:
+            self._waiting.cancel()
+            self._waiting = self._scheduler.after(0, self._ask)
+
+    def now(self) -> int:
+        """The process's clock."""
+        return self._clock.now()
+
+    def _ask(self) -> None:
+        self._waiting = None
+        if self._stopped:
+            return
+        now = self._clock.now()
+        request = self.agent.next_request(now)
+        if request is None:
+            wait = min(max(MILLISECOND, self.agent.request_at - now), _LONGEST_WAIT)
+            self._waiting = self._scheduler.after(wait, self._ask)
+            return
+        self._scheduler.after(self._scheduler.between(*_REQUEST), lambda: self._answered(request, now))
+
+    def _answered(self, request: ManagementRequest, began: int) -> None:
+        if self._stopped:
+            return
+        answer = self._management.answer(request)
+        self._scheduler.tell("rabbitmq-agent", f"{request.target[:40]} {type(answer).__name__}")
+        self.perform(self.agent.answered(request, answer, began, self._clock.now()))
+        self._advance()
+
+    def _advance(self) -> None:
+        if self._stopped:
+            return
+        if self.agent.busy:
+            self.perform(self.agent.advance(self._clock.now()))
+            self._scheduler.after(10_000, self._advance)
+        else:
+            self._ask()
+
+
+class EventLink:
+    """The agent's connection to the event exchange, as `gateway.agents.rabbitmq.event_consumer` keeps it."""
+
+    def __init__(self, stage: Stage, rabbitmq: RabbitMq, run: AgentRun, limit: int) -> None:
+        self._scheduler = stage.scheduler
+        self._rabbitmq = rabbitmq
+        self._run = run
+        self._limit = limit
+        self._timers: list[Timer] = []
+        self._fine_at = 0
+        self._pipe: Pipe[tuple[str, Mapping[str, object]]] = Pipe(stage.scheduler, self._arrived)
+        self._normal = self._pipe.delay
+        self.delay = self._normal
+
+    def connect(self) -> None:
+        """Open the connection, now or later."""
+        if self in self._rabbitmq.listeners:
+            return
+        if not self._rabbitmq.up:
+            self._run.perform(self._run.agent.events_missing("connection refused"))
+            self._later(self._scheduler.between(500 * MILLISECOND, 8 * SECOND), self.connect)
+            return
+        self._pipe = Pipe(self._scheduler, self._arrived, self.delay, self._limit)
+        self._fine_at = self._scheduler.now
+        self._rabbitmq.listeners.append(self)
+        self._run.perform(self._run.agent.events_connected(self._run.now()), sooner=True)
+        self._later(_WATCH, self._watch)
+
+    def lose(self, reason: str) -> None:
+        """The connection ends; what waited in the queue is gone."""
+        if self in self._rabbitmq.listeners:
+            self.close()
+            self._run.perform(self._run.agent.events_missing(reason))
+            self._later(self._scheduler.between(500 * MILLISECOND, 8 * SECOND), self.connect)
+
+    def close(self) -> None:
+        """The process is gone, or the connection."""
+        if self in self._rabbitmq.listeners:
+            self._rabbitmq.listeners.remove(self)
+        self._pipe.cut()
+        for timer in self._timers:
+            timer.cancel()
+        self._timers.clear()
+
+    def hurry(self) -> None:
+        """Events are taken quickly again."""
+        self.delay = self._pipe.delay = self._normal
+
+    def event(self, key: str, headers: Mapping[str, object]) -> None:
+        """The broker publishes an event."""
+        self._pipe.delay = self.delay
+        self._pipe.put((key, headers))
+
+    def broker_stopped(self) -> None:
+        """The broker is gone."""
+        self.lose("the broker was stopped")
+
+    def _arrived(self, event: tuple[str, Mapping[str, object]]) -> None:
+        key, headers = event
+        self._scheduler.tell("rabbitmq-agent", f"event {key} {headers.get('name', '')}")
+        self._run.perform(self._run.agent.event(key, headers, None, self._run.now()))
+
+    def _watch(self) -> None:
+        doubtful = self._limit // 10
+        if self._pipe.longest >= doubtful and len(self._pipe) < doubtful:
+            self._pipe.longest = 0
+            reason = f"{self._pipe.dropped} events were dropped"
+            now = self._run.now()
+            since = now - (self._scheduler.now - self._fine_at)
+            self._run.perform(self._run.agent.events_lost(reason, now, since), sooner=True)
+        if self._pipe.longest < doubtful:
+            self._fine_at = self._scheduler.now
+        self._later(_WATCH, self._watch)
+
+    def _later(self, delay: int, action: Callable[[], None]) -> None:
+        self._timers = [timer for timer in self._timers if timer.time >= self._scheduler.now]
+        self._timers.append(self._scheduler.after(delay, action))
