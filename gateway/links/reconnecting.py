@@ -20,7 +20,7 @@ from gateway.links.amqp_connection import (
 
 log = structlog.get_logger(__name__)
 
-FIRST_PAUSE_SECONDS, LAST_PAUSE_SECONDS = 0.5, 30.0
+FIRST_PAUSE_SECONDS, LAST_PAUSE_SECONDS = 0.5, 10.0
 STEADY_SECONDS = 10.0
 """A connection that lasted so long was a good one: the next is tried as soon as at first."""
 
