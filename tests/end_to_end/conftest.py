@@ -15,20 +15,39 @@ import pytest_asyncio
 from gateway.demo.broker import BrokerSettings
 from gateway.demo.demonstration import Demonstration
 from tests.end_to_end.chaos import Killer
+from tests.end_to_end.half_open import SilentWay, Ways
 from tests.end_to_end.observer import Observer, free_tcp_port, free_udp_port
 from tests.end_to_end.rightness import Rightness
+from tests.end_to_end.rights import Rights
+from tests.end_to_end.story import Story
 from tests.end_to_end.witness import Witness
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
-async def demonstration() -> AsyncIterator[Demonstration]:
+async def ways() -> AsyncIterator[Ways]:
+    """How gateway and agent reach the broker, as soon as there is one."""
+    async with SilentWay() as amqp, SilentWay() as http:
+        yield Ways(amqp, http)
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def demonstration(ways: Ways) -> AsyncIterator[Demonstration]:
     """Everything running, with quick statistics."""
     # Each attempt to reach a broker that is down is an error there; a failing test would print them all.
     logging.getLogger("aiormq").setLevel(logging.CRITICAL)
-    settings = BrokerSettings(statistics_interval=1.0)
-    async with Demonstration(
-        print, snmp_port=free_udp_port(), jmx_port=free_tcp_port(), agent=True, settings=settings
-    ) as running:
+    running = Demonstration(
+        print,
+        snmp_port=free_udp_port(),
+        jmx_port=free_tcp_port(),
+        agent=True,
+        settings=BrokerSettings(statistics_interval=1.0),
+        amqp_port=ways.amqp.port,
+        management_port=ways.http.port,
+    )
+    assert running.broker is not None
+    broker = running.broker
+    ways.amqp.target, ways.http.target = lambda: broker.ports.amqp, lambda: broker.ports.management
+    async with running:
         yield running
 
 
@@ -55,6 +74,21 @@ async def rightness(observer: Observer, witness: Witness) -> Rightness:
     right = Rightness(observer, witness)
     await right.learn()
     return right
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def story(observer: Observer, rightness: Rightness) -> Story:
+    """What is told from now on, when all is right."""
+    await rightness.at_first()
+    return await Story.begin(observer, rightness)
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def rights(demonstration: Demonstration) -> AsyncIterator[Rights]:
+    """To be taken away; given back afterwards."""
+    taken = Rights(demonstration)
+    yield taken
+    await taken.give()
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")

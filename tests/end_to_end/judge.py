@@ -8,9 +8,9 @@ from gateway.demo.demonstration import AGENT_SOURCE
 from tests.end_to_end.shown import Shown
 from tests.end_to_end.truth import MARKER, Timeline
 
-BROKER_SECONDS = 30.0
-"""So long after its end a thing, or a value, may be shown as fresh: 15 s until a broker that says nothing is
-given up, or two readings that the budget keeps apart; the rest is for a machine that is busy."""
+BROKER_SECONDS = 40.0
+"""So long after its end a thing, or a value, may be shown as fresh: here a reading is up to 6 s old when the
+next begins, and an answer is waited for 20 s; the rest is for a machine that is busy."""
 
 AGENT_SECONDS = 20.0
 """So long an agent that says nothing may be believed: three heartbeats of 2 s; the rest as above."""
@@ -18,11 +18,11 @@ AGENT_SECONDS = 20.0
 CORE_SECONDS = 10.0
 """So long a core that is gone may be believed: the end of its feed is heard at once; the rest as above."""
 
-SAMPLE_SECONDS = 10.0
-"""So old the broker's own statistics may be when they are sampled."""
+SAMPLE_SECONDS = 5.0
+"""So old the broker's own statistics may be when they are sampled, and again when it did not answer."""
 
-LISTING_SECONDS = 5.0
-"""So late the broker may list the end of something: what a source has read anew since, must lack it."""
+LISTING_SECONDS = 20.0
+"""So late an end may be noticed of which no event told: what was read anew later must lack it."""
 
 BELIEVED = frozenset({"synchronised", "degraded", "synchronising"})
 """Of the states of a source: what is read anew was believed before, or is stale for another reason."""
@@ -35,11 +35,21 @@ class Judge:
 
     Args:
         last_seen: when the broker was last seen to have a thing; 0 for never.
+        answered: when it last answered before a moment: its statistics stand still while it does.
+        back_since: when the broker was first seen since it was away; 0 while it is.
         lengths: of the marker queue.
     """
 
-    def __init__(self, last_seen: Callable[[str], float], lengths: Timeline[int]) -> None:
+    def __init__(
+        self,
+        last_seen: Callable[[str], float],
+        answered: Callable[[float], float],
+        back_since: Callable[[], float],
+        lengths: Timeline[int],
+    ) -> None:
         self._last_seen = last_seen
+        self._answered = answered
+        self._back_since = back_since
         self._lengths = lengths
         self._alive: dict[str, float] = {}
         self._first: dict[str, float] = {}
@@ -86,7 +96,10 @@ class Judge:
             if begun - since > limit:
                 yield f"{_who(shown, source)} is shown as fresh, but {reason}, since {begun - since:.1f} s"
         anew = self._believed_since.get(source, 0.0)
-        if seen < anew - LISTING_SECONDS and begun > anew:
+        # What went with a broker that was away itself is not looked for: nothing of it may come back.
+        was_away = self._back_since()
+        latest = max(anew - LISTING_SECONDS, was_away if was_away < anew else 0.0)
+        if seen < latest and begun > anew:
             yield (
                 f"{_who(shown, source)} is shown as fresh, but had gone {anew - seen:.1f} s before"
                 " everything was read anew"
@@ -94,7 +107,8 @@ class Judge:
         if shown.thing == f"rmqQueue {MARKER}" and shown.length is not None:
             possible = self._lengths.held(begun - BROKER_SECONDS, ended)
             if shown.sampled is not None:
-                possible &= self._lengths.held(shown.sampled - SAMPLE_SECONDS, ended)
+                counted = self._answered(shown.sampled - SAMPLE_SECONDS) - SAMPLE_SECONDS
+                possible &= self._lengths.held(counted, ended)
             if possible and shown.length not in possible:
                 age = f"{begun - (shown.sampled or 0):.1f} s old"
                 yield (

@@ -11,7 +11,7 @@ from typing import TypeVar
 import httpx
 import psutil
 
-from gateway.demo.demonstration import Demonstration
+from gateway.demo.demonstration import AGENT_SOURCE, SOURCE, Demonstration
 from gateway.demo.jmx_client import JmxClientError
 from gateway.demo.snmp_commands import SnmpCommandError, Table
 
@@ -58,6 +58,14 @@ class Observer:
     async def epoch(self) -> int:
         """How often the core was started, as the SNMP process knows."""
         return int((await self.walk("agCoreEpoch"))["0"]["agCoreEpoch"])
+
+    async def all_stale(self) -> bool:
+        """Whether every row of both sources is stale."""
+        return await self.stale(SOURCE) and await self.stale(AGENT_SOURCE)
+
+    async def says(self, source: str, text: str) -> bool:
+        """Whether the detail of a source has this text in it."""
+        return text in (await self.sources())[source]["agSourceDetail"]
 
     async def count(self, column: str, source: str) -> int:
         """A number that the table of sources has of ``source``."""

@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
+from typing import Any
 
 import httpx
 
@@ -202,6 +203,11 @@ class Rightness:
         if self._witness.client is None:
             raise JmxClientError("there is no client now")
         return self._witness.client
+
+    @property
+    def notifications(self) -> list[dict[str, Any]]:
+        """All that Java clients were told."""
+        return self._witness.notifications
 
     async def traps(self) -> list[PrintedNotification]:
         """All that snmptrapd has printed."""

@@ -3,43 +3,35 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 
+import psutil
 import pytest
-import pytest_asyncio
 
 from gateway.agents.rabbitmq.rights import MANAGEMENT_VHOST
 from gateway.demo.demonstration import AGENT_SOURCE, SOURCE
 from tests.end_to_end.observer import Observer
 from tests.end_to_end.rightness import Rightness
+from tests.end_to_end.rights import Rights
 from tests.end_to_end.story import Story
 from tests.end_to_end.witness import Witness
+from tests.hypothesis_profiles import PROVING
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.xdist_group("demonstration")]
 
 
-@pytest_asyncio.fixture(loop_scope="session")
-async def story(observer: Observer, witness: Witness, rightness: Rightness) -> Story:
-    await rightness.at_first()
-    return await Story.begin(observer, witness, rightness)
-
-
-async def all_stale(observer: Observer) -> bool:
-    return await observer.stale(SOURCE) and await observer.stale(AGENT_SOURCE)
-
-
-async def test_the_application_is_stopped_and_started(
-    observer: Observer, rightness: Rightness, story: Story
+@pytest.mark.parametrize("restarted", ["node", "application"] if PROVING else ["node"])
+async def test_the_broker_is_stopped_and_started(
+    restarted: str, observer: Observer, rightness: Rightness, story: Story
 ) -> None:
-    await asyncio.to_thread(observer.broker.rabbitmqctl, "stop_app")
-    await observer.until("everything is stale", lambda: all_stale(observer))
-    await asyncio.to_thread(observer.broker.rabbitmqctl, "start_app")
-    await rightness.again()
-    await story.end()
-
-
-async def test_the_node_is_restarted(observer: Observer, rightness: Rightness, story: Story) -> None:
-    await asyncio.to_thread(observer.broker.stop_node)
-    await asyncio.to_thread(observer.broker.start)
+    broker = observer.broker
+    await asyncio.to_thread(broker.rabbitmqctl, "stop_app")
+    await observer.until("everything is stale", observer.all_stale)
+    if restarted == "application":
+        await asyncio.to_thread(broker.rabbitmqctl, "start_app")
+    else:
+        await asyncio.to_thread(broker.stop_node)
+        await asyncio.to_thread(broker.start)
     await rightness.again()
     await story.end()
     await story.tells("agSourceDown", agEventSource=SOURCE, agEventSourceDetail="is the broker running")
@@ -82,5 +74,42 @@ async def test_the_management_exchange_is_deleted(
         return await observer.count("agSourceMessages", AGENT_SOURCE) > former + 5
 
     await observer.until("the agent is heard again", heard)
+    await rightness.again()
+    await story.end()
+
+
+async def test_the_broker_stands_still(observer: Observer, rightness: Rightness, story: Story) -> None:
+    """Longer than heartbeats and answers are waited for; nothing of it shows but that nobody answers."""
+    node = psutil.Process(observer.broker.node_process())
+    node.suspend()
+    try:
+        await observer.until("everything is stale", observer.all_stale)
+        await observer.until("it is said", partial(observer.says, SOURCE, "no answer within 20 s"))
+    finally:
+        node.resume()
+    await rightness.again()
+    await story.end()
+
+
+@pytest.mark.parametrize("vhost", ["shop", MANAGEMENT_VHOST])
+async def test_a_virtual_host_is_deleted_and_made_anew(
+    vhost: str, observer: Observer, rightness: Rightness, rights: Rights, story: Story
+) -> None:
+    with observer.broker.http() as client:
+        client.delete(f"vhosts/{vhost}").raise_for_status()
+
+    async def gone() -> bool:
+        rows = (await observer.walk("rmqVhostName")).values()
+        names = [cells["rmqVhostName"] for cells in rows]
+        if vhost == "shop":
+            return vhost not in names and names.count("billing") == 2
+        return names.count(vhost) <= 1 and await observer.stale(AGENT_SOURCE)
+
+    await observer.until("it is not shown, and who needs it says so", gone)
+    if vhost == MANAGEMENT_VHOST:
+        text = f"virtual host {vhost!r} does not exist"
+        await observer.until("it is said", partial(observer.says, AGENT_SOURCE, text))
+        assert not await observer.stale(SOURCE)
+    await rights.give()
     await rightness.again()
     await story.end()

@@ -14,9 +14,11 @@ QUEUE = Shown("SNMP", "1", "rmqQueue shop|orders", "7", "shop|orders", False, Tr
 MARKED = replace(QUEUE, thing=f"rmqQueue {MARKER}", full_name=MARKER, row="8")
 
 
-def judge(last_seen: float = NOW, lengths: Timeline[int] | None = None) -> Judge:
+def judge(
+    last_seen: float = NOW, lengths: Timeline[int] | None = None, back_since: float = NOW - 900
+) -> Judge:
     """All processes live; the broker was last seen to have anything at ``last_seen``."""
-    new = Judge(lambda _: last_seen, lengths or Timeline())
+    new = Judge(lambda _: last_seen, lambda before: before, lambda: back_since, lengths or Timeline())
     new.is_alive(CORE, NOW)
     new.is_alive(AGENT, NOW)
     return new
@@ -42,17 +44,26 @@ def test_what_is_there_may_be_shown() -> None:
 
 
 def test_what_has_gone_long_ago_may_be_shown_as_stale_only() -> None:
-    (lie,) = judge(NOW - 31).lies(QUEUE, SOURCE)
-    assert "the broker has it no more, since 31.0 s" in lie
-    assert list(judge(NOW - 31).lies(replace(QUEUE, fresh=False), SOURCE)) == []
-    assert list(judge(NOW - 29).lies(QUEUE, SOURCE)) == []
+    (lie,) = judge(NOW - 41).lies(QUEUE, SOURCE)
+    assert "the broker has it no more, since 41.0 s" in lie
+    assert list(judge(NOW - 41).lies(replace(QUEUE, fresh=False), SOURCE)) == []
+    assert list(judge(NOW - 39).lies(QUEUE, SOURCE)) == []
 
 
 def test_what_had_gone_before_everything_was_read_anew_may_not_be_shown() -> None:
-    judging = judge(NOW - 9)
+    judging = judge(NOW - 22)
     judging.source_is(SOURCE, "synchronised", NOW - 1, NOW)
     (lie,) = judging.lies(QUEUE, SOURCE)
-    assert "had gone 8.0 s before everything was read anew" in lie
+    assert "had gone 21.0 s before everything was read anew" in lie
+
+
+def test_what_went_with_the_broker_may_not_be_shown_when_it_is_back() -> None:
+    judging = judge(NOW - 9, back_since=NOW - 3)
+    judging.source_is(SOURCE, "synchronised", NOW - 4, NOW)
+    assert list(judging.lies(QUEUE, SOURCE)) == []  # not read anew yet
+    judging.source_is(SOURCE, "synchronised", NOW - 2, NOW)
+    (lie,) = judging.lies(QUEUE, SOURCE)
+    assert "had gone 7.0 s before everything was read anew" in lie
 
 
 def test_nothing_is_fresh_without_who_vouches_for_it() -> None:
@@ -92,10 +103,10 @@ def test_a_value_must_have_been_true_when_it_was_sampled() -> None:
 
 
 def test_an_old_value_is_not_fresh_however_it_is_dated() -> None:
-    moved = lengths((-90, 1), (-40, 2))
-    shown = replace(MARKED, length=1, sampled=NOW - 50)
+    moved = lengths((-90, 1), (-50, 2))
+    shown = replace(MARKED, length=1, sampled=NOW - 60)
     (lie,) = judge(lengths=moved).lies(shown, SOURCE)
-    assert "50.0 s old, but had 2 to 2" in lie
+    assert "60.0 s old, but had 2 to 2" in lie
 
 
 def test_rows_are_never_given_twice_and_durable_objects_keep_theirs() -> None:

@@ -35,7 +35,7 @@ async def test_kill(
     plan = Plan.of(victim, seed)
     with repeatable(request):
         await rightness.at_first()
-        story = await Story.begin(observer, witness, rightness)
+        story = await Story.begin(observer, rightness)
         await witness.after(plan.wait)
         await killer.kill(victim)
         if plan.patient:
@@ -53,11 +53,7 @@ async def stale_in_jmx(witness: Witness, source: str) -> bool:
 
 async def broker_said(observer: Observer, witness: Witness) -> None:
     """Both sources are down, and everything is stale, in both norths."""
-
-    async def said() -> bool:
-        return await observer.stale(SOURCE) and await observer.stale(AGENT_SOURCE)
-
-    await observer.until("every row of both sources is stale", said)
+    await observer.until("every row of both sources is stale", observer.all_stale)
     sources = await observer.sources()
     assert sources[SOURCE]["agSourceState"] == "down"
     assert "is the broker running" in sources[SOURCE]["agSourceDetail"]
@@ -68,22 +64,14 @@ async def broker_said(observer: Observer, witness: Witness) -> None:
 
 async def agent_said(observer: Observer, witness: Witness) -> None:
     """The rows of its source are stale, and no others."""
-
-    async def said() -> bool:
-        return await observer.stale(AGENT_SOURCE)
-
-    await observer.until("every row of the agent's source is stale", said)
+    await observer.until("every row of the agent's source is stale", partial(observer.stale, AGENT_SOURCE))
     assert not await observer.stale(SOURCE)
     await observer.until("JMX says so too", partial(stale_in_jmx, witness, AGENT_SOURCE))
 
 
 async def core_said(observer: Observer, _: Witness) -> None:
     """Everything is stale while no other core has read its sources."""
-
-    async def said() -> bool:
-        return await observer.stale(SOURCE) and await observer.stale(AGENT_SOURCE)
-
-    await observer.until("SNMP goes on to answer, and calls every row stale", said)
+    await observer.until("SNMP goes on to answer, and calls every row stale", observer.all_stale)
 
 
 async def snmp_said(_: Observer, witness: Witness) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any, Generic, TypeVar
 
@@ -24,6 +25,7 @@ PUBLISH_SECONDS = 0.2
 RECONNECT_SECONDS = 0.2
 LOOK_SECONDS = 3.0
 _FORGET_SECONDS = 300.0
+_REMEMBERED_LOOKS = 1_000
 
 Value = TypeVar("Value")
 
@@ -109,6 +111,9 @@ class BrokerTruth:
     def __init__(self, broker: PrivateBroker) -> None:
         self._broker = broker
         self._seen: dict[str, float] = {}
+        self._answers: deque[float] = deque(maxlen=_REMEMBERED_LOOKS)
+        self.back_since = 0.0
+        """When it was first seen since it last did not answer."""
         who = broker.administrator
         self._client = httpx.AsyncClient(
             base_url=f"{broker.management_url}/api/",
@@ -132,8 +137,15 @@ class BrokerTruth:
                 *[f"rmqConnection {one.get('name')}" for one in await self._listed("connections")],
             ]
         except (httpx.HTTPError, ValueError, LookupError):
+            self.back_since = 0.0
             return
-        self._seen.update(dict.fromkeys(things, time.time()))
+        self.back_since = self.back_since or time.time()
+        self._answers.append(time.time())
+        self._seen.update(dict.fromkeys(things, self._answers[-1]))
+
+    def answered(self, before: float) -> float:
+        """When the broker last answered before a moment; that moment, where that is not remembered."""
+        return max((answer for answer in self._answers if answer <= before), default=before)
 
     def last_seen(self, thing: str) -> float:
         """When the broker was last seen to have it; 0 for never."""

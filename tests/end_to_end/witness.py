@@ -49,7 +49,9 @@ class Witness:
         self.lies: list[str] = []
         self.observations = 0
         self.client: JmxClient | None = None
-        self._judge = Judge(self.truth.last_seen, self.marker.lengths)
+        self._judge = Judge(
+            self.truth.last_seen, self.truth.answered, lambda: self.truth.back_since, self.marker.lengths
+        )
         self._sources: dict[str, str] = {}
         self._shown: list[Shown] = []
         self._heard: list[dict[str, Any]] = []

@@ -1,0 +1,38 @@
+"""The rights of the demonstration's users, taken away and given back."""
+
+from __future__ import annotations
+
+import asyncio
+
+from gateway.demo.demonstration import Demonstration
+
+
+class Rights:
+    """What users may do on the demonstration's broker.
+
+    Args:
+        demonstration: running.
+    """
+
+    def __init__(self, demonstration: Demonstration) -> None:
+        assert demonstration.broker is not None
+        self._demonstration = demonstration
+        self._broker = demonstration.broker
+
+    async def give(self) -> None:
+        """All users have what they had when the demonstration began, and their virtual hosts are there."""
+        await self._demonstration.grant()
+
+    async def change(self, method: str, path: str, body: object = None) -> None:
+        """An administrator's request to the management API."""
+        await asyncio.to_thread(self._change, method, path, body)
+
+    async def close_connections(self, user: str) -> None:
+        """Rights count from the next connection on."""
+        await asyncio.to_thread(
+            self._broker.rabbitmqctl, "close_all_user_connections", user, "rights have changed"
+        )
+
+    def _change(self, method: str, path: str, body: object) -> None:
+        with self._broker.http() as client:
+            client.request(method, path, json=body).raise_for_status()
