@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from functools import partial
 
+import psutil
 import pytest
 
 from gateway.agents.rabbitmq.rights import MANAGEMENT_VHOST
@@ -73,6 +74,19 @@ async def test_the_management_exchange_is_deleted(
         return await observer.count("agSourceMessages", AGENT_SOURCE) > former + 5
 
     await observer.until("the agent is heard again", heard)
+    await rightness.again()
+    await story.end()
+
+
+async def test_the_broker_stands_still(observer: Observer, rightness: Rightness, story: Story) -> None:
+    """Longer than heartbeats and answers are waited for; nothing of it shows but that nobody answers."""
+    node = psutil.Process(observer.broker.node_process())
+    node.suspend()
+    try:
+        await observer.until("everything is stale", observer.all_stale)
+        await observer.until("it is said", partial(observer.says, SOURCE, "no answer within 20 s"))
+    finally:
+        node.resume()
     await rightness.again()
     await story.end()
 

@@ -112,8 +112,9 @@ class BrokerTruth:
         self._broker = broker
         self._seen: dict[str, float] = {}
         self._answers: deque[float] = deque(maxlen=_REMEMBERED_LOOKS)
+        self._stood_still = (0.0, 0.0)
         self.back_since = 0.0
-        """When it was first seen since it last did not answer."""
+        """When it was first seen since it last was not there; to stand still is to be there."""
         who = broker.administrator
         self._client = httpx.AsyncClient(
             base_url=f"{broker.management_url}/api/",
@@ -136,9 +137,13 @@ class BrokerTruth:
                 *[f"rmqExchange {one['vhost']}|{one['name']}" for one in await self._listed("exchanges")],
                 *[f"rmqConnection {one.get('name')}" for one in await self._listed("connections")],
             ]
+        except httpx.TimeoutException:
+            return
         except (httpx.HTTPError, ValueError, LookupError):
             self.back_since = 0.0
             return
+        if self.back_since and time.time() - self._answers[-1] > LOOK_SECONDS:
+            self._stood_still = (self._answers[-1], time.time())
         self.back_since = self.back_since or time.time()
         self._answers.append(time.time())
         self._seen.update(dict.fromkeys(things, self._answers[-1]))
@@ -148,8 +153,13 @@ class BrokerTruth:
         return max((answer for answer in self._answers if answer <= before), default=before)
 
     def last_seen(self, thing: str) -> float:
-        """When the broker was last seen to have it; 0 for never."""
-        return self._seen.get(thing, 0.0)
+        """When the broker may last have had it, as far as looking tells; 0 for never.
+
+        What a broker that stands still has, ends, if at all, when it goes on.
+        """
+        seen = self._seen.get(thing, 0.0)
+        begun, ended = self._stood_still
+        return ended if seen == begun else seen
 
     async def own_queues(self, vhost: str = "") -> set[str]:
         """The gateway's and agent's queues of one virtual host, of all unless told.

@@ -101,6 +101,7 @@ class AgentRun:
             wait = min(max(MILLISECOND, self.agent.request_at - now), _LONGEST_WAIT)
             self._waiting = self._scheduler.after(wait, self._ask)
             return
+        self.perform(self.agent.asked(now))
         self._scheduler.after(self._scheduler.between(*_REQUEST), lambda: self._answered(request, now))
 
     def _answered(self, request: ManagementRequest, began: int) -> None:

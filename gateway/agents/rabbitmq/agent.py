@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 
-from gateway.agents.rabbitmq.agent_config import RabbitMqAgentConfig
+from gateway.agents.rabbitmq.agent_config import SECOND, RabbitMqAgentConfig
 from gateway.agents.rabbitmq.broker_events import BrokerEvents
 from gateway.agents.rabbitmq.broker_view import BrokerView
 from gateway.agents.rabbitmq.cluster import NEEDED_COLUMNS
@@ -174,8 +174,14 @@ class RabbitMqAgent:
         silent_since = self._visibility.silent_since
         if not silent_since or now - silent_since < self._config.silence_limit:
             return self._awake([*self._forget_unread(now), *self._service.tick(now)])
+        effects: list[Effect] = []
+        if not self._visibility.failure:  # nor an answer: who asked is waiting still
+            seconds = self._config.silence_limit / SECOND
+            effects += self._fails(Unavailable(f"no answer for {seconds:g} s"), silent_since)
         self._visibility.read_again()
-        return [Note("agent-silent", self._visibility.failure)] if self._service.suspend() else []
+        return (
+            [*effects, Note("agent-silent", self._visibility.failure)] if self._service.suspend() else effects
+        )
 
     def _awake(self, effects: list[Effect]) -> list[Effect]:
         """``effects`` and the wish to be woken when something is due."""
@@ -259,8 +265,14 @@ class RabbitMqAgent:
         """The request to make now, if one is due and the last answer has been taken whole."""
         return None if self.busy else self._plan.next_request(now)
 
+    def asked(self, now: int) -> list[Effect]:
+        """The request is made now: silence counts from here, long before the request's own deadline."""
+        self._visibility.asked_at = now
+        return self._awake([])
+
     def answered(self, request: ManagementRequest, answer: Answer, began: int, ended: int) -> list[Effect]:
         """What came of ``request``, made at ``began`` and over at ``ended`` (ns). `advance` may follow."""
+        self._visibility.asked_at = 0
         if isinstance(request, UsersRequest):
             # Whatever comes of it says nothing about the rest, which is asked for soon enough.
             return self._users(answer, began, ended)
@@ -284,9 +296,12 @@ class RabbitMqAgent:
     def _unanswered(self, request: ManagementRequest, answer: Answer, began: int, ended: int) -> list[Effect]:
         self._plan.failed(request, ended)
         self._listing = None
+        return self._fails(answer, began)
+
+    def _fails(self, answer: Answer, asked: int) -> list[Effect]:
         if not self._visibility.failure:
             self._view.known.doubt()
-        news = self._visibility.fails(answer, began)
+        news = self._visibility.fails(answer, asked)
         return [Note("management-unavailable", self._visibility.failure)] if news else []
 
     def _overview(self, request: OverviewRequest, answer: Answer, ended: int) -> list[Effect]:

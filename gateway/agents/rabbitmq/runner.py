@@ -86,6 +86,7 @@ class AgentRunner:
                 await self._wait((self._agent.request_at - now) / 1e9)
                 continue
             began = self._clock.now()
+            self._perform(self._agent.asked(began))
             answer = await self._reader.read(request)
             self._perform(self._agent.answered(request, answer, began, self._clock.now()))
             while self._agent.busy:

@@ -67,7 +67,7 @@ class Visibility:
 
     Attributes:
         failure: why the management API is of no use now; empty while it is.
-        silent_since: when what it does not answer was asked first (ns); 0 while it answers.
+        asked_at: when what is not answered yet was asked (ns); 0 while nothing is asked.
         complete: whether everything has been read since nobody vouched for anything.
         events_missing: why no events arrive; empty while they do.
         last_event: when the last one arrived, or when they were found to arrive (ns); 0 for never.
@@ -75,7 +75,8 @@ class Visibility:
 
     def __init__(self, listed: Iterable[str], user: str) -> None:
         self.failure = _NOT_ASKED
-        self.silent_since = 0
+        self.asked_at = 0
+        self._failing_since = 0
         self.complete = False
         self.events_missing = "events are not connected yet"
         self.last_event = 0
@@ -91,8 +92,13 @@ class Visibility:
         """The management API answers; whether that is news."""
         news = bool(self.failure)
         self.failure = ""
-        self.silent_since = 0
+        self._failing_since = 0
         return news
+
+    @property
+    def silent_since(self) -> int:
+        """When what it does not answer, or has not yet, was asked first (ns); 0 while nobody waits."""
+        return self._failing_since or self.asked_at
 
     def no_listing(self, request: ListingRequest) -> Unavailable | NotManagement:
         """What something else than a listing means: the parts of a broker's API come and go one by one."""
@@ -107,7 +113,7 @@ class Visibility:
         if not self.failure:
             self.read_again()
         self.failure = text
-        self.silent_since = self.silent_since or asked
+        self._failing_since = self._failing_since or asked
         return news
 
     @property

@@ -191,6 +191,8 @@ class World:
         self.agent = RabbitMqAgent(self.config, MAPPING, session)
         self.console = ConsoleSession(ConsoleConfig(believed=frozenset({"loopback"})))
         self._agent_wakes = self._console_wakes = 0
+        self._asked: tuple[ManagementRequest, Answer, int] | None = None
+        self._answer_at = 0
         self._console_does(self.console.connected("reply", self.now))
         self.agent_does(self.agent.connected("", self.now))
 
@@ -225,7 +227,8 @@ class World:
         end = self.now + int(seconds * SECOND)
         while True:
             wakes = [time for time in (self._agent_wakes, self._console_wakes) if time]
-            nearest = max(self.now, min(self.agent.request_at, *wakes))
+            asks = self._answer_at or self.agent.request_at
+            nearest = max(self.now, min(asks, *wakes))
             if nearest > end:
                 self.now = end
                 return
@@ -236,15 +239,20 @@ class World:
             elif self._console_wakes and self._console_wakes <= self.now:
                 self._console_wakes = 0
                 self._console_does(self.console.tick(self.now))
+            elif self._asked is None:
+                self._ask()
             else:
-                self._read()
+                self._answer(*self._asked)
 
-    def _read(self) -> None:
+    def _ask(self) -> None:
         request = self.agent.next_request(self.now)
         assert request is not None, "a request was due"
-        began = self.now
-        answer = self.broker.answer(request)
-        self.now += self.request_takes
+        self._asked = (request, self.broker.answer(request), self.now)
+        self._answer_at = self.now + self.request_takes
+        self.agent_does(self.agent.asked(self.now))
+
+    def _answer(self, request: ManagementRequest, answer: Answer, began: int) -> None:
+        self._asked, self._answer_at = None, 0
         self.agent_does(self.agent.answered(request, answer, began, self.now))
         while self.agent.busy:
             self.agent_does(self.agent.advance(self.now))

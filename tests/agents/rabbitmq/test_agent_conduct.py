@@ -22,7 +22,7 @@ from gateway.dialects.effects import Binding, Delivery
 from gateway.mapping.paths import Json
 from gateway.model.observations import SourceState
 from tests.agents.rabbitmq.documents import any_json
-from tests.agents.rabbitmq.imitation import SECOND, World
+from tests.agents.rabbitmq.imitation import MILLISECOND, SECOND, World
 from tests.agents.rabbitmq.story import CONNECTED_AT, world
 from tests.hypothesis_profiles import examples
 
@@ -104,9 +104,29 @@ def test_who_waited_long_for_no_answer_vouches_for_nothing_any_more() -> None:
     shop = world()
     shop.broker.failure = lambda _: Unavailable("no answer within 20 s")
     shop.request_takes = 20 * SECOND
-    shop.run(25.2)
-    assert shop.note_counts["management-unavailable"] == 1
+    asked = shop.agent.request_at
+    shop.run((asked - shop.now) / SECOND + 9.9)
+    assert shop.agent.status.state is SourceState.SYNCHRONISED
+    shop.run(0.2)
     assert shop.note_counts["agent-silent"] == 1
+    assert "does not answer (no answer for 10 s)" in shop.agent.status.detail
+    shop.run(10)
+    assert "does not answer (no answer within 20 s)" in shop.agent.status.detail
+    shop.run(100)
+    assert shop.note_counts["management-unavailable"] == 2
+    assert shop.note_counts["agent-silent"] == 1
+
+
+def test_a_late_answer_is_welcome_and_all_is_read_anew() -> None:
+    shop = world()
+    shop.request_takes = 15 * SECOND
+    shop.run(14)
+    assert "no answer for 10 s" in shop.agent.status.detail
+    shop.request_takes = 50 * MILLISECOND
+    told = len(shop.sent)
+    shop.run(30)
+    assert shop.agent.status.state is SourceState.SYNCHRONISED
+    assert len(shop.sent) > told
 
 
 def test_a_broker_that_stops_part_by_part_is_no_wrong_address() -> None:
