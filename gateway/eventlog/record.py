@@ -1,0 +1,132 @@
+"""The record of the event log, version 1: one JSON object on a line, one row of Parquet.
+
+The form is published (`docs/event-log.md`): fields are added, never changed or taken away. A field that
+does not apply is left out on the line and null in Parquet; absent is never zero. Times with the suffix
+``_ts`` are text as in RFC 3339, UTC, with six digits of a second and a ``Z``; those with ``_ns`` are integer
+nanoseconds (since 1970 UTC where they are a time). 64-bit numbers stay numbers, unsigned ones up to 2^64-1.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import Final
+
+import msgspec
+
+VERSION: Final = 1
+"""Of the form; each segment's first record tells it."""
+
+COMMIT_KIND: Final = "_commit"
+"""``kind`` of the line after each block; readers of records pass over it."""
+
+
+class RecordKind(enum.StrEnum):
+    """What a record tells.
+
+    ``start``: the first record of each segment: form, gateway, boot, why the segment begins. ``schema``: a
+    class or an event as it is known from here on. ``source``, ``agent``: the state of a source; whether an
+    agent is believed. ``create``, ``update``, ``delete``: what happened to an object. ``snapshot``: how an
+    object stands at a segment's head; nothing happened. ``event``: an event. ``operation``: a change made
+    through the gateway. ``gap``: from when to when something was not heard, or not recorded.
+    """
+
+    START = "start"
+    SCHEMA = "schema"
+    SOURCE = "source"
+    AGENT = "agent"
+    SNAPSHOT = "snapshot"
+    CREATE = "create"
+    UPDATE = "update"
+    DELETE = "delete"
+    EVENT = "event"
+    OPERATION = "operation"
+    GAP = "gap"
+
+
+class Delta(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """How a counter went on since the log told it last.
+
+    Attributes:
+        delta: what was added; where ``reset`` is true, the counter's value since it began again.
+        interval_ns: between the two samples, by the agent's clock; left out where it is not known.
+        reset: it began again in between: by its discontinuity time, or because it went down.
+    """
+
+    delta: int
+    interval_ns: int | None = None
+    reset: bool = False
+
+
+class LogRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """One record without its place; the writer puts ``log_id`` and ``seq`` before these fields.
+
+    Attributes:
+        kind: what it tells.
+        ingest_ts: when the gateway recorded it, by the gateway's clock; never goes back within a segment.
+        source: name of the source; left out where the gateway itself is meant.
+        dialect: kind of the source (``rabbitmq``, ``qmf``).
+        package: of the class, or of the event.
+        class_name: of the object, or of the object that an event concerns; ``class`` on the line.
+        object_id: ``SOURCE/PACKAGE:CLASS/ROW``: one object's for ever. ``ROW`` is its row number in SNMP.
+        object_name: its stable name; an object that is made anew under the same name has the same.
+        parent_id: ``object_id`` of the object that it belongs to.
+        row: its row number in SNMP.
+        native_id: what the agent calls it.
+        agent: who told it.
+        lifetime: ``durable`` or ``transient``.
+        event_id: of an event: the same in trap, notification and log.
+        event: name of the event.
+        severity: of an event, in words.
+        state: of an event ``raised``, ``cleared`` or ``one-shot``; of a source or agent its state.
+        condition: what a raising event begins and a clearing one ends.
+        text: one line for people.
+        sample_ts: when the values were true, by the agent's clock: of statistics where there are any.
+        sample_ns: the same, exactly.
+        create_ts: when the object came into being, by the agent's clock.
+        delete_ts: when it ceased to be, by the agent's clock; left out where nobody told.
+        reset_ts: when its counters last began again, as far as known.
+        inferred: nobody told its end: it was missing from a complete reading.
+        from_ts: where a gap begins, by the gateway's clock.
+        to_ts: where it ends.
+        lost: how many records are missing, where that is known.
+        principal: who changed something.
+        outcome: what came of it.
+        values: elements, or arguments of an event, by name: of ``snapshot`` and ``create`` all there are, of
+            ``update`` those that changed. Of ``schema`` the class itself, of ``start`` and ``source`` facts.
+        absent: elements that have no value any more.
+        deltas: counters among ``values``, by name.
+    """
+
+    kind: RecordKind
+    ingest_ts: str
+    source: str | None = None
+    dialect: str | None = None
+    package: str | None = None
+    class_name: str | None = msgspec.field(name="class", default=None)
+    object_id: str | None = None
+    object_name: str | None = None
+    parent_id: str | None = None
+    row: int | None = None
+    native_id: str | None = None
+    agent: str | None = None
+    lifetime: str | None = None
+    event_id: str | None = None
+    event: str | None = None
+    severity: str | None = None
+    state: str | None = None
+    condition: str | None = None
+    text: str | None = None
+    sample_ts: str | None = None
+    sample_ns: int | None = None
+    create_ts: str | None = None
+    delete_ts: str | None = None
+    reset_ts: str | None = None
+    inferred: bool | None = None
+    from_ts: str | None = None
+    to_ts: str | None = None
+    lost: int | None = None
+    principal: str | None = None
+    outcome: str | None = None
+    values: dict[str, object] | None = None
+    absent: list[str] | None = None
+    deltas: dict[str, Delta] | None = None
