@@ -19,7 +19,7 @@ BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip install --quiet
 SPHINX := $(BIN)/sphinx-build --fail-on-warning --keep-going --quiet --builder html
 
-.PHONY: help venv demo demo-check test prove lint format types docs pictures lock debian-packages clean
+.PHONY: help venv demo demo-check test prove bench lint format types docs pictures lock debian-packages clean
 
 help:  ## what each command does
 	@sed -n 's/^\([a-z-]*\):.*## */\1\t/p' $(MAKEFILE_LIST) | expand -t 18
@@ -45,6 +45,10 @@ prove: lint docs debian-packages  ## the tests with large counts and new seeds, 
 	  run $(VENV)/"$$newer"/bin; \
 	done; \
 	$(BIN)/python -m tests.results_page docs/results "$$results"/*.xml; exit $$failed
+
+# BENCH=snmp measures that section only; JSON=file gets the rows, and keeps those of other sections.
+bench: $(VENV)/.development debian-packages  ## speed beside others: writes docs/benchmarks.md; BENCH=name for one, JSON=file
+	@$(BIN)/python -m tests.bench $(BENCH) $(if $(JSON),--json $(JSON))
 
 lint: $(VENV)/.development types  ## format, rules, types, import contracts, dependencies
 	@$(BIN)/ruff format --check --quiet .

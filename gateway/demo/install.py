@@ -65,6 +65,14 @@ def _java_can_be_compiled() -> bool:
     return _command("javac")() or _command("ecj")()
 
 
+def _c_can_be_compiled() -> bool:
+    return _command("cc")() and Path("/usr/include/stdio.h").exists()
+
+
+def _net_snmp_can_be_linked() -> bool:
+    return _command("net-snmp-config")() and Path("/usr/include/net-snmp/agent").is_dir()
+
+
 def _jconsole_can_be_shown() -> bool:
     return _command("jconsole")() and any(Path("/usr/lib/jvm").glob("*/lib/libawt_xawt.so"))
 
@@ -91,8 +99,11 @@ TEST_PACKAGES: Final = (
     Package("smitools", "smilint, which checks MIB modules", _command("smilint")),
     Package("ecj", "the other Java compiler, which must understand the same classes", _command("ecj")),
     Package("openjdk-17-jdk-headless", "javac, and Java clients of the tests", _command("javac")),
+    Package("gcc", "the compiler of agents in C that ours is measured beside", _c_can_be_compiled),
+    Package("libc6-dev", "the headers of the C library", _c_can_be_compiled),
+    Package("libsnmp-dev", "net-snmp's agent library, of which one of them is made", _net_snmp_can_be_linked),
 )
-"""What ``make test`` needs."""
+"""What ``make test`` and ``make bench`` need."""
 
 PICTURE_PACKAGES: Final = (
     *DEMO_PACKAGES,

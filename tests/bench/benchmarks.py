@@ -1,0 +1,10 @@
+"""All benchmarks, in the order in which they run and stand on the page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from tests.bench.run import Benchmark
+
+BENCHMARKS: Final[Sequence[Benchmark]] = ()
