@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from tests.bench.jmx.benchmark import JmxBenchmark
 from tests.bench.run import Benchmark
 
-BENCHMARKS: Final[Sequence[Benchmark]] = ()
+BENCHMARKS: Final[Sequence[Benchmark]] = (JmxBenchmark(),)

@@ -1,0 +1,213 @@
+"""Attributes read, values pushed, MBeans registered: ours and the platform's, in one virtual machine."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+import psutil
+
+from gateway.demo.node_setup import free_ports
+from tests.bench.feed_player import FeedPlayer, frames
+from tests.bench.jmx.programs import Load, compile_java, load_client, runtime_with_agent
+from tests.bench.jmx.queues import ALL_QUEUES, STATISTICS, deletions, preface, queue_name, queues, updates
+from tests.bench.rows import OURS, Case, Reading
+from tests.bench.run import Run
+from tests.components.command_line import new_site, running
+
+NATIVE: Final = "native-mxbean"
+SIDES: Final = (OURS, NATIVE)
+_NATIVE_QUEUES: Final = "amqp.gateway:source=native,package=bench,type=queue,*"
+_NATIVE_QUEUE: Final = "amqp.gateway:source=native,package=bench,type=queue,name=queue-000000"
+_NATIVE_WORK: Final = "amqp.gateway:type=NativeWork"
+
+_GET: Final = Case("getAttribute", "us per call", Reading.COST)
+_GET_BUSY: Final = Case("getAttribute-busy", "us per call", Reading.COST)
+_GET_12: Final = Case("getAttributes12", "us per call", Reading.COST)
+_PUSH: Final = Case("push", "objects/s", Reading.RATE)
+_REGISTER: Final = Case("register", "MBeans/s", Reading.RATE)
+
+_TURNS: Final = 10
+"""Of each side in a round, so that both meet the same disturbances."""
+
+_HEAP_MIB: Final = 512
+
+
+class JmxBenchmark:
+    """See the module."""
+
+    name = "jmx"
+    title = "JMX"
+
+    def measure(self, run: Run) -> None:
+        """As `tests.bench.run.Benchmark` has it."""
+        with _scene(run) as scene:
+            scene.compare()
+            scene.warm_up()
+            shares = []
+            for _ in run.rounds():
+                scene.get(_GET)
+                scene.get(_GET_12)
+                shares.append(scene.get_while_busy())
+                scene.push()
+                scene.register()
+            run.figure(
+                "processor time of the busy Python", f"{min(shares):.0%} to {max(shares):.0%} of a core"
+            )
+
+
+class _Scene:
+    """The process with its queues, who feeds it, and the client.
+
+    Args:
+        run: what is measured with.
+        feed: the process's, which has been told of the queues.
+        load: a client of it.
+        process: its Python.
+        count: how many queues there are.
+    """
+
+    def __init__(self, run: Run, feed: FeedPlayer, load: Load, process: psutil.Process, count: int) -> None:
+        self._run = run
+        self._feed = feed
+        self._load = load
+        self._process = process
+        self._count = count
+        self._calls = run.count(1_000, 10)
+        self._value = 0
+        self._next_row = count
+
+    def compare(self) -> None:
+        """Both sides answer alike, to all that is asked for below."""
+        self._load.ask("invoke", _NATIVE_WORK, "set", 1)
+        expected = ",".join(str(number) for number in range(len(STATISTICS)))
+        for name in (queue_name(0), _NATIVE_QUEUE):
+            answer = self._load.ask("read", name, ",".join(STATISTICS))
+            assert answer == expected, f"{name} answers {answer}"
+        for side, pattern in ((OURS, ALL_QUEUES), (NATIVE, _NATIVE_QUEUES)):
+            found = int(self._load.ask("target", side, pattern))
+            assert found == self._count, f"{found} MBeans match {pattern}"
+
+    def warm_up(self) -> None:
+        """Until the compilers of both virtual machines have done what they will do."""
+        for _ in range(2 * _TURNS):
+            for side in SIDES:
+                self._get(_GET, side)
+                self._get(_GET_12, side)
+        for _ in range(2):
+            for once in (self._push, self._push_native, self._register, self._register_native):
+                once()
+
+    def get(self, case: Case) -> None:
+        """One reading of each side."""
+        took = dict.fromkeys(SIDES, 0)
+        for _ in range(_TURNS):
+            for side in SIDES:
+                took[side] += self._get(case, side)
+        for side, nanoseconds in took.items():
+            self._run.record(case, side, nanoseconds / 1000 / self._calls / _TURNS)
+
+    def get_while_busy(self) -> float:
+        """The same while Python has more to apply than it can; the part of a core that it takes then."""
+        octets = b"".join(frames(updates(range(self._count), value)) for value in (1, 2))
+        began, enough = threading.Event(), threading.Event()
+
+        def feed() -> None:
+            while not enough.is_set():
+                self._feed.send(octets)
+                began.set()
+
+        feeding = threading.Thread(target=feed)
+        feeding.start()
+        try:
+            began.wait()
+            start, before = time.monotonic(), self._processor_seconds()
+            self.get(_GET_BUSY)
+            return (self._processor_seconds() - before) / (time.monotonic() - start)
+        finally:
+            enough.set()
+            feeding.join()
+            self._settle()
+
+    def push(self) -> None:
+        """One reading of each side."""
+        self._run.record(_PUSH, OURS, self._push())
+        self._run.record(_PUSH, NATIVE, self._push_native())
+
+    def register(self) -> None:
+        """One reading of each side."""
+        self._run.record(_REGISTER, OURS, self._register())
+        self._run.record(_REGISTER, NATIVE, self._register_native())
+
+    def _get(self, case: Case, side: str) -> int:
+        """Nanoseconds of as many calls as a turn has."""
+        if case is _GET_12:
+            return self._load.time("getAll", side, ",".join(STATISTICS), self._calls)
+        return self._load.time("get", side, STATISTICS[0], self._calls)
+
+    def _push(self) -> float:
+        """Queues a second whose twelve statistics were told by the feed, until a client saw the last."""
+        times = self._run.count(3, 1)
+        rows = range(self._count)
+        octets = b"".join(frames(updates(rows, 1000 + time_)) for time_ in range(times))
+        return times * self._count / self._seconds_of(octets)
+
+    def _push_native(self) -> float:
+        times = self._run.count(300, 3)
+        took = self._load.time("invoke", _NATIVE_WORK, "set", times)
+        return times * self._count / took * 1e9
+
+    def _register(self) -> float:
+        """Queues a second that were new in the feed, until a client saw the last."""
+        rows = range(self._next_row, self._next_row + self._count)
+        self._next_row += self._count
+        seconds = self._seconds_of(frames(queues(rows, 0)))
+        found = int(self._load.ask("target", "all", ALL_QUEUES))
+        assert found == 2 * self._count, f"{found} MBeans instead of {2 * self._count}"
+        self._feed.send(frames(deletions(rows)))
+        self._settle()
+        return self._count / seconds
+
+    def _register_native(self) -> float:
+        took = self._load.time("invoke", _NATIVE_WORK, "register", self._count)
+        return self._count / took * 1e9
+
+    def _seconds_of(self, octets: bytes) -> float:
+        """From the first octet sent until a client sees what was told after the last."""
+        start = time.monotonic_ns()
+        self._feed.send(octets)
+        return (self._settle() - start) / 1e9
+
+    def _settle(self) -> int:
+        """Wait until everything that was sent is shown; when that was (``time.monotonic_ns``)."""
+        self._value += 1_000_000
+        self._feed.send(frames(updates([0], self._value)))
+        return self._load.time("await", queue_name(0), STATISTICS[0], self._value)
+
+    def _processor_seconds(self) -> float:
+        times = self._process.cpu_times()
+        return times.user + times.system
+
+
+@contextmanager
+def _scene(run: Run) -> Iterator[_Scene]:
+    """The process ``jmx`` with a feed of ours, and a client that is logged in."""
+    count = run.count(10_000, 50)
+    jar = compile_java(run.folder)
+    java = runtime_with_agent(run.folder / "java", jar, str(count))
+    site = new_site(run.folder)
+    (port,) = free_ports(1)
+    listen = f"127.0.0.1:{port}"
+    site.configure(jmx={"enabled": True, "listen": listen, "heap": _HEAP_MIB, "java": str(java)})
+    command = ("process", "jmx", "--config", site.configuration)
+    with (
+        FeedPlayer(run.folder / "feed.sock") as feed,
+        running(*command, log=run.folder / "jmx.log") as process,
+    ):
+        feed.begin([*preface(), *queues(range(count), 0)])
+        process.ready()
+        with load_client(jar, port, "monitor", site.state.secret("jmx-monitor")) as load:
+            yield _Scene(run, feed, load, psutil.Process(process.process.pid), count)

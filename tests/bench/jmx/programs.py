@@ -1,0 +1,113 @@
+"""The benchmark's Java: compiled, the launcher that brings the native MXBeans along, and the client."""
+
+from __future__ import annotations
+
+import queue
+import shlex
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from gateway.jmx.java_runtime import find_java
+from tests.components.waiting import DEADLINE
+
+SOURCES: Final = Path(__file__).with_name("java")
+_ANSWER_SECONDS: Final = 150.0
+"""More than the client's own deadline."""
+
+
+def compile_java(folder: Path) -> Path:
+    """The jar of all programs, in ``folder``.
+
+    Raises:
+        OSError: there is no JDK (`subprocess.CalledProcessError`: it refuses them).
+    """
+    classes, manifest, jar = folder / "classes", folder / "manifest", folder / "bench.jar"
+    manifest.write_text("Premain-Class: NativeQueues\n", encoding="utf-8")
+    sources = [str(path) for path in sorted(SOURCES.glob("*.java"))]
+    compiled = ("javac", "--release", "11", "-Xlint:all", "-Werror", "-d", str(classes), *sources)
+    packed = ("jar", "--create", "--file", str(jar), "--manifest", str(manifest), "-C", str(classes), ".")
+    for command in (compiled, packed):
+        subprocess.run(command, check=True)  # noqa: S603  the JDK
+    return jar
+
+
+def runtime_with_agent(folder: Path, jar: Path, argument: str) -> Path:
+    """A folder to be named under ``jmx.java``: this machine's Java, with the Java agent of ``jar`` loaded."""
+    launcher = folder / "bin" / "java"
+    launcher.parent.mkdir(parents=True)
+    java, agent = shlex.quote(str(find_java(None))), shlex.quote(f"-javaagent:{jar}={argument}")
+    launcher.write_text(f'#!/bin/sh\nexec {java} {agent} "$@"\n', encoding="utf-8")
+    launcher.chmod(0o755)
+    return folder
+
+
+class Load:
+    """A connected client (``java/Load.java`` tells what can be asked).
+
+    Attributes:
+        notifications: those that arrive, with the time of their arrival (``time.monotonic_ns``) and type.
+    """
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self.notifications: queue.SimpleQueue[tuple[int, str]] = queue.SimpleQueue()
+        self._process = process
+        self._answers: queue.SimpleQueue[str] = queue.SimpleQueue()
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def ask(self, *request: object) -> str:
+        """The answer to a request.
+
+        Raises:
+            RuntimeError: the client failed; the text is Java's.
+        """
+        return self.tell("\t".join(map(str, request)))
+
+    def time(self, *request: object) -> int:
+        """The answer to a request that is answered by a number of nanoseconds."""
+        return int(self.ask(*request))
+
+    def tell(self, line: str) -> str:
+        """Send a line, and wait for the answer."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{line}\n")
+        self._process.stdin.flush()
+        try:
+            state, _, answer = self._answers.get(timeout=_ANSWER_SECONDS).partition("\t")
+        except queue.Empty:
+            state, answer = "failed", f"no answer within {_ANSWER_SECONDS:g} s"
+        if state != "ok":
+            raise RuntimeError(f"{line}: {answer}")
+        return answer
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            kind, _, rest = line.rstrip("\n").partition("\t")
+            if kind == "notification":
+                moment, _, type_ = rest.partition("\t")
+                self.notifications.put((int(moment), type_))
+            else:
+                self._answers.put(f"{kind}\t{rest}")
+        self._answers.put("failed\tthe client has ended")
+
+
+@contextmanager
+def load_client(jar: Path, port: int, user: str, password: str) -> Iterator[Load]:
+    """A client that is logged in at this port of the loopback."""
+    with subprocess.Popen(  # noqa: S603  the Java that the gateway would take too
+        (find_java(None), "-XX:+UseSerialGC", "-cp", jar, "Load", f"127.0.0.1:{port}", user),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            load = Load(process)
+            load.tell(password)
+            yield load
+        finally:
+            process.kill()
+            process.wait(DEADLINE)

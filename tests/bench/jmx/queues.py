@@ -1,0 +1,95 @@
+"""Queues with twelve statistics each, as a core tells of them; `java/NativeQueue.java` is their like."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from gateway.feed.records import (
+    AgentRecord,
+    ClassRecord,
+    DeleteRecord,
+    Lifetime,
+    ObjectRecord,
+    Record,
+    SourceRecord,
+    UpdateRecord,
+)
+from gateway.jmx.names import object_name
+from gateway.model.observations import SourceState
+from gateway.model.schema import Access, ClassKey, ClassSchema, Element, Kind
+from gateway.model.values import ValueType
+
+SOURCE: Final = "source"
+STATISTICS: Final = tuple(f"Statistic{number}" for number in range(12))
+"""As long as the native ones': names travel with each request."""
+
+_SCHEMA = ClassSchema(
+    ClassKey("bench", "queue", bytes(16)),
+    properties=(Element("Name", ValueType.STRING, access=Access.READ_CREATE, index=True),),
+    statistics=tuple(Element(name, ValueType.U64, kind=Kind.COUNTER) for name in STATISTICS),
+)
+_TIME: Final = 1_800_000_000 * 10**9
+_CLASS_NUMBER: Final = 1
+
+
+def preface() -> tuple[Record, ...]:
+    """What is told before the first queue: source, agent, class."""
+    return (
+        SourceRecord(1, SOURCE, "qmf", SourceState.SYNCHRONISED, "", _TIME, _TIME),
+        AgentRecord(1, "1.0", fresh=True, since=_TIME, confirmed=_TIME),
+        ClassRecord(_CLASS_NUMBER, _SCHEMA, "Name", ""),
+    )
+
+
+def queues(rows: Iterable[int], value: int) -> list[Record]:
+    """These queues, new, whose statistics count on from ``value``."""
+    return [
+        ObjectRecord(
+            source=1,
+            class_number=_CLASS_NUMBER,
+            row=row,
+            stable_name=_name(row),
+            leaf_name=_name(row),
+            parent=None,
+            native_id=f"0-1-1-0-{row}",
+            agent="1.0",
+            lifetime=Lifetime.DURABLE,
+            created=_TIME,
+            properties_sampled=_TIME,
+            statistics_sampled=_TIME,
+            reset=0,
+            changed=_TIME,
+            values={0: _name(row), **_values(value)},
+        )
+        for row in rows
+    ]
+
+
+def updates(rows: Iterable[int], value: int) -> list[Record]:
+    """All twelve statistics of these queues anew, counting on from ``value``."""
+    return [
+        UpdateRecord(1, _CLASS_NUMBER, row, _TIME, _TIME + value, 0, _TIME, _values(value)) for row in rows
+    ]
+
+
+def deletions(rows: Iterable[int]) -> list[Record]:
+    """The ends of these queues."""
+    return [DeleteRecord(1, _CLASS_NUMBER, row, _name(row), _TIME, inferred=False) for row in rows]
+
+
+ALL_QUEUES: Final = f"amqp.gateway:source={SOURCE},package=bench,type=queue,*"
+"""The pattern that all of them match."""
+
+
+def queue_name(row: int) -> str:
+    """The ObjectName of a queue."""
+    return object_name([("source", SOURCE), ("package", "bench"), ("type", "queue"), ("name", _name(row))])
+
+
+def _name(row: int) -> str:
+    return f"queue-{row:06d}"
+
+
+def _values(value: int) -> dict[int, int]:
+    return {1 + number: value + number for number in range(len(STATISTICS))}
