@@ -1,0 +1,303 @@
+"""One object as the log has told it so far, and what of it waits to be told.
+
+A position of an element is a bit in a mask: what waits, what was told. Values wait merged to the latest, so
+an object takes the same room however long it waits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from gateway.eventlog.logged_schemas import LoggedClass
+from gateway.eventlog.logged_values import link_text, object_id
+from gateway.eventlog.record import Delta, LogRecord, RecordKind
+from gateway.eventlog.timestamps import known_time
+from gateway.feed.records import DeleteRecord, FeedValue, ObjectRecord, UpdateRecord
+
+_SPREAD: Final = 0x9E37_79B9  # 2^32 / golden ratio: multiples of it lie evenly between 0 and 2^32
+_32_BITS: Final = 0xFFFF_FFFF
+
+
+class LoggedObject:
+    """An object that lives.
+
+    Args:
+        record: it, whole.
+        logged_class: its class.
+        source: name of its source.
+        dialect: kind of its source.
+
+    Attributes:
+        pending: bits of the positions whose values the log has not told as they are now.
+        alive: it was not deleted.
+        slot: when it is due, in the schedule's own count; 0 for not scheduled.
+        told_at: when its statistics were last recorded, nanoseconds of the gateway's clock.
+    """
+
+    __slots__ = (
+        "_agent",
+        "_created",
+        "_dialect",
+        "_lifetime",
+        "_name",
+        "_native_id",
+        "_parent_id",
+        "_properties_sampled",
+        "_reset",
+        "_source",
+        "_statistics_sampled",
+        "_told",
+        "_told_counters",
+        "_told_identity",
+        "_told_reset",
+        "_told_sample",
+        "_values",
+        "alive",
+        "identifier",
+        "logged_class",
+        "pending",
+        "row",
+        "slot",
+        "told_at",
+    )
+
+    def __init__(self, record: ObjectRecord, logged_class: LoggedClass, source: str, dialect: str) -> None:
+        self.logged_class: Final = logged_class
+        self.identifier: Final = object_id(source, logged_class.name, record.row)
+        self.row: Final = record.row
+        self._source = source
+        self._dialect = dialect
+        self._name = record.stable_name
+        self._values: list[FeedValue | None] = [None] * len(logged_class.names)
+        self._told = 0
+        self._told_counters: list[FeedValue | None] = [None] * len(logged_class.counters)
+        self._told_sample = 0
+        self._told_reset = 0
+        self._reset = record.reset
+        self._told_identity: tuple[str | None, str, str, int] | None = None
+        self.pending = 0
+        self.alive = True
+        self.slot = 0
+        self.told_at = 0
+        self._take_identity(record)
+        for position, value in record.values.items():
+            self._values[position] = value
+            self.pending |= 1 << position
+
+    # ---- what the feed tells --------------------------------------------------------------------------
+
+    def tell(self, record: ObjectRecord) -> int:
+        """The object, told again whole; returns the bits of what is to be recorded at once.
+
+        It belongs to another object now, or came back under another native id: then nothing goes on of what
+        it was, and all that changed is news.
+        """
+        came_back = record.native_id != self._native_id
+        began_again = record.reset != self._reset
+        self._take_identity(record)
+        for position, former in enumerate(self._values):
+            value = record.values.get(position)
+            if value != former:
+                self._values[position] = value
+                self.pending |= 1 << position
+        if began_again:
+            self.pending |= self._told_statistic_counters
+        return self.pending if came_back else self.pending & self.logged_class.properties
+
+    @property
+    def moved(self) -> bool:
+        """Whether it has another parent, native id, agent or time of creation than the log told."""
+        return self._identity() != self._told_identity
+
+    def update(self, record: UpdateRecord) -> int:
+        """Some values changed; returns the bits of the properties among them."""
+        changed = 0
+        values = self._values
+        for position, value in record.values.items():
+            values[position] = value
+            changed |= 1 << position
+        for position in record.absent:
+            values[position] = None
+            changed |= 1 << position
+        self._properties_sampled = record.properties_sampled
+        self._statistics_sampled = record.statistics_sampled
+        if record.reset != self._reset:
+            self._reset = record.reset
+            changed |= self._told_statistic_counters
+        self.pending |= changed
+        return changed & self.logged_class.properties
+
+    @property
+    def _told_statistic_counters(self) -> int:
+        """When counters begin again, one that stands where it stood has counted all of it anew."""
+        return self._told & self.logged_class.counter_bits & ~self.logged_class.properties
+
+    def _take_identity(self, record: ObjectRecord) -> None:
+        parent = record.parent
+        self._parent_id = None if parent is None else link_text(parent, self._source)
+        self._native_id = record.native_id
+        self._agent = record.agent
+        self._created = record.created
+        self._lifetime = record.lifetime.value
+        self._properties_sampled = record.properties_sampled
+        self._statistics_sampled = record.statistics_sampled
+        self._reset = record.reset
+
+    def _identity(self) -> tuple[str | None, str, str, int]:
+        return (self._parent_id, self._native_id, self._agent, self._created)
+
+    # ---- what the log tells ---------------------------------------------------------------------------
+
+    def phase(self, interval: int) -> int:
+        """Where in each interval the object is due: another place for each, evenly spread."""
+        place = (self.row * _SPREAD + self.logged_class.number * (_SPREAD >> 5)) & _32_BITS
+        return place * interval >> 32
+
+    def whole(self, kind: RecordKind, ingest_ts: str, now: int) -> LogRecord:
+        """Everything known of it, as ``create`` or ``snapshot``."""
+        values, _ = self._shown((1 << len(self._values)) - 1)
+        self._note_told(-1, now)
+        sample = self._statistics_sampled or self._properties_sampled
+        return LogRecord(
+            kind=kind,
+            ingest_ts=ingest_ts,
+            source=self._source,
+            dialect=self._dialect,
+            package=self.logged_class.package,
+            class_name=self.logged_class.class_name,
+            object_id=self.identifier,
+            object_name=self._name,
+            parent_id=self._parent_id,
+            row=self.row,
+            native_id=self._native_id or None,
+            agent=self._agent or None,
+            lifetime=self._lifetime,
+            sample_ts=known_time(sample),
+            sample_ns=sample or None,
+            create_ts=known_time(self._created),
+            reset_ts=known_time(self._reset),
+            values=values,
+        )
+
+    def change(self, bits: int, ingest_ts: str, now: int) -> LogRecord | None:
+        """What changed among ``bits``, as ``update``; ``None`` where that comes to nothing.
+
+        Args:
+            bits: of ``pending``; they wait no longer.
+            ingest_ts: when it is recorded.
+            now: the same in nanoseconds.
+        """
+        statistics = bits & ~self.logged_class.properties
+        deltas = self._deltas(bits & self.logged_class.counter_bits)
+        values, absent = self._shown(bits)
+        moved = self.moved
+        reset = statistics and self._reset != self._told_reset
+        sample = self._statistics_sampled if statistics else self._properties_sampled
+        self._note_told(bits, now)
+        if not values and not absent and not moved:
+            return None
+        return LogRecord(
+            kind=RecordKind.UPDATE,
+            ingest_ts=ingest_ts,
+            source=self._source,
+            dialect=self._dialect,
+            package=self.logged_class.package,
+            class_name=self.logged_class.class_name,
+            object_id=self.identifier,
+            object_name=self._name,
+            parent_id=self._parent_id if moved else None,
+            native_id=(self._native_id or None) if moved else None,
+            agent=(self._agent or None) if moved else None,
+            sample_ts=known_time(sample),
+            sample_ns=sample or None,
+            create_ts=known_time(self._created) if moved else None,
+            reset_ts=known_time(self._reset) if reset else None,
+            values=values or None,
+            absent=absent or None,
+            deltas=deltas or None,
+        )
+
+    def end(self, record: DeleteRecord, ingest_ts: str) -> LogRecord:
+        """Its end."""
+        return LogRecord(
+            kind=RecordKind.DELETE,
+            ingest_ts=ingest_ts,
+            source=self._source,
+            dialect=self._dialect,
+            package=self.logged_class.package,
+            class_name=self.logged_class.class_name,
+            object_id=self.identifier,
+            object_name=self._name,
+            parent_id=self._parent_id,
+            row=self.row,
+            native_id=self._native_id or None,
+            agent=self._agent or None,
+            lifetime=self._lifetime,
+            create_ts=known_time(self._created),
+            delete_ts=known_time(record.deleted),
+            inferred=True if record.inferred else None,
+        )
+
+    def _shown(self, bits: int) -> tuple[dict[str, object], list[str]]:
+        """The values at these positions by name, and the names of those that had one when last told."""
+        logged_class = self.logged_class
+        names, converters = logged_class.names, logged_class.converters
+        values: dict[str, object] = {}
+        absent: list[str] = []
+        for position in _positions(bits):
+            value, convert = self._values[position], converters[position]
+            shown = value if convert is None or value is None else convert(value, self._source)
+            if shown is not None:
+                values[names[position]] = shown
+            elif self._told >> position & 1:
+                absent.append(names[position])
+        return values, absent
+
+    def _deltas(self, bits: int) -> dict[str, Delta]:
+        """How the counters at these positions went on; those without a former or a present value did not."""
+        logged_class = self.logged_class
+        deltas: dict[str, Delta] = {}
+        for position in _positions(bits):
+            value = self._values[position]
+            former = self._told_counters[logged_class.counters[position]]
+            if not isinstance(value, int) or not isinstance(former, int) or min(value, former) < 0:
+                continue  # what is negative counts nothing
+            statistic = not logged_class.properties >> position & 1
+            began_again = value < former or (statistic and self._reset != self._told_reset)
+            interval = self._statistics_sampled - self._told_sample if statistic and self._told_sample else 0
+            deltas[logged_class.names[position]] = Delta(
+                value if began_again else value - former,
+                interval if interval > 0 else None,
+                began_again,
+            )
+        return deltas
+
+    def _note_told(self, bits: int, now: int) -> None:
+        """The log tells what stands at these positions (-1: at all of them) as it is now."""
+        logged_class = self.logged_class
+        whole = bits == -1
+        counters = logged_class.counter_bits & bits
+        for position in _positions(counters):
+            self._told_counters[logged_class.counters[position]] = self._values[position]
+        if whole:
+            self._told = sum(1 << p for p, value in enumerate(self._values) if value is not None)
+            self.pending = 0
+        else:
+            for position in _positions(bits):
+                bit = 1 << position
+                self._told = self._told | bit if self._values[position] is not None else self._told & ~bit
+            self.pending &= ~bits
+        if bits & ~logged_class.properties:
+            self._told_sample = self._statistics_sampled
+            self._told_reset = self._reset
+            self.told_at = now
+        self._told_identity = self._identity()
+
+
+def _positions(bits: int) -> Iterator[int]:
+    """The numbers of the bits that are set, the lowest first."""
+    while bits:
+        lowest = bits & -bits
+        yield lowest.bit_length() - 1
+        bits ^= lowest

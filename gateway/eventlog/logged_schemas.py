@@ -1,0 +1,169 @@
+"""Classes and events as the log needs them: names, forms of values, what is a counter, and their record."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from gateway.eventlog.logged_values import Convert, converter
+from gateway.eventlog.record import LogRecord, RecordKind
+from gateway.feed.json_values import as_json
+from gateway.feed.records import ClassRecord, EventClassRecord, FeedValue
+from gateway.model.schema import Argument, Element, Kind
+
+_PROPERTY, _STATISTIC = "property", "statistic"
+
+
+class LoggedClass:
+    """One version of a class.
+
+    Args:
+        record: of the feed.
+        interval: nanoseconds between two records of one object's statistics, at least.
+
+    Attributes:
+        number: of the feed.
+        name: ``package:class``.
+        names: of its elements, by position.
+        converters: likewise, ``None`` where values are what JSON can hold.
+        properties: the bits of the positions of properties.
+        counters: which of the object's counters an element is, by position.
+        counter_bits: the bits of their positions.
+        statistic_counters: the positions of those that are statistics.
+    """
+
+    __slots__ = (
+        "class_name",
+        "converters",
+        "counter_bits",
+        "counters",
+        "interval",
+        "name",
+        "names",
+        "number",
+        "package",
+        "properties",
+        "record",
+    )
+
+    def __init__(self, record: ClassRecord, interval: int) -> None:
+        schema = record.schema
+        elements = schema.elements
+        self.record: Final = record
+        self.number: Final = record.number
+        self.package: Final = schema.key.package
+        self.class_name: Final = schema.key.name
+        self.name: Final = str(schema.key)
+        self.interval: Final = interval
+        self.names: Final = tuple(element.name for element in elements)
+        self.converters: Final[tuple[Convert | None, ...]] = tuple(converter(e.type) for e in elements)
+        self.properties: Final = (1 << len(schema.properties)) - 1
+        positions = [p for p, element in enumerate(elements) if element.kind is Kind.COUNTER]
+        self.counters: Final[Mapping[int, int]] = {p: place for place, p in enumerate(positions)}
+        self.counter_bits: Final = sum(1 << position for position in positions)
+
+    def schema_record(self, ingest_ts: str) -> LogRecord:
+        """The class as it is known."""
+        schema = self.record.schema
+        elements = [_element(e, _PROPERTY) for e in schema.properties]
+        elements += [_element(e, _STATISTIC) for e in schema.statistics]
+        values: dict[str, object] = {
+            "hash": schema.key.hash.hex(),
+            "label": schema.label,
+            "description": schema.description,
+            "name_element": self.record.name_element,
+            "parent_element": self.record.parent_element,
+        }
+        return LogRecord(
+            kind=RecordKind.SCHEMA,
+            ingest_ts=ingest_ts,
+            package=self.package,
+            class_name=self.class_name,
+            values=_told(values) | {"elements": elements},
+        )
+
+
+class LoggedEvent:
+    """One version of an event.
+
+    Args:
+        record: of the feed.
+
+    Attributes:
+        names: of its arguments, by position.
+        converters: likewise, ``None`` where values are what JSON can hold.
+    """
+
+    __slots__ = ("converters", "name", "names", "package", "record")
+
+    def __init__(self, record: EventClassRecord) -> None:
+        schema = record.schema
+        self.record: Final = record
+        self.package: Final = schema.key.package
+        self.name: Final = schema.key.name
+        self.names: Final = tuple(argument.name for argument in schema.arguments)
+        self.converters: Final[tuple[Convert | None, ...]] = tuple(
+            converter(a.type) for a in schema.arguments
+        )
+
+    def values(self, told: Mapping[int, FeedValue], source: str) -> dict[str, object]:
+        """Arguments by name; those without a value are left out."""
+        values = {}
+        for position, value in told.items():
+            convert = self.converters[position]
+            shown = value if convert is None else convert(value, source)
+            if shown is not None:
+                values[self.names[position]] = shown
+        return values
+
+    def schema_record(self, ingest_ts: str) -> LogRecord:
+        """The event as it is known."""
+        schema = self.record.schema
+        values: dict[str, object] = {
+            "hash": schema.key.hash.hex(),
+            "label": schema.label,
+            "description": schema.description,
+        }
+        arguments = [_argument(argument) for argument in schema.arguments]
+        return LogRecord(
+            kind=RecordKind.SCHEMA,
+            ingest_ts=ingest_ts,
+            package=self.package,
+            event=self.name,
+            values=_told(values) | {"arguments": arguments},
+        )
+
+
+def _element(element: Element, group: str) -> dict[str, object]:
+    return {"name": element.name, "group": group, "type": element.type.value} | _told(
+        {
+            "kind": element.kind.value if group == _STATISTIC or element.kind is not Kind.GAUGE else "",
+            "index": element.index,
+            "optional": element.optional,
+            "access": element.access.value,
+            **_described(element),
+        }
+    )
+
+
+def _argument(argument: Argument) -> dict[str, object]:
+    return {"name": argument.name, "type": argument.type.value} | _told(
+        {"optional": argument.optional, **_described(argument)}
+    )
+
+
+def _described(element: Element | Argument) -> dict[str, object]:
+    return {
+        "unit": element.unit,
+        "references": element.references,
+        "label": element.label,
+        "description": element.description,
+        "minimum": as_json(element.minimum),
+        "maximum": as_json(element.maximum),
+        "values": [{"label": named.label, "value": named.value} for named in element.values],
+    }
+
+
+def _told(values: Mapping[str, object]) -> dict[str, object]:
+    """What says something: not empty, not false; zero is something."""
+    return {name: value for name, value in values.items() if value or (value == 0 and value is not False)}

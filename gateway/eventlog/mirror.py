@@ -1,0 +1,394 @@
+"""From the feed to the log: what of each batch is recorded, and when.
+
+No file, no clock, no loop: batches and the time in, records out. What begins, ends or happens is recorded at
+once, and so is the change of a property. Statistics are recorded once in an interval for each object, merged
+to the latest, at instants that are spread over the interval; an object that ends tells first what still
+waited. Nothing is remembered from before the start: objects that a source tells before it is known for the
+first time were there already, and are snapshots.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import Any, Final
+
+from gateway.eventlog.logged_objects import LoggedObject
+from gateway.eventlog.logged_schemas import LoggedClass, LoggedEvent
+from gateway.eventlog.logged_sources import LoggedSource, agent_record
+from gateway.eventlog.logged_values import link_text
+from gateway.eventlog.pressure import Pressure
+from gateway.eventlog.record import LogRecord, RecordKind
+from gateway.eventlog.schedule import SLOT, Schedule
+from gateway.eventlog.timestamps import known_time, microseconds_text
+from gateway.feed.records import (
+    AgentRecord,
+    Batch,
+    ClassRecord,
+    DeleteRecord,
+    EventClassRecord,
+    EventRecord,
+    GapRecord,
+    ObjectRecord,
+    SourceRecord,
+    UpdateRecord,
+)
+from gateway.model.events import EventState
+
+STEP_OBJECTS: Final = 250
+"""Objects that one call of `Mirror.tick` looks at: a few milliseconds' worth."""
+
+STRETCH: Final = 4
+"""Under pressure, statistics are recorded so many times less often."""
+
+_STATES: Final = {
+    EventState.ONE_SHOT: "one-shot",
+    EventState.RAISED: "raised",
+    EventState.CLEARED: "cleared",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class MirrorSettings:
+    """What is configured.
+
+    Attributes:
+        statistics_interval: nanoseconds between two records of one object's statistics, at least. Below
+            `SLOT` each change is recorded.
+        statistics_intervals: the same for some classes: patterns of ``package:class`` as of a shell, the
+            first that fits counts.
+    """
+
+    statistics_interval: int = 60 * 10**9
+    statistics_intervals: Mapping[str, int] = field(default_factory=dict)
+
+    def interval(self, class_name: str) -> int:
+        """Of a class (``package:class``)."""
+        for pattern, interval in self.statistics_intervals.items():
+            if fnmatchcase(class_name, pattern):
+                return interval
+        return self.statistics_interval
+
+
+class Mirror:
+    """What the log has been told of everything that the feed tells.
+
+    Args:
+        settings: what is configured.
+
+    Attributes:
+        pressure: of the log, to be kept up to date: under ``MERGE`` statistics are recorded less often; under
+            ``FULL`` only what begins, ends and happens is recorded, and changes wait, merged to the latest.
+        refused: records of things not known: a fault of ours.
+    """
+
+    def __init__(self, settings: MirrorSettings) -> None:
+        self.pressure = Pressure.NONE
+        self.refused = 0
+        self._settings = settings
+        self._classes: dict[int, LoggedClass] = {}
+        self._schemas_told: set[int] = set()
+        self._events: dict[int, LoggedEvent] = {}
+        self._sources: dict[int, LoggedSource] = {}
+        self._agents: dict[tuple[int, str], AgentRecord] = {}
+        self._objects: dict[tuple[int, int], dict[int, LoggedObject]] = {}
+        self._schedule = Schedule()
+        self._now = 0
+        self._ingest_ts = ""
+        self._out: list[LogRecord] = []
+        self._merged = 0
+        self._merging_since = 0
+        self._handlers: dict[type, Callable[[Any], None]] = {
+            SourceRecord: self._source_told,
+            ClassRecord: self._class_told,
+            EventClassRecord: self._event_class_told,
+            AgentRecord: self._agent_told,
+            ObjectRecord: self._object_told,
+            UpdateRecord: self._object_updated,
+            DeleteRecord: self._object_deleted,
+            EventRecord: self._event_told,
+            GapRecord: self._gap_told,
+        }
+
+    def __len__(self) -> int:
+        """How many objects live."""
+        return sum(map(len, self._objects.values()))
+
+    @property
+    def wake_at(self) -> int | None:
+        """When `tick` has something to do, in nanoseconds of the gateway's clock; ``None`` for never."""
+        times = [
+            source.told_at + self._settings.statistics_interval
+            for source in self._sources.values()
+            if source.pending
+        ]
+        due = self._schedule.wake_at
+        if due is not None and self.pressure is not Pressure.FULL:
+            times.append(due)
+        return min(times, default=None)
+
+    def apply(self, batch: Batch, now: int) -> list[LogRecord]:
+        """What to record of a batch.
+
+        Args:
+            batch: the next one.
+            now: nanoseconds since 1970-01-01 UTC, the gateway's clock.
+        """
+        self._set_clock(now)
+        for record in batch.records:
+            handler = self._handlers.get(type(record))
+            if handler is not None:  # alarms are what events of raised and cleared conditions tell
+                handler(record)
+        return self._take()
+
+    def tick(self, now: int) -> list[LogRecord]:
+        """Values that are due; a part of them where they are many: then `wake_at` is past already.
+
+        Args:
+            now: nanoseconds since 1970-01-01 UTC, the gateway's clock.
+        """
+        self._set_clock(now)
+        for source in self._sources.values():
+            if source.pending and now - source.told_at >= self._settings.statistics_interval:
+                self._out.append(source.told(self._ingest_ts, now))
+        if self.pressure is not Pressure.FULL:
+            for _ in range(STEP_OBJECTS):
+                logged = self._schedule.take(now)
+                if logged is None:
+                    break
+                self._record_due(logged)
+        return self._take()
+
+    def head(self, clock: Callable[[], int]) -> Iterator[LogRecord]:
+        """How everything stands, for the begin of a segment, made while it is read.
+
+        What changes between two records is told as it is then, what has ended by then is not told. Before
+        the snapshot of an object stands what waited of it, so that deltas still add up.
+
+        Args:
+            clock: now, in nanoseconds since 1970-01-01 UTC.
+        """
+        tables = tuple(self._objects.values())
+        self._schemas_told = {number for _, number in self._objects}
+        for number in sorted(self._schemas_told):
+            yield self._classes[number].schema_record(_text(clock()))
+        for event in tuple(self._events.values()):
+            yield event.schema_record(_text(clock()))
+        for source in tuple(self._sources.values()):
+            now = clock()
+            yield source.told(_text(now), now)
+        for agent in tuple(self._agents.values()):
+            yield agent_record(agent, self._source(agent.source), _text(clock()))
+        for rows in tables:
+            for logged in tuple(rows.values()):
+                yield from self._standing(logged, clock)
+
+    def _standing(self, logged: LoggedObject, clock: Callable[[], int]) -> Iterator[LogRecord]:
+        while logged.alive:
+            now = clock()
+            ingest_ts = _text(now)
+            change = logged.change(logged.pending, ingest_ts, now) if logged.pending else None
+            if change is None:
+                yield logged.whole(RecordKind.SNAPSHOT, ingest_ts, now)
+                return
+            yield change
+
+    # ---- records of the feed --------------------------------------------------------------------------
+
+    def _source_told(self, record: SourceRecord) -> None:
+        source = self._sources.get(record.number)
+        if source is None:
+            source = self._sources[record.number] = LoggedSource(record)
+        if source.tell(record):
+            self._out.append(source.told(self._ingest_ts, self._now))
+
+    def _class_told(self, record: ClassRecord) -> None:
+        if record.number in self._classes:
+            return
+        interval = self._settings.interval(str(record.schema.key))
+        logged_class = self._classes[record.number] = LoggedClass(record, interval)
+        self._tell_schema(logged_class)
+
+    def _tell_schema(self, logged_class: LoggedClass) -> None:
+        """Once in each segment at least in which there are objects of the class."""
+        if logged_class.number not in self._schemas_told:
+            self._schemas_told.add(logged_class.number)
+            self._out.append(logged_class.schema_record(self._ingest_ts))
+
+    def _event_class_told(self, record: EventClassRecord) -> None:
+        if record.number in self._events:
+            return
+        event = self._events[record.number] = LoggedEvent(record)
+        self._out.append(event.schema_record(self._ingest_ts))
+
+    def _agent_told(self, record: AgentRecord) -> None:
+        key = (record.source, record.agent)
+        former = self._agents.get(key)
+        self._agents[key] = record
+        if former is None or (former.fresh, former.since) != (record.fresh, record.since):
+            self._out.append(agent_record(record, self._source(record.source), self._ingest_ts))
+
+    def _object_told(self, record: ObjectRecord) -> None:
+        logged_class = self._classes.get(record.class_number)
+        source = self._sources.get(record.source)
+        if logged_class is None or source is None:
+            self.refused += 1
+            return
+        rows = self._objects.setdefault((record.source, record.class_number), {})
+        logged = rows.get(record.row)
+        if logged is None:
+            self._tell_schema(logged_class)
+            logged = LoggedObject(record, logged_class, source.record.name, source.record.kind)
+            rows[record.row] = logged
+            kind = RecordKind.CREATE if source.known else RecordKind.SNAPSHOT
+            self._out.append(logged.whole(kind, self._ingest_ts, self._now))
+            return
+        bits = logged.tell(record)
+        self._changed(logged, bits, at_once=bool(bits) or logged.moved)
+
+    def _object_updated(self, record: UpdateRecord) -> None:
+        logged = self._objects.get((record.source, record.class_number), {}).get(record.row)
+        if logged is None:
+            self.refused += 1
+            return
+        bits = logged.update(record)
+        self._changed(logged, bits, at_once=bool(bits))
+
+    def _object_deleted(self, record: DeleteRecord) -> None:
+        rows = self._objects.get((record.source, record.class_number), {})
+        logged = rows.pop(record.row, None)
+        if logged is None:
+            self.refused += 1
+            return
+        logged.alive = False
+        self._schedule.remove(logged)
+        if logged.pending:
+            self._record(logged, logged.pending)
+        self._out.append(logged.end(record, self._ingest_ts))
+        if not rows:
+            del self._objects[record.source, record.class_number]
+
+    def _event_told(self, record: EventRecord) -> None:
+        event = self._events.get(record.class_number)
+        if event is None:
+            self.refused += 1
+            return
+        source = self._source(record.source)
+        name = source.name if source is not None else ""
+        subject = record.subject
+        self._out.append(
+            LogRecord(
+                kind=RecordKind.EVENT,
+                ingest_ts=self._ingest_ts,
+                source=name or None,
+                dialect=source.kind if source is not None else None,
+                package=event.package,
+                class_name=subject.class_name.rpartition(":")[2] if subject is not None else None,
+                object_id=link_text(subject, name) if subject is not None and subject.row else None,
+                object_name=subject.stable_name if subject is not None else None,
+                row=(subject.row or None) if subject is not None else None,
+                agent=record.agent or None,
+                event_id=record.event_id,
+                event=event.name,
+                severity=record.severity.name.lower(),
+                state=_STATES[record.state],
+                condition=record.condition or None,
+                text=record.text or None,
+                sample_ts=known_time(record.time),
+                sample_ns=record.time or None,
+                values=event.values(record.values, name) or None,
+            )
+        )
+
+    def _gap_told(self, record: GapRecord) -> None:
+        source = self._source(record.source)
+        self._out.append(
+            LogRecord(
+                kind=RecordKind.GAP,
+                ingest_ts=self._ingest_ts,
+                source=source.name if source is not None else None,
+                dialect=source.kind if source is not None else None,
+                text=record.reason or None,
+                from_ts=known_time(record.start),
+                to_ts=known_time(record.end),
+            )
+        )
+
+    # ---- what waits -----------------------------------------------------------------------------------
+
+    def _changed(self, logged: LoggedObject, bits: int, *, at_once: bool) -> None:
+        """Record these ``bits`` at once, if that is wanted and possible; the rest waits."""
+        if at_once and self.pressure is Pressure.FULL:
+            self._merging_since = self._merging_since or self._now
+            self._merged += 1
+        elif at_once:
+            self._record(logged, bits)
+        if logged.slot or not (logged.pending or logged.moved):
+            return
+        if logged.logged_class.interval < SLOT and self.pressure is Pressure.NONE:
+            self._record(logged, logged.pending)
+        else:
+            self._plan(logged)
+
+    def _plan(self, logged: LoggedObject) -> None:
+        """The next time at which an object is due: its place in the interval, not too soon after the last."""
+        interval = self._interval(logged)
+        logged.told_at = min(logged.told_at, self._now)  # the clock may have been set back
+        earliest = max(self._now, logged.told_at + interval)
+        self._schedule.add(logged, earliest + (logged.phase(interval) - earliest) % interval)
+
+    def _record_due(self, logged: LoggedObject) -> None:
+        if not (logged.pending or logged.moved):
+            return
+        if self._now < logged.told_at + self._interval(logged):
+            self._plan(logged)  # recorded since it was planned, or the log is under pressure by now
+        else:
+            self._record(logged, logged.pending)
+
+    def _record(self, logged: LoggedObject, bits: int) -> None:
+        record = logged.change(bits, self._ingest_ts, self._now)
+        if record is not None:
+            self._out.append(record)
+
+    def _interval(self, logged: LoggedObject) -> int:
+        interval = max(logged.logged_class.interval, SLOT)
+        return interval if self.pressure is Pressure.NONE else STRETCH * interval
+
+    # ---- time -----------------------------------------------------------------------------------------
+
+    def _set_clock(self, now: int) -> None:
+        back = now < self._now
+        self._now, self._ingest_ts = now, _text(now)
+        if back:  # what waits for a time that was must not wait until it comes again
+            for logged in self._schedule.take_all():
+                self._plan(logged)
+            for source in self._sources.values():
+                source.told_at = min(source.told_at, now)
+        if self._merged and self.pressure is not Pressure.FULL:
+            self._out.append(self._merged_record())
+            self._merged = self._merging_since = 0
+
+    def _merged_record(self) -> LogRecord:
+        return LogRecord(
+            kind=RecordKind.GAP,
+            ingest_ts=self._ingest_ts,
+            text="changes of properties were merged to the latest: the log could not be written fast enough",
+            from_ts=known_time(self._merging_since),
+            to_ts=known_time(self._now),
+            lost=self._merged,
+        )
+
+    def _source(self, number: int) -> SourceRecord | None:
+        source = self._sources.get(number)
+        return source.record if source is not None else None
+
+    def _take(self) -> list[LogRecord]:
+        out, self._out = self._out, []
+        return out
+
+
+def _text(now: int) -> str:
+    text = microseconds_text(now)
+    assert text is not None, "the gateway's clock tells a year that RFC 3339 has no form for"
+    return text
