@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import TypeAlias
 
 import pytest
+import pytest_asyncio
 
 from gateway.demo.demonstration import AGENT_SOURCE, SOURCE
 from tests.end_to_end.observer import Observer
@@ -23,12 +25,27 @@ TOLD_SECONDS = 5.0
 LOW_WATERMARK, USUAL_WATERMARK = "0.0000001", "0.4"
 
 
+Watermark: TypeAlias = Callable[[str], Awaitable[None]]
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def watermark(observer: Observer) -> AsyncIterator[Watermark]:
+    """Sets the share of memory beyond which the broker blocks publishers; afterwards it is the usual one."""
+
+    async def set_to(share: str) -> None:
+        await asyncio.to_thread(observer.broker.rabbitmqctl, "set_vm_memory_high_watermark", share)
+
+    yield set_to
+    await set_to(USUAL_WATERMARK)
+
+
 async def test_events_are_told_while_the_broker_blocks_publishers(
     observer: Observer,
     witness: Witness,
     rightness: Rightness,
     rights: Rights,
     story: Story,
+    watermark: Watermark,
     record_property: Callable[[str, object], None],
 ) -> None:
     async def told(name: str, **facts: str) -> float:
@@ -42,7 +59,7 @@ async def test_events_are_told_while_the_broker_blocks_publishers(
         await observer.until(f"{name} is told by both sources", by_both)
         return time.monotonic() - begun
 
-    await asyncio.to_thread(observer.broker.rabbitmqctl, "set_vm_memory_high_watermark", LOW_WATERMARK)
+    await watermark(LOW_WATERMARK)
     delays = [await told("rmqMemoryAlarmSet")]
     held_until = time.monotonic() + HELD_SECONDS
     while time.monotonic() < held_until:
@@ -55,7 +72,7 @@ async def test_events_are_told_while_the_broker_blocks_publishers(
     for source in (SOURCE, AGENT_SOURCE):
         assert (await observer.sources())[source]["agSourceWorstAlarm"] == "critical"
         assert not await observer.stale(source)
-    await asyncio.to_thread(observer.broker.rabbitmqctl, "set_vm_memory_high_watermark", USUAL_WATERMARK)
+    await watermark(USUAL_WATERMARK)
     delays.append(await told("rmqMemoryAlarmCleared"))
     record_property("slowest_trap_seconds", round(max(delays), 2))
     assert max(delays) < TOLD_SECONDS

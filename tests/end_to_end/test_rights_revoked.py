@@ -99,7 +99,11 @@ async def test_the_tag_monitoring_is_taken_away(
     said = "user 'gateway' may not read" if tags else "the management API refuses user 'gateway'"
     await observer.until("it is said", partial(observer.says, SOURCE, said))
     assert await observer.says(SOURCE, "'monitoring'")
-    assert not await observer.stale(AGENT_SOURCE)
+
+    async def unaffected() -> bool:
+        return not await observer.stale(AGENT_SOURCE)
+
+    await observer.until("the agent's own source goes on", unaffected)
     await rights.give()
     await rightness.again()
     await story.end()

@@ -15,7 +15,7 @@ from yarl import URL
 
 from gateway.demo.broker import PrivateBroker
 from gateway.demo.comparison import OWN_QUEUE_PREFIX
-from gateway.links.amqp_connection import connect_once
+from gateway.links.amqp_connection import close_soon, connect_once
 
 MARKER_VHOST, MARKER_QUEUE = "/", "end-to-end.marker"
 MARKER = f"{MARKER_VHOST}|{MARKER_QUEUE}"
@@ -80,7 +80,7 @@ class MarkerQueue:
         connection = await connect_once(
             URL(self._broker.amqp_url(vhost=MARKER_VHOST)), {"connection_name": "end to end marker"}
         )
-        async with connection:
+        try:
             channel = await connection.channel()
             queue = await channel.declare_queue(MARKER_QUEUE, durable=True)
             length = queue.declaration_result.message_count or 0
@@ -96,6 +96,8 @@ class MarkerQueue:
                 self.lengths.note([length], time.time())
                 self._progress()
                 await asyncio.sleep(PUBLISH_SECONDS)
+        finally:
+            await close_soon(connection)  # which a broker that takes no messages would not answer
 
 
 class BrokerTruth:
