@@ -231,7 +231,7 @@ async def test_alarms_that_come_and_go_neither_lose_nor_repeat_an_event(
     with structlog.testing.capture_logs() as logs:
         async with site(own_rabbitmq, tmp_path) as shop:
             await _events_in_the_midst_of_alarms(shop)
-    # What is on its way at the instant of an alarm may stick, on a busy machine: that is said, never told twice.
+    # What is on its way when an alarm begins may stick, on a busy machine: that is said, never told twice.
     assert len(_lines(logs, "blocked-connection-left")) <= CYCLES
     assert not _lines(logs, "blocked")
     assert not _lines(logs, "link-down")
