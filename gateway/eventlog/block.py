@@ -1,0 +1,322 @@
+"""Blocks of the event log: records to lines with a commit line behind them, and any octets back to blocks.
+
+The form is told in ``docs/event-log.md``, "Lines". Writing: a `BlockDraft` takes records, each encoded once,
+and is sealed with its commit line. Reading: a `BlockScanner` takes octets in pieces of any size and finds
+what is whole; all else is told as `Damage`, and it goes on behind it. Here is no file and no clock.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from gateway.eventlog.record import COMMIT_KIND, LogRecord
+
+MAX_BLOCK_RECORDS: Final = 2_500
+"""Records of one block: larger ones are slower to write and to read."""
+
+MAX_RECORD_OCTETS: Final = 1 << 20
+"""Of one line with its end; a record beyond it is written without its values, and says so."""
+
+FULL_BLOCK_OCTETS: Final = 4 << 20
+"""A block that has so many takes no further record."""
+
+MAX_BLOCK_OCTETS: Final = FULL_BLOCK_OCTETS + MAX_RECORD_OCTETS
+"""Of the record lines of one block; a reader looks no further for a commit line."""
+
+_MAX_LOG_ID: Final = 64
+_MAX_COMMIT_LINE: Final = 256
+_SHOWN_OCTETS: Final = 40
+_COMMA, _LINE_END = b",\n"
+_LOG_ID: Final = f"[0-9A-Za-z-]{{1,{_MAX_LOG_ID}}}"
+_LINE_BEGIN: Final = b'{"log_id":"'
+_A_BLOCK: Final = "a block and its commit line"
+_MARK: Final = b'","kind":"%s","seq":' % COMMIT_KIND.encode()
+_BEFORE_MARK: Final = len(b"\n") + len(_LINE_BEGIN) + _MAX_LOG_ID
+_COMMIT_LINE: Final = re.compile(
+    rb'\{"log_id":"(?P<log_id>%s)%s(?P<seq>[0-9]{1,19}),"n":(?P<n>[0-9]{1,9}),"len":(?P<len>[0-9]{1,9}),'
+    rb'"crc":"(?P<crc>[0-9a-f]{8})"\}\n' % (_LOG_ID.encode(), re.escape(_MARK))
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A block that is whole: its commit line fits its octets, and each line has the seq that it must have.
+
+    Attributes:
+        log_id: identity of the log.
+        first_seq: of its first record; each further line has one more.
+        last_seq: of its last record.
+        offset: where it begins in what was scanned, in octets.
+        end: where what is behind its commit line begins.
+        lines: the record lines with their line ends, without the commit line.
+    """
+
+    log_id: str
+    first_seq: int
+    last_seq: int
+    offset: int
+    end: int
+    lines: bytes
+
+    def split(self) -> list[bytes]:
+        """The record lines without their line ends, in order."""
+        return self.lines.split(b"\n")[:-1]
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """Octets that are no whole block.
+
+    Attributes:
+        offset: where they begin in what was scanned.
+        end: where what may be a block again begins.
+        expected: what should be there.
+        found: what is.
+        unfinished: nothing contradicts a block that is still being written: the octets just end.
+    """
+
+    offset: int
+    end: int
+    expected: str
+    found: str
+    unfinished: bool = False
+
+    def __str__(self) -> str:
+        return f"octet {self.offset}: expected {self.expected}, found {self.found}"
+
+
+class DamageError(Exception):
+    """What was read is no log; carries the `Damage`."""
+
+    def __init__(self, where: object, damage: Damage) -> None:
+        super().__init__(f"{where}: {damage}")
+        self.damage = damage
+
+
+def is_log_id(text: str) -> bool:
+    """Whether ``text`` may identify a log: letters, digits and hyphens, as in a UUID."""
+    return re.fullmatch(_LOG_ID, text) is not None
+
+
+class BlockDraft:
+    """A block that is being filled; the writer's half.
+
+    Attributes:
+        first_seq: of the first record.
+        records: how many it has.
+        lines: what it has so far, and the commit line when it is sealed.
+    """
+
+    __slots__ = ("_log_id", "_prefix", "first_seq", "lines", "records")
+
+    def __init__(self, log_id: str, first_seq: int) -> None:
+        assert is_log_id(log_id)
+        self._log_id = log_id
+        self._prefix = b'{"log_id":"%s","seq":%%d,' % log_id.encode()
+        self.first_seq = first_seq
+        self.records = 0
+        self.lines = bytearray()
+
+    @property
+    def next_seq(self) -> int:
+        """Of the record that is added next."""
+        return self.first_seq + self.records
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it should take no further record."""
+        return self.records >= MAX_BLOCK_RECORDS or len(self.lines) >= FULL_BLOCK_OCTETS
+
+    def add(self, record: LogRecord) -> int:
+        """Append a record; one that is too large is told without its values.
+
+        Returns:
+            Octets of its line.
+
+        Raises:
+            TypeError, ValueError: a value has no form in JSON; the block is as it was.
+        """
+        assert not self.is_full
+        before = len(self.lines)
+        try:
+            self._encode(record)
+            if (octets := len(self.lines) - before) > MAX_RECORD_OCTETS:
+                del self.lines[before:]
+                self._encode(_without_values(record, octets))
+        except (TypeError, ValueError):
+            del self.lines[before:]
+            raise
+        self.records += 1
+        return len(self.lines) - before
+
+    def seal(self) -> bytearray:
+        """Put the commit line behind the records, once; the whole block as it is written."""
+        assert self.records
+        commit = b'{"log_id":"%s%s%d,"n":%d,"len":%d,"crc":"%08x"}\n' % (
+            self._log_id.encode(),
+            _MARK,
+            self.next_seq - 1,
+            self.records,
+            len(self.lines),
+            zlib.crc32(self.lines),
+        )
+        self.lines += commit
+        return self.lines
+
+    def _encode(self, record: LogRecord) -> None:
+        lines = self.lines
+        lines += self._prefix % self.next_seq
+        # The record's own opening brace goes where the prefix's comma is, and is then made that comma.
+        brace = len(lines) - 1
+        _ENCODER.encode_into(record, lines, brace)
+        lines[brace] = _COMMA
+        lines.append(_LINE_END)
+
+
+class BlockScanner:
+    """Finds blocks in octets; holds no more of them than a block may have.
+
+    Every octet is told, in order and once, as part of a `Block` or of a `Damage`.
+    """
+
+    def __init__(self, offset: int = 0) -> None:
+        """Begin at ``offset`` of a file, where a block begins."""
+        self._offset = offset  # of the first octet that waits
+        self._waiting = bytearray()
+        self._searched = 0
+        self._spoilt: int | None = None  # where octets began that were given up, waiting for their end
+
+    def feed(self, octets: bytes) -> Iterator[Block | Damage]:
+        """Take the next octets; what became certain by them. To be exhausted before more is fed."""
+        self._waiting += octets
+        while (found := self._commit_line()) is not None:
+            yield self._judged(*found)
+        if len(self._waiting) > MAX_BLOCK_OCTETS + _MAX_COMMIT_LINE:
+            # No commit line where one must be. What may begin one is kept.
+            self._spoilt = self._offset if self._spoilt is None else self._spoilt
+            self._cut(len(self._waiting) - _MAX_COMMIT_LINE)
+
+    def finish(self) -> Damage | None:
+        """What is left behind the last commit line when there are no more octets."""
+        if not self._waiting and self._spoilt is None:
+            return None
+        begun = bytes(self._waiting[: len(_LINE_BEGIN)])
+        unfinished = self._spoilt is None and _LINE_BEGIN.startswith(begun) and 0 not in self._waiting
+        offset = self._offset if self._spoilt is None else self._spoilt
+        found = f"{shown(bytes(self._waiting[:_SHOWN_OCTETS]))} and no commit line"
+        self._cut(len(self._waiting))
+        self._spoilt = None
+        return Damage(offset, self._offset, _A_BLOCK, found, unfinished)
+
+    def _commit_line(self) -> tuple[int, re.Match[bytes]] | None:
+        """Where the next commit line begins, and what it says; ``None`` while there is no whole one."""
+        waiting = self._waiting
+        while (mark := waiting.find(_MARK, self._searched)) >= 0:
+            end = waiting.find(b"\n", mark, mark + _MAX_COMMIT_LINE) + 1
+            if not end and len(waiting) < mark + _MAX_COMMIT_LINE:
+                self._searched = mark
+                return None
+            self._searched = mark + 1
+            # Values may hold the same octets, but not at the beginning of a line.
+            start = waiting.rfind(b"\n", max(mark - _BEFORE_MARK, 0), mark) + 1
+            if end and (start or mark < _BEFORE_MARK):
+                match = _COMMIT_LINE.fullmatch(bytes(waiting[start:end]))
+                if match is not None:
+                    return start, match
+        self._searched = max(self._searched, len(waiting) - len(_MARK))
+        return None
+
+    def _judged(self, length: int, commit: re.Match[bytes]) -> Block | Damage:
+        begin, spoilt = self._offset, self._spoilt
+        lines = bytes(self._waiting[:length])
+        self._cut(length + len(commit[0]))
+        self._spoilt = None
+        if spoilt is not None:
+            return Damage(spoilt, self._offset, _A_BLOCK, f"{begin + length - spoilt} octets")
+        return _block(lines, commit, begin, self._offset)
+
+    def _cut(self, length: int) -> None:
+        del self._waiting[:length]
+        self._offset += length
+        self._searched = 0
+
+
+def shown(octets: bytes) -> str:
+    """Octets of a stranger for people: as a Python literal, at most 40 of them."""
+    return repr(octets[:_SHOWN_OCTETS])[1:]
+
+
+def _block(lines: bytes, commit: re.Match[bytes], offset: int, end: int) -> Block | Damage:
+    """The block, if its lines are what their commit line says."""
+    last_seq = int(commit["seq"])
+    first_seq = last_seq - int(commit["n"]) + 1
+    contradiction = _outer_contradiction(lines, commit, first_seq) or _inner_contradiction(
+        lines, commit["log_id"], first_seq, last_seq
+    )
+    if contradiction is not None:
+        return Damage(offset, end, *contradiction)
+    return Block(commit["log_id"].decode(), first_seq, last_seq, offset, end, lines)
+
+
+def _outer_contradiction(lines: bytes, commit: re.Match[bytes], first_seq: int) -> tuple[str, str] | None:
+    """What the commit line lets expect, and what there is instead."""
+    octets, crc = int(commit["len"]), commit["crc"].decode()
+    if len(lines) != octets:
+        return f"{octets} octets before the commit line", f"{len(lines)}"
+    if (found := f"{zlib.crc32(lines):08x}") != crc:
+        return f"octets with CRC {crc}", found
+    records = int(commit["n"])
+    if first_seq < 1 or not 1 <= records <= MAX_BLOCK_RECORDS or octets > MAX_BLOCK_OCTETS:
+        return "a block within its bounds", f"{records} records from seq {first_seq} in {octets} octets"
+    return None
+
+
+def _inner_contradiction(
+    lines: bytes, log_id: bytes, first_seq: int, last_seq: int
+) -> tuple[str, str] | None:
+    """Whether a line is missing, foreign or too much."""
+    prefix = b'{"log_id":"%s","seq":%%d,' % log_id
+    start = 0
+    for seq in range(first_seq, last_seq + 1):
+        line = start
+        start = lines.find(b"\n", start) + 1
+        if not (start and lines.startswith(prefix % seq, line)):
+            return f"a line of this log with seq {seq}", shown(lines[line : line + _SHOWN_OCTETS])
+    if start != len(lines):
+        return f"no line behind seq {last_seq}", shown(lines[start : start + _SHOWN_OCTETS])
+    return None
+
+
+def _without_values(record: LogRecord, octets: int) -> LogRecord:
+    """The same record, small enough: what it is about, and that its values are missing."""
+    return LogRecord(
+        kind=record.kind,
+        ingest_ts=record.ingest_ts,
+        source=_cut_text(record.source),
+        package=_cut_text(record.package),
+        class_name=_cut_text(record.class_name),
+        object_id=_cut_text(record.object_id),
+        object_name=_cut_text(record.object_name),
+        row=record.row,
+        event_id=_cut_text(record.event_id),
+        event=_cut_text(record.event),
+        severity=_cut_text(record.severity),
+        text=f"a record of {octets} octets is too large: it is told without its values",
+        sample_ts=record.sample_ts,
+        create_ts=record.create_ts,
+        delete_ts=record.delete_ts,
+        lost=record.lost,
+    )
+
+
+def _cut_text(text: str | None) -> str | None:
+    return None if text is None else text[:1024]
+
+
+_ENCODER: Final = msgspec.json.Encoder()
