@@ -12,6 +12,7 @@ from gateway.cli.options import config_option, lifeline_option, loaded
 from gateway.clock import SystemClock
 from gateway.service.lifeline import Lifeline
 from gateway.service.logs import configure_logs
+from gateway.service.metrics.process import measured
 from gateway.service.termination import until_terminated
 
 PROCESSES = {
@@ -34,4 +35,5 @@ def process(name: str, config: Path | None, lifeline: int | None, state_lock: in
     module, function = PROCESSES[name]
     run_process = getattr(importlib.import_module(module), function)
     inherited = Lifeline(lifeline, state_lock)
-    asyncio.run(until_terminated(run_process(configuration, SystemClock(), inherited)))
+    work = run_process(configuration, SystemClock(), inherited)
+    asyncio.run(until_terminated(measured(work, name, inherited.metrics)))

@@ -9,9 +9,10 @@ import click
 
 from gateway.cli.options import config_option, lifeline_option, loaded
 from gateway.service.exit_codes import CommandError, ExitCode
+from gateway.service.gateway import run_gateway
 from gateway.service.lifeline import Lifeline
 from gateway.service.logs import configure_logs
-from gateway.service.supervisor import Supervisor, gateway_process
+from gateway.service.supervisor import gateway_process
 from gateway.state_folder import StateError, StateFolder
 
 
@@ -29,6 +30,7 @@ def run(config: Path | None, lifeline: int | None) -> None:
         plans.append(gateway_process("jmx", configuration.path))
     try:
         with StateFolder(configuration.state_folder).locked() as state_lock:
-            asyncio.run(Supervisor(plans, Lifeline(lifeline), state_lock).run())
+            metrics = configuration.settings.metrics
+            asyncio.run(run_gateway(plans, metrics, Lifeline(lifeline), state_lock))
     except StateError as error:
         raise CommandError(ExitCode.STATE, str(error)) from error

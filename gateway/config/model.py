@@ -209,6 +209,17 @@ class JmxSettings(StrictModel):
     notification_buffer: Annotated[int, Field(ge=1000, le=1_000_000)] = 100_000
 
 
+class MetricsSettings(StrictModel):
+    """Metrics of the gateway itself, for Prometheus.
+
+    Attributes:
+        enabled: off, because the endpoint asks nobody for a password: every user of this machine can read it.
+    """
+
+    enabled: bool = False
+    listen: ListenAddress = ("127.0.0.1", 9464)
+
+
 class StateSettings(StrictModel):
     """Where identities, boots and secrets are kept; the folder must outlive the gateway."""
 
@@ -235,5 +246,6 @@ class Configuration(StrictModel):
     agents: dict[Name, RabbitMqAgent] = Field(default_factory=dict)
     snmp: SnmpSettings = SnmpSettings()
     jmx: JmxSettings = JmxSettings()
+    metrics: MetricsSettings = MetricsSettings()
     state: StateSettings = StateSettings()
     feed: FeedSettings = FeedSettings()

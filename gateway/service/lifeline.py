@@ -1,7 +1,8 @@
-"""The line between the supervisor and each of its processes: one says ``ready``, the other just lives.
+"""The line between the supervisor and each of its processes.
 
-It is a Unix socket pair. When the supervisor ends, however it ends, its side closes and the child ends
-too: no process outlives a supervisor that was killed.
+It is a Unix socket pair. The process says on it that it is ready, and answers questions: each is one octet,
+the answer its `Metrics`, as length and msgpack. When the supervisor ends, however it ends, its side closes
+and the child ends too: no process outlives a supervisor that was killed.
 """
 
 from __future__ import annotations
@@ -9,8 +10,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+import struct
+
+from gateway.service.metrics.readings import Metrics, Reading, decode_readings, encode_readings
 
 READY = b"R"
+QUESTION = b"?"
+MAX_ANSWER_OCTETS = 8 << 20
+"""A source has about two hundred readings of 80 octets."""
+
+_LENGTH = struct.Struct(">I")
 
 
 class Lifeline:
@@ -20,10 +29,14 @@ class Lifeline:
         descriptor: of the inherited socket; ``None`` where the process was started by hand.
         state_lock: of the inherited lock of the state folder, which all processes of a gateway hold together;
             ``None`` where this process has to take it.
+
+    Attributes:
+        metrics: what is answered when the supervisor asks.
     """
 
     def __init__(self, descriptor: int | None, state_lock: int | None = None) -> None:
         self.state_lock = state_lock
+        self.metrics = Metrics()
         self._socket = None if descriptor is None else socket.socket(fileno=descriptor)
 
     def ready(self) -> None:
@@ -33,15 +46,96 @@ class Lifeline:
                 self._socket.send(READY)
 
     async def parent_gone(self) -> None:
-        """Return when the supervisor has gone; never, where there is none."""
+        """Answer questions; return when the supervisor has gone; never, where there is none."""
         if self._socket is None:
             await asyncio.get_running_loop().create_future()
             return
         self._socket.setblocking(False)
+        loop = asyncio.get_running_loop()
         with contextlib.suppress(ConnectionError):
-            await asyncio.get_running_loop().sock_recv(self._socket, 1)
+            while await loop.sock_recv(self._socket, 1):
+                answer = encode_readings(await self.metrics.collect())
+                await loop.sock_sendall(self._socket, _LENGTH.pack(len(answer)) + answer)
 
     def close(self) -> None:
         """Let go of it; for a caller that lives on."""
         if self._socket is not None:
             self._socket.close()
+
+
+class ProcessLine:
+    """The supervisor's end.
+
+    Args:
+        line: connected to the child's end; this object closes it.
+    """
+
+    def __init__(self, line: socket.socket) -> None:
+        self._socket = line
+        self._socket.setblocking(False)
+        self._asked: asyncio.Future[list[Reading]] | None = None
+        self._is_ready = False
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the child has said so, and lives."""
+        return self._is_ready
+
+    async def hear(self, ready: asyncio.Event) -> None:
+        """Listen until the child has nothing more to say; ``ready`` is set when it says that it is."""
+        loop = asyncio.get_running_loop()
+        try:
+            with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
+                if await loop.sock_recv(self._socket, 1) != READY:
+                    return
+                self._is_ready = True
+                ready.set()
+                while True:
+                    (length,) = _LENGTH.unpack(await self._exactly(_LENGTH.size))
+                    if length > MAX_ANSWER_OCTETS:
+                        return
+                    self._answered(await self._exactly(length))
+        finally:
+            self._is_ready = False
+            if self._asked is not None:
+                self._asked.cancel()
+
+    async def ask(self, seconds: float) -> list[Reading] | None:
+        """What the child tells of itself; ``None`` where it is not ready, or silent for so long.
+
+        Askers at the same time share one question, and one that gave up leaves it to the next.
+        """
+        if not self._is_ready:
+            return None
+        asked = self._asked
+        if asked is None:
+            asked = self._asked = asyncio.get_running_loop().create_future()
+            try:
+                self._socket.send(QUESTION)
+            except OSError:
+                self._asked = None
+                return None
+        done, _ = await asyncio.wait({asked}, timeout=seconds)
+        return None if not done or asked.cancelled() else asked.result()
+
+    def close(self) -> None:
+        """Let go of it: the child ends, if it has not."""
+        self._socket.close()
+
+    def _answered(self, octets: bytes) -> None:
+        try:
+            readings = decode_readings(octets)
+        except ValueError:  # another version of us, installed while we run
+            readings = []
+        asked, self._asked = self._asked, None
+        if asked is not None and not asked.done():
+            asked.set_result(readings)
+
+    async def _exactly(self, octets: int) -> bytes:
+        loop, received = asyncio.get_running_loop(), bytearray()
+        while len(received) < octets:
+            part = await loop.sock_recv(self._socket, octets - len(received))
+            if not part:
+                raise asyncio.IncompleteReadError(bytes(received), octets)
+            received += part
+        return bytes(received)

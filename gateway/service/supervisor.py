@@ -9,6 +9,7 @@ import signal
 import socket
 import sys
 import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +17,11 @@ from pathlib import Path
 import structlog
 
 from gateway.service.exit_codes import CommandError, ExitCode
-from gateway.service.lifeline import READY, Lifeline
+from gateway.service.lifeline import Lifeline, ProcessLine
+from gateway.service.metrics import families
+from gateway.service.metrics.gateway import build, usage
+from gateway.service.metrics.readings import Reading
+from gateway.service.service_manager import ServiceManager
 from gateway.tasks import until_one_ends
 
 log = structlog.get_logger(__name__)
@@ -26,6 +31,10 @@ STEADY_SECONDS = 60.0
 """A process that lived this long is restarted at once when it dies."""
 
 STOP_SECONDS = 8.0
+ANSWER_SECONDS = 3.0
+"""How long a process that is asked for its metrics may take; Prometheus waits for 10 s."""
+
+OWN_NAME = "supervisor"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,17 +59,29 @@ class Supervisor:
         lifeline: to whoever started this supervisor.
         state_lock: descriptor of the state folder's lock. All processes inherit it, so that no other gateway
             can have the folder while one of them lives.
+        manager: told when all are ready, and when they are being ended.
+
+    Attributes:
+        processes: process id of each that runs, by name.
+        restarts: how often each died.
     """
 
     def __init__(
-        self, plans: Sequence[ProcessPlan], lifeline: Lifeline, state_lock: int | None = None
+        self,
+        plans: Sequence[ProcessPlan],
+        lifeline: Lifeline,
+        state_lock: int | None = None,
+        manager: ServiceManager | None = None,
     ) -> None:
         self._plans = plans
         self._state_lock = state_lock
         self._lifeline = lifeline
+        self._manager = manager or ServiceManager()
         self._stopping = asyncio.Event()
         self._failure: CommandError | None = None
+        self._lines: dict[str, ProcessLine] = {}
         self.processes: dict[str, int] = {}
+        self.restarts: Counter[str] = Counter()
 
     def stop(self) -> None:
         """End everything; `run` returns when it has."""
@@ -82,12 +103,41 @@ class Supervisor:
             await until_one_ends(ready.wait(), self._stopping.wait())
         if not self._stopping.is_set():
             self._lifeline.ready()
+            self._manager.ready()
             log.info("gateway-ready", processes=self.processes)
         await until_one_ends(self._stopping.wait(), self._lifeline.parent_gone())
         self.stop()
+        self._manager.stopping()
         await asyncio.gather(*keepers)
         if self._failure is not None:
             raise self._failure
+
+    async def readings(self) -> list[Reading]:
+        """What all processes, and the supervisor itself, tell of themselves now."""
+        answers = await self._answers()
+        readings = [build(), *usage(OWN_NAME, os.getpid())]
+        for name, answer in answers.items():
+            readings.append(families.PROCESS_UP.at(answer is not None, name))
+            readings.append(families.RESTARTS.at(self.restarts[name], name))
+            if name in self.processes:
+                readings += usage(name, self.processes[name])
+            readings += answer or ()
+        return readings
+
+    async def silent(self) -> list[str]:
+        """Names of the processes that are hung: ready once, alive, and without an answer."""
+        answers = await self._answers()
+        return [name for name, line in self._lines.items() if line.is_ready and answers[name] is None]
+
+    async def _answers(self) -> dict[str, list[Reading] | None]:
+        """What each process answers now; ``None`` for one that does not."""
+
+        async def ask(name: str) -> list[Reading] | None:
+            line = self._lines.get(name)
+            return None if line is None else await line.ask(ANSWER_SECONDS)
+
+        names = [plan.name for plan in self._plans]
+        return dict(zip(names, await asyncio.gather(*map(ask, names)), strict=True))
 
     async def _keep(self, plan: ProcessPlan, ready: asyncio.Event) -> None:
         """Start ``plan``'s process, again and again, until the end."""
@@ -104,6 +154,7 @@ class Supervisor:
                 return
             if time.monotonic() - started > STEADY_SECONDS:
                 pause = FIRST_RESTART_SECONDS
+            self.restarts[plan.name] += 1
             log.warning("process-died", name=plan.name, exit_code=code, restart_in_seconds=pause)
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._stopping.wait(), timeout=pause)
@@ -112,8 +163,7 @@ class Supervisor:
     async def _run_once(self, plan: ProcessPlan, ready: asyncio.Event) -> int:
         """One life of a process; returns its exit code, negative for a signal."""
         ours, theirs = socket.socketpair()
-        ours.setblocking(False)
-        with ours:
+        with contextlib.closing(ProcessLine(ours)) as line:
             with theirs:
                 inherited = {"--lifeline": theirs.fileno()}
                 if self._state_lock is not None:
@@ -125,8 +175,8 @@ class Supervisor:
                     stdin=asyncio.subprocess.DEVNULL,
                     start_new_session=True,  # Ctrl-C is for the supervisor: it ends the others in order
                 )
-            self.processes[plan.name] = process.pid
-            hearing = asyncio.create_task(_hear(ours, ready))
+            self.processes[plan.name], self._lines[plan.name] = process.pid, line
+            hearing = asyncio.create_task(line.hear(ready))
             ended = asyncio.create_task(process.wait())
             stopping = asyncio.create_task(self._stopping.wait())
             await asyncio.wait({ended, stopping}, return_when=asyncio.FIRST_COMPLETED)
@@ -142,14 +192,9 @@ class Supervisor:
                         os.killpg(process.pid, signal.SIGKILL)
             code = await ended
             hearing.cancel()
-            del self.processes[plan.name]
+            await asyncio.gather(hearing, return_exceptions=True)
+            del self.processes[plan.name], self._lines[plan.name]
             return code
-
-
-async def _hear(line: socket.socket, ready: asyncio.Event) -> None:
-    with contextlib.suppress(ConnectionError):
-        if await asyncio.get_running_loop().sock_recv(line, 1) == READY:
-            ready.set()
 
 
 def _never_ready(name: str, code: int) -> CommandError:

@@ -18,11 +18,13 @@ import structlog
 from gateway.service import supervisor
 from gateway.service.exit_codes import CommandError, ExitCode
 from gateway.service.lifeline import READY, Lifeline
+from gateway.service.metrics import families
+from gateway.service.metrics.readings import Reading
 from gateway.service.supervisor import ProcessPlan, Supervisor
 from tests.components.waiting import eventually
 
 CHILD = """
-import os, signal, socket, subprocess, sys, time
+import os, signal, socket, struct, subprocess, sys, time
 diary, behaviour, line = sys.argv[1], sys.argv[2], socket.socket(fileno=int(sys.argv[4]))
 def note(what):
     with open(diary, "a") as file:
@@ -43,7 +45,9 @@ if behaviour == "deaf":
 if behaviour != "silent":
     note("ready")
     line.send(b"R")
-line.recv(1)
+while line.recv(1):
+    if behaviour != "hung":
+        line.sendall(struct.pack(">I", 1) + b"\\x90")
 note("alone")
 """
 
@@ -216,6 +220,53 @@ async def test_it_ends_all_when_whoever_started_it_has_gone(tmp_path: Path) -> N
         line.close()
         await running
     assert diary.words() == ["started", "ready", "ended"]
+
+
+def values(readings: list[Reading], family: str) -> dict[str, float]:
+    return {reading.labels[0]: reading.value for reading in readings if reading.family == family}
+
+
+async def test_it_tells_of_its_processes(tmp_path: Path) -> None:
+    diary = Diary(tmp_path / "first")
+    async with supervised(plan(tmp_path, "first"), plan(tmp_path, "second")) as (supervising, _, line):
+        await asyncio.get_running_loop().sock_recv(line, 1)
+        os.kill(await diary.has("ready"), signal.SIGKILL)
+        await diary.has("ready", 2)
+
+        async def both_answer() -> bool:
+            told = await supervising.readings()
+            return values(told, families.PROCESS_UP.name) == {"first": 1, "second": 1}
+
+        await eventually(both_answer, "both answer")
+        told = await supervising.readings()
+
+    assert values(told, families.RESTARTS.name) == {"first": 1, "second": 0}
+    memory = values(told, families.PROCESS_MEMORY.name)
+    assert memory.keys() == {"supervisor", "first", "second"}
+    assert min(memory.values()) > 1_000_000
+
+
+async def test_one_that_does_not_answer_is_told_to_be_silent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plans = plan(tmp_path, "first"), plan(tmp_path, "second", "hung")
+    async with supervised(*plans) as (supervising, _, line):
+        await asyncio.get_running_loop().sock_recv(line, 1)
+        monkeypatch.setattr(supervisor, "ANSWER_SECONDS", 0.2)
+
+        async def only_one() -> bool:
+            return await supervising.silent() == ["second"]
+
+        await eventually(only_one, "the first answers, and the second does not")
+        up = values(await supervising.readings(), families.PROCESS_UP.name)
+    assert up["second"] == 0
+
+
+async def test_one_that_is_being_started_is_not_silent(tmp_path: Path) -> None:
+    diary = Diary(tmp_path / "first")
+    async with supervised(plan(tmp_path, "first", "silent")) as (supervising, _, _line):
+        await diary.has("started")
+        assert await supervising.silent() == []
 
 
 async def _gone(process: int) -> bool:

@@ -1,0 +1,194 @@
+"""The HTTP endpoint that Prometheus scrapes: GET and HEAD of ``/metrics``, and nothing else.
+
+It runs in the supervisor, on which everything depends, so whatever is sent to it costs little: connections,
+their heads and their time are bounded, and bodies are not read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ipaddress
+from collections.abc import Awaitable, Callable
+from http import HTTPStatus
+from types import TracebackType
+from typing import Final, Self
+
+import h11
+import structlog
+
+from gateway.service.exit_codes import CommandError, ExitCode
+
+log = structlog.get_logger(__name__)
+
+Answer = Callable[[str], Awaitable[tuple[bytes, str]]]
+"""Makes body and content type of the header ``Accept``."""
+
+PATH: Final = b"/metrics"
+MAX_CONNECTIONS: Final = 16
+MAX_HEAD_OCTETS: Final = 8192
+IDLE_SECONDS: Final = 75.0
+"""How long a connection may be kept without a request; longer than Prometheus' usual interval."""
+
+WRITE_SECONDS: Final = 10.0
+_CHUNK_OCTETS = 4096
+_TEXT = "text/plain; charset=utf-8"
+
+
+class MetricsEndpoint:
+    """Listens as long as it is entered.
+
+    Args:
+        listen: numeric address, and port; 0 for any.
+        answer: asked for each request.
+
+    Attributes:
+        refused: connections beyond the bound.
+        port: listened on.
+    """
+
+    def __init__(self, listen: tuple[str, int], answer: Answer) -> None:
+        self._listen = listen
+        self._answer = answer
+        self._loopback = ipaddress.ip_address(listen[0]).is_loopback
+        self._server: asyncio.Server | None = None
+        self._connections: set[asyncio.Task[None]] = set()
+        self.refused = 0
+        self.port = listen[1]
+
+    async def __aenter__(self) -> Self:
+        """Listen.
+
+        Raises:
+            CommandError: the address is taken or not permitted.
+        """
+        host, port = self._listen
+        try:
+            self._server = await asyncio.start_server(self._connected, host, port, limit=MAX_HEAD_OCTETS)
+        except OSError as error:
+            raise CommandError(
+                ExitCode.ADDRESS_IN_USE,
+                f"metrics cannot be served on {host} port {port}: {error.strerror or error}; end what has it,"
+                " or choose another address under metrics.listen",
+            ) from error
+        self.port = self._server.sockets[0].getsockname()[1]
+        log.info("metrics-ready", url=f"http://{f'[{host}]' if ':' in host else host}:{self.port}/metrics")
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Listen no more, and hang up."""
+        if self._server is not None:
+            self._server.close()
+        for connection in tuple(self._connections):
+            connection.cancel()
+        await asyncio.gather(*self._connections, return_exceptions=True)
+
+    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        if len(self._connections) >= MAX_CONNECTIONS:
+            self.refused += 1
+            writer.close()
+            return
+        self._connections.add(task)
+        try:
+            await self._converse(reader, writer)
+        except (OSError, TimeoutError, h11.ProtocolError, asyncio.CancelledError):
+            pass  # it went away, is too slow or speaks no HTTP, or we end: nobody is waiting for an answer
+        finally:
+            self._connections.discard(task)
+            writer.close()
+            with contextlib.suppress(OSError, asyncio.CancelledError):
+                await writer.wait_closed()
+
+    async def _converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Answer request after request."""
+        connection = h11.Connection(h11.SERVER, max_incomplete_event_size=MAX_HEAD_OCTETS)
+        while True:
+            async with asyncio.timeout(IDLE_SECONDS):
+                try:
+                    request = await _request(connection, reader)
+                except h11.RemoteProtocolError as error:
+                    if connection.our_state is h11.IDLE:
+                        status = HTTPStatus(error.error_status_hint)
+                        await _send(connection, writer, status, f"{status.phrase}\n".encode(), _TEXT)
+                    return
+            if request is None:
+                return
+            status, body, content_type = await self._respond(request)
+            await _send(connection, writer, status, body, content_type, head=request.method == b"HEAD")
+            if connection.our_state is not h11.DONE or connection.their_state is not h11.DONE:
+                return
+            connection.start_next_cycle()
+
+    async def _respond(self, request: h11.Request) -> tuple[HTTPStatus, bytes, str]:
+        headers = dict(request.headers)
+        if self._loopback and not _is_local(headers.get(b"host", b"").decode("ascii", "replace")):
+            # A page in a browser of this machine could read what it named itself (DNS rebinding).
+            return HTTPStatus.MISDIRECTED_REQUEST, b"ask by address, or as localhost\n", _TEXT
+        if request.target.partition(b"?")[0] != PATH:
+            return HTTPStatus.NOT_FOUND, b"metrics are at /metrics\n", _TEXT
+        if request.method not in {b"GET", b"HEAD"}:
+            return HTTPStatus.METHOD_NOT_ALLOWED, b"only GET and HEAD\n", _TEXT
+        body, content_type = await self._answer(headers.get(b"accept", b"").decode("ascii", "replace"))
+        return HTTPStatus.OK, body, content_type
+
+
+async def _request(connection: h11.Connection, reader: asyncio.StreamReader) -> h11.Request | None:
+    """The head of the next request; ``None`` when there is none any more."""
+    while True:
+        event = connection.next_event()
+        if isinstance(event, h11.Request):
+            # What has no body is complete with its head, and then the connection can be kept.
+            if connection.their_state is h11.SEND_BODY and not _has_body(event):
+                connection.next_event()
+            return event
+        if isinstance(event, h11.ConnectionClosed):
+            return None
+        assert event is h11.NEED_DATA
+        connection.receive_data(await reader.read(_CHUNK_OCTETS))
+
+
+def _has_body(request: h11.Request) -> bool:
+    headers = dict(request.headers)
+    return b"transfer-encoding" in headers or headers.get(b"content-length", b"0") != b"0"
+
+
+async def _send(
+    connection: h11.Connection,
+    writer: asyncio.StreamWriter,
+    status: HTTPStatus,
+    body: bytes,
+    content_type: str,
+    *,
+    head: bool = False,
+) -> None:
+    headers = [
+        ("content-type", content_type),
+        ("content-length", str(len(body))),
+        ("x-content-type-options", "nosniff"),
+    ]
+    if status is HTTPStatus.METHOD_NOT_ALLOWED:
+        headers.append(("allow", "GET, HEAD"))
+    parts = [
+        connection.send(h11.Response(status_code=status, headers=headers, reason=status.phrase)),
+        b"" if head else connection.send(h11.Data(body)),
+        connection.send(h11.EndOfMessage()),
+    ]
+    async with asyncio.timeout(WRITE_SECONDS):
+        writer.write(b"".join(part for part in parts if part))
+        await writer.drain()
+
+
+def _is_local(host: str) -> bool:
+    """Whether the header ``Host`` names an address, or this machine itself."""
+    name = host.rsplit(":", 1)[0] if host.count(":") == 1 else host.partition("]")[0].removeprefix("[")
+    if name.lower() == "localhost":
+        return True
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True

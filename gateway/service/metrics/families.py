@@ -1,0 +1,158 @@
+"""Every metric family of the gateway. ``docs/operations.md`` has them as a table, held against this module.
+
+Names never change meaning. Labels have few values: those of ``source`` and ``target`` are names from the
+configuration, all others are named in the code.
+"""
+
+from __future__ import annotations
+
+from gateway.service.metrics.readings import Family, Kind
+
+PREFIX = "amqp_gateway_"
+
+_all: list[Family] = []
+
+
+def _family(kind: Kind, name: str, text: str, *labels: str) -> Family:
+    family = Family(f"{PREFIX}{name}", kind, text, labels)
+    assert (kind is Kind.COUNTER) == name.endswith("_total"), name
+    _all.append(family)
+    return family
+
+
+def _counter(name: str, text: str, *labels: str) -> Family:
+    return _family(Kind.COUNTER, f"{name}_total", text, *labels)
+
+
+def _gauge(name: str, text: str, *labels: str) -> Family:
+    return _family(Kind.GAUGE, name, text, *labels)
+
+
+def _histogram(name: str, text: str, *labels: str) -> Family:
+    return _family(Kind.HISTOGRAM, name, text, *labels)
+
+
+# The gateway and its processes.
+BUILD = _gauge("build_info", "Always 1; the labels say what runs.", "version", "python")
+METRICS_REFUSED = _counter("metrics_connections_refused", "Connections to this endpoint beyond its bound.")
+PROCESS_UP = _gauge("process_up", "1 where the process answered when it was asked just now.", "process")
+RESTARTS = _counter("process_restarts", "Times that a process died and was started again.", "process")
+PROCESS_START = _gauge("process_start_time_seconds", "Start of the process, in Unix time.", "process")
+PROCESS_CPU = _counter("process_cpu_seconds", "Processor time of the process.", "process")
+PROCESS_MEMORY = _gauge("process_resident_memory_bytes", "Memory that the process has in use.", "process")
+PROCESS_FILES = _gauge("process_open_fds", "File descriptors that the process has open.", "process")
+PROCESS_MAX_FILES = _gauge("process_max_fds", "File descriptors that it may have open.", "process")
+LOOP_LAG = _histogram(
+    "event_loop_lag_seconds", "By how much a timer of the process came late, four times a second.", "process"
+)
+GC_PAUSE = _histogram(
+    "gc_pause_seconds", "How long Python's garbage collection held the process.", "process", "generation"
+)
+
+# The feed, as the core serves it and as a north takes it.
+FEED_SUBSCRIBERS = _gauge("feed_subscribers", "Norths that read the feed.")
+FEED_WAITING = _gauge("feed_waiting_records", "Records that wait for the slowest of them.")
+FEED_WAITING_MAX = _gauge("feed_waiting_records_max", "Records that may wait for one of them.")
+FEED_MERGES = _counter("feed_merges", "Times that records were merged for a slow north.")
+FEED_OVERFLOWS = _counter("feed_overflows", "Times that a slow north had to be told everything anew.")
+FEED_SNAPSHOTS = _counter("feed_snapshots", "Times that a north was told everything.")
+FEED_SNAPSHOT_RECORDS = _gauge("feed_snapshot_records", "Records of the last of these snapshots.")
+FEED_BATCHES = _counter("feed_batches", "Batches of changes that were published.")
+FEED_BYTES = _counter("feed_sent_bytes", "Octets written to norths.")
+FEED_REFUSED = _counter("feed_connections_refused", "Processes of other users that tried to read the feed.")
+NORTH_CONNECTED = _gauge("north_feed_connected", "1 while the process hears the core.", "process")
+NORTH_MESSAGES = _counter("north_feed_messages", "Messages of the core that the process heard.", "process")
+NORTH_SNAPSHOTS = _counter(
+    "north_feed_snapshots", "Times that the core told the process everything.", "process"
+)
+NORTH_REFUSED = _counter(
+    "north_feed_refused_records", "Records of things not known: a fault of ours.", "process"
+)
+NORTH_OBJECTS = _gauge("north_objects", "Objects shown.", "process")
+NORTH_STALE = _gauge("north_stale_objects", "Of those, the ones that nobody vouches for now.", "process")
+NORTH_WITHHELD = _gauge(
+    "north_withheld_objects", "Of those, the ones stale for so long that no values are shown.", "process"
+)
+
+# Sources.
+SOURCE_STATE = _gauge("source_state", "1 for the state that the source is in.", "source", "state")
+SOURCE_HEARD = _gauge(
+    "source_last_heard_timestamp_seconds", "When something was last heard of it, in Unix time.", "source"
+)
+SOURCE_OBJECTS = _gauge("source_objects", "Objects known.", "source")
+SOURCE_OBJECTS_MAX = _gauge("source_objects_max", "Objects that may be known.", "source")
+SOURCE_ALARMS = _gauge("source_active_alarms", "Conditions that last.", "source")
+SOURCE_ALARMS_MAX = _gauge("source_active_alarms_max", "Conditions of objects that may last.", "source")
+SOURCE_MESSAGES = _counter("source_messages", "Messages received.", "source")
+SOURCE_BYTES = _counter("source_received_bytes", "Octets of these messages.", "source")
+SOURCE_PROTOCOL_ERRORS = _counter("source_protocol_errors", "Messages that were not understood.", "source")
+SOURCE_REFUSED = _counter("source_refused_messages", "Messages whose sender is not believed.", "source")
+SOURCE_RESYNCS = _counter("source_resyncs", "Times that everything was read anew.", "source")
+SOURCE_GAPS = _counter("source_gaps", "Times in which something was not heard.", "source")
+SOURCE_CREATED = _counter("source_objects_created", "Objects that came.", "source")
+SOURCE_DELETED = _counter("source_objects_deleted", "Objects that went.", "source")
+SOURCE_OBJECTS_REFUSED = _counter("source_objects_refused", "Objects beyond the bound.", "source")
+SOURCE_ALARMS_REFUSED = _counter("source_alarms_refused", "Conditions beyond the bound.", "source")
+SOURCE_UNKNOWN = _counter("source_unknown_classes", "Objects and events told before their schema.", "source")
+SOURCE_EVENTS = _counter("source_events", "Events heard.", "source")
+
+# The RabbitMQ agent inside the gateway.
+AGENT_REQUESTS = _counter(
+    "agent_requests", "Requests to the management API, by how they ended.", "source", "request", "outcome"
+)
+AGENT_REQUEST_SECONDS = _histogram("agent_request_seconds", "How long they took.", "source")
+
+# The instance index.
+INDEX_ROW = _gauge(
+    "instance_index_highest_row", "Highest row number reserved for any class of the source.", "source"
+)
+INDEX_ROW_MAX = _gauge("instance_index_highest_row_max", "Row number after which numbers begin anew.")
+INDEX_RETIRED = _gauge("instance_index_retired", "Numbers kept for objects that are gone.")
+INDEX_RETIRED_MAX = _gauge("instance_index_retired_max", "Numbers that may be kept.")
+INDEX_UNSYNCED = _gauge("instance_index_unsynced_changes", "Changes that a power cut would lose.")
+INDEX_BYTES = _gauge("instance_index_bytes", "Size of its files on the disk.")
+
+# The SNMP agent.
+SNMP_PACKETS = _counter("snmp_packets", "Datagrams received.")
+SNMP_REQUESTS = _counter("snmp_requests", "Requests of a community that is known.", "type")
+SNMP_FAILURES = _counter(
+    "snmp_failed_requests", "Datagrams without an answer, or with an error for one.", "reason"
+)
+SNMP_NOT_SHOWN = _gauge(
+    "snmp_not_shown", "What is known and has no place in a MIB, because bounds are reached.", "what"
+)
+SNMP_PROVISIONAL = _gauge("snmp_provisional", "What is shown below numbers of this site's own.", "what")
+NOTIFICATIONS_SENT = _counter("snmp_notifications_sent", "Traps and informs sent, each once.", "target")
+NOTIFICATIONS_ACKNOWLEDGED = _counter(
+    "snmp_notifications_acknowledged", "Informs that were answered.", "target"
+)
+NOTIFICATIONS_SUPPRESSED = _counter(
+    "snmp_notifications_suppressed", "Left out because of the configured rate.", "target"
+)
+NOTIFICATIONS_FAILED = _counter("snmp_notifications_failed", "Lost for another reason.", "target")
+NOTIFICATIONS_WAITING = _gauge(
+    "snmp_notifications_waiting", "Informs not answered yet, and what waits to be sent.", "target"
+)
+NOTIFICATIONS_WAITING_MAX = _gauge("snmp_notifications_waiting_max", "How many may wait.")
+
+# The JMX agent.
+JMX_WAITING = _gauge("jmx_waiting_commands", "Commands that wait for the virtual machine.")
+JMX_WAITING_MAX = _gauge("jmx_waiting_commands_max", "Commands beyond which no more of the feed is read.")
+JMX_FAILED = _counter("jmx_failed_commands", "Commands that the virtual machine could not carry out.")
+JMX_EMITTED = _counter("jmx_notifications", "Events told to listeners.")
+JMX_BUFFER = _gauge(
+    "jmx_notification_buffer_max", "Notifications kept for clients that fetch them late; older ones are lost."
+)
+JMX_UNFIT = _gauge("jmx_unfit_elements", "Elements with a value that could not be shown.")
+JMX_STARTS = _counter("jmx_virtual_machine_starts", "Virtual machines that were started.")
+JMX_LOGINS = _counter("jmx_logins", "Attempts to log in.", "outcome")
+JMX_CLIENTS = _gauge("jmx_clients", "Clients that are logged in.")
+JMX_CLIENTS_MAX = _gauge("jmx_clients_max", "Clients that may be.")
+JMX_HEAP = _gauge("jmx_heap_used_bytes", "Heap in use.")
+JMX_HEAP_MAX = _gauge("jmx_heap_max_bytes", "Heap that may be used.")
+JMX_GC_SECONDS = _counter("jmx_gc_seconds", "Time that the virtual machine's garbage collection took.")
+JMX_GC_COLLECTIONS = _counter("jmx_gc_collections", "Garbage collections of the virtual machine.")
+JMX_THREADS = _gauge("jmx_threads", "Threads of the virtual machine.")
+
+FAMILIES: tuple[Family, ...] = tuple(_all)
+"""All of them, in the order in which they are told."""

@@ -1,0 +1,86 @@
+"""What every process measures of itself: how late its event loop is, and what garbage collection costs."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import time
+from collections.abc import Callable, Coroutine, Iterator
+from typing import Any
+
+from gateway.service.metrics import families
+from gateway.service.metrics.readings import Histogram, Metrics, Reading
+from gateway.tasks import until_one_ends
+
+LAG_INTERVAL_SECONDS = 0.25
+
+_LAG_BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
+_PAUSE_BOUNDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0)
+_GENERATIONS = ("0", "1", "2")
+
+
+async def measured(work: Coroutine[Any, Any, None], process: str, metrics: Metrics) -> None:
+    """Run ``work`` to its end, and measure the process meanwhile.
+
+    Raises:
+        Exception: what ``work`` raises.
+    """
+    lag, pauses = LoopLag(process), CollectionPauses(process)
+    metrics.add("process", lambda: (*lag.readings(), *pauses.readings()))
+    gc.callbacks.append(pauses)
+    try:
+        await until_one_ends(work, lag.run())
+    finally:
+        gc.callbacks.remove(pauses)
+
+
+class LoopLag:
+    """By how much the running event loop's timers come late.
+
+    Args:
+        process: its name, a label.
+        clock: monotonic seconds.
+    """
+
+    def __init__(self, process: str, clock: Callable[[], float] = time.monotonic) -> None:
+        self._histogram = Histogram(families.LOOP_LAG, _LAG_BOUNDS, process)
+        self._clock = clock
+
+    async def run(self) -> None:
+        """Measure, for ever."""
+        while True:
+            due = self._clock() + LAG_INTERVAL_SECONDS
+            await asyncio.sleep(LAG_INTERVAL_SECONDS)
+            self._histogram.observe(max(0.0, self._clock() - due))
+
+    def readings(self) -> Iterator[Reading]:
+        """As it stands."""
+        return self._histogram.readings()
+
+
+class CollectionPauses:
+    """How long each garbage collection held the process: one of `gc.callbacks`.
+
+    Args:
+        process: its name, a label.
+        clock: monotonic seconds.
+    """
+
+    def __init__(self, process: str, clock: Callable[[], float] = time.perf_counter) -> None:
+        self._histograms = [
+            Histogram(families.GC_PAUSE, _PAUSE_BOUNDS, process, generation) for generation in _GENERATIONS
+        ]
+        self._clock = clock
+        self._began = 0.0
+
+    def __call__(self, phase: str, info: dict[str, int]) -> None:
+        """A collection of ``info["generation"]`` begins or ends."""
+        if phase == "start":
+            self._began = self._clock()
+        else:
+            self._histograms[info["generation"]].observe(self._clock() - self._began)
+
+    def readings(self) -> Iterator[Reading]:
+        """As it stands."""
+        for histogram in self._histograms:
+            yield from histogram.readings()

@@ -1,0 +1,192 @@
+"""The endpoint speaks HTTP to Prometheus, and loses nothing by what others send to it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import httpx
+import pytest
+from prometheus_client.openmetrics.parser import (
+    text_string_to_metric_families as openmetrics_string_to_metric_families,
+)
+from prometheus_client.parser import text_string_to_metric_families
+
+from gateway.service.exit_codes import CommandError, ExitCode
+from gateway.service.metrics import endpoint, families
+from gateway.service.metrics.endpoint import MetricsEndpoint
+from gateway.service.metrics.exposition import exposed
+from gateway.service.metrics.readings import Histogram, Reading
+from tests.components.waiting import eventually
+
+
+def told() -> list[Reading]:
+    lag = Histogram(families.LOOP_LAG, (0.001, 0.01), "core")
+    lag.observe(0.002)
+    return [
+        families.SOURCE_OBJECTS.at(12, 'orders "north"\n'),
+        families.SOURCE_OBJECTS.at(3, "billing"),
+        families.SOURCE_MESSAGES.at(2**53, "billing"),
+        *lag.readings(),
+    ]
+
+
+async def answer(accept: str) -> tuple[bytes, str]:
+    return exposed(told(), accept)
+
+
+@pytest.fixture
+async def served() -> AsyncIterator[MetricsEndpoint]:
+    async with MetricsEndpoint(("127.0.0.1", 0), answer) as listening:
+        yield listening
+
+
+@pytest.fixture
+async def client(served: MetricsEndpoint) -> AsyncIterator[httpx.AsyncClient]:
+    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{served.port}", trust_env=False) as asking:
+        yield asking
+
+
+async def raw(port: int, octets: bytes) -> bytes:
+    """All that comes back until the connection ends."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    try:
+        writer.write(octets)
+        return await reader.read()
+    finally:
+        writer.close()
+        await writer.wait_closed()
+
+
+async def test_prometheus_reads_the_families_with_their_samples(client: httpx.AsyncClient) -> None:
+    response = await client.get("/metrics")
+
+    assert (response.status_code, response.headers["content-type"].split(";")[0]) == (200, "text/plain")
+    found = {family.name: family for family in text_string_to_metric_families(response.text)}
+    assert {name: family.type for name, family in found.items()} == {
+        "amqp_gateway_event_loop_lag_seconds": "histogram",
+        "amqp_gateway_source_objects": "gauge",
+        "amqp_gateway_source_messages": "counter",
+    }
+    objects = {
+        sample.labels["source"]: sample.value for sample in found["amqp_gateway_source_objects"].samples
+    }
+    assert objects == {'orders "north"\n': 12, "billing": 3}
+    (messages,) = found["amqp_gateway_source_messages"].samples
+    assert (messages.name, messages.value) == ("amqp_gateway_source_messages_total", 2**53)
+
+
+async def test_openmetrics_is_spoken_to_who_asks_for_it(client: httpx.AsyncClient) -> None:
+    response = await client.get("/metrics", headers={"accept": "application/openmetrics-text; version=1.0.0"})
+
+    assert response.headers["content-type"].startswith("application/openmetrics-text; version=1.0.0")
+    families_told = openmetrics_string_to_metric_families(response.text)  # type: ignore[no-untyped-call]
+    assert len(list(families_told)) == 3
+
+
+async def test_one_connection_serves_scrape_after_scrape(
+    client: httpx.AsyncClient, served: MetricsEndpoint
+) -> None:
+    bodies = {(await client.get("/metrics")).text for _ in range(3)}
+    assert len(bodies) == 1
+    assert len(served._connections) == 1  # noqa: SLF001  nothing else tells of it
+
+
+async def test_a_head_has_no_body(client: httpx.AsyncClient) -> None:
+    response = await client.head("/metrics")
+    assert (response.status_code, response.text) == (200, "")
+    assert int(response.headers["content-length"]) > 0
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"), [("GET", "/", 404), ("GET", "/metrics/x", 404), ("POST", "/metrics", 405)]
+)
+async def test_anything_else_is_refused(
+    client: httpx.AsyncClient, method: str, path: str, status: int
+) -> None:
+    response = await client.request(method, path, content=b"x" if method == "POST" else b"")
+    assert response.status_code == status
+
+
+@pytest.mark.parametrize("host", ["rebound.example", "rebound.example:9464", ""])
+async def test_on_the_loopback_only_local_names_are_answered(client: httpx.AsyncClient, host: str) -> None:
+    response = await client.get("/metrics", headers={"host": host})
+    assert response.status_code == 421
+
+
+@pytest.mark.parametrize("host", ["localhost:9464", "LOCALHOST", "127.0.0.1", "[::1]:9464", "[::1]"])
+async def test_this_machine_has_several_names(client: httpx.AsyncClient, host: str) -> None:
+    assert (await client.get("/metrics", headers={"host": host})).status_code == 200
+
+
+async def test_an_endpoint_for_others_is_asked_by_any_name() -> None:
+    async with (
+        MetricsEndpoint(("0.0.0.0", 0), answer) as listening,  # noqa: S104  as in a container
+        httpx.AsyncClient(base_url=f"http://127.0.0.1:{listening.port}", trust_env=False) as client,
+    ):
+        assert (await client.get("/metrics", headers={"host": "gateway:9464"})).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("octets", "status"),
+    [
+        (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n", b"400"),
+        (b"GET /metrics HTTP/1.1\r\n\r\n", b"400"),
+        (b"GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\nX: " + b"x" * 20_000 + b"\r\n\r\n", b"431"),
+        (b"GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: -1\r\n\r\n", b"400"),
+    ],
+)
+async def test_what_is_no_http_is_told_so_and_ends(
+    served: MetricsEndpoint, octets: bytes, status: bytes
+) -> None:
+    assert (await raw(served.port, octets)).startswith(b"HTTP/1.1 " + status)
+
+
+async def test_a_request_with_a_body_is_the_last_on_its_connection(served: MetricsEndpoint) -> None:
+    asked = b"GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 1000000\r\n\r\nx"
+    assert (await raw(served.port, asked)).startswith(b"HTTP/1.1 200")
+
+
+async def test_connections_beyond_the_bound_are_refused_and_counted(
+    served: MetricsEndpoint, client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(endpoint, "MAX_CONNECTIONS", 2)
+    held = [await asyncio.open_connection("127.0.0.1", served.port) for _ in range(2)]
+
+    async def all_there() -> bool:
+        return len(served._connections) == 2  # noqa: SLF001  nothing else tells of it
+
+    await eventually(all_there, "both connections are accepted")
+    with pytest.raises(httpx.HTTPError):
+        await client.get("/metrics")
+    assert served.refused == 1
+    for _, writer in held:
+        writer.close()
+        await writer.wait_closed()
+
+    async def none_left() -> bool:
+        return not served._connections  # noqa: SLF001
+
+    await eventually(none_left, "both have gone")
+    assert (await client.get("/metrics")).status_code == 200
+
+
+async def test_a_silent_connection_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(endpoint, "IDLE_SECONDS", 0.05)
+    async with MetricsEndpoint(("127.0.0.1", 0), answer) as listening:
+        assert await raw(listening.port, b"GET /metr") == b""
+
+
+async def test_a_taken_address_says_what_to_do(served: MetricsEndpoint) -> None:
+    with pytest.raises(CommandError) as raised:
+        async with MetricsEndpoint(("127.0.0.1", served.port), answer):
+            pass
+    assert raised.value.code is ExitCode.ADDRESS_IN_USE
+    assert "metrics.listen" in str(raised.value)
+
+
+def test_readings_of_families_that_are_not_known_are_left_out() -> None:
+    body, _ = exposed([Reading("amqp_gateway_of_tomorrow", "", (), 1), families.FEED_WAITING.at(0)], "")
+    assert [family.name for family in text_string_to_metric_families(body.decode())] == [
+        "amqp_gateway_feed_waiting_records"
+    ]

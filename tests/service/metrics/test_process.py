@@ -1,0 +1,73 @@
+"""What a process measures of itself."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+
+import pytest
+
+from gateway.service.metrics import families, process
+from gateway.service.metrics.process import CollectionPauses, LoopLag, measured
+from gateway.service.metrics.readings import Metrics, Reading
+
+
+def counts(readings: list[Reading], family: str) -> dict[tuple[str, ...], float]:
+    return {one.labels: one.value for one in readings if (one.family, one.suffix) == (family, "_count")}
+
+
+def bucket(readings: list[Reading], end: str) -> float:
+    (value,) = [one.value for one in readings if one.suffix == "_bucket" and one.labels[-1] == end]
+    return value
+
+
+async def test_a_loop_that_was_held_is_seen_to_be_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process, "LAG_INTERVAL_SECONDS", 0.001)
+    times = iter([10.0, 10.051])  # due at 10.001, and woken 50 ms after that
+    rounds = asyncio.Event()
+
+    def clock() -> float:
+        try:
+            return next(times)
+        except StopIteration:
+            rounds.set()
+            return 11.0
+
+    lag = LoopLag("core", clock)
+    running = asyncio.create_task(lag.run())
+    await rounds.wait()
+    running.cancel()
+    told = list(lag.readings())
+    assert (bucket(told, "0.025"), bucket(told, "0.1")) == (0, 1)
+
+
+def test_the_pauses_of_each_generation_are_told_apart() -> None:
+    times = iter([1.0, 1.002, 2.0, 2.2])
+    pauses = CollectionPauses("core", lambda: next(times))
+    for generation in (0, 2):
+        pauses("start", {"generation": generation})
+        pauses("stop", {"generation": generation})
+    told = list(pauses.readings())
+    assert counts(told, families.GC_PAUSE.name) == {("core", "0"): 1, ("core", "1"): 0, ("core", "2"): 1}
+    slow = [one for one in told if one.labels == ("core", "2") and one.suffix == "_sum"]
+    assert [one.value for one in slow] == [pytest.approx(0.2)]
+
+
+async def test_a_process_is_measured_as_long_as_it_works() -> None:
+    metrics, before = Metrics(), list(gc.callbacks)
+
+    async def work() -> None:
+        gc.collect()
+
+    await measured(work(), "core", metrics)
+    told = await metrics.collect()
+    assert counts(told, families.GC_PAUSE.name)["core", "2"] >= 1
+    assert gc.callbacks == before
+
+
+async def test_what_the_work_raises_is_raised() -> None:
+    async def work() -> None:
+        raise LookupError("lost")
+
+    with pytest.raises(LookupError, match="lost"):
+        await measured(work(), "core", Metrics())
