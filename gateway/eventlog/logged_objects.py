@@ -6,7 +6,7 @@ an object takes the same room however long it waits.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from functools import lru_cache
 from typing import Final
 
 from gateway.eventlog.logged_schemas import LoggedClass
@@ -30,9 +30,9 @@ class LoggedObject:
 
     Attributes:
         pending: bits of the positions whose values the log has not told as they are now.
+        moved: it has another parent, native id, agent or time of creation than the log told.
         alive: it was not deleted.
         slot: when it is due, in the schedule's own count; 0 for not scheduled.
-        told_at: when its statistics were last recorded, nanoseconds of the gateway's clock.
     """
 
     __slots__ = (
@@ -49,17 +49,16 @@ class LoggedObject:
         "_statistics_sampled",
         "_told",
         "_told_counters",
-        "_told_identity",
         "_told_reset",
         "_told_sample",
         "_values",
         "alive",
         "identifier",
         "logged_class",
+        "moved",
         "pending",
         "row",
         "slot",
-        "told_at",
     )
 
     def __init__(self, record: ObjectRecord, logged_class: LoggedClass, source: str, dialect: str) -> None:
@@ -71,15 +70,14 @@ class LoggedObject:
         self._name = record.stable_name
         self._values: list[FeedValue | None] = [None] * len(logged_class.names)
         self._told = 0
-        self._told_counters: list[FeedValue | None] = [None] * len(logged_class.counters)
+        self._told_counters: list[FeedValue | None] = [None] * logged_class.counter_bits.bit_count()
         self._told_sample = 0
         self._told_reset = 0
         self._reset = record.reset
-        self._told_identity: tuple[str | None, str, str, int] | None = None
         self.pending = 0
+        self.moved = False
         self.alive = True
         self.slot = 0
-        self.told_at = 0
         self._take_identity(record)
         for position, value in record.values.items():
             self._values[position] = value
@@ -95,7 +93,9 @@ class LoggedObject:
         """
         came_back = record.native_id != self._native_id
         began_again = record.reset != self._reset
+        identity = self._identity()
         self._take_identity(record)
+        self.moved = self.moved or self._identity() != identity
         for position, former in enumerate(self._values):
             value = record.values.get(position)
             if value != former:
@@ -104,11 +104,6 @@ class LoggedObject:
         if began_again:
             self.pending |= self._told_statistic_counters
         return self.pending if came_back else self.pending & self.logged_class.properties
-
-    @property
-    def moved(self) -> bool:
-        """Whether it has another parent, native id, agent or time of creation than the log told."""
-        return self._identity() != self._told_identity
 
     def update(self, record: UpdateRecord) -> int:
         """Some values changed; returns the bits of the properties among them."""
@@ -151,13 +146,11 @@ class LoggedObject:
 
     def phase(self, interval: int) -> int:
         """Where in each interval the object is due: another place for each, evenly spread."""
-        place = (self.row * _SPREAD + self.logged_class.number * (_SPREAD >> 5)) & _32_BITS
-        return place * interval >> 32
+        return (self.row * _SPREAD & _32_BITS) * interval >> 32
 
-    def whole(self, kind: RecordKind, ingest_ts: str, now: int) -> LogRecord:
+    def whole(self, kind: RecordKind, ingest_ts: str) -> LogRecord:
         """Everything known of it, as ``create`` or ``snapshot``."""
-        values, _ = self._shown((1 << len(self._values)) - 1)
-        self._note_told(-1, now)
+        values, _, _ = self._told_now((1 << len(self._values)) - 1)
         sample = self._statistics_sampled or self._properties_sampled
         return LogRecord(
             kind=kind,
@@ -180,21 +173,18 @@ class LoggedObject:
             values=values,
         )
 
-    def change(self, bits: int, ingest_ts: str, now: int) -> LogRecord | None:
+    def change(self, bits: int, ingest_ts: str) -> LogRecord | None:
         """What changed among ``bits``, as ``update``; ``None`` where that comes to nothing.
 
         Args:
             bits: of ``pending``; they wait no longer.
             ingest_ts: when it is recorded.
-            now: the same in nanoseconds.
         """
         statistics = bits & ~self.logged_class.properties
-        deltas = self._deltas(bits & self.logged_class.counter_bits)
-        values, absent = self._shown(bits)
         moved = self.moved
         reset = statistics and self._reset != self._told_reset
         sample = self._statistics_sampled if statistics else self._properties_sampled
-        self._note_told(bits, now)
+        values, absent, deltas = self._told_now(bits)
         if not values and not absent and not moved:
             return None
         return LogRecord(
@@ -239,65 +229,53 @@ class LoggedObject:
             inferred=True if record.inferred else None,
         )
 
-    def _shown(self, bits: int) -> tuple[dict[str, object], list[str]]:
-        """The values at these positions by name, and the names of those that had one when last told."""
+    def _told_now(self, bits: int) -> tuple[dict[str, object], list[str], dict[str, Delta]]:
+        """Note that the log tells what stands at these positions; returns it.
+
+        That is the values by name, the names of what had one when last told, and how counters went on: those
+        without a former or a present value did not.
+        """
         logged_class = self.logged_class
-        names, converters = logged_class.names, logged_class.converters
+        names, converters, counters = logged_class.names, logged_class.converters, logged_class.counters
+        properties = len(logged_class.record.schema.properties)
+        began_again = self._reset != self._told_reset
+        interval = self._statistics_sampled - self._told_sample if self._told_sample else 0
         values: dict[str, object] = {}
         absent: list[str] = []
+        deltas: dict[str, Delta] = {}
+        told = self._told
         for position in _positions(bits):
-            value, convert = self._values[position], converters[position]
+            value, convert, counter = self._values[position], converters[position], counters[position]
             shown = value if convert is None or value is None else convert(value, self._source)
             if shown is not None:
                 values[names[position]] = shown
-            elif self._told >> position & 1:
+                told |= 1 << position
+            elif told >> position & 1:
                 absent.append(names[position])
-        return values, absent
-
-    def _deltas(self, bits: int) -> dict[str, Delta]:
-        """How the counters at these positions went on; those without a former or a present value did not."""
-        logged_class = self.logged_class
-        deltas: dict[str, Delta] = {}
-        for position in _positions(bits):
-            value = self._values[position]
-            former = self._told_counters[logged_class.counters[position]]
-            if not isinstance(value, int) or not isinstance(former, int) or min(value, former) < 0:
-                continue  # what is negative counts nothing
-            statistic = not logged_class.properties >> position & 1
-            began_again = value < former or (statistic and self._reset != self._told_reset)
-            interval = self._statistics_sampled - self._told_sample if statistic and self._told_sample else 0
-            deltas[logged_class.names[position]] = Delta(
-                value if began_again else value - former,
-                interval if interval > 0 else None,
-                began_again,
-            )
-        return deltas
-
-    def _note_told(self, bits: int, now: int) -> None:
-        """The log tells what stands at these positions (-1: at all of them) as it is now."""
-        logged_class = self.logged_class
-        whole = bits == -1
-        counters = logged_class.counter_bits & bits
-        for position in _positions(counters):
-            self._told_counters[logged_class.counters[position]] = self._values[position]
-        if whole:
-            self._told = sum(1 << p for p, value in enumerate(self._values) if value is not None)
-            self.pending = 0
-        else:
-            for position in _positions(bits):
-                bit = 1 << position
-                self._told = self._told | bit if self._values[position] is not None else self._told & ~bit
-            self.pending &= ~bits
+                told ^= 1 << position
+            if counter < 0:
+                continue
+            former, self._told_counters[counter] = self._told_counters[counter], value
+            if isinstance(former, int) and isinstance(value, int) and min(former, value) >= 0:
+                statistic = position >= properties
+                deltas[names[position]] = _delta(
+                    former, value, interval if statistic else 0, began_again=began_again and statistic
+                )
+        self._told = told
+        self.pending &= ~bits
         if bits & ~logged_class.properties:
-            self._told_sample = self._statistics_sampled
-            self._told_reset = self._reset
-            self.told_at = now
-        self._told_identity = self._identity()
+            self._told_sample, self._told_reset = self._statistics_sampled, self._reset
+        self.moved = False
+        return values, absent, deltas
 
 
-def _positions(bits: int) -> Iterator[int]:
-    """The numbers of the bits that are set, the lowest first."""
-    while bits:
-        lowest = bits & -bits
-        yield lowest.bit_length() - 1
-        bits ^= lowest
+def _delta(former: int, value: int, interval: int, *, began_again: bool) -> Delta:
+    """How a counter went on; an interval that is not positive is not known."""
+    began_again = began_again or value < former
+    return Delta(value if began_again else value - former, interval if interval > 0 else None, began_again)
+
+
+@lru_cache(maxsize=4096)
+def _positions(bits: int) -> tuple[int, ...]:
+    """The numbers of the bits that are set, the lowest first; most changes are of the same elements."""
+    return tuple(position for position in range(bits.bit_length()) if bits >> position & 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import count
 from typing import Final
 
 from gateway.eventlog.logged_values import Convert, converter
@@ -27,9 +28,8 @@ class LoggedClass:
         names: of its elements, by position.
         converters: likewise, ``None`` where values are what JSON can hold.
         properties: the bits of the positions of properties.
-        counters: which of the object's counters an element is, by position.
+        counters: which of the object's counters an element is, by position; -1 for none of them.
         counter_bits: the bits of their positions.
-        statistic_counters: the positions of those that are statistics.
     """
 
     __slots__ = (
@@ -58,9 +58,9 @@ class LoggedClass:
         self.names: Final = tuple(element.name for element in elements)
         self.converters: Final[tuple[Convert | None, ...]] = tuple(converter(e.type) for e in elements)
         self.properties: Final = (1 << len(schema.properties)) - 1
-        positions = [p for p, element in enumerate(elements) if element.kind is Kind.COUNTER]
-        self.counters: Final[Mapping[int, int]] = {p: place for place, p in enumerate(positions)}
-        self.counter_bits: Final = sum(1 << position for position in positions)
+        places = count()
+        self.counters: Final = tuple(next(places) if e.kind is Kind.COUNTER else -1 for e in elements)
+        self.counter_bits: Final = sum(1 << p for p, place in enumerate(self.counters) if place >= 0)
 
     def schema_record(self, ingest_ts: str) -> LogRecord:
         """The class as it is known."""

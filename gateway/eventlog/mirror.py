@@ -186,11 +186,10 @@ class Mirror:
 
     def _standing(self, logged: LoggedObject, clock: Callable[[], int]) -> Iterator[LogRecord]:
         while logged.alive:
-            now = clock()
-            ingest_ts = _text(now)
-            change = logged.change(logged.pending, ingest_ts, now) if logged.pending else None
+            ingest_ts = _text(clock())
+            change = logged.change(logged.pending, ingest_ts) if logged.pending else None
             if change is None:
-                yield logged.whole(RecordKind.SNAPSHOT, ingest_ts, now)
+                yield logged.whole(RecordKind.SNAPSHOT, ingest_ts)
                 return
             yield change
 
@@ -242,7 +241,7 @@ class Mirror:
             logged = LoggedObject(record, logged_class, source.record.name, source.record.kind)
             rows[record.row] = logged
             kind = RecordKind.CREATE if source.known else RecordKind.SNAPSHOT
-            self._out.append(logged.whole(kind, self._ingest_ts, self._now))
+            self._out.append(logged.whole(kind, self._ingest_ts))
             return
         bits = logged.tell(record)
         self._changed(logged, bits, at_once=bool(bits) or logged.moved)
@@ -332,28 +331,22 @@ class Mirror:
             self._plan(logged)
 
     def _plan(self, logged: LoggedObject) -> None:
-        """The next time at which an object is due: its place in the interval, not too soon after the last."""
-        interval = self._interval(logged)
-        logged.told_at = min(logged.told_at, self._now)  # the clock may have been set back
-        earliest = max(self._now, logged.told_at + interval)
-        self._schedule.add(logged, earliest + (logged.phase(interval) - earliest) % interval)
+        """The next time at which an object is due: its own place in the interval."""
+        interval = max(logged.logged_class.interval, SLOT)
+        self._schedule.add(logged, self._now + (logged.phase(interval) - self._now) % interval)
 
     def _record_due(self, logged: LoggedObject) -> None:
-        if not (logged.pending or logged.moved):
-            return
-        if self._now < logged.told_at + self._interval(logged):
-            self._plan(logged)  # recorded since it was planned, or the log is under pressure by now
-        else:
-            self._record(logged, logged.pending)
+        if self.pressure is Pressure.MERGE:
+            interval = max(logged.logged_class.interval, SLOT)
+            if (self._now - logged.phase(interval)) // interval % STRETCH != logged.row % STRETCH:
+                self._plan(logged)
+                return
+        self._record(logged, logged.pending)
 
     def _record(self, logged: LoggedObject, bits: int) -> None:
-        record = logged.change(bits, self._ingest_ts, self._now)
+        record = logged.change(bits, self._ingest_ts)
         if record is not None:
             self._out.append(record)
-
-    def _interval(self, logged: LoggedObject) -> int:
-        interval = max(logged.logged_class.interval, SLOT)
-        return interval if self.pressure is Pressure.NONE else STRETCH * interval
 
     # ---- time -----------------------------------------------------------------------------------------
 

@@ -8,8 +8,8 @@ import enum
 class Pressure(enum.Enum):
     """What should reach the log while it is written too slowly, or not at all.
 
-    ``NONE``: everything. ``MERGE``: values less often. ``FULL``: only what begins, ends or happens; the change
-    of a value would be dropped, and counted.
+    ``NONE``: everything. ``MERGE``: values less often. ``FULL``: only what begins, ends or happens; changes
+    of values would be dropped, and counted.
     """
 
     NONE = "none"
