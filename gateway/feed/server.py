@@ -8,12 +8,13 @@ import os
 import socket
 import struct
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import structlog
 
 from gateway.feed.messages import encode
-from gateway.feed.records import Batch, Hello, Record
+from gateway.feed.records import Batch, FeedMessage, Hello, Record
 from gateway.feed.subscription import Subscription
 
 log = structlog.get_logger(__name__)
@@ -27,6 +28,26 @@ Snapshot = Callable[[], tuple[Sequence[Record], int]]
 """Gives all current records, immutable and in dependency order, and the sequence they stand at."""
 
 
+@dataclass(slots=True)
+class FeedCounters:
+    """What was done for all subscribers since the start.
+
+    Attributes:
+        snapshot_records: of the last snapshot.
+        merges: times that records were merged for a slow subscriber, and ``overflows`` that even that was
+            not enough.
+        refused: connections of processes of other users.
+    """
+
+    batches: int = 0
+    octets: int = 0
+    snapshots: int = 0
+    snapshot_records: int = 0
+    merges: int = 0
+    overflows: int = 0
+    refused: int = 0
+
+
 class FeedServer:
     """Accepts subscribers and sends each a hello, a snapshot and then every batch.
 
@@ -35,6 +56,9 @@ class FeedServer:
         hello: sent first to each subscriber.
         snapshot: called when a subscriber needs the whole state.
         limit: records that may wait for one subscriber.
+
+    Attributes:
+        counters: what was done so far.
     """
 
     def __init__(self, path: Path, hello: Hello, snapshot: Snapshot, limit: int = 100_000) -> None:
@@ -42,9 +66,25 @@ class FeedServer:
         self._hello = hello
         self._snapshot = snapshot
         self._limit = limit
+        self.counters = FeedCounters()
         self._subscribers: dict[Subscription, asyncio.Event] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
+
+    @property
+    def limit(self) -> int:
+        """Records that may wait for one subscriber."""
+        return self._limit
+
+    @property
+    def subscribers(self) -> int:
+        """How many there are now."""
+        return len(self._subscribers)
+
+    @property
+    def waiting(self) -> int:
+        """Records that wait for the slowest subscriber."""
+        return max((subscription.waiting for subscription in self._subscribers), default=0)
 
     async def start(self) -> None:
         """Listen.
@@ -70,8 +110,13 @@ class FeedServer:
 
     def publish(self, batch: Batch) -> None:
         """Hand ``batch`` to every subscriber; never waits."""
+        counters = self.counters
+        counters.batches += 1
         for subscription, wake in self._subscribers.items():
+            merges, overflows = subscription.merges, subscription.overflows
             subscription.offer(batch)
+            counters.merges += subscription.merges - merges
+            counters.overflows += subscription.overflows - overflows
             wake.set()
 
     async def close(self) -> None:
@@ -89,6 +134,7 @@ class FeedServer:
         self._tasks.add(task)
         try:
             if _peer_uid(writer) != os.getuid():
+                self.counters.refused += 1
                 log.warning("feed-refused", reason="the peer runs as another user", uid=_peer_uid(writer))
                 return
             await self._serve(reader, writer)
@@ -105,23 +151,31 @@ class FeedServer:
         self._subscribers[subscription] = wake
         hung_up = asyncio.ensure_future(_end_of(reader, wake))
         try:
-            writer.write(encode(self._hello))
+            self._write(writer, self._hello)
             while not hung_up.done():
                 if subscription.needs_snapshot:
                     if subscription.overflows:
                         log.warning("feed-subscriber-slow", overflows=subscription.overflows)
-                    subscription.start_snapshot(*self._snapshot())
+                    records, sequence = self._snapshot()
+                    self.counters.snapshots += 1
+                    self.counters.snapshot_records = len(records)
+                    subscription.start_snapshot(records, sequence)
                 message = subscription.take()
                 if message is None:
                     wake.clear()
                     await wake.wait()
                     continue
-                writer.write(encode(message))
+                self._write(writer, message)
                 await writer.drain()
                 await asyncio.sleep(0)  # drain returns at once while the buffer has room: let others run
         finally:
             hung_up.cancel()
             del self._subscribers[subscription]
+
+    def _write(self, writer: asyncio.StreamWriter, message: FeedMessage) -> None:
+        octets = encode(message)
+        self.counters.octets += len(octets)
+        writer.write(octets)
 
 
 async def _end_of(reader: asyncio.StreamReader, wake: asyncio.Event) -> None:

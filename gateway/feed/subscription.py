@@ -48,6 +48,11 @@ class Subscription:
         self.merges = 0
         self.overflows = 0
 
+    @property
+    def waiting(self) -> int:
+        """Records that were not taken yet, without those of a snapshot."""
+        return self._records
+
     def start_snapshot(self, records: Iterable[Record], sequence: int) -> None:
         """Send ``records`` (immutable, in dependency order) before anything that waits after ``sequence``."""
         self._snapshot = deque(records)

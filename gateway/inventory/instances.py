@@ -43,6 +43,21 @@ class _Block:
     reserved: int
 
 
+@dataclass(frozen=True, slots=True)
+class IndexUsage:
+    """How full an index is.
+
+    Attributes:
+        highest_rows: highest number reserved for any class, by source number.
+        retired: numbers kept for objects that are gone; at most `MAX_RETIRED`.
+        unsynced: changes that are not on the disk yet.
+    """
+
+    highest_rows: Mapping[int, int]
+    retired: int
+    unsynced: int
+
+
 class InstanceIndex:
     """Row numbers by (source, class, stable name).
 
@@ -74,6 +89,14 @@ class InstanceIndex:
         self._failure: InstanceIndexError | None = None
         self._database = open_index(path, must_exist=must_exist)
         self._retired: int = self._row("SELECT COUNT(*) FROM durable WHERE retired > 0")[0]
+
+    @property
+    def usage(self) -> IndexUsage:
+        """How full it is now, without a look at the disk."""
+        highest: dict[int, int] = {}
+        for (source, _), block in self._blocks.items():
+            highest[source] = max(highest.get(source, 0), block.reserved)
+        return IndexUsage(highest, self._retired, self._changes)
 
     def start(self, gateway: str, boot: int) -> None:
         """Take note of a start of ``gateway``, the ``boot``-th, and reserve a block of every known counter.

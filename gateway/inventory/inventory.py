@@ -41,6 +41,11 @@ class Inventory:
         self._history = History()
         self._sequence = 0
 
+    @property
+    def sources(self) -> tuple[SourceInventory, ...]:
+        """All of them."""
+        return tuple(self._sources.values())
+
     def add_source(self, name: str, kind: str, max_objects: int = 200_000) -> SourceInventory:
         """Take a source in; its number is the one its name always had in this state folder."""
         identity = SourceIdentity(self._index.source_number(name), name, kind)

@@ -83,6 +83,9 @@ class SourceInventory:
         index: row numbers; committed by the caller before the records returned are published.
         numbers: of events, alarms and ends; shared by all sources.
         max_objects: more than these are refused and counted.
+
+    Attributes:
+        counters: see `SHOWN_COUNTERS`.
     """
 
     def __init__(
@@ -94,6 +97,7 @@ class SourceInventory:
         max_objects: int = 200_000,
     ) -> None:
         self.identity = identity
+        self.max_objects = max_objects
         self.counters: Counter[str] = Counter()
         self._classes = classes
         self._known: dict[ClassKey, ClassRecord] = {}
@@ -150,6 +154,16 @@ class SourceInventory:
     def state(self) -> SourceState:
         """As last observed."""
         return self._state
+
+    @property
+    def last_heard(self) -> int:
+        """When an agent last spoke; 0 for never."""
+        return self._last_heard
+
+    @property
+    def alarm_count(self) -> int:
+        """Conditions that last."""
+        return len(self._alarms)
 
     def apply(self, observations: Iterable[Observation], now: int) -> list[Record]:
         """Apply what one message body told, whole; returns the records it makes, in order.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from functools import partial
 
 import structlog
 
@@ -23,6 +24,7 @@ from gateway.service.exit_codes import CommandError, ExitCode
 from gateway.service.garbage import tune_garbage_collection
 from gateway.service.index_upkeep import count_start, keep_index
 from gateway.service.lifeline import Lifeline
+from gateway.service.metrics.core import feed_readings, index_readings, source_readings
 from gateway.service.sources import source_of
 from gateway.service.surroundings import Surroundings
 from gateway.state_folder import StateError, StateFolder
@@ -75,7 +77,9 @@ async def _run_locked(
         index,
         lambda batch: feed.publish(batch) if feed else None,
     )
-    surroundings = Surroundings(inventory, mappings, SecretRules(patterns), clock, loaded.folder, epoch)
+    surroundings = Surroundings(
+        inventory, mappings, SecretRules(patterns), clock, loaded.folder, epoch, lifeline.metrics
+    )
     sources = [source_of(name, settings, surroundings) for name, settings in loaded.settings.sources.items()]
     hello = Hello(VERSION, epoch, state.identity, clock.now())
     limit = loaded.settings.feed.max_waiting_records
@@ -84,6 +88,9 @@ async def _run_locked(
         await feed.start()
     except (OSError, ValueError) as error:
         raise CommandError(ExitCode.CONFIGURATION, f"the feed cannot be served: {error}") from error
+    lifeline.metrics.add("feed", partial(feed_readings, feed))
+    lifeline.metrics.add("sources", partial(source_readings, inventory))
+    lifeline.metrics.add("index", partial(index_readings, index, inventory, state.instances))
     tune_garbage_collection()
     lifeline.ready()
     log.info("core-ready", epoch=epoch, sources=sorted(loaded.settings.sources), feed=str(loaded.feed_socket))

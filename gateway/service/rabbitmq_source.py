@@ -24,6 +24,7 @@ from gateway.links.conversation import Conversation
 from gateway.links.loopback import USER_ID, carry
 from gateway.model.observations import Observation, SourceState, SourceStateSeen
 from gateway.service.endpoints import rabbitmq_agent
+from gateway.service.metrics.core import MeasuredReader
 from gateway.service.surroundings import Surroundings
 from gateway.tasks import until_one_ends
 
@@ -47,10 +48,12 @@ async def run_rabbitmq(
     around: Surroundings,
 ) -> None:
     """Run the source until it is cancelled; a fault of ours in it begins it anew, and no other source."""
+    measured = MeasuredReader(reader, name)
+    around.metrics.add(f"agent of {name}", measured.readings)
     async with reader:
         while True:
             try:
-                await _talk(name, settings, reader, events, source, around)
+                await _talk(name, settings, measured, events, source, around)
             except Exception as error:
                 log.exception("source-failed", name=name)
                 detail = f"internal error {type(error).__name__}: see the log; it begins anew"

@@ -18,6 +18,7 @@ from gateway.feed.client import follow
 from gateway.service.exit_codes import CommandError, ExitCode
 from gateway.service.garbage import tune_garbage_collection
 from gateway.service.lifeline import Lifeline
+from gateway.service.metrics.snmp import notification_readings, request_readings, row_readings
 from gateway.service.notifications import FILE as NOTIFICATIONS_FILE
 from gateway.service.notifications import Notifications, sender_settings, targets_of
 from gateway.snmp.ber import Oid
@@ -97,6 +98,10 @@ async def _run(loaded: LoadedConfiguration, state: StateFolder, clock: Clock, li
     server = UdpServer(responder.answer, counters, failures.failed)
     server.open(settings.listen)
     notifications.open()
+    metrics = lifeline.metrics
+    metrics.add("requests", lambda: request_readings(counters))
+    metrics.add("rows", lambda: row_readings(projection.health))
+    metrics.add("notifications", lambda: notification_readings(notifications.sender.health))
     tune_garbage_collection()
     lifeline.ready()
     log.info("snmp-ready", listen=[f"{host}:{port}" for host, port in server.addresses])

@@ -34,7 +34,8 @@ class SnmpCounters:
     """Counts since the agent's start; each is the object of its name in the groups above.
 
     ``internal_errors`` and ``unsent`` have no standard object: requests that met an error of the agent's own,
-    and answers that the operating system did not take.
+    and answers that the operating system did not take. Nor have the requests by type, whose objects RFC 3418
+    made obsolete.
     """
 
     in_packets: int = 0
@@ -49,6 +50,10 @@ class SnmpCounters:
     unknown_pdu_handlers: int = 0
     internal_errors: int = 0
     unsent: int = 0
+    get_requests: int = 0
+    get_nexts: int = 0
+    get_bulks: int = 0
+    set_requests: int = 0
 
     def serve(self, store: Store, *, authentication_traps: bool = False) -> None:
         """Put both groups into the store: current objects only, not those that RFC 3418 made obsolete.

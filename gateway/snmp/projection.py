@@ -38,7 +38,7 @@ from gateway.snmp.store import Store
 from gateway.snmp.tables.alarms import AlarmTable
 from gateway.snmp.tables.classes import ClassTables
 from gateway.snmp.tables.deleted import DeletedTable
-from gateway.snmp.tables.health import HealthScalars
+from gateway.snmp.tables.health import FeedHealth, HealthScalars
 from gateway.snmp.tables.rows import BoundClass, Row
 from gateway.snmp.tables.sources import SourceTable
 from gateway.snmp.tables.summaries import Summaries
@@ -125,6 +125,11 @@ class Projection:
         }
         self._health.feed.stale_since = clock()
         self._health.show_times()
+
+    @property
+    def health(self) -> FeedHealth:
+        """What is counted, as the scalars show it."""
+        return self._health.feed
 
     @property
     def provisional(self) -> Lock:

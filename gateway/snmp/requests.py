@@ -112,8 +112,16 @@ class Responder:
         return envelope, message.read_request(datagram, envelope.start, envelope.stop), access
 
     def _respond(self, envelope: Message, request: Request, access: Access) -> bytes | None:
+        counters = self._counters
         if envelope.pdu_type == message.GET_BULK:
+            counters.get_bulks += 1
             return self._bulk(envelope, request, access.view)
+        if envelope.pdu_type == message.GET:
+            counters.get_requests += 1
+        elif envelope.pdu_type == message.GET_NEXT:
+            counters.get_nexts += 1
+        else:
+            counters.set_requests += 1
         if len(request.names) > self._limits.varbinds:
             return self._too_big(envelope, request)
         if envelope.pdu_type == message.SET:

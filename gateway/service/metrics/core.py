@@ -1,0 +1,127 @@
+"""What the core tells: its feed, its sources, its instance index, and the requests of its agents."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from gateway.agents.rabbitmq.management_api import Answer, Document, ListingRequest, ManagementRequest
+from gateway.agents.rabbitmq.runner import Reader
+from gateway.feed.server import FeedServer
+from gateway.inventory.alarms import MAX_ALARMS
+from gateway.inventory.instances import MAX_RETIRED, MAX_ROW, InstanceIndex
+from gateway.inventory.inventory import Inventory
+from gateway.inventory.source import SourceInventory
+from gateway.model.observations import SourceState
+from gateway.service.metrics import families
+from gateway.service.metrics.readings import Family, Histogram, Reading
+
+SOURCE_COUNTERS: Mapping[str, Family] = {
+    "messages": families.SOURCE_MESSAGES,
+    "octets": families.SOURCE_BYTES,
+    "protocol_errors": families.SOURCE_PROTOCOL_ERRORS,
+    "refused": families.SOURCE_REFUSED,
+    "resyncs": families.SOURCE_RESYNCS,
+    "gaps": families.SOURCE_GAPS,
+    "objects_created": families.SOURCE_CREATED,
+    "objects_deleted": families.SOURCE_DELETED,
+    "objects_refused": families.SOURCE_OBJECTS_REFUSED,
+    "alarms_refused": families.SOURCE_ALARMS_REFUSED,
+    "unknown_class": families.SOURCE_UNKNOWN,
+    "events": families.SOURCE_EVENTS,
+}
+"""The counters of a source (`gateway.inventory.source.SHOWN_COUNTERS`), as they are called here."""
+
+_REQUEST_BOUNDS = (0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0)
+_SECOND = 10**9
+
+
+def feed_readings(feed: FeedServer) -> Iterator[Reading]:
+    """Of the feed's server."""
+    counters = feed.counters
+    yield families.FEED_SUBSCRIBERS.at(feed.subscribers)
+    yield families.FEED_WAITING.at(feed.waiting)
+    yield families.FEED_WAITING_MAX.at(feed.limit)
+    yield families.FEED_MERGES.at(counters.merges)
+    yield families.FEED_OVERFLOWS.at(counters.overflows)
+    yield families.FEED_SNAPSHOTS.at(counters.snapshots)
+    yield families.FEED_SNAPSHOT_RECORDS.at(counters.snapshot_records)
+    yield families.FEED_BATCHES.at(counters.batches)
+    yield families.FEED_BYTES.at(counters.octets)
+    yield families.FEED_REFUSED.at(counters.refused)
+
+
+def source_readings(inventory: Inventory) -> Iterator[Reading]:
+    """Of every source."""
+    for source in inventory.sources:
+        yield from _of_source(source)
+
+
+def index_readings(index: InstanceIndex, inventory: Inventory, path: Path) -> Iterator[Reading]:
+    """Of the instance index; ``path`` is its file."""
+    usage = index.usage
+    for source in inventory.sources:
+        highest = usage.highest_rows.get(source.identity.number, 0)
+        yield families.INDEX_ROW.at(highest, source.identity.name)
+    yield families.INDEX_ROW_MAX.at(MAX_ROW)
+    yield families.INDEX_RETIRED.at(usage.retired)
+    yield families.INDEX_RETIRED_MAX.at(MAX_RETIRED)
+    yield families.INDEX_UNSYNCED.at(usage.unsynced)
+    yield families.INDEX_BYTES.at(sum(file.stat().st_size for file in path.parent.glob(f"{path.name}*")))
+
+
+def _of_source(source: SourceInventory) -> Iterator[Reading]:
+    name = source.identity.name
+    for state in SourceState:
+        yield families.SOURCE_STATE.at(state is source.state, name, state.value)
+    if source.last_heard:
+        yield families.SOURCE_HEARD.at(source.last_heard / _SECOND, name)
+    yield families.SOURCE_OBJECTS.at(len(source), name)
+    yield families.SOURCE_OBJECTS_MAX.at(source.max_objects, name)
+    yield families.SOURCE_ALARMS.at(source.alarm_count, name)
+    yield families.SOURCE_ALARMS_MAX.at(MAX_ALARMS, name)
+    for counter, family in SOURCE_COUNTERS.items():
+        yield family.at(source.counters[counter], name)
+
+
+class MeasuredReader:
+    """Makes the requests of a RabbitMQ agent, and counts them (`gateway.agents.rabbitmq.runner.Reader`).
+
+    Args:
+        reader: makes them.
+        source: its name, a label.
+    """
+
+    def __init__(self, reader: Reader, source: str) -> None:
+        self._reader = reader
+        self._source = source
+        self._ended: Counter[tuple[str, str]] = Counter()
+        self._seconds = Histogram(families.AGENT_REQUEST_SECONDS, _REQUEST_BOUNDS, source)
+
+    async def read(self, request: ManagementRequest) -> Answer:
+        """Make ``request``; whatever goes wrong is an answer too."""
+        began = time.monotonic()
+        answer = await self._reader.read(request)
+        self._seconds.observe(time.monotonic() - began)
+        outcome = "answered" if isinstance(answer, Document) else _in_words(type(answer).__name__)
+        self._ended[_kind(request), outcome] += 1
+        return answer
+
+    def readings(self) -> Iterator[Reading]:
+        """What was counted."""
+        for (request, outcome), count in self._ended.items():
+            yield families.AGENT_REQUESTS.at(count, self._source, request, outcome)
+        yield from self._seconds.readings()
+
+
+def _kind(request: ManagementRequest) -> str:
+    if isinstance(request, ListingRequest):
+        return f"list_{request.class_name}"
+    return _in_words(type(request).__name__.removesuffix("Request"))
+
+
+def _in_words(name: str) -> str:
+    """``NotFound`` as ``not_found``."""
+    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name).lstrip("_")
