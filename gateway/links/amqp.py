@@ -2,7 +2,8 @@
 
 Two connections because a broker under a memory alarm stops reading from whoever publishes: a connection
 that did both received 10 of 30 messages then, a separate one all 30. Everything declared is one exclusive,
-auto-delete, length-limited queue, so a gateway that dies leaves nothing behind.
+auto-delete, length-limited queue, so a gateway that dies leaves nothing behind; or, where it is asked for,
+one that is kept for its return.
 """
 
 from __future__ import annotations
@@ -10,13 +11,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import aio_pika
 import structlog
-from aio_pika.abc import AbstractConnection, AbstractIncomingMessage
+from aio_pika.abc import AbstractChannel, AbstractConnection, AbstractIncomingMessage
 
 from gateway.clock import Clock
 from gateway.dialects.effects import Binding, Delivery, Effect, Send
@@ -31,7 +32,9 @@ from gateway.links.amqp_connection import (
 )
 from gateway.links.binding_probe import BindingProbe
 from gateway.links.conversation import Conversation
-from gateway.links.own_queue import OwnQueue
+from gateway.links.kept_deliveries import KeptDeliveries, Ledger
+from gateway.links.kept_queue import KeptQueue, kept_queue
+from gateway.links.own_queue import OwnQueue, WatchedQueue
 from gateway.links.publishing import Detour, Publisher
 from gateway.links.reconnecting import link_errors, reconnecting
 from gateway.tasks import until_one_ends
@@ -45,6 +48,27 @@ _DOUBTFUL_SHARE = 0.5
 
 
 @dataclass(frozen=True, slots=True)
+class KeptSubscription:
+    """A durable subscription: a queue that is kept for its consumer's return.
+
+    Attributes:
+        queue: its name.
+        max_length: messages; the broker drops the oldest beyond it.
+        expires: nanoseconds without a consumer after which the broker deletes it.
+        ledger: what of it was told.
+        catch_up: tells the session that what waited in the queue arrives next, and that it is `connected`
+            afterwards. Given why something may be missing (empty where nothing is), how many messages wait,
+            and the time.
+    """
+
+    queue: str
+    max_length: int
+    expires: int
+    ledger: Ledger
+    catch_up: Callable[[str, int, int], list[Effect]]
+
+
+@dataclass(frozen=True, slots=True)
 class AmqpRole:
     """What a link is for.
 
@@ -55,6 +79,7 @@ class AmqpRole:
         probed: an exchange among those bound to, and to which it may publish: a binding that is lost there is
             noticed (`BindingProbe`).
         max_queue_length: messages; the broker drops the oldest beyond it, which `AmqpLink` watches for.
+        kept: consume a queue that is kept, in place of one that goes with the connection.
     """
 
     name: str
@@ -62,6 +87,7 @@ class AmqpRole:
     declare: Sequence[str] = ()
     probed: str = ""
     max_queue_length: int = 20_000
+    kept: KeptSubscription | None = None
 
 
 class LinkedSession(Protocol):
@@ -112,10 +138,10 @@ class AmqpLink:
         self._conversation = conversation
         self._clock = clock
         self._queue = OwnQueue(
-            role.name,
             role.max_queue_length,
             int(role.max_queue_length * _DOUBTFUL_SHARE),
             watch_seconds,
+            purpose=role.name,
         )
         self._probe = BindingProbe(endpoint, role.probed, watch_seconds)
         self._detour = detour
@@ -151,20 +177,79 @@ class AmqpLink:
         incoming = await consuming.channel(publisher_confirms=False)
         for exchange in self._role.declare:
             await incoming.declare_exchange(exchange, aio_pika.ExchangeType.TOPIC, durable=True)
+        if self._role.kept is not None:
+            await self._converse_lastingly(self._role.kept, consuming, incoming, publisher)
+            return
         queue = await self._queue.declare(incoming, self._bindings)
         self._on_unsent(self._conversation.forget_sends())  # of the time without a connection
         await queue.consume(self._arrived)
-        log.info("link-up", role=self._role.name, broker=str(self._endpoint), queue=queue.name)
-        self._conversation.perform(self._session.connected(queue.name, self._clock.now()))
-        bound_to = [binding.exchange for binding in self._role.bindings(queue.name)]
+        self._up(queue.name)
+        await self._while_up(consuming, incoming, publisher, self._queue, queue.name)
+
+    async def _converse_lastingly(
+        self,
+        kept: KeptSubscription,
+        consuming: AbstractConnection,
+        incoming: AbstractChannel,
+        publisher: Publisher,
+    ) -> None:
+        """Over a queue that is kept: first what waited in it, then the greeting, with its answers behind it.
+
+        One queue for both, or what agents push and what they answer could overtake each other.
+        """
+        queue = kept_queue(kept.queue, kept.max_length, kept.expires, self._queue.watch_seconds)
+        waiting = await queue.waiting(consuming)
+        if waiting is None:
+            # First what was missed for want of it, or a gateway killed in between would not know any more.
+            self._catch_up(kept, queue, waiting)
+            await kept.ledger.lasting(kept.ledger.position)
+        declared = await queue.declare(incoming, self._bindings)
+        caught_up = asyncio.Event()
+        deliveries = KeptDeliveries(kept.ledger, self._tell_kept, caught_up.is_set)
+        await queue.consume(self._endpoint, declared, deliveries.arrived)
+        self._on_unsent(self._conversation.forget_sends())  # of the time without a connection
+        if waiting is not None:
+            self._catch_up(kept, queue, waiting)
+        caught_up.set()
+        deliveries.proceed()
+
+        async def greet() -> None:
+            await queue.drained(incoming)
+            self._up(queue.name)
+            await asyncio.Event().wait()
+
+        await self._while_up(
+            consuming, incoming, publisher, queue, queue.name, deliveries.acknowledge(), greet()
+        )
+
+    def _catch_up(self, kept: KeptSubscription, queue: KeptQueue, waiting: int | None) -> None:
+        log.info("catching-up", role=self._role.name, queue=queue.name, waiting=waiting)
+        missed = queue.missed(waiting)
+        self._conversation.perform(kept.catch_up(missed, waiting or 0, self._clock.now()))
+
+    def _up(self, queue: str) -> None:
+        log.info("link-up", role=self._role.name, broker=str(self._endpoint), queue=queue)
+        self._conversation.perform(self._session.connected(queue, self._clock.now()))
+
+    async def _while_up(
+        self,
+        consuming: AbstractConnection,
+        incoming: AbstractChannel,
+        publisher: Publisher,
+        watched: WatchedQueue,
+        queue: str,
+        *parts: Coroutine[Any, Any, None],
+    ) -> None:
+        bound_to = [binding.exchange for binding in self._role.bindings(queue)]
         # Where several end at once, what the broker said of an end comes before what it led to.
         await until_one_ends(
             ended(incoming),
             ended(consuming),
             publisher.run(),
-            self._queue.watch(consuming, queue.name, self._doubt, bound_to),
+            watched.watch(consuming, queue, self._doubt, bound_to),
             self._clogged(),
-            *([self._probe.run(publisher.connection, queue.name)] if self._role.probed else []),
+            *parts,
+            *([self._probe.run(publisher.connection, queue)] if self._role.probed else []),
         )
 
     def _bindings(self, queue: str) -> list[Binding]:
@@ -177,6 +262,18 @@ class AmqpLink:
             with contextlib.suppress(*FAILURES):
                 await message.ack()
             return
+        self._tell(message)
+        with contextlib.suppress(*FAILURES):  # the connection's end is noticed elsewhere
+            await message.ack()
+
+    def _tell_kept(self, message: AbstractIncomingMessage) -> None:
+        """As `_arrived`; in a queue that is kept there may be probes of former connections too."""
+        queue = self._role.kept.queue if self._role.kept is not None else ""
+        is_probe = message.exchange == self._role.probed and message.routing_key == queue
+        if not (is_probe or self._is_repeated(message)):
+            self._tell(message)
+
+    def _tell(self, message: AbstractIncomingMessage) -> None:
         timestamp = message.timestamp
         delivery = Delivery(
             exchange=message.exchange or "",
@@ -192,8 +289,6 @@ class AmqpLink:
             self._conversation.deliver(delivery)
         except Exception as error:  # noqa: BLE001  aio-pika would hide it, and the queue would stand still
             self._conversation.fail(error)
-        with contextlib.suppress(*FAILURES):  # the connection's end is noticed elsewhere
-            await message.ack()
 
     def _is_repeated(self, message: AbstractIncomingMessage) -> bool:
         """Whether it was received before: a sender that got no confirmation sends a message again."""

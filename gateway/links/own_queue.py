@@ -1,4 +1,4 @@
-"""The only kind of queue that the gateway declares: its own, bounded, and gone with its connection."""
+"""The kind of queue that the gateway declares unless told otherwise: bounded, gone with its connection."""
 
 from __future__ import annotations
 
@@ -14,46 +14,30 @@ from gateway.dialects.effects import Binding
 from gateway.links.amqp_connection import CONNECT_SECONDS
 
 PREFETCH = 100
-"""Messages on their way to us at a time. An answer to `OwnQueue.watch` waits behind them: with more it would
-come too late just when the queue fills; with 100, 2,000 messages a second still fit a way of 50 ms.
+"""Messages on their way to us at a time. An answer to `WatchedQueue.watch` waits behind them: with more it
+would come too late just when the queue fills; with 100, 2,000 messages a second still fit a way of 50 ms.
 """
 
 
 @dataclass(frozen=True, slots=True)
-class OwnQueue:
-    """One exclusive, auto-delete, length-limited queue: nothing of it outlives its connection.
+class WatchedQueue:
+    """A length-limited queue.
 
     The broker drops the oldest message beyond ``max_length`` without a trace, so `watch` looks how many wait.
 
     Attributes:
-        purpose: part of its name, ``amqp-gateway.<purpose>.<uuid>``.
         max_length: messages.
         doubtful: more messages waiting than a consumer that keeps up ever has.
         watch_seconds: between two looks.
+        prefetch: messages on their way to us, or not acknowledged, at a time.
         sooner: set to have a look at once.
     """
 
-    purpose: str
     max_length: int
     doubtful: int
     watch_seconds: float = 5.0
     prefetch: int = PREFETCH
     sooner: asyncio.Event = field(default_factory=asyncio.Event)
-
-    async def declare(
-        self, channel: AbstractChannel, bindings: Callable[[str], Sequence[Binding]]
-    ) -> AbstractQueue:
-        """Declare and bind it, under a name that nobody had before; ``bindings`` are given that name."""
-        await channel.set_qos(prefetch_count=self.prefetch)
-        queue = await channel.declare_queue(
-            f"amqp-gateway.{self.purpose}.{uuid.uuid4()}",
-            exclusive=True,
-            auto_delete=True,
-            arguments={"x-max-length": self.max_length, "x-overflow": "drop-head"},
-        )
-        for binding in bindings(queue.name):
-            await queue.bind(binding.exchange, binding.routing_key)
-        return queue
 
     async def watch(
         self,
@@ -100,3 +84,34 @@ class OwnQueue:
             await channel.declare_exchange(exchange, passive=True)
         await channel.close()
         return declared.declaration_result.message_count or 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnQueue(WatchedQueue):
+    """One exclusive, auto-delete queue: nothing of it outlives its connection.
+
+    Attributes:
+        purpose: part of its name, ``amqp-gateway.<purpose>.<uuid>``.
+    """
+
+    purpose: str
+
+    async def declare(
+        self, channel: AbstractChannel, bindings: Callable[[str], Sequence[Binding]]
+    ) -> AbstractQueue:
+        """Declare and bind it, under a name that nobody had before; ``bindings`` are given that name."""
+        await channel.set_qos(prefetch_count=self.prefetch)
+        queue = await channel.declare_queue(
+            f"amqp-gateway.{self.purpose}.{uuid.uuid4()}",
+            exclusive=True,
+            auto_delete=True,
+            arguments={"x-max-length": self.max_length, "x-overflow": "drop-head"},
+        )
+        await bind(queue, bindings)
+        return queue
+
+
+async def bind(queue: AbstractQueue, bindings: Callable[[str], Sequence[Binding]]) -> None:
+    """Bind a queue; ``bindings`` are given its name."""
+    for binding in bindings(queue.name):
+        await queue.bind(binding.exchange, binding.routing_key)

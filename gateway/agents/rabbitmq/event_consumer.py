@@ -73,7 +73,7 @@ class EventConsumer:
         self._keys = keys
         self._sink = sink
         self._since_watch = 0
-        self._queue = OwnQueue("events", MAX_QUEUE_LENGTH, DOUBTFUL_LENGTH, WATCH_SECONDS, PREFETCH)
+        self._queue = OwnQueue(MAX_QUEUE_LENGTH, DOUBTFUL_LENGTH, WATCH_SECONDS, PREFETCH, purpose="events")
 
     async def run(self) -> None:
         """Consume, reconnect with back-off and jitter; ends by cancellation only."""

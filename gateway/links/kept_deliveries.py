@@ -1,0 +1,114 @@
+"""What arrives from a kept queue: told once, and acknowledged when it is told lastingly.
+
+A broker delivers again what was not acknowledged. Which of it was told already, also by a process that was
+killed since, a `Ledger` knows: it is kept with what the deliveries led to, so neither is ever without the
+other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from hashlib import blake2b
+from typing import Final, Protocol
+
+from aio_pika.abc import AbstractIncomingMessage
+
+_IDENTITY_OCTETS: Final = 8
+
+
+class Ledger(Protocol):
+    """Knows which deliveries were told, and when that is lasting."""
+
+    def is_told(self, identity: str) -> bool:
+        """Whether what the delivery of this identity led to is told already."""
+        ...
+
+    def telling(self, identity: str) -> AbstractContextManager[None]:
+        """While the context lasts, what is told comes of the delivery of this identity."""
+        ...
+
+    @property
+    def position(self) -> int:
+        """Of what was told last."""
+        ...
+
+    async def lasting(self, position: int) -> None:
+        """Wait until all that was told up to ``position`` cannot be lost by the death of this process."""
+        ...
+
+
+class KeptDeliveries:
+    """The deliveries of one consumer; what a former connection delivered is none of them.
+
+    Args:
+        ledger: where they are noted.
+        tell: told each delivery, once.
+        ready: whether there is somebody to tell: until then deliveries wait, and are not acknowledged.
+
+    Attributes:
+        repeated: deliveries that had been told before.
+    """
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        tell: Callable[[AbstractIncomingMessage], None],
+        ready: Callable[[], bool] = lambda: True,
+    ) -> None:
+        self.repeated = 0
+        self._ledger = ledger
+        self._tell = tell
+        self._ready = ready
+        self._waiting: deque[AbstractIncomingMessage] = deque()  # no longer than the consumer's prefetch
+        self._told: AbstractIncomingMessage | None = None
+        self._position = 0
+        self._news = asyncio.Event()
+
+    async def arrived(self, message: AbstractIncomingMessage) -> None:
+        """A delivery, in the broker's order."""
+        self._waiting.append(message)
+        self.proceed()
+
+    def proceed(self) -> None:
+        """Tell what waits, in order, as long as there is somebody to tell."""
+        while self._waiting and self._ready():
+            message = self._waiting.popleft()
+            identity = identity_of(message)
+            if message.redelivered and self._ledger.is_told(identity):
+                self.repeated += 1
+            else:
+                with self._ledger.telling(identity):
+                    self._tell(message)
+            self._told, self._position = message, self._ledger.position
+            self._news.set()
+
+    async def acknowledge(self) -> None:
+        """Acknowledge, many at once, what is told lastingly; ends by what ends the channel only.
+
+        Raises:
+            AMQPError, ChannelInvalidStateError: the channel has ended.
+        """
+        while True:
+            await self._news.wait()
+            self._news.clear()
+            told, position = self._told, self._position
+            if told is not None:
+                await self._ledger.lasting(position)
+                await told.ack(multiple=True)
+
+
+def identity_of(message: AbstractIncomingMessage) -> str:
+    """What tells a message from any other, also when it is delivered again: 16 hexadecimal digits.
+
+    It covers where it was published and all that it says, with the sender's time.
+    """
+    digest = blake2b(digest_size=_IDENTITY_OCTETS)
+    headers = sorted((str(name), repr(value)) for name, value in message.headers.items())
+    said = (message.exchange, message.routing_key, message.message_id, message.user_id, message.timestamp)
+    for part in (repr(said).encode(), repr(headers).encode(), message.body):
+        digest.update(len(part).to_bytes(8, "big"))
+        digest.update(part)
+    return digest.hexdigest()

@@ -1,0 +1,124 @@
+"""A queue that outlives its connection: what is said while nobody listens waits in it, for a time.
+
+It is durable, belongs to one consumer, and is bounded in length and, by its expiry, in time: a gateway that
+never comes back leaves nothing behind in the end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from aio_pika.abc import AbstractChannel, AbstractConnection, AbstractIncomingMessage, AbstractQueue
+from aiormq import exceptions
+
+from gateway.dialects.effects import Binding
+from gateway.links.amqp_connection import AmqpEndpoint, LinkError, Trouble
+from gateway.links.own_queue import WatchedQueue, bind
+
+KEPT_PREFETCH: Final = 1_000
+"""Messages that are not acknowledged: what a slow disk keeps in memory, and what comes again after a kill."""
+
+DOUBTFUL_SHARE: Final = 0.9
+"""Of the queue's length. Looks are seconds apart: a queue this full may have been full in between."""
+
+_MILLISECOND: Final = 1_000_000
+_DRAIN_SECONDS: Final = 0.05
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptQueue(WatchedQueue):
+    """A durable queue with an expiry, which only one consumer may have.
+
+    Attributes:
+        name: of the queue.
+        expires: nanoseconds without a consumer after which the broker deletes it.
+    """
+
+    name: str
+    expires: int
+    prefetch: int = KEPT_PREFETCH
+
+    async def waiting(self, connection: AbstractConnection) -> int | None:
+        """Messages in it; ``None`` where there is no such queue."""
+        channel = await connection.channel(publisher_confirms=False)
+        try:
+            declared = await channel.declare_queue(self.name, passive=True)
+        except exceptions.ChannelNotFoundEntity:
+            return None  # and the channel is closed
+        await channel.close()
+        return declared.declaration_result.message_count or 0
+
+    def missed(self, waiting: int | None) -> str:
+        """Why it lacks some of what was said since it was consumed last; empty if it does not.
+
+        Args:
+            waiting: as `waiting` told while nobody consumed it.
+        """
+        if waiting is None:
+            return f"the queue {self.name} was not there: it is new, or has expired"
+        if waiting >= self.max_length:
+            return f"the queue {self.name} was full with {waiting} messages: it dropped the oldest"
+        return ""
+
+    async def declare(
+        self, channel: AbstractChannel, bindings: Callable[[str], Sequence[Binding]]
+    ) -> AbstractQueue:
+        """Declare and bind it; bindings that it has already stay. ``bindings`` are given its name.
+
+        Raises:
+            ChannelPreconditionFailed: it was declared otherwise.
+        """
+        await channel.set_qos(prefetch_count=self.prefetch)
+        queue = await channel.declare_queue(
+            self.name,
+            durable=True,
+            arguments={
+                "x-expires": max(1, self.expires // _MILLISECOND),
+                "x-max-length": self.max_length,
+                "x-overflow": "drop-head",
+            },
+        )
+        await bind(queue, bindings)
+        return queue
+
+    async def consume(
+        self,
+        endpoint: AmqpEndpoint,
+        queue: AbstractQueue,
+        arrived: Callable[[AbstractIncomingMessage], Awaitable[None]],
+    ) -> None:
+        """Consume it, as the only one who may.
+
+        Raises:
+            LinkError: somebody else does.
+        """
+        try:
+            await queue.consume(arrived, exclusive=True)
+        except exceptions.ChannelAccessRefused as error:
+            if "exclusive" not in str(error):
+                raise
+            raise LinkError(
+                Trouble.MISCONFIGURED,
+                f"{endpoint}: the queue {self.name} has another consumer: two gateways cannot share a durable"
+                " subscription; stop the other one, or name another queue under 'durable'",
+            ) from error
+
+    async def drained(self, channel: AbstractChannel) -> None:
+        """Wait until all that waited in it has arrived on the channel that consumes it."""
+        while True:
+            declared = await channel.declare_queue(self.name, passive=True)
+            if not declared.declaration_result.message_count:
+                break
+            await asyncio.sleep(_DRAIN_SECONDS)
+        # The broker's channel passes on what it was handed before it answers another question.
+        await channel.declare_queue(self.name, passive=True)
+
+
+def kept_queue(name: str, max_length: int, expires: int, watch_seconds: float = 5.0) -> KeptQueue:
+    """The queue of a durable subscription; see `KeptQueue`."""
+    return KeptQueue(
+        max_length, max(1, int(max_length * DOUBTFUL_SHARE)), watch_seconds, name=name, expires=expires
+    )

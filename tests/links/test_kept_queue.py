@@ -1,0 +1,237 @@
+"""A durable subscription at a real RabbitMQ: what waits for a gateway, and what is told when it is back."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+import aio_pika
+
+from gateway.dialects.effects import Effect
+from gateway.links.amqp import AmqpRole, KeptSubscription
+from gateway.links.kept_queue import KEPT_PREFETCH, kept_queue
+from tests.components.rabbitmq import VirtualHost
+from tests.components.waiting import eventually
+from tests.links.ledger import MemoryLedger
+from tests.links.recording import Linked, RecordingSession, endpoint_of, linked, role
+
+SECOND = 10**9
+QUEUE = "amqp-gateway.console.test"
+
+
+class ResumingSession(RecordingSession):
+    """Writes down too what it is to catch up with, and how much it had heard when it was connected."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.resumed: list[tuple[str, int]] = []
+        self.heard_before: list[int] = []
+
+    def catch_up(self, missed: str, waiting: int, now: int) -> list[Effect]:
+        assert now > 0
+        self.resumed.append((missed, waiting))
+        return []
+
+    def connected(self, reply_to: str, now: int) -> list[Effect]:
+        self.heard_before.append(len(self.deliveries))
+        return super().connected(reply_to, now)
+
+    @property
+    def bodies(self) -> list[str]:
+        return [delivery.body.decode() for delivery in self.deliveries]
+
+
+def keeping(
+    session: ResumingSession, ledger: MemoryLedger, *, max_length: int = 5000, expires: int = 60 * SECOND
+) -> AmqpRole:
+    kept = KeptSubscription(QUEUE, max_length, expires, ledger, session.catch_up)
+    return replace(role("amq.topic"), kept=kept)
+
+
+@asynccontextmanager
+async def subscribed(
+    vhost: VirtualHost, ledger: MemoryLedger, *, max_length: int = 5000, expires: int = 60 * SECOND
+) -> AsyncIterator[tuple[ResumingSession, Linked]]:
+    """A link with a durable subscription that is up."""
+    session = ResumingSession()
+    of = keeping(session, ledger, max_length=max_length, expires=expires)
+    async with linked(endpoint_of(vhost.broker, vhost.name), of, session) as link:
+        await link.up()
+        yield session, link
+
+
+async def say(vhost: VirtualHost, *bodies: str) -> None:
+    """Publish, and wait until the broker has all of it."""
+    async with await aio_pika.connect(vhost.amqp_url()) as connection:
+        channel = await connection.channel(publisher_confirms=True)
+        exchange = await channel.get_exchange("amq.topic")
+        for body in bodies:
+            await exchange.publish(aio_pika.Message(body.encode()), "said")
+
+
+async def left(vhost: VirtualHost) -> int | None:
+    """Messages in the queue; ``None`` where there is none."""
+    async with await aio_pika.connect(vhost.amqp_url()) as connection:
+        return await kept_queue(QUEUE, 1000, SECOND).waiting(connection)
+
+
+async def released(vhost: VirtualHost) -> None:
+    """Wait until a former consumer's messages are in the queue again."""
+
+    async def consumerless() -> bool:
+        async with await aio_pika.connect(vhost.amqp_url()) as connection:
+            channel = await connection.channel()
+            declared = await channel.declare_queue(QUEUE, passive=True)
+            return declared.declaration_result.consumer_count == 0
+
+    await eventually(consumerless, "the queue has no consumer any more")
+
+
+async def test_a_new_queue_says_that_what_was_before_is_missed(virtual_host: VirtualHost) -> None:
+    async with subscribed(virtual_host, MemoryLedger()) as (session, link):
+        assert link.session.up == [QUEUE]
+        ((missed, waiting),) = session.resumed
+        assert "was not there: it is new, or has expired" in missed
+        assert waiting == 0
+
+
+async def test_what_was_said_meanwhile_is_heard_before_the_session_is_connected(
+    virtual_host: VirtualHost,
+) -> None:
+    ledger = MemoryLedger()
+    async with subscribed(virtual_host, ledger):
+        pass
+    await released(virtual_host)
+    said = [f"meanwhile {number}" for number in range(KEPT_PREFETCH + 500)]
+    await say(virtual_host, *said)
+
+    async with subscribed(virtual_host, ledger) as (session, link):
+        assert session.resumed == [("", len(said))]
+        assert session.heard_before == [len(said)]
+        await say(virtual_host, "now")
+        await link.received(len(said) + 1)
+        assert session.bodies == [*said, "now"]
+
+    await released(virtual_host)
+    assert await left(virtual_host) == 0
+
+
+async def test_what_is_not_lasting_comes_again_and_is_told_once(virtual_host: VirtualHost) -> None:
+    """As after the end of the process: the former connection's messages belong to the next one."""
+    ledger = MemoryLedger(prompt=False)
+    async with subscribed(virtual_host, ledger) as (_, link):
+        await say(virtual_host, "lasting")
+        await link.received(1)
+        ledger.sync()
+        await say(virtual_host, "told", "told and noted")
+        await link.received(3)
+    await released(virtual_host)
+    assert await left(virtual_host) in {2, 3}  # the first was acknowledged, unless the end came before
+    ledger.told.pop(1)  # the process was killed before this one was noted
+
+    async with subscribed(virtual_host, ledger) as (session, link):
+        await say(virtual_host, "new")
+        await link.received(2)
+        assert session.bodies == ["told", "new"]
+        ledger.sync()
+
+        async def empty() -> bool:
+            return await left(virtual_host) == 0
+
+        await eventually(empty, "everything is acknowledged")
+
+
+async def test_a_disk_that_stands_still_leaves_the_rest_in_the_queue(virtual_host: VirtualHost) -> None:
+    ledger = MemoryLedger(prompt=False)
+    async with subscribed(virtual_host, ledger) as (session, link):
+        await say(virtual_host, *["waiting"] * (KEPT_PREFETCH + 50))
+        await link.received(KEPT_PREFETCH)
+        assert await left(virtual_host) == 50
+        assert len(session.deliveries) == KEPT_PREFETCH
+        ledger.sync()
+        await link.received(KEPT_PREFETCH + 50)
+
+
+async def test_a_queue_that_was_full_is_told(virtual_host: VirtualHost) -> None:
+    ledger = MemoryLedger()
+    async with subscribed(virtual_host, ledger, max_length=20):
+        pass
+    await released(virtual_host)
+    await say(virtual_host, *map(str, range(30)))
+
+    async with subscribed(virtual_host, ledger, max_length=20) as (session, link):
+        await link.received(20)
+        assert session.bodies == [str(number) for number in range(10, 30)]
+        ((missed, waiting),) = session.resumed
+        assert missed == f"the queue {QUEUE} was full with 20 messages: it dropped the oldest"
+        assert waiting == 20
+
+
+async def test_a_queue_that_expired_is_told(virtual_host: VirtualHost) -> None:
+    ledger = MemoryLedger()
+    async with subscribed(virtual_host, ledger, expires=SECOND // 10):
+        pass
+
+    async def expired() -> bool:
+        return await left(virtual_host) is None
+
+    await eventually(expired, "the queue has expired")
+    async with subscribed(virtual_host, ledger) as (session, _):
+        ((missed, _),) = session.resumed
+        assert "was not there: it is new, or has expired" in missed
+
+
+async def test_a_second_gateway_is_refused(virtual_host: VirtualHost) -> None:
+    session = ResumingSession()
+    endpoint = endpoint_of(virtual_host.broker, virtual_host.name)
+    async with subscribed(virtual_host, MemoryLedger()) as (first, link):
+        async with linked(endpoint, keeping(session, MemoryLedger()), session) as second:
+            said = await second.down()
+        await say(virtual_host, "to the first")
+        await link.received(1)
+
+    assert said == (
+        f"{endpoint}: the queue {QUEUE} has another consumer: two gateways cannot share a durable"
+        " subscription; stop the other one, or name another queue under 'durable'"
+    )
+    assert (session.resumed, session.up, session.deliveries) == ([], [], [])
+    assert first.down == []
+
+
+async def test_a_queue_that_was_declared_otherwise_is_told(virtual_host: VirtualHost) -> None:
+    session = ResumingSession()
+    endpoint = endpoint_of(virtual_host.broker, virtual_host.name)
+    async with subscribed(virtual_host, MemoryLedger(), max_length=20):
+        pass
+    async with linked(endpoint, keeping(session, MemoryLedger(), max_length=21), session) as link:
+        said = await link.down()
+    assert "inequivalent arg 'x-max-length'" in said
+    assert "remove what is there, or name another" in said
+
+
+async def test_its_queue_is_durable_limited_and_expires(virtual_host: VirtualHost) -> None:
+    async with subscribed(virtual_host, MemoryLedger(), max_length=123, expires=2 * SECOND):
+        with virtual_host.http() as http:
+            queue = http.get(f"queues/{virtual_host.path}/{QUEUE}").raise_for_status().json()
+
+    assert (queue["exclusive"], queue["auto_delete"], queue["durable"]) == (False, False, True)
+    assert queue["arguments"] == {"x-expires": 2000, "x-max-length": 123, "x-overflow": "drop-head"}
+
+
+async def test_probes_of_a_former_connection_are_nobodys_business(virtual_host: VirtualHost) -> None:
+    session, ledger = ResumingSession(), MemoryLedger()
+    endpoint = endpoint_of(virtual_host.broker, virtual_host.name)
+    probing = replace(keeping(session, ledger), probed="amq.topic")
+    async with linked(endpoint, probing, session) as link:
+        await link.up()
+    await released(virtual_host)
+    async with await aio_pika.connect(virtual_host.amqp_url()) as connection:
+        channel = await connection.channel(publisher_confirms=True)
+        exchange = await channel.get_exchange("amq.topic")
+        await exchange.publish(aio_pika.Message(b"", message_id="former"), QUEUE)
+    await say(virtual_host, "meanwhile")
+
+    async with linked(endpoint, probing, session) as link:
+        await link.up(2)
+        assert session.bodies == ["meanwhile"]
