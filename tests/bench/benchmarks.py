@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from tests.bench.jmx.benchmark import JmxBenchmark
+from tests.bench.latency.benchmark import LatencyBenchmark
 from tests.bench.run import Benchmark
 
-BENCHMARKS: Final[Sequence[Benchmark]] = (JmxBenchmark(),)
+BENCHMARKS: Final[Sequence[Benchmark]] = (JmxBenchmark(), LatencyBenchmark())

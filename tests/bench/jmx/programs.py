@@ -49,7 +49,7 @@ class Load:
     """A connected client (``java/Load.java`` tells what can be asked).
 
     Attributes:
-        notifications: those that arrive, with the time of their arrival (``time.monotonic_ns``) and type.
+        notifications: those that arrive, with the time of their arrival (``time.monotonic_ns``) and message.
     """
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
@@ -88,8 +88,8 @@ class Load:
         for line in self._process.stdout:
             kind, _, rest = line.rstrip("\n").partition("\t")
             if kind == "notification":
-                moment, _, type_ = rest.partition("\t")
-                self.notifications.put((int(moment), type_))
+                moment, _, message = rest.partition("\t")
+                self.notifications.put((int(moment), message))
             else:
                 self._answers.put(f"{kind}\t{rest}")
         self._answers.put("failed\tthe client has ended")

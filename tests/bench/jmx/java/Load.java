@@ -28,7 +28,7 @@ import javax.management.remote.JMXServiceURL;
  *   <li>{@code read NAME ATTRIBUTE,...}: the values, separated by commas;
  *   <li>{@code await NAME ATTRIBUTE VALUE}: looks once a millisecond until it is that; when it was;
  *   <li>{@code invoke NAME OPERATION NUMBER}: what the operation returns;
- *   <li>{@code listen NAME}: from now on each notification of this MBean is a line {@code notification TIME TYPE}.
+ *   <li>{@code listen NAME}: from now on each notification of this MBean is a line {@code notification TIME MESSAGE}.
  * </ul>
  */
 public final class Load {
@@ -124,7 +124,7 @@ public final class Load {
     }
 
     private static void tell(Notification told) {
-        say("notification\t" + System.nanoTime() + "\t" + told.getType());
+        say("notification\t" + System.nanoTime() + "\t" + told.getMessage());
     }
 
     private static synchronized void say(String line) {

@@ -1,0 +1,140 @@
+"""Where a sample's number is looked for, and when it was first seen there (``time.monotonic_ns``)."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import queue
+import re
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from tests.bench.jmx.programs import Load
+from tests.bench.latency.agent import COUNTED
+from tests.components.waiting import DEADLINE
+from tests.snmp.datagrams import read_answer
+
+_POLLER: Final = Path(__file__).with_name("poller.py")
+_MAX_DATAGRAM: Final = 65_535
+_BREATH_SECONDS: Final = 0.2
+"""After so long at most an observer sees that it is to end."""
+
+
+class Sightings:
+    """What one observer saw; told from any thread.
+
+    Args:
+        loop: where somebody waits for it.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._moments: dict[int, int] = {}
+        self._news = asyncio.Event()
+
+    def saw(self, number: int, moment: int) -> None:
+        """A sample's number was seen."""
+        self._loop.call_soon_threadsafe(self._note, number, moment)
+
+    def saw_in(self, text: bytes, moment: int) -> None:
+        """The text of a sample's event was seen, if that is in ``text``."""
+        for number in re.findall(COUNTED, text):
+            self.saw(int(number), moment)
+
+    async def of(self, number: int, seconds: float = DEADLINE) -> int | None:
+        """When it was seen first; ``None`` where that did not happen in time."""
+        try:
+            async with asyncio.timeout(seconds):
+                while number not in self._moments:
+                    self._news.clear()
+                    await self._news.wait()
+        except TimeoutError:
+            return None
+        return self._moments.pop(number)
+
+    def _note(self, number: int, moment: int) -> None:
+        self._moments.setdefault(number, moment)
+        self._news.set()
+
+
+@contextmanager
+def traps(receiver: socket.socket, seen: Sightings) -> Iterator[None]:
+    """Watch a UDP socket that traps are sent to."""
+    receiver.settimeout(_BREATH_SECONDS)
+
+    def look() -> None:
+        try:
+            datagram = receiver.recv(_MAX_DATAGRAM)
+        except TimeoutError:
+            return
+        seen.saw_in(datagram, time.monotonic_ns())
+
+    with _repeating(look):
+        yield
+
+
+@contextmanager
+def values(request: bytes, port: int, seen: Sightings) -> Iterator[None]:
+    """Watch an instance that an SNMP agent shows at this port of the loopback, by a process that polls it."""
+    command = (sys.executable, "-I", _POLLER, "127.0.0.1", str(port), request.hex())
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as poller:  # noqa: S603  our own
+        assert poller.stdout is not None
+        lines = poller.stdout
+
+        def look() -> None:
+            moment, _, datagram = lines.readline().partition(" ")
+            if datagram:
+                seen.saw(number_in(bytes.fromhex(datagram)), int(moment))
+            else:
+                time.sleep(_BREATH_SECONDS)  # it ends
+
+        try:
+            with _repeating(look):
+                yield
+                poller.kill()
+        finally:
+            poller.kill()
+
+
+@contextmanager
+def notifications(load: Load, seen: Sightings) -> Iterator[None]:
+    """Watch what arrives at a Java client that listens."""
+
+    def look() -> None:
+        with contextlib.suppress(queue.Empty):
+            moment, message = load.notifications.get(timeout=_BREATH_SECONDS)
+            seen.saw_in(message.encode(), moment)
+
+    with _repeating(look):
+        yield
+
+
+def number_in(datagram: bytes) -> int:
+    """The number that the one varbind of a response has; 0 where there is none."""
+    (_, value), *_ = read_answer(datagram).varbinds
+    return int.from_bytes(value[2:], "big")
+
+
+@contextmanager
+def _repeating(look: Callable[[], None]) -> Iterator[None]:
+    """Call ``look``, which returns soon, again and again on a thread until the context is left."""
+    ending = threading.Event()
+
+    def repeat() -> None:
+        while not ending.is_set():
+            look()
+
+    thread = threading.Thread(target=repeat, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ending.set()
+        thread.join(DEADLINE)
