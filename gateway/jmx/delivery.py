@@ -51,10 +51,12 @@ class Delivery:
 
     Attributes:
         complete: set once the virtual machine has all there is, or there is nobody to tell it.
+        failed: commands, or single values, that could not be carried out so far.
     """
 
     def __init__(self, projection: Projection, push: Callable[[bytes], Awaitable[Pushed]]) -> None:
         self.complete = asyncio.Event()
+        self.failed = 0
         self._projection = projection
         self._push = push
         self._wake = asyncio.Event()
@@ -111,6 +113,7 @@ class Delivery:
             self.complete.set()
 
     def _report(self, result: Pushed) -> None:
+        self.failed += result.errors
         for text in result.texts:
             left_out = self._errors.admit()
             if left_out is not None:

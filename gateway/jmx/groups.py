@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from gateway.feed.freshness import Belief, Freshness
 from gateway.feed.freshness import Group as FeedGroup
 from gateway.feed.records import AgentRecord, SourceRecord
-from gateway.jmx.commands import Command, JmxValue, SetGroup
+from gateway.jmx.commands import Command, SetGroup
 
 
 @dataclass(slots=True, eq=False)
@@ -110,7 +110,7 @@ class Groups:
             self._changed(group)
 
 
-def counts(groups: Iterable[Group]) -> dict[str, JmxValue]:
+def counts(groups: Iterable[Group]) -> dict[str, int]:
     """How many objects there are, and how far they can be believed, by attribute."""
     objects = dict.fromkeys(Freshness, 0)
     for group in groups:

@@ -130,6 +130,16 @@ class Projection:
         self._show()
 
     @property
+    def health(self) -> Health:
+        """What is counted, as the Gateway MBean tells it."""
+        return self._health
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """How many objects there are, and how far they can be believed, by attribute."""
+        return counts(self._groups)
+
+    @property
     def waiting(self) -> int:
         """Commands that nobody took yet."""
         return len(self._commands)

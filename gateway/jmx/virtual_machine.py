@@ -84,6 +84,25 @@ class PushResult:
     texts: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class MachineUsage:
+    """What a virtual machine uses of what it may; counts are since its start.
+
+    Attributes:
+        clients: logged in, of at most ``max_clients``.
+        heap: octets in use, of at most ``max_heap``.
+        collection_milliseconds: that garbage collection took.
+    """
+
+    clients: int
+    max_clients: int
+    heap: int
+    max_heap: int
+    collection_milliseconds: int
+    collections: int
+    threads: int
+
+
 class JavaMachine:
     """One life of a virtual machine: ``async with JavaMachine(settings, authenticate) as machine``.
 
@@ -151,6 +170,16 @@ class JavaMachine:
             raise ValueError(f"a batch of {len(batch)} octets; there may be {MAX_BATCH_OCTETS}")
         errors, texts = msgpack.unpackb(await self._call("push", batch))
         return PushResult(errors, tuple(texts))
+
+    async def usage(self) -> MachineUsage:
+        """What it uses now; waits for what it is doing for us.
+
+        Raises:
+            MachineEndedError: it has ended.
+        """
+        if self._bridge is None:
+            raise MachineEndedError("the Java virtual machine does not run")
+        return MachineUsage(*msgpack.unpackb(await self._bridge.call("usage") or b""))
 
     async def open(self) -> None:
         """Let clients in; again, it does nothing.

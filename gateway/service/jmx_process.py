@@ -9,7 +9,9 @@ import asyncio
 import contextlib
 import importlib.metadata
 import time
+from collections import Counter
 from collections.abc import Iterable
+from functools import partial
 from typing import NoReturn
 
 import structlog
@@ -30,6 +32,7 @@ from gateway.model.schema import ClassKey
 from gateway.service.exit_codes import CommandError, ExitCode
 from gateway.service.garbage import tune_garbage_collection
 from gateway.service.lifeline import Lifeline
+from gateway.service.metrics.jmx import LoginOutcome, agent_readings, delivery_readings, machine_readings
 from gateway.snmp.lock import Lock
 from gateway.snmp.lock_files import load_shipped_locks
 from gateway.state_folder import StateError, StateFolder
@@ -159,7 +162,10 @@ class _JmxAgent:
         self._oids = oids
         self._cursor = EventCursor()
         self._starts = 0
+        self._logins: Counter[LoginOutcome] = Counter()
         self._was_ready = False
+        buffer = loaded.settings.jmx.notification_buffer
+        lifeline.metrics.add("agent", lambda: agent_readings(self._starts, self._logins, buffer))
 
     async def run(self) -> NoReturn:
         """Run one after the other, for ever.
@@ -189,8 +195,12 @@ class _JmxAgent:
             JmxError: always, when it has ended.
         """
         self._starts += 1
-        async with JavaMachine(machine_settings(self._loaded), self._users.authenticate) as machine:
-            delivery = Delivery(self._projection(), machine.push)
+        async with JavaMachine(machine_settings(self._loaded), self._authenticate) as machine:
+            projection = self._projection()
+            delivery = Delivery(projection, machine.push)
+            metrics = self._lifeline.metrics
+            metrics.add("delivery", lambda: delivery_readings(projection, delivery))
+            metrics.add_slow("virtual machine", partial(machine_readings, machine))
             await until_one_ends(
                 _end_of(machine),  # first, because it tells best why the others end
                 delivery.run(),
@@ -212,6 +222,11 @@ class _JmxAgent:
             self._lifeline.ready()
         await asyncio.get_running_loop().create_future()
         raise AssertionError("a future that nobody sets is never done")
+
+    async def _authenticate(self, user: str, password: str) -> bool:
+        is_known = await self._users.authenticate(user, password)
+        self._logins[LoginOutcome.ACCEPTED if is_known else LoginOutcome.REFUSED] += 1
+        return is_known
 
     def _projection(self) -> Projection:
         settings = self._loaded.settings.jmx

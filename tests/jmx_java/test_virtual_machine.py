@@ -50,6 +50,22 @@ async def test_it_starts_listens_and_ends_with_the_block() -> None:
     assert not process.is_running()
 
 
+async def test_it_tells_what_it_uses(machine: JavaMachine, connect: Connect) -> None:
+    before = await machine.usage()
+    assert (before.clients, before.max_clients) == (0, 50)
+    assert 0 < before.heap <= before.max_heap <= 128 << 20
+    assert min(before.threads, before.collections + 1, before.collection_milliseconds + 1) > 0
+    async with connect(machine):
+        assert (await machine.usage()).clients == 1
+
+
+async def test_one_that_has_ended_uses_nothing(machine: JavaMachine) -> None:
+    machine.kill()
+    await machine.ended()
+    with pytest.raises(MachineEndedError):
+        await machine.usage()
+
+
 async def test_nothing_is_left_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     async with JavaMachine(settings(), authenticate):

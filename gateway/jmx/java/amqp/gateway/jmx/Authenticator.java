@@ -12,7 +12,7 @@ import py4j.Py4JException;
 
 /** Lets in whom Python knows; whatever goes wrong, nobody. */
 final class Authenticator implements JMXAuthenticator {
-    private static final int MAX_SESSIONS = 50;
+    static final int MAX_SESSIONS = 50;
     private static final int MAX_AT_A_TIME = 8;
     private static final int MAX_LENGTH = 1024;
     private static final String REFUSED = "user or password is wrong, or missing";

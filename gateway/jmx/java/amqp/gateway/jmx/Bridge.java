@@ -29,6 +29,11 @@ public final class Bridge {
         return answer.toBytes();
     }
 
+    /** See {@link Usage}. */
+    public byte[] usage() {
+        return Usage.toBytes(connector.sessions());
+    }
+
     /** Lets JMX clients in. */
     public void open() throws IOException {
         connector.open();

@@ -77,7 +77,8 @@ final class Connector {
         nameCheck.scheduleWithFixedDelay(this::bindName, NAME_CHECK_SECONDS, NAME_CHECK_SECONDS, TimeUnit.SECONDS);
     }
 
-    private int sessions() {
+    /** How many clients are logged in. */
+    int sessions() {
         return server.getConnectionIds().length;
     }
 
