@@ -18,6 +18,7 @@ from gateway.dialects.qmf.console_conversation import Conversation
 from gateway.dialects.qmf.console_messages import Listener
 from gateway.dialects.qmf.console_requests import FetchSchema
 from gateway.dialects.qmf.console_states import State
+from gateway.dialects.qmf.definitions import ClassDefinition, EventDefinition
 from gateway.dialects.qmf.reader import read_body
 
 __all__ = ["ConsoleConfig", "ConsoleSession"]
@@ -37,6 +38,12 @@ class ConsoleSession:
         self._listener = Listener(self._talk)
         self._refused = 0
         self._errors = 0
+        self._listener.learn(config.definitions)
+
+    @property
+    def definitions(self) -> tuple[ClassDefinition | EventDefinition, ...]:
+        """The classes and events known: worth keeping for `ConsoleConfig.definitions`."""
+        return tuple(self._talk.definitions)
 
     @property
     def state(self) -> State:
@@ -60,6 +67,19 @@ class ConsoleSession:
         return (replies, *(Binding(exchange, key) for key in keys))
 
     # What the link tells.
+
+    def catch_up(self, missed: str, waiting: int, now: int) -> list[Effect]:
+        """What waited in a queue that was kept arrives next, some ``waiting`` messages; then `connected`.
+
+        Nothing is asked meanwhile, and answers to what was asked before are not listened to. ``missed`` says
+        why something may have been lost before what arrives; empty where nothing was.
+
+        Raises:
+            LocalProtocolError: the session is connected already.
+        """
+        self._talk.now = now
+        self._talk.resume(missed, waiting)
+        return self._talk.finish()
 
     def connected(self, reply_to: str, now: int) -> list[Effect]:
         """The queue ``reply_to`` is declared, bound and consumed: greet.
@@ -86,13 +106,14 @@ class ConsoleSession:
         if self._talk.state is not State.DISCONNECTED:
             if since:
                 self._talk.miss(since, reason)
-            self._talk.greet(reason)
+            if self._talk.state is not State.CATCHING_UP:
+                self._talk.greet(reason)
         return self._talk.finish()
 
     def tick(self, now: int) -> list[Effect]:
         """Time has passed: ask again, give up, miss heartbeats, try again."""
         self._talk.now = now
-        if self._talk.state is State.DISCONNECTED:
+        if self._talk.state in (State.DISCONNECTED, State.CATCHING_UP):
             return []
         self._talk.pass_time()
         return self._talk.finish()
@@ -107,6 +128,8 @@ class ConsoleSession:
             return [
                 Note("refused-sender", f"message of {delivery.user_id!r} ignored, {self._refused} so far")
             ]
+        if self._talk.state is State.CATCHING_UP and delivery.exchange == self._config.direct_exchange:
+            return []
         self._talk.arrived(delivery.timestamp)
         sender = agent_of_key(delivery.routing_key)
         try:

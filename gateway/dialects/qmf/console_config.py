@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from gateway.dialects.qmf import addresses
 from gateway.dialects.qmf.console_agents import SECOND, HeartbeatRules
 from gateway.dialects.qmf.console_requests import RequestRules
+from gateway.dialects.qmf.definitions import ClassDefinition, EventDefinition
 from gateway.model.secrets import SecretRules
 
 
@@ -28,6 +29,11 @@ class ConsoleConfig:
         greeting_interval: agents that announce themselves are greeted no more often than this.
         class_limit: classes and events kept.
         agent_limit: agents watched.
+        definitions: classes and events known from before: what waited while nobody listened can be read
+            before anybody is asked.
+        heard_until: when something was heard last, by a console before this one; 0 where there was none.
+        first_sequence: requests are numbered from the one after it. Any, so that answers to a former console
+            on the same queue, which may still be on their way, answer none of ours.
     """
 
     believed: frozenset[str] = field(default_factory=frozenset)
@@ -45,6 +51,9 @@ class ConsoleConfig:
     greeting_interval: int = 2 * SECOND
     class_limit: int = 4096
     agent_limit: int = 256
+    definitions: tuple[ClassDefinition | EventDefinition, ...] = ()
+    heard_until: int = 0
+    first_sequence: int = 0
 
     @property
     def request_rules(self) -> RequestRules:

@@ -40,6 +40,7 @@ from gateway.model.schema import ClassKey
 
 _MILLISECOND: Final = 1_000_000
 _RESYNCING: Final = (State.LISTING, State.FETCHING)
+_ASKING_LATER: Final = (State.CATCHING_UP, State.GREETING, State.LISTING)
 
 
 class Conversation:
@@ -59,7 +60,7 @@ class Conversation:
         self.reply_to = ""
         self.broker: UUID | None = None
         self.restarted = False
-        self.requests = Requests(config.request_rules)
+        self.requests = Requests(config.request_rules, config.first_sequence)
         self.definitions = Definitions(config.class_limit)
         self.agents = Agents(config.heartbeats, config.agent_limit)
         self.listed: dict[tuple[str, str], None] = {}
@@ -74,7 +75,8 @@ class Conversation:
         self._resync_at = NEVER
         self._resync_reason = ""
         self._last_greeting = -NEVER
-        self._spoken_at = 0  # when the message was sent that arrived last
+        self._spoken_at = config.heard_until  # when the message was sent that arrived last
+        self._missed_reason = ""  # why something may have been lost before the next that arrives
         self._connected_at = 0
         self._interrupted_since: int | None = None
         self._interruption_told_at = 0
@@ -82,13 +84,29 @@ class Conversation:
 
     # The link.
 
+    def resume(self, missed: str, waiting: int) -> None:
+        """Hear the ``waiting`` messages of meanwhile before `connect`; `LocalProtocolError` if connected.
+
+        ``missed`` says why what was before them may be lost; empty where nothing is.
+        """
+        self.move(Signal.RESUMED)
+        self.agents.clear()
+        self._connected_at = self._spoken_at or self.now
+        if self._spoken_at:
+            self._missed_reason = self._missed_reason or missed
+        if not waiting:
+            self._tell_missed(self.now)
+        self.tell(SourceState.SYNCHRONISING, f"hearing what was said meanwhile: {waiting} messages")
+
     def connect(self, reply_to: str) -> None:
         """Begin, with this queue for replies; `LocalProtocolError` if connected."""
+        caught_up = self.state is State.CATCHING_UP
         self.move(Signal.CONNECTED)
         self.reply_to = reply_to
         self.agents.clear()
-        if self._spoken_at:
-            self.miss(self._spoken_at, "not connected")
+        if self._spoken_at and not caught_up:
+            self._missed_reason = "not connected"
+        self._tell_missed(self.now)
         self._connected_at = self._spoken_at = self.now
         self._interrupted_since = None
         self._interruption_told_at = 0
@@ -108,17 +126,39 @@ class Conversation:
         After a connection stood still, what was sent long ago arrives all at once: then receipt says nothing
         about what was lost behind it.
         """
-        self._spoken_at = min(sent or self.now, self.now)
+        spoken_at = min(sent or self.now, self.now)
+        self._tell_missed(spoken_at)
+        self._spoken_at = spoken_at
+
+    def _tell_missed(self, until: int) -> None:
+        """What was lost was said between what was heard last and what is heard now."""
+        reason, self._missed_reason = self._missed_reason, ""
+        if reason:
+            self.observations.append(Gap(min(self._spoken_at, until), until, reason))
+            self._spoken_at = until
 
     def announced(self, package: str) -> None:
         """An agent announces ``package``: greet it. Where that was known, it started anew or lost its link.
 
         What it told last may then be lost, although no heartbeat was missed.
         """
+        if self.state is State.CATCHING_UP:
+            self._announced_meanwhile(package)
+            return
         if self._interrupted_since is None and any(known == package for known, _ in self.listed):
             self._interrupted_since = max(self._heard_until, self._interruption_told_at)
             self.agents.interrupted(BROKER_AGENT)
         self.greet_soon(f"an agent announces package {package}")
+
+    def _announced_meanwhile(self, package: str) -> None:
+        """The same, a while ago: what it called objects before means nothing from there on."""
+        if not any(known.key.package == package for known in self.definitions):
+            return
+        since = self._heard_until
+        if since < self._spoken_at:
+            reason = f"agent {BROKER_AGENT} started anew or lost its connection"
+            self.observations.append(Gap(since, self._spoken_at, reason))
+        self.observations.append(ResyncBegan(restarted=True))
 
     def broker_answered(self, broker: UUID) -> None:
         """The greeting is answered: tell what was missed, and list what there is."""
@@ -207,6 +247,8 @@ class Conversation:
     def greet_soon(self, reason: str) -> None:
         """As `greet`, but not oftener than configured."""
         at = self._last_greeting + self.config.greeting_interval
+        if self.state is State.CATCHING_UP:
+            return  # the greeting comes when all that was said meanwhile is heard
         if at <= self.now:
             self.greet(reason)
         elif at < self._resync_at:
@@ -262,6 +304,8 @@ class Conversation:
 
     def ask(self, subject: Subject) -> bool:
         """Send a request when there is room; False if there will be none."""
+        if self.state is State.CATCHING_UP:
+            return False
         taken = self.requests.add(subject)
         if not taken:
             self.fall_short("too many requests are waiting")
@@ -347,7 +391,7 @@ class Conversation:
         if lost_since is not None:
             self.miss(lost_since, f"agent {agent} was silent")
             self.greet_soon(f"agent {agent} speaks again")
-        elif appeared and agent != BROKER_AGENT and self.state not in (State.GREETING, State.LISTING):
+        elif appeared and agent != BROKER_AGENT and self.state not in _ASKING_LATER:
             self.fetch_all(agent)
 
     def lose(self, agent: str, detail: str) -> None:

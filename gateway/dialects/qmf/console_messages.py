@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from gateway.dialects.qmf.addresses import BROKER_AGENT
@@ -58,6 +58,12 @@ class Listener:
             Heartbeat: self._on_heartbeat,
             UnknownClass: self._on_unknown_class,
         }
+
+    def learn(self, definitions: Iterable[ClassDefinition | EventDefinition]) -> None:
+        """Know these, as if an agent had told them."""
+        for definition in definitions:
+            if self._talk.config.includes(definition.key.package) and self._talk.definitions.add(definition):
+                self._talk.observations.append(self._translator.learn(definition))
 
     def hear(self, message: Received, sender: str) -> None:
         """Take in a message that ``sender`` (an agent, by the routing key) sent; others are ignored."""

@@ -120,11 +120,11 @@ class RequestRules:
 
 
 class Requests:
-    """All requests of a session that are not answered."""
+    """All requests of a session that are not answered; they are numbered from ``first_sequence`` + 1 on."""
 
-    def __init__(self, rules: RequestRules) -> None:
+    def __init__(self, rules: RequestRules, first_sequence: int = 0) -> None:
         self._rules = rules
-        self._sequence = 0
+        self._sequence = first_sequence
         self._waiting: deque[Subject] = deque()
         self._known: dict[Subject, _Request | None] = {}
         self._by_sequence: dict[int, _Request] = {}

@@ -10,6 +10,7 @@ class State(enum.Enum):
     """Where a console session stands."""
 
     DISCONNECTED = "disconnected"  # no link
+    CATCHING_UP = "catching up"  # hearing what was said meanwhile, asking nothing
     GREETING = "greeting"  # B sent, b awaited
     LISTING = "listing"  # P, Q, S: which packages, classes, schemas
     FETCHING = "fetching"  # G for each class and agent; a resync is under way
@@ -20,6 +21,7 @@ class State(enum.Enum):
 class Signal(enum.Enum):
     """What moves a console session."""
 
+    RESUMED = "resumed"  # there is a link, and on it first what was said meanwhile
     CONNECTED = "connected"
     ANSWERED = "answered"  # b came
     LISTED = "listed"
@@ -31,6 +33,8 @@ class Signal(enum.Enum):
 
 
 TRANSITIONS: Final = {
+    (State.DISCONNECTED, Signal.RESUMED): State.CATCHING_UP,
+    (State.CATCHING_UP, Signal.CONNECTED): State.GREETING,
     (State.DISCONNECTED, Signal.CONNECTED): State.GREETING,
     (State.GREETING, Signal.ANSWERED): State.LISTING,
     (State.LISTING, Signal.LISTED): State.FETCHING,

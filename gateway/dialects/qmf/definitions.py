@@ -6,6 +6,7 @@ The model knows one string type where AM2 has two; a definition keeps what is ne
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -122,6 +123,10 @@ class Definitions:
 
     def __len__(self) -> int:
         return len(self._classes) + len(self._events)
+
+    def __iter__(self) -> Iterator[ClassDefinition | EventDefinition]:
+        yield from self._classes.values()
+        yield from self._events.values()
 
     def __contains__(self, key: ClassKey) -> bool:
         return key in self._classes or key in self._events

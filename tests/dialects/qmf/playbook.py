@@ -81,13 +81,15 @@ class ConsolePlay(_Play):
     def disconnects(self, detail: str = "connection reset") -> None:
         self.take(self.session.disconnected(detail, self.now))
 
-    def arrives(self, *messages: Message, key: str = QUEUE, user: str = AGENT_USER) -> None:
-        """Messages arrive in one body."""
-        self.arrives_octets(b"".join(write(one, self._known) for one in messages), key=key, user=user)
+    def arrives(self, *messages: Message, key: str = QUEUE, user: str = AGENT_USER, sent: int = 0) -> None:
+        """Messages arrive in one body, sent at time ``sent`` (0: it does not say)."""
+        body = b"".join(write(one, self._known) for one in messages)
+        self.arrives_octets(body, key=key, user=user, sent=sent)
 
-    def arrives_octets(self, body: bytes, key: str = QUEUE, user: str = AGENT_USER) -> None:
+    def arrives_octets(self, body: bytes, key: str = QUEUE, user: str = AGENT_USER, sent: int = 0) -> None:
         exchange = "amq.direct" if key == QUEUE else "qpid.management"
-        self.take(self.session.receive(Delivery(exchange, key, body, user_id=user), self.now))
+        delivery = Delivery(exchange, key, body, user_id=user, timestamp=sent)
+        self.take(self.session.receive(delivery, self.now))
 
     def time_passes(self, seconds: float) -> None:
         """Time passes, and the session is woken whenever it asked to be."""

@@ -1,0 +1,160 @@
+"""A console whose queue was kept: it hears what was said meanwhile, then asks."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from gateway.dialects.errors import LocalProtocolError
+from gateway.dialects.qmf.console import ConsoleConfig
+from gateway.dialects.qmf.console_states import State
+from gateway.dialects.qmf.definitions import ClassDefinition, EventDefinition
+from gateway.dialects.qmf.messages import (
+    BrokerRequest,
+    CommandComplete,
+    EventIndication,
+    Heartbeat,
+    PackageIndication,
+)
+from gateway.model.events import Severity
+from gateway.model.observations import (
+    ClassLearned,
+    EventLearned,
+    EventSeen,
+    Gap,
+    HeartbeatSeen,
+    RecordLost,
+    ResyncBegan,
+    SourceState,
+    SourceStateSeen,
+)
+from tests.dialects.qmf.console_story import GREETING, PUSHED, SEEN, changed, got, synchronised
+from tests.dialects.qmf.examples import LEAK, TANK
+from tests.dialects.qmf.playbook import AGENT_USER, SECOND, START, ConsolePlay
+
+HEARD = START - 3600 * SECOND
+KNOWN = (ClassDefinition.of(TANK), EventDefinition.of(LEAK))
+RESTARTED = ConsoleConfig(believed=frozenset({AGENT_USER}), definitions=KNOWN, heard_until=HEARD)
+"""Of a console whose process was there before, and knows what that one knew."""
+LEAKED = EventIndication(0, LEAK.key, START - 7, 4, ("t1", 3))
+LEAK_KEY = "console.event.1.0.shop.leak"
+
+
+def catching_up(config: ConsoleConfig = RESTARTED, missed: str = "", waiting: int = 3) -> ConsolePlay:
+    """A console that hears what was said meanwhile; what it tells to begin with was looked at."""
+    play = ConsolePlay(config)
+    play.take(play.session.catch_up(missed, waiting, play.now))
+    return play
+
+
+def hearing(waiting: int) -> SourceStateSeen:
+    return SourceStateSeen(SourceState.SYNCHRONISING, f"hearing what was said meanwhile: {waiting} messages")
+
+
+def test_what_was_said_meanwhile_is_told_and_nothing_is_asked_before_it_is_over() -> None:
+    play = catching_up()
+    play.leaves(ClassLearned(TANK), EventLearned(LEAK), hearing(3))
+    play.arrives(changed(deleted=START - 5), key=PUSHED)
+    ended = replace(SEEN, deleted=START - 5, statistics=None)
+    play.leaves(ended)
+    play.arrives(LEAKED, key=LEAK_KEY)
+    play.leaves(EventSeen(LEAK.key, "1.0", START - 7, Severity.WARNING, ("t1", 3)))
+    play.arrives(Heartbeat(0, START - 4), key="console.heartbeat.1.0")
+    play.leaves(HeartbeatSeen("1.0", START - 4))
+    play.connects()
+    play.leaves(GREETING, ("broker", BrokerRequest(1)))
+    assert play.session.state is State.GREETING
+
+
+def test_answers_to_a_former_console_are_not_listened_to() -> None:
+    """Their numbers may be those of questions that this one will ask."""
+    play = catching_up()
+    play.left()
+    play.arrives(got(5))
+    play.arrives(CommandComplete(5))
+    play.leaves()
+
+
+def test_requests_are_numbered_from_where_it_is_told() -> None:
+    play = ConsolePlay(replace(RESTARTED, first_sequence=0xFFFF_FFFE))
+    play.connects()
+    assert ("broker", BrokerRequest(0xFFFF_FFFF)) in play.left()
+
+
+def test_a_class_that_nobody_knows_yet_is_not_asked_for_and_what_cannot_be_told_again_is_lost() -> None:
+    play = catching_up(replace(RESTARTED, definitions=()))
+    play.leaves(hearing(3))
+    play.arrives(changed(), key=PUSHED)
+    play.leaves()
+    play.arrives(LEAKED, key=LEAK_KEY)
+    play.leaves(RecordLost(LEAK.key, "1.0"))
+
+
+def test_an_agent_that_started_anew_meanwhile_means_other_objects_from_there_on() -> None:
+    play = catching_up()
+    play.arrives(changed(), key=PUSHED, sent=START - 100 * SECOND)
+    play.left()
+    play.arrives(PackageIndication(0, "shop"), key="schema.package", sent=START - 50 * SECOND)
+    reason = "agent 1.0 started anew or lost its connection"
+    play.leaves(Gap(START - 100 * SECOND, START - 50 * SECOND, reason), ResyncBegan(restarted=True))
+
+
+def test_what_a_full_queue_dropped_is_missed_until_the_first_that_it_kept() -> None:
+    play = catching_up(missed="it was full")
+    play.left()
+    play.arrives(changed(), key=PUSHED, sent=START - 60 * SECOND)
+    assert Gap(HEARD, START - 60 * SECOND, "it was full") in play.left()
+    play.connects()
+    assert [step for step in play.left() if isinstance(step, Gap)] == []
+
+
+def test_what_a_new_queue_could_not_hear_is_missed_until_now() -> None:
+    play = catching_up(missed="it is new", waiting=0)
+    assert Gap(HEARD, START, "it is new") in play.left()
+    play.connects()
+    assert [step for step in play.left() if isinstance(step, Gap)] == []
+
+
+def test_where_nothing_was_heard_before_nothing_is_missed() -> None:
+    play = catching_up(replace(RESTARTED, heard_until=0), missed="it is new", waiting=0)
+    assert [step for step in play.left() if isinstance(step, Gap)] == []
+
+
+def test_a_loss_is_told_although_the_link_goes_down_before_anything_arrived() -> None:
+    play = catching_up(missed="it was full")
+    play.take(play.session.disconnected("gone", play.now))
+    play.take(play.session.catch_up("", 1, play.now))
+    play.connects()
+    assert Gap(HEARD, START, "it was full") in play.left()
+
+
+def test_without_a_kept_queue_a_new_console_tells_since_when_nobody_listened() -> None:
+    play = ConsolePlay(RESTARTED)
+    play.connects()
+    assert Gap(HEARD, START, "not connected") in play.left()
+
+
+def test_a_reconnection_to_a_kept_queue_is_no_gap() -> None:
+    play = synchronised()
+    play.take(play.session.disconnected("gone", play.now))
+    play.now += 60 * SECOND
+    play.take(play.session.catch_up("", 2, play.now))
+    play.connects()
+    assert [step for step in play.left() if isinstance(step, Gap)] == []
+
+
+def test_while_it_catches_up_neither_time_nor_doubt_makes_it_ask() -> None:
+    play = catching_up()
+    play.arrives(Heartbeat(0, START - 4), key="console.heartbeat.1.0")
+    play.left()
+    play.now += 3600 * SECOND
+    play.take(play.session.tick(play.now))
+    play.leaves()
+    play.take(play.session.resync("doubt", play.now, play.now - SECOND))
+    play.leaves(Gap(play.now - SECOND, play.now, "doubt"))
+
+
+def test_to_catch_up_while_connected_is_a_mistake_of_ours() -> None:
+    with pytest.raises(LocalProtocolError, match="resumed means nothing while synchronised"):
+        synchronised().session.catch_up("", 0, START)
