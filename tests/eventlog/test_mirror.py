@@ -1,0 +1,423 @@
+"""What is recorded of a feed, and when."""
+
+from __future__ import annotations
+
+import dataclasses
+from uuid import UUID
+
+import msgspec
+import pytest
+
+from gateway.eventlog.mirror import STEP_OBJECTS, STRETCH, MirrorSettings
+from gateway.eventlog.pressure import Pressure
+from gateway.eventlog.record import Delta, LogRecord, RecordKind
+from gateway.feed.records import FeedValue, GapRecord, ObjectLink
+from gateway.model.events import EventState
+from gateway.model.observations import SourceState
+from gateway.model.values import Reference
+from tests.eventlog.feeds import (
+    AGENT,
+    ARGUMENTS,
+    DELIVERED,
+    DEPTH,
+    NAME,
+    ODDITY,
+    PAUSED,
+    PUBLISHED,
+    QUEUE,
+    ROOT,
+    SECOND,
+    SHOP,
+    T0,
+    VHOST,
+    Shop,
+    deletion,
+    event,
+    queue,
+    update,
+)
+
+MINUTE = 60 * SECOND
+EVERYTHING = MirrorSettings(statistics_interval=1)
+
+
+def kinds(records: list[LogRecord]) -> list[str]:
+    return [record.kind.value for record in records]
+
+
+def test_an_object_that_begins_is_told_whole() -> None:
+    (record,) = Shop().tell(queue(7, {NAME: "q7", VHOST: ROOT, DEPTH: 3, ARGUMENTS: {"x-max-length": 9}}))
+    assert record == LogRecord(
+        kind=RecordKind.CREATE,
+        ingest_ts="2026-11-20T15:00:00.000000Z",
+        source="shop",
+        dialect="qmf",
+        package="shop",
+        class_name="queue",
+        object_id="shop/shop:queue/7",
+        object_name="/|q7",
+        parent_id="shop/shop:vhost/1",
+        row=7,
+        native_id="n7",
+        agent="1.0",
+        lifetime="durable",
+        sample_ts="2026-11-20T15:00:00.000000Z",
+        sample_ns=T0,
+        create_ts="2026-11-20T14:59:59.000000Z",
+        reset_ts="2026-11-20T15:00:00.000000Z",
+        values={"name": "q7", "vhost": "shop/shop:vhost/1", "arguments": {"x-max-length": 9}, "depth": 3},
+    )
+
+
+def test_what_a_source_tells_before_it_is_known_was_there_already() -> None:
+    shop = Shop(source=dataclasses.replace(SHOP, state=SourceState.SYNCHRONISING))
+    assert kinds(shop.tell(queue(1))) == ["snapshot"]
+    assert kinds(shop.tell(SHOP, queue(2))) == ["source", "create"]
+    # It is known from now on: what a resync finds came into being meanwhile.
+    shop.tell(dataclasses.replace(SHOP, state=SourceState.DOWN))
+    assert kinds(shop.tell(queue(3))) == ["create"]
+
+
+def test_schemas_are_told_once_and_at_the_head_of_each_segment_that_needs_them() -> None:
+    shop = Shop()
+    assert kinds(shop.began) == ["source", "agent", "schema", "schema", "schema"]
+    queue_schema = shop.began[2]
+    assert (queue_schema.package, queue_schema.class_name) == ("shop", "queue")
+    assert queue_schema.values is not None
+    assert queue_schema.values["elements"][:2] == [  # type: ignore[index]
+        {"name": "name", "group": "property", "type": "string", "index": True, "access": "read-only"},
+        {"name": "vhost", "group": "property", "type": "reference", "access": "read-only"}
+        | {"references": "vhost"},
+    ]
+    assert shop.tell(QUEUE) == []
+    assert kinds(shop.head()) == ["schema", "source", "agent"], "no object: only events"
+    assert kinds(shop.tell(queue(1))) == ["schema", "create"], "so that this segment can be read alone"
+    assert kinds(shop.tell(queue(2))) == ["create"]
+    assert kinds(shop.head()) == ["schema", "schema", "source", "agent", "snapshot", "snapshot"]
+
+
+def test_a_property_is_told_at_once_and_alone() -> None:
+    shop = Shop()
+    shop.tell(queue())
+    (record,) = shop.tell(update({PAUSED: True, DEPTH: 5}))
+    assert (record.kind, record.values, record.absent) == (RecordKind.UPDATE, {"paused": True}, None)
+    (record,) = shop.tell(update({}, PAUSED))
+    assert (record.values, record.absent) == (None, ["paused"])
+    (record,) = shop.wait(MINUTE)
+    assert record.values == {"depth": 5}
+
+
+def test_statistics_are_told_once_in_an_interval_merged_to_the_latest() -> None:
+    shop = Shop()
+    shop.tell(queue())
+    recorded = []
+    for second in range(180):
+        shop.tell(update({DEPTH: second + 1}, now=shop.now))
+        recorded += shop.wait(SECOND)
+    assert kinds(recorded) == ["update"] * 3
+    first, second, third = (int(str((record.values or {})["depth"])) for record in recorded)
+    assert (second - first, third - second) == (60, 60)
+
+
+def test_what_did_not_change_is_not_told() -> None:
+    shop = Shop()
+    shop.tell(queue())
+    assert shop.tell(update({}, now=T0 + SECOND)) == []
+    assert shop.mirror.wake_at is None
+    assert shop.wait(10 * MINUTE) == []
+
+
+def test_objects_are_due_at_instants_that_are_spread_over_the_interval() -> None:
+    shop = Shop()
+    for row in range(1, 601):
+        shop.tell(queue(row))
+    for row in range(1, 601):
+        shop.tell(update({DEPTH: 1}, row=row))
+    for _ in range(12):
+        assert 40 <= len(shop.wait(5 * SECOND)) <= 60
+
+
+def test_many_that_are_due_are_told_in_steps() -> None:
+    shop = Shop()
+    for row in range(1, 2 * STEP_OBJECTS + 11):
+        shop.tell(queue(row))
+        shop.tell(update({DEPTH: 1}, row=row))
+    shop.now += MINUTE + SECOND
+    assert [len(shop.mirror.tick(shop.now)) for _ in range(4)] == [STEP_OBJECTS, STEP_OBJECTS, 10, 0]
+
+
+@pytest.mark.parametrize(
+    ("class_name", "interval"),
+    [("shop:queue", 5), ("shop:vhost", 7), ("shop:user", 7), ("rabbitmq:queue", 9), ("other:thing", 11)],
+)
+def test_the_interval_of_a_class_is_that_of_the_first_pattern_that_fits(
+    class_name: str, interval: int
+) -> None:
+    settings = MirrorSettings(11, {"shop:queue": 5, "shop:*": 7, "*:queue": 9})
+    assert settings.interval(class_name) == interval
+
+
+def test_an_interval_below_a_tenth_of_a_second_tells_each_change() -> None:
+    shop = Shop(EVERYTHING)
+    shop.tell(queue())
+    recorded = [record for depth in range(1, 6) for record in shop.tell(update({DEPTH: depth}))]
+    assert [record.values for record in recorded] == [{"depth": depth} for depth in range(1, 6)]
+
+
+def test_a_counter_has_a_delta_over_the_time_between_its_samples() -> None:
+    shop = Shop(EVERYTHING)
+    (created,) = shop.tell(queue(1, {DEPTH: 0, PUBLISHED: 100}))
+    assert created.deltas is None, "at first sight nothing is known of before"
+    (record,) = shop.tell(update({PUBLISHED: 130, DEPTH: 2, DELIVERED: 5}, now=T0 + 3 * SECOND))
+    assert record.deltas == {"published": Delta(30, 3 * SECOND)}, "delivered is told for the first time"
+    (record,) = shop.tell(update({DELIVERED: 6}, now=T0 + 4 * SECOND))
+    assert record.deltas == {"delivered": Delta(1, SECOND)}
+    (record,) = shop.tell(update({PUBLISHED: 131}, now=T0 + 3 * SECOND))
+    assert record.deltas == {"published": Delta(1)}, "an agent's clock was set back: no interval"
+
+
+def test_a_counter_that_fell_or_whose_object_began_again_has_counted_all_it_shows() -> None:
+    shop = Shop(EVERYTHING)
+    shop.tell(queue(1, {PUBLISHED: 100, DELIVERED: 7}))
+    (record,) = shop.tell(update({PUBLISHED: 4}, now=T0 + SECOND))
+    assert record.deltas == {"published": Delta(4, SECOND, reset=True)}
+    (record,) = shop.tell(update({PUBLISHED: 9}, now=T0 + 2 * SECOND, reset=T0 + SECOND))
+    assert record.reset_ts == "2026-11-20T15:00:01.000000Z"
+    assert record.values == {"published": 9, "delivered": 7}, "that stands where it stood: counted anew"
+    assert record.deltas == {
+        "published": Delta(9, SECOND, reset=True),
+        "delivered": Delta(7, SECOND, reset=True),
+    }
+
+
+def test_a_counter_that_was_told_to_be_absent_begins_without_a_delta() -> None:
+    shop = Shop(EVERYTHING)
+    shop.tell(queue(1, {PUBLISHED: 100}))
+    (record,) = shop.tell(update({}, PUBLISHED))
+    assert (record.values, record.absent, record.deltas) == (None, ["published"], None)
+    (record,) = shop.tell(update({PUBLISHED: 120}, now=T0 + SECOND))
+    assert (record.values, record.deltas) == ({"published": 120}, None)
+
+
+def test_what_came_and_went_before_it_was_told_is_not_told() -> None:
+    shop = Shop()
+    shop.tell(queue(1, {DEPTH: 0}))
+    shop.tell(update({DELIVERED: 1}))
+    shop.tell(update({}, DELIVERED))
+    assert shop.wait(MINUTE) == []
+
+
+def test_the_last_values_of_an_object_are_told_before_its_end() -> None:
+    shop = Shop()
+    created, last, end = shop.tell(
+        queue(1, {PUBLISHED: 1}), update({PUBLISHED: 5}, now=T0 + SECOND), deletion(deleted=T0 + 2 * SECOND)
+    )
+    assert kinds([created, last, end]) == ["create", "update", "delete"]
+    assert (last.values, last.deltas) == ({"published": 5}, {"published": Delta(4, SECOND)})
+    assert end.object_id == "shop/shop:queue/1"
+    assert (end.create_ts, end.delete_ts) == ("2026-11-20T14:59:59.000000Z", "2026-11-20T15:00:02.000000Z")
+    assert (end.inferred, end.values) == (None, None)
+    assert len(shop.mirror) == 0
+    assert shop.wait(10 * MINUTE) == []
+
+
+def test_an_end_that_nobody_told_has_no_time() -> None:
+    shop = Shop()
+    shop.tell(queue())
+    (end,) = shop.tell(deletion(inferred=True))
+    assert (end.inferred, end.delete_ts) == (True, None)
+
+
+def test_an_object_that_came_back_tells_all_that_is_new_at_once() -> None:
+    shop = Shop()
+    shop.tell(queue(1, {NAME: "q1", VHOST: ROOT, DEPTH: 9, PUBLISHED: 50}))
+    again = dataclasses.replace(
+        queue(1, {NAME: "q1", VHOST: ROOT, PUBLISHED: 50}),
+        native_id="n2",
+        created=T0 + SECOND,
+        reset=T0 + 2 * SECOND,
+        statistics_sampled=T0 + 2 * SECOND,
+    )
+    (record,) = shop.tell(again)
+    assert record.kind is RecordKind.UPDATE
+    assert (record.native_id, record.create_ts) == ("n2", "2026-11-20T15:00:01.000000Z")
+    assert (record.values, record.absent) == ({"published": 50}, ["depth"])
+    assert record.deltas == {"published": Delta(50, 2 * SECOND, reset=True)}
+
+
+def test_an_object_that_belongs_to_another_one_says_so_at_once() -> None:
+    shop = Shop()
+    shop.tell(queue(1, {VHOST: ROOT, DEPTH: 9}))
+    other = ObjectLink("shop:vhost", 2, "other")
+    (record,) = shop.tell(dataclasses.replace(queue(1, {VHOST: other, DEPTH: 10}), parent=other))
+    assert record.parent_id == "shop/shop:vhost/2"
+    assert record.values == {"vhost": "shop/shop:vhost/2"}
+    assert [record.values for record in shop.wait(MINUTE)] == [{"depth": 10}]
+
+
+def test_values_that_json_has_no_form_for_are_text_and_integers_keep_their_bits() -> None:
+    identifier = UUID(int=7)
+    values: dict[int, FeedValue] = {
+        0: T0 + 123_456_789,
+        1: b"\x00\xff",
+        2: ObjectLink("shop:oddity", 0, "never seen"),
+        3: identifier,
+        4: (1, b"\x01", (float("nan"), Reference("n3"))),
+        5: 1_500_000_000,
+        6: float("inf"),
+        7: 2**64 - 1,
+        8: -(2**63),
+    }
+    (told,) = Shop().tell(dataclasses.replace(queue(1, values), class_number=ODDITY.number))
+    assert msgspec.json.decode(msgspec.json.encode(told))["values"] == {
+        "born": "2026-11-20T15:00:00.123456789Z",
+        "token": "00ff",
+        "twin": "never seen",
+        "id": str(identifier),
+        "parts": [1, "01", ["nan", "n3"]],
+        "age": 1_500_000_000,
+        "ratio": "inf",
+        "largest": 18_446_744_073_709_551_615,
+        "smallest": -9_223_372_036_854_775_808,
+    }
+
+
+def test_a_time_that_is_not_known_is_absent() -> None:
+    shop = Shop()
+    odd = dataclasses.replace(queue(1, {0: 0, 5: 0}), class_number=ODDITY.number, created=0)
+    (told,) = shop.tell(odd)
+    assert (told.values, told.create_ts) == ({"age": 0}, None)
+
+
+def test_an_event_is_told_with_the_id_that_it_has_everywhere() -> None:
+    shop = Shop()
+    (record,) = shop.tell(event())
+    assert record == LogRecord(
+        kind=RecordKind.EVENT,
+        ingest_ts="2026-11-20T15:00:00.000000Z",
+        source="shop",
+        dialect="qmf",
+        package="shop",
+        class_name="queue",
+        object_id="shop/shop:queue/1",
+        object_name="/|q1",
+        row=1,
+        agent="1.0",
+        event_id="gw.1.7",
+        event="full",
+        severity="major",
+        state="raised",
+        condition='full shop:queue "/|q1"',
+        text="q1 is full",
+        sample_ts="2026-11-20T15:00:00.000000Z",
+        sample_ns=T0 + 5,
+        values={"queue": "shop/shop:queue/1", "since": "2026-11-20T15:00:00.000000000Z"},
+    )
+
+
+def test_an_event_of_the_gateway_itself_has_no_source() -> None:
+    (record,) = Shop().tell(event(source=0, agent="", subject=None, values={}, state=EventState.ONE_SHOT))
+    assert (record.source, record.dialect, record.agent, record.object_id) == (None, None, None, None)
+    assert (record.state, record.values) == ("one-shot", None)
+
+
+def test_a_gap_says_from_when_to_when() -> None:
+    (record,) = Shop().tell(GapRecord(1, T0, T0 + SECOND, "the link was down"))
+    assert (record.kind, record.source, record.text) == (RecordKind.GAP, "shop", "the link was down")
+    assert (record.from_ts, record.to_ts) == ("2026-11-20T15:00:00.000000Z", "2026-11-20T15:00:01.000000Z")
+
+
+def test_a_source_is_told_when_its_state_changes_and_its_counters_once_in_an_interval() -> None:
+    shop = Shop()
+    assert shop.tell(dataclasses.replace(SHOP, counters={"messages": 5})) == []
+    down = dataclasses.replace(SHOP, state=SourceState.DOWN, detail="refused", since=T0 + 1)
+    (record,) = shop.tell(dataclasses.replace(down, counters={"messages": 6}))
+    assert (record.state, record.text) == ("down", "refused")
+    assert record.deltas == {"messages": Delta(5)}, "no time has passed"
+    shop.now += SECOND
+    assert shop.tell(dataclasses.replace(down, counters={"messages": 11})) == []
+    (record,) = shop.wait(MINUTE)
+    assert record.values == {
+        "messages": 11,
+        "since": "2026-11-20T15:00:00.000000001Z",
+        "last_heard": "2026-11-20T15:00:00.000000000Z",
+    }
+    assert record.deltas == {"messages": Delta(5, MINUTE)}
+    assert shop.wait(10 * MINUTE) == []
+
+
+def test_an_agent_is_told_when_belief_in_it_changes_and_not_with_each_heartbeat() -> None:
+    shop = Shop()
+    assert shop.tell(dataclasses.replace(AGENT, confirmed=T0 + SECOND)) == []
+    (record,) = shop.tell(dataclasses.replace(AGENT, fresh=False, since=T0 + SECOND))
+    assert (record.kind, record.agent, record.state) == (RecordKind.AGENT, "1.0", "stale")
+
+
+def test_a_head_tells_each_object_as_it_is_when_its_turn_comes() -> None:
+    shop = Shop()
+    for row in (1, 2, 3):
+        shop.tell(queue(row, {PUBLISHED: 0}))
+    head = shop.mirror.head(lambda: shop.now)
+    assert kinds([next(head) for _ in range(4)]) == ["schema", "schema", "source", "agent"]
+    first = next(head)
+    assert (first.kind, first.object_id) == (RecordKind.SNAPSHOT, "shop/shop:queue/1")
+    shop.tell(update({PUBLISHED: 4}, row=2, now=T0 + SECOND))
+    shop.tell(deletion(3))
+    waited, snapshot = list(head)
+    assert (waited.kind, waited.object_id, waited.deltas) == (
+        RecordKind.UPDATE,
+        "shop/shop:queue/2",
+        {"published": Delta(4, SECOND)},
+    )
+    assert (snapshot.kind, snapshot.values) == (RecordKind.SNAPSHOT, {"published": 4})
+    assert shop.wait(MINUTE) == [], "nothing of it waits any more"
+
+
+def test_under_pressure_statistics_are_told_less_often() -> None:
+    shop = Shop()
+    shop.tell(queue())
+    shop.mirror.pressure = Pressure.MERGE
+    recorded = []
+    for second in range(3 * 60 * STRETCH):
+        shop.tell(update({DEPTH: second + 1}))
+        recorded += shop.wait(SECOND)
+    assert len(recorded) == 3
+
+
+def test_when_the_log_is_full_changes_wait_and_how_many_were_merged_is_told() -> None:
+    shop = Shop()
+    shop.tell(queue())
+    shop.mirror.pressure = Pressure.FULL
+    assert shop.tell(update({PAUSED: True})) == []
+    assert shop.tell(update({PAUSED: False, DEPTH: 4})) == []
+    assert shop.wait(5 * MINUTE) == []
+    assert kinds(shop.tell(event(), queue(2), deletion(2))) == ["event", "create", "delete"]
+    shop.mirror.pressure = Pressure.NONE
+    gap, change = shop.wait(MINUTE)
+    assert (gap.kind, gap.source, gap.lost) == (RecordKind.GAP, None, 2)
+    assert (gap.from_ts, gap.to_ts) == ("2026-11-20T15:00:00.000000Z", "2026-11-20T15:05:00.000000Z")
+    assert change.values == {"paused": False, "depth": 4}
+
+
+def test_a_clock_that_was_set_back_does_not_keep_values_waiting() -> None:
+    shop = Shop()
+    shop.tell(queue())
+    shop.tell(update({DEPTH: 1}))
+    shop.now -= 3600 * SECOND
+    assert shop.tell() == []
+    assert [record.values for record in shop.wait(MINUTE)] == [{"depth": 1}]
+    shop.tell(update({DEPTH: 2}))
+    assert [record.values for record in shop.wait(MINUTE)] == [{"depth": 2}]
+
+
+def test_what_is_told_of_what_is_not_known_is_counted() -> None:
+    shop = Shop()
+    unknown = (
+        update({DEPTH: 1}, row=99),
+        deletion(99),
+        event(class_number=77),
+        dataclasses.replace(queue(), class_number=77),
+        dataclasses.replace(queue(), source=77),
+    )
+    assert shop.tell(*unknown) == []
+    assert shop.mirror.refused == len(unknown)
