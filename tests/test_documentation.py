@@ -67,6 +67,7 @@ SECTIONS: dict[str, type[StrictModel]] = {
     "## SNMP": model.SnmpSettings,
     "### A receiver of notifications": model.NotificationTarget,
     "## JMX": model.JmxSettings,
+    "## Event log": model.LogSettings,
     "## Metrics": model.MetricsSettings,
     "## State": model.StateSettings,
     "## Feed": model.FeedSettings,

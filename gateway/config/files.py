@@ -40,6 +40,12 @@ class LoadedConfiguration:
         return home / "amqp-gateway" if home else Path("/var/lib/amqp-gateway")
 
     @property
+    def log_folder(self) -> Path:
+        """Of the event log: as configured, else ``log`` in the state folder."""
+        folder = self.settings.log.folder
+        return self.state_folder / "log" if folder is None else self.folder / folder
+
+    @property
     def feed_socket(self) -> Path:
         """As configured; else in ``$XDG_RUNTIME_DIR/amqp-gateway``, else in the state folder.
 

@@ -15,12 +15,16 @@ from gateway.config.types import (
     ListenAddress,
     ObjectIdentifier,
     SecretSource,
+    between,
 )
 from gateway.mapping.rules import SeverityName
 from gateway.model.events import Severity
 from gateway.yaml_documents import StrictModel
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")]
+
+ClassPattern = Annotated[str, Field(pattern=r"^[^:\s]+:[^:\s]+$", max_length=255)]
+"""``package:class``, with ``*``, ``?`` and ``[...]`` as of a shell."""
 
 SECOND = 10**9
 
@@ -220,6 +224,43 @@ class MetricsSettings(StrictModel):
     listen: ListenAddress = ("127.0.0.1", 9464)
 
 
+class LogSettings(StrictModel):
+    """The event log.
+
+    Attributes:
+        enabled: without it nothing of the past is kept.
+        folder: where it lies; default: ``log`` in the state folder.
+        commit_interval: records wait for so long at most before they are written and synced together.
+        segment_duration: a segment is closed at this age, and each new one begins with all live objects.
+        segment_size: or at this size, in MiB.
+        statistics_interval: statistics of one object are recorded so often at most; what begins, ends or
+            happens is recorded always. Below 100 ms each change is.
+        statistics_intervals: the same for some classes, by patterns of ``package:class`` as of a shell; the
+            first that fits counts. Which classes there are is known only when an agent tells them.
+        max_size: of all files together, in MiB; the oldest are deleted beyond it.
+        max_age: files whose records are all older are deleted.
+        min_free: nothing is written while the disk has less than this, in MiB.
+        max_waiting: records that wait in memory while the disk is slow or full; when half of them do, values
+            are recorded less often; beyond it what is lost is counted.
+        compact: make Parquet of complete segments.
+    """
+
+    enabled: bool = True
+    folder: FilePath | None = None
+    commit_interval: Annotated[Duration, between("1ms", "10s")] = 50 * 10**6
+    segment_duration: Annotated[Duration, between("1s", "1h")] = 600 * SECOND
+    segment_size: Annotated[int, Field(ge=1, le=4096)] = 64
+    statistics_interval: Annotated[Duration, between("1ms", "1d")] = 60 * SECOND
+    statistics_intervals: Annotated[
+        dict[ClassPattern, Annotated[Duration, between("1ms", "1d")]], Field(max_length=1000)
+    ] = Field(default_factory=dict)
+    max_size: Annotated[int, Field(ge=16, le=2**40)] = 4096
+    max_age: Annotated[Duration, between("1h", "366d")] = 30 * 86_400 * SECOND
+    min_free: Annotated[int, Field(ge=0, le=2**40)] = 256
+    max_waiting: Annotated[int, Field(ge=1000, le=10_000_000)] = 200_000
+    compact: bool = True
+
+
 class StateSettings(StrictModel):
     """Where identities, boots and secrets are kept; the folder must outlive the gateway."""
 
@@ -246,6 +287,7 @@ class Configuration(StrictModel):
     agents: dict[Name, RabbitMqAgent] = Field(default_factory=dict)
     snmp: SnmpSettings = SnmpSettings()
     jmx: JmxSettings = JmxSettings()
+    log: LogSettings = LogSettings()
     metrics: MetricsSettings = MetricsSettings()
     state: StateSettings = StateSettings()
     feed: FeedSettings = FeedSettings()

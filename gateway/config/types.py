@@ -66,6 +66,18 @@ Duration = Annotated[int, BeforeValidator(_duration)]
 """Nanoseconds; written ``500ms``, ``10s``, ``5min``, ``2h``, ``1d``."""
 
 
+def between(shortest: str, longest: str) -> AfterValidator:
+    """Narrower bounds of a duration, both included, in the form in which they are written."""
+    least, most = _duration(shortest), _duration(longest)
+
+    def check(duration: int) -> int:
+        if not least <= duration <= most:
+            raise ValueError(f"is {shortest} to {longest} here")
+        return duration
+
+    return AfterValidator(check)
+
+
 class SecretSource(StrictModel):
     """Where a secret is: ``{file: PATH}`` (relative to the configuration) or ``{env: NAME}``."""
 
