@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 
 from gateway.eventlog.columns import COLUMNS
 from gateway.eventlog.compaction import CompactionBusyError, CompactionError, Compactor, compactable
+from gateway.eventlog.identity import LogIdentity, identity_path
 from gateway.eventlog.record import Delta, LogRecord, RecordKind
 from gateway.eventlog.segment import list_segments
 from tests.eventlog.logs import HOUR, LOG_ID, everything, lines_of, rows_of, segment, some_segments, update
@@ -143,9 +144,19 @@ def test_a_folder_whose_name_is_awkward_is_as_good_as_any(tmp_path: Path) -> Non
 # -- which segments
 
 
-def test_open_segments_and_the_newest_one_stay(tmp_path: Path) -> None:
+def test_the_newest_segment_waits_until_the_log_knows_where_it_ends(tmp_path: Path) -> None:
     first = segment(tmp_path, 1, map(update, range(1, 4)))
     assert compactable(tmp_path) == []
+    for next_seq, expected in ((1, []), (4, [first])):
+        text = LogIdentity(version=1, log_id=LOG_ID, next_seq=next_seq).text()
+        identity_path(tmp_path).write_text(text, encoding="utf-8")
+        assert compactable(tmp_path) == expected
+    identity_path(tmp_path).write_text("damaged", encoding="utf-8")
+    assert compactable(tmp_path) == []
+
+
+def test_open_segments_stay(tmp_path: Path) -> None:
+    first = segment(tmp_path, 1, map(update, range(1, 4)))
     last = segment(tmp_path, 4, map(update, range(4, 6)), is_open=True)
     assert compactable(tmp_path) == [first]
     segment(tmp_path, 6, map(update, range(6, 8)), is_open=True)  # as after a crash

@@ -1,0 +1,233 @@
+"""Asking the whole log in SQL: lake, complete segments and what is committed of the open one, as one table.
+
+Each record is there once by ``log_id`` and ``seq``, also while the log is written, compacted and cut: a
+segment beside the file that it became is passed over, and where files go while they are read, all is looked
+up and asked again, as long as nothing was told yet.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+import duckdb
+
+from gateway.eventlog.columns import COLUMNS
+from gateway.eventlog.database import database
+from gateway.eventlog.lake import LakeFile, lake_files
+from gateway.eventlog.parquet import first_line_of, lines_as_table, literal
+from gateway.eventlog.salvage import copy_whole_lines
+from gateway.eventlog.segment import Segment, list_segments
+
+TABLE: Final = "log"
+
+_ATTEMPTS: Final = 5
+_ROWS_AT_A_TIME: Final = 1_000
+_HOUR: Final = dt.timedelta(hours=1)
+
+
+class QueryError(Exception):
+    """A query cannot be carried out; the text says why."""
+
+
+class LogReadError(Exception):
+    """The log cannot be read; the text says what, and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogFiles:
+    """The files that hold the log at an instant, each record in one of them.
+
+    Attributes:
+        lake: Parquet files.
+        complete: segments that are not in the lake yet.
+        open: segments that are written, or were when their writer ended.
+    """
+
+    lake: tuple[LakeFile, ...]
+    complete: tuple[Segment, ...]
+    open: tuple[Segment, ...]
+
+    @property
+    def are_all_there(self) -> bool:
+        """Whether none has gone by now, or was renamed."""
+        paths = [file.path for file in self.lake] + [segment.path for segment in (*self.complete, *self.open)]
+        return all(path.exists() for path in paths)
+
+
+def log_files(folder: Path, after: dt.datetime | None = None, before: dt.datetime | None = None) -> LogFiles:
+    """Look up the files of the log in ``folder``; of the lake those that may have records of that time.
+
+    Raises:
+        OSError: a folder cannot be read.
+    """
+    segments = list_segments(folder)
+    # Then the lake: a segment goes after its file has come, so each record is found in one of the lists.
+    lake = lake_files(folder)
+    compacted = {file.first_seq for file in lake}
+    waiting = [segment for segment in segments if segment.first_seq not in compacted]
+    return LogFiles(
+        tuple(
+            file
+            for file in lake
+            if (after is None or file.hour + _HOUR > after) and (before is None or file.hour < before)
+        ),
+        tuple(segment for segment in waiting if not segment.is_open),
+        tuple(segment for segment in waiting if segment.is_open),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The rows that a query found; to be read once, while the query's block lasts.
+
+    Attributes:
+        columns: names.
+        rows: values, in the order of the columns.
+    """
+
+    columns: tuple[str, ...]
+    rows: Iterator[tuple[object, ...]]
+
+
+@contextlib.contextmanager
+def ask(
+    folder: Path,
+    sql: str,
+    parameters: Mapping[str, object] | None = None,
+    *,
+    after: dt.datetime | None = None,
+    before: dt.datetime | None = None,
+    memory_mebibytes: int = 1024,
+    threads: int = 2,
+) -> Iterator[Answer]:
+    """Ask the table `TABLE`, which has `COLUMNS`, one question.
+
+    Args:
+        folder: of the log.
+        sql: one statement that reads (``SELECT``, ``FROM``, ``DESCRIBE``, ``EXPLAIN`` ...), as of DuckDB. It
+            can read files of the log's folder and no others, and write nothing.
+        parameters: by name, for ``$name``.
+        after: the table has records ingested then or later only.
+        before: the table has records ingested before then only.
+        memory_mebibytes: for data; what does not fit goes into a temporary folder.
+        threads: at most.
+
+    Raises:
+        QueryError: it is not one statement that reads, or is wrong.
+        LogReadError: a file of the log is damaged or cannot be read.
+    """
+    statement = _statement(sql)
+    with contextlib.ExitStack() as last:
+        for attempt in range(1, _ATTEMPTS + 1):
+            with contextlib.ExitStack() as stack:
+                files = _look_up(folder, after, before)
+                try:
+                    scratch = Path(stack.enter_context(TemporaryDirectory(prefix="amqp-gateway-")))
+                    opened = stack.enter_context(
+                        database(folder, memory_mebibytes=memory_mebibytes, threads=threads, scratch=scratch)
+                    )
+                    _make_table(opened, files, scratch, after, before)
+                    found = opened.execute(statement, dict(parameters or {}) or None)
+                    columns = tuple(column[0] for column in found.description or ())
+                    first = found.fetchmany(_ROWS_AT_A_TIME)
+                except (duckdb.Error, OSError) as error:
+                    if not files.are_all_there and attempt < _ATTEMPTS:
+                        continue
+                    raise _told(error) from error
+                last.enter_context(stack.pop_all())
+                break
+        yield Answer(columns, _rows(first, opened, files))
+
+
+def _look_up(folder: Path, after: dt.datetime | None, before: dt.datetime | None) -> LogFiles:
+    try:
+        return log_files(folder, after, before)
+    except OSError as error:
+        raise _told(error) from error
+
+
+def _statement(sql: str) -> duckdb.Statement:
+    try:
+        statements = duckdb.extract_statements(sql)
+    except duckdb.Error as error:
+        raise QueryError(str(error).strip()) from error
+    if len(statements) != 1:
+        raise QueryError(f"one statement is carried out at a time, here are {len(statements)}")
+    (statement,) = statements
+    if statement.type not in {duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN}:
+        raise QueryError(
+            f"the log is only read: {statement.type.name} is refused; the table to ask is {TABLE!r}"
+        )
+    return statement
+
+
+def _make_table(
+    opened: duckdb.DuckDBPyConnection,
+    files: LogFiles,
+    scratch: Path,
+    after: dt.datetime | None,
+    before: dt.datetime | None,
+) -> None:
+    lines = [segment.path for segment in files.complete]
+    for segment in files.open:
+        # A copy: DuckDB would read on, beyond what is committed.
+        copy = scratch / f"{segment.first_seq:020}.jsonl"
+        if copy_whole_lines(segment, copy).records:
+            lines.append(copy)
+    names = ", ".join(f'"{name}"' for name in COLUMNS)
+    parts = []
+    if files.lake:
+        paths = ", ".join(literal(str(file.path)) for file in files.lake)
+        # By name: later forms add columns, and the first file would decide for all.
+        parts.append(
+            f"FROM read_parquet([{paths}], union_by_name = true, hive_partitioning = false) SELECT {names}"
+        )
+    if lines:
+        parts.append(f"FROM {lines_as_table(lines)} SELECT {names}")
+    if not parts:
+        nothing = ", ".join(f'NULL::{kind} AS "{name}"' for name, kind in COLUMNS.items())
+        parts.append(f"SELECT {nothing} WHERE false")
+    bounds = [
+        f"ingest_ts {comparison} {literal(time.isoformat())}::TIMESTAMPTZ"
+        for comparison, time in ((">=", after), ("<", before))
+        if time is not None
+    ]
+    where = f" WHERE {' AND '.join(bounds)}" if bounds else ""
+    opened.execute(f"CREATE VIEW {TABLE} AS SELECT * FROM ({' UNION ALL '.join(parts)}){where}")  # noqa: S608
+
+
+def _rows(
+    first: Sequence[tuple[object, ...]], opened: duckdb.DuckDBPyConnection, files: LogFiles
+) -> Iterator[tuple[object, ...]]:
+    rows = first
+    while rows:
+        yield from rows
+        try:
+            rows = opened.fetchmany(_ROWS_AT_A_TIME)
+        except duckdb.Error as error:
+            if not files.are_all_there:
+                raise LogReadError(
+                    "files of the log were compacted or deleted while they were read: ask again"
+                ) from error
+            raise _told(error) from error
+
+
+def _told(error: Exception) -> QueryError | LogReadError:
+    """A mistake in the query, or something that is wrong with the files."""
+    if isinstance(error, duckdb.OutOfMemoryException):
+        return QueryError(f"{first_line_of(error)}: allow more memory, or ask for less")
+    if isinstance(error, OSError | duckdb.IOException):
+        return LogReadError(f"the log cannot be read: {str(error).partition(chr(10))[0]}")
+    if isinstance(error, duckdb.InvalidInputException) and "JSON" in str(error):
+        assert isinstance(error, duckdb.Error)
+        return LogReadError(
+            f"{first_line_of(error)}: amqp-gateway log compact sets a damaged segment aside and keeps what "
+            "is whole in it"
+        )
+    return QueryError(str(error).strip())

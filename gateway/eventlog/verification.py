@@ -1,0 +1,240 @@
+"""Whether the log is what was written: each block by its CRC, each Parquet file by reading it whole, no hole.
+
+The gateway may run meanwhile: files that come and go are looked up again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import duckdb
+
+from gateway.eventlog.database import database
+from gateway.eventlog.identity import read_identity
+from gateway.eventlog.lake import LakeFile, lake_files
+from gateway.eventlog.parquet import Contents, ParquetError, contents
+from gateway.eventlog.salvage import salvage
+from gateway.eventlog.segment import LOST, Segment, list_segments
+from gateway.eventlog.state import EventLogError
+
+_ROUNDS: Final = 5
+"""So often files are looked up that came, or went, while others were read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something that is not as it was written.
+
+    Attributes:
+        file: where.
+        offset: in octets, where that is known.
+        text: what.
+    """
+
+    file: Path
+    offset: int | None
+    text: str
+
+    def __str__(self) -> str:
+        place = "" if self.offset is None else f": octet {self.offset}"
+        return f"{self.file}{place}: {self.text}"
+
+
+@dataclass(slots=True)
+class Summary:
+    """What was verified.
+
+    Attributes:
+        segments: files of ``segments/`` with records that are not in the lake.
+        lake_files: files of the lake that can be read.
+        lost_files: files of ``lost/``: cut off by recovery, or set aside.
+        records: in whole blocks and in the lake.
+        octets: that were read.
+        uncommitted: octets behind the last commit line of open segments: in the making, or of a crash.
+        first_seq: of the log, by ``log_id``.
+        last_seq: likewise.
+        problems: that were found.
+    """
+
+    segments: int = 0
+    lake_files: int = 0
+    lost_files: int = 0
+    records: int = 0
+    octets: int = 0
+    uncommitted: int = 0
+    first_seq: dict[str, int] = field(default_factory=dict)
+    last_seq: dict[str, int] = field(default_factory=dict)
+    problems: int = 0
+
+
+def verify(folder: Path, summary: Summary, progress: Callable[[int, int], None]) -> Iterator[Problem]:
+    """Read the whole log; each problem as it is found, those of missing seqs at last.
+
+    Args:
+        folder: of the log.
+        summary: is filled meanwhile.
+        progress: is told how many octets of how many are read.
+
+    Raises:
+        OSError: a folder or file cannot be read.
+    """
+    verification = _Verification(folder, summary, progress)
+    for problem in verification.problems():
+        summary.problems += 1
+        yield problem
+
+
+@dataclass(frozen=True, slots=True)
+class _Span:
+    """The seqs that a file has."""
+
+    log_id: str
+    first_seq: int
+    last_seq: int
+    records: int
+    file: Path
+
+
+class _Verification:
+    def __init__(self, folder: Path, summary: Summary, progress: Callable[[int, int], None]) -> None:
+        self._folder = folder
+        self._summary = summary
+        self._progress = progress
+        self._read: set[Path] = set()
+        # By name, whether open or complete: an open segment that was completed meanwhile is read again.
+        self._segments: dict[int, _Span] = {}
+        self._lake: dict[tuple[str, int], _Span] = {}
+        self._uncommitted: dict[int, int] = {}
+        self._log_id: str | None = None
+
+    def problems(self) -> Iterator[Problem]:
+        yield from self._identity()
+        with database(self._folder, memory_mebibytes=512, threads=1) as opened:
+            for _ in range(_ROUNDS):
+                # Segments first: what goes from there has come to the lake by then.
+                waiting = [
+                    segment for segment in list_segments(self._folder) if segment.path not in self._read
+                ]
+                files = [file for file in lake_files(self._folder) if file.path not in self._read]
+                if not waiting and not files:
+                    break
+                paths = [segment.path for segment in waiting] + [file.path for file in files]
+                of = self._summary.octets + _octets(paths)
+                for segment in waiting:
+                    yield from self._segment(segment)
+                    self._progress(self._summary.octets, of)
+                for file in files:
+                    yield from self._lake_file(opened, file)
+                    self._progress(self._summary.octets, of)
+        yield from self._contiguity()
+        self._summary.lost_files = _visible_files(self._folder / LOST)
+
+    def _identity(self) -> Iterator[Problem]:
+        try:
+            identity = read_identity(self._folder)
+        except EventLogError as error:
+            yield Problem(self._folder / "LOG", None, str(error))
+            return
+        if identity is not None:
+            self._log_id = identity.log_id
+        elif list_segments(self._folder) or lake_files(self._folder):
+            yield Problem(self._folder / "LOG", None, "is missing, although there are files of a log")
+
+    def _segment(self, segment: Segment) -> Iterator[Problem]:
+        try:
+            found = salvage(segment)
+            octets = segment.path.stat().st_size
+        except FileNotFoundError:
+            return  # renamed, compacted or deleted: the next round looks
+        self._read.add(segment.path)
+        self._summary.octets += octets
+        damages = found.damages
+        if segment.is_open:
+            # Behind its last commit line anything may stand: it was acknowledged to nobody.
+            damages = [damage for damage in damages if damage.offset < found.end]
+        self._uncommitted[segment.first_seq] = octets - found.end if segment.is_open else 0
+        for damage in damages:
+            yield Problem(segment.path, damage.offset, f"expected {damage.expected}, found {damage.found}")
+        if found.records:
+            self._segments[segment.first_seq] = _Span(
+                found.log_id, found.first_seq, found.last_seq, found.records, segment.path
+            )
+        if found.records and found.log_id != (self._log_id or found.log_id):
+            yield Problem(segment.path, 0, f"is of log {found.log_id}, not of {self._log_id}")
+
+    def _lake_file(self, opened: duckdb.DuckDBPyConnection, file: LakeFile) -> Iterator[Problem]:
+        try:
+            octets = file.path.stat().st_size
+            found = contents(opened, file.path)
+        except FileNotFoundError:
+            return
+        except ParquetError as error:
+            self._read.add(file.path)
+            yield Problem(file.path, None, f"cannot be read: {error}")
+            return
+        self._read.add(file.path)
+        self._summary.octets += octets
+        self._lake[file.log_id, file.first_seq] = _Span(
+            file.log_id, found.first_seq, found.last_seq, found.records, file.path
+        )
+        yield from _against_its_name(file, found)
+
+    def _contiguity(self) -> Iterator[Problem]:
+        before: _Span | None = None
+        for span in self._each_once():
+            self._summary.records += span.records
+            self._summary.first_seq.setdefault(span.log_id, span.first_seq)
+            self._summary.last_seq[span.log_id] = span.last_seq
+            if before is not None and before.log_id == span.log_id:
+                if span.first_seq > before.last_seq + 1:
+                    missing = f"seq {before.last_seq + 1} to {span.first_seq - 1} are missing before it"
+                    yield Problem(span.file, None, missing)
+                elif span.first_seq <= before.last_seq:
+                    last = min(before.last_seq, span.last_seq)
+                    yield Problem(span.file, None, f"seq {span.first_seq} to {last} are in {before.file} too")
+            before = span
+
+    def _each_once(self) -> list[_Span]:
+        """What there is, by log and seq, without segments beside the file that they became."""
+        for log_id, first_seq in self._lake:
+            if first_seq in self._segments and self._segments[first_seq].log_id == log_id:
+                del self._segments[first_seq]
+        self._summary.segments, self._summary.lake_files = len(self._segments), len(self._lake)
+        self._summary.uncommitted = sum(self._uncommitted.values())
+        spans = [*self._segments.values(), *self._lake.values()]
+        return sorted(spans, key=lambda span: (span.log_id, span.first_seq))
+
+
+def _against_its_name(file: LakeFile, found: Contents) -> Iterator[Problem]:
+    if found.log_ids != (file.log_id,):
+        yield Problem(file.path, None, f"has records of log {', '.join(found.log_ids)}")
+    if not found.is_contiguous:
+        missing = found.last_seq - found.first_seq + 1 - found.records
+        what = f"{missing} are missing" if missing > 0 else "some are there twice"
+        yield Problem(file.path, None, f"of seq {found.first_seq} to {found.last_seq} {what}")
+    if found.first_seq != file.first_seq:
+        yield Problem(file.path, None, f"begins with seq {found.first_seq}")
+    if not found.is_of_one_hour or found.earliest.replace(minute=0, second=0, microsecond=0) != file.hour:
+        yield Problem(
+            file.path, None, f"has records of {found.earliest.isoformat()} to {found.latest.isoformat()}"
+        )
+
+
+def _octets(paths: list[Path]) -> int:
+    total = 0
+    for path in paths:
+        try:
+            total += path.stat().st_size
+        except FileNotFoundError:
+            continue
+    return total
+
+
+def _visible_files(folder: Path) -> int:
+    try:
+        return sum(not entry.name.startswith(".") for entry in folder.iterdir())
+    except FileNotFoundError:
+        return 0

@@ -1,0 +1,157 @@
+"""The whole log as one table of SQL: each record once, wherever it lies, and nothing else to be reached."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from gateway.eventlog import query
+from gateway.eventlog.compaction import Compactor, compactable
+from gateway.eventlog.query import LogReadError, QueryError, ask
+from gateway.eventlog.segment import list_segments
+from gateway.eventlog.selection import Selection
+from tests.eventlog.logs import HOUR, LOG_ID, segment, some_segments, update
+
+Row = tuple[object, ...]
+
+
+def rows(
+    folder: Path,
+    sql: str,
+    parameters: Mapping[str, object] | None = None,
+    after: dt.datetime | None = None,
+    before: dt.datetime | None = None,
+) -> list[Row]:
+    with ask(folder, sql, parameters, after=after, before=before) as answer:
+        return list(answer.rows)
+
+
+def seqs(folder: Path, after: dt.datetime | None = None, before: dt.datetime | None = None) -> list[object]:
+    return [seq for (seq,) in rows(folder, "SELECT seq FROM log ORDER BY seq", None, after, before)]
+
+
+def compact(folder: Path, count: int) -> None:
+    with Compactor(folder) as compactor:
+        for waiting in compactable(folder)[:count]:
+            compactor.compact(waiting)
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    """75 records: 25 in the lake, 25 in a complete segment, 25 in the open one, and half a block behind."""
+    some_segments(tmp_path, 2)
+    compact(tmp_path, 1)
+    (tmp_path / "segments" / "00000000000000000051.open.jsonl").unlink()
+    last = segment(tmp_path, 51, map(update, range(51, 76)), is_open=True)
+    with last.path.open("ab") as file:
+        file.write(f'{{"log_id":"{LOG_ID}","seq":76,"kind":"upda'.encode())
+    return tmp_path
+
+
+def test_each_record_is_there_once(log: Path) -> None:
+    assert seqs(log) == list(range(1, 76))
+
+
+def test_a_segment_beside_its_file_is_told_once(log: Path) -> None:
+    first = list_segments(log)[0]
+    content = first.path.read_bytes()
+    compact(log, 1)
+    first.path.write_bytes(content)
+    assert seqs(log) == list(range(1, 76))
+
+
+def test_values_are_exact_and_times_are_in_utc(log: Path) -> None:
+    sql = """
+        SELECT ingest_ts, ("values"->>'published')::UBIGINT, absent
+        FROM log WHERE seq IN (5, 30, 55) ORDER BY 1
+    """
+    assert rows(log, sql) == [
+        (HOUR + dt.timedelta(milliseconds=seq), 2**64 - 1 - seq, ["consumerUtilisation"])
+        for seq in (5, 30, 55)
+    ]
+
+
+def test_an_empty_log_has_the_table_too(tmp_path: Path) -> None:
+    assert rows(tmp_path, "SELECT count(*), max(ingest_ts) FROM log") == [(0, None)]
+
+
+def test_bounds_of_time_leave_out_files_and_records(log: Path) -> None:
+    after, before = HOUR + dt.timedelta(milliseconds=20), HOUR + dt.timedelta(milliseconds=60)
+    assert seqs(log, after=after, before=before) == list(range(20, 60))
+    assert seqs(log, after=HOUR + dt.timedelta(hours=1)) == []
+    assert query.log_files(log, after=HOUR + dt.timedelta(hours=1)).lake == ()
+    assert query.log_files(log, before=HOUR).lake == ()
+    assert len(query.log_files(log, after=after, before=before).lake) == 1
+
+
+def test_a_selection_of_records_is_a_condition(log: Path) -> None:
+    chosen = Selection(
+        kinds={"update"}, sources={"orders"}, classes={"rabbitmq:queue"}, objects={"/|queue-3"}
+    )
+    condition, parameters = chosen.condition()
+    found = rows(log, f"SELECT seq FROM log WHERE {condition} ORDER BY seq", parameters)  # noqa: S608  ours
+    assert [seq for (seq,) in found] == [number for number in range(1, 76) if number % 7 == 3]
+
+
+@pytest.mark.parametrize(
+    ("sql", "why"),
+    [
+        ("DELETE FROM log", "only read: DELETE is refused"),
+        ("COPY log TO 'stolen.parquet'", "only read: COPY is refused"),
+        ("ATTACH 'other.db'", "only read: ATTACH is refused"),
+        ("INSTALL httpfs", "only read"),
+        ("SET enable_external_access = true", "only read: SET is refused"),
+        ("SELECT 1; SELECT 2", "here are 2"),
+        ("", "here are 0"),
+        ("SELEKT", "syntax error"),
+        ("SELECT nothing FROM log", "nothing"),
+        ("SELECT seq + 'x' FROM log", "x"),
+    ],
+)
+def test_what_does_not_read_or_is_wrong_is_refused(log: Path, sql: str, why: str) -> None:
+    with pytest.raises(QueryError, match=why):
+        rows(log, sql)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT * FROM read_text('{}')",
+        "SELECT * FROM read_csv('{}')",
+        "SELECT * FROM glob('{}*')",
+        "SELECT * FROM read_parquet('https://example.org/x.parquet')",
+    ],
+)
+def test_no_file_outside_the_log_is_reached(
+    log: Path, tmp_path_factory: pytest.TempPathFactory, sql: str
+) -> None:
+    other = tmp_path_factory.mktemp("other") / "secret"
+    other.write_text("secret")
+    with pytest.raises(QueryError, match="disabled by configuration"):
+        rows(log, sql.format(other))
+
+
+def test_files_that_go_while_they_are_looked_up_are_looked_up_again(
+    log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    look, looked = query.log_files, []
+
+    def compacted_meanwhile(*arguments: object) -> query.LogFiles:
+        found = look(log)
+        looked.append(arguments)
+        compact(log, 1)
+        return found
+
+    monkeypatch.setattr(query, "log_files", compacted_meanwhile)
+    assert seqs(log) == list(range(1, 76))
+    assert len(looked) == 2
+
+
+def test_a_log_that_is_damaged_is_told_with_what_to_do(log: Path) -> None:
+    damaged = list_segments(log)[0].path
+    damaged.write_bytes(damaged.read_bytes().replace(b'"kind":"update"', b'"kind:"update"', 1))
+    with pytest.raises(LogReadError, match=f"{damaged.name}.*log compact"):
+        seqs(log)
