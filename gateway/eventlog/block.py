@@ -104,6 +104,21 @@ def is_log_id(text: str) -> bool:
     return re.fullmatch(_LOG_ID, text) is not None
 
 
+@dataclass(frozen=True, slots=True)
+class CommitLine:
+    """What a commit line says: identity of the log, seq of the last record, number of records."""
+
+    log_id: str
+    seq: int
+    records: int
+
+
+def read_commit_line(line: bytes) -> CommitLine | None:
+    """What a line with its end says; ``None`` where it is no commit line. Nothing is checked by it."""
+    match = _COMMIT_LINE.fullmatch(line)
+    return match and CommitLine(match["log_id"].decode(), int(match["seq"]), int(match["n"]))
+
+
 class BlockDraft:
     """A block that is being filled; the writer's half.
 
@@ -113,7 +128,7 @@ class BlockDraft:
         lines: what it has so far, and the commit line when it is sealed.
     """
 
-    __slots__ = ("_log_id", "_prefix", "first_seq", "lines", "records")
+    __slots__ = ("_log_id", "_prefix", "_sealed", "first_seq", "lines", "records")
 
     def __init__(self, log_id: str, first_seq: int) -> None:
         assert is_log_id(log_id)
@@ -122,6 +137,7 @@ class BlockDraft:
         self.first_seq = first_seq
         self.records = 0
         self.lines = bytearray()
+        self._sealed = False
 
     @property
     def next_seq(self) -> int:
@@ -134,7 +150,7 @@ class BlockDraft:
         return self.records >= MAX_BLOCK_RECORDS or len(self.lines) >= FULL_BLOCK_OCTETS
 
     def add(self, record: LogRecord) -> int:
-        """Append a record; one that is too large is told without its values.
+        """Append a record, also to a block that is full; one that is too large is told without its values.
 
         Returns:
             Octets of its line.
@@ -142,22 +158,31 @@ class BlockDraft:
         Raises:
             TypeError, ValueError: a value has no form in JSON; the block is as it was.
         """
-        assert not self.is_full
-        before = len(self.lines)
+        lines = self.lines
+        before = len(lines)
+        lines += self._prefix % (self.first_seq + self.records)
+        # The record's own opening brace goes where the prefix's comma is, and is then made that comma.
+        brace = len(lines) - 1
         try:
-            self._encode(record)
-            if (octets := len(self.lines) - before) > MAX_RECORD_OCTETS:
-                del self.lines[before:]
-                self._encode(_without_values(record, octets))
+            _ENCODE_INTO(record, lines, brace)
         except (TypeError, ValueError):
-            del self.lines[before:]
+            del lines[before:]
             raise
+        lines[brace] = _COMMA
+        lines.append(_LINE_END)
+        octets = len(lines) - before
+        if octets > MAX_RECORD_OCTETS:
+            del lines[before:]
+            return self.add(_without_values(record, octets))
         self.records += 1
-        return len(self.lines) - before
+        return octets
 
     def seal(self) -> bytearray:
-        """Put the commit line behind the records, once; the whole block as it is written."""
+        """Put the commit line behind the records, if it is not there; the whole block as it is written."""
+        if self._sealed:
+            return self.lines
         assert self.records
+        self._sealed = True
         commit = b'{"log_id":"%s%s%d,"n":%d,"len":%d,"crc":"%08x"}\n' % (
             self._log_id.encode(),
             _MARK,
@@ -168,15 +193,6 @@ class BlockDraft:
         )
         self.lines += commit
         return self.lines
-
-    def _encode(self, record: LogRecord) -> None:
-        lines = self.lines
-        lines += self._prefix % self.next_seq
-        # The record's own opening brace goes where the prefix's comma is, and is then made that comma.
-        brace = len(lines) - 1
-        _ENCODER.encode_into(record, lines, brace)
-        lines[brace] = _COMMA
-        lines.append(_LINE_END)
 
 
 class BlockScanner:
@@ -319,4 +335,4 @@ def _cut_text(text: str | None) -> str | None:
     return None if text is None else text[:1024]
 
 
-_ENCODER: Final = msgspec.json.Encoder()
+_ENCODE_INTO: Final = msgspec.json.Encoder().encode_into

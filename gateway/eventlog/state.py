@@ -7,24 +7,11 @@ import errno
 from dataclasses import dataclass
 
 
-class Pressure(enum.Enum):
-    """How near the waiting records are to their bound, and what follows from it.
-
-    ``MERGE``, from a half on: whoever appends should merge changes of values to the latest. ``FULL``, from
-    three quarters on: changes of values and snapshots are not taken any more but counted; the last quarter is
-    for what must not be lost: beginnings, ends, events, operations, states.
-    """
-
-    NONE = 0
-    MERGE = 1
-    FULL = 2
-
-
 class Trouble(enum.StrEnum):
     """Why records are not on the disk in time; empty for none.
 
-    ``unclosed``: records are written, but a segment cannot be completed, so the lake does not get it; it is
-    tried again. ``failed``: of the log itself; the gateway has to be started again.
+    ``slow``: a commit takes longer than a second. ``upkeep``: records are written, but a segment cannot be
+    completed, or an old file not be deleted; it is tried again. ``failed``: a fault of the gateway's own.
     """
 
     NONE = ""
@@ -32,7 +19,7 @@ class Trouble(enum.StrEnum):
     READ_ONLY = "read-only"
     DISK_ERROR = "disk-error"
     SLOW = "slow"
-    UNCLOSED = "unclosed"
+    UPKEEP = "upkeep"
     FAILED = "failed"
 
 

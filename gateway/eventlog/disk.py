@@ -1,0 +1,116 @@
+"""What the log does to a disk, in one place: each call has done it, to the disk, when it returns.
+
+Nothing here decides anything. A disk that fails, or whose power is cut, is a subclass of `Disk`.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+from typing import Final
+
+from gateway.durable_files import sync_folder, write_durably
+
+FILE_MODE: Final = 0o640
+"""Of the log's files, less what the umask takes."""
+
+MAX_TAIL: Final = 64 << 20
+"""Octets that are kept of what recovery cuts off a segment; no writer leaves so many."""
+
+_FOLDER_MODE: Final = 0o750
+_PIECE: Final = 1 << 20
+
+
+class Disk:
+    """The disk that the log's folder is on. Blocking: for a thread that may wait.
+
+    All methods raise `OSError`; what they were to do may then be done, half done or not done.
+    """
+
+    def make_folder(self, path: Path) -> None:
+        """Make a folder and those above it, where they are missing."""
+        if path.is_dir():
+            return
+        self.make_folder(path.parent)
+        path.mkdir(_FOLDER_MODE, exist_ok=True)
+        sync_folder(path.parent)
+
+    def create(self, path: Path) -> int:
+        """Make a file that does not exist, empty, and open it for writing; its name is on the disk."""
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE)
+        try:
+            sync_folder(path.parent)
+        except OSError:
+            os.close(descriptor)
+            raise
+        return descriptor
+
+    def write(self, descriptor: int, octets: bytes | bytearray) -> None:
+        """Write all of it; not on the disk before `sync`."""
+        with memoryview(octets) as rest:
+            written = 0
+            while written < len(rest):
+                written += os.write(descriptor, rest[written:])
+
+    def sync(self, descriptor: int) -> None:
+        """Bring what was written to the disk.
+
+        After an error there is no use in syncing the same file again: the system may have forgotten what it
+        could not write, and say that all is well.
+        """
+        os.fdatasync(descriptor)
+
+    def close(self, descriptor: int) -> None:
+        """Give the file back."""
+        os.close(descriptor)
+
+    def shorten(self, path: Path, octets: int) -> None:
+        """Cut a file to its first ``octets``, if it is longer, and bring it to the disk."""
+        descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+        try:
+            if os.fstat(descriptor).st_size > octets:
+                os.ftruncate(descriptor, octets)
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def copy_tail(self, path: Path, offset: int, target: Path) -> None:
+        """Copy what is behind ``offset``, at most `MAX_TAIL` octets, to a file, replacing it."""
+        self.make_folder(target.parent)
+        with path.open("rb") as source, target.open("wb") as file:
+            source.seek(offset)
+            left = MAX_TAIL
+            while left and (octets := source.read(min(left, _PIECE))):
+                file.write(octets)
+                left -= len(octets)
+            file.flush()
+            os.fsync(file.fileno())
+        sync_folder(target.parent)
+
+    def rename(self, path: Path, target: Path) -> None:
+        """Give a file another name in the same folder."""
+        path.rename(target)
+        sync_folder(target.parent)
+
+    def delete(self, path: Path) -> None:
+        """Delete a file, if it is there."""
+        path.unlink(missing_ok=True)
+        sync_folder(path.parent)
+
+    def replace_text(self, path: Path, text: str) -> None:
+        """Give a file a new content, or none of it."""
+        write_durably(path, text, FILE_MODE)
+
+    def check_free(self, folder: Path, octets: int) -> None:
+        """Raise `OSError` (ENOSPC) while less than ``octets`` are free for ordinary users."""
+        if not octets:
+            return
+        found = os.statvfs(folder)
+        free = found.f_bavail * found.f_frsize
+        if free < octets:
+            raise OSError(
+                errno.ENOSPC,
+                f"{free >> 20} MiB are free, less than the {octets >> 20} MiB that the log leaves",
+                str(folder),
+            )

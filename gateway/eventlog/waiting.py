@@ -1,0 +1,224 @@
+"""Records that wait for the disk: numbered, encoded, in blocks, within a bound; what is lost is counted.
+
+A record that is not taken is counted in a gap that has its own place, and so its seq, among the waiting
+ones: whoever waits for that seq learns that the loss is on the disk. There is one such gap at a time; it
+takes what is lost until it is its turn to be written.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Final
+
+from gateway.eventlog.block import MAX_BLOCK_OCTETS, BlockDraft
+from gateway.eventlog.pressure import Pressure
+from gateway.eventlog.record import LogRecord, RecordKind
+
+COMMIT_OCTETS: Final = 8 << 20
+"""What is written and synced together has about so many octets at most."""
+
+MAX_COMMIT_OCTETS: Final = COMMIT_OCTETS + MAX_BLOCK_OCTETS + 1024
+"""And never more than so many."""
+
+_RECORD_OCTETS: Final = 1024  # that a waiting record may have on average
+_VALUES: Final = frozenset({RecordKind.UPDATE, RecordKind.SNAPSHOT})
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What is written and synced together: blocks of one segment, one behind the other.
+
+    Attributes:
+        segment: number of the segment, in this process only.
+        first_seq: of the first record.
+        last_seq: of the last one.
+        last_ts: its ``ingest_ts``.
+        octets: of the record lines.
+        blocks: in order.
+    """
+
+    segment: int
+    first_seq: int
+    last_seq: int
+    last_ts: str
+    octets: int
+    blocks: tuple[BlockDraft, ...]
+
+
+@dataclass(slots=True)
+class _Gap:
+    """Records that were not taken."""
+
+    from_ts: str
+    to_ts: str
+    lost: dict[RecordKind, int] = field(default_factory=dict)
+
+    def record(self) -> LogRecord:
+        total = sum(self.lost.values())
+        return LogRecord(
+            kind=RecordKind.GAP,
+            ingest_ts=self.from_ts,
+            text=f"{total} records were lost, because too many waited for the disk",
+            from_ts=self.from_ts,
+            to_ts=self.to_ts,
+            lost=total,
+            values={kind.value: count for kind, count in sorted(self.lost.items())},
+        )
+
+
+@dataclass(slots=True)
+class _WaitingBlock:
+    segment: int
+    draft: BlockDraft
+    last_ts: str = ""
+    gap: _Gap | None = None
+
+
+class WaitingRecords:
+    """The queue between whoever appends and the disk.
+
+    Args:
+        log_id: of the log.
+        next_seq: of the record that is added first.
+        bound: records; with 1 KiB for each on average.
+
+    Attributes:
+        next_seq: of the record that is added next.
+        records: how many wait, those being written too.
+        octets: of their lines.
+        appended: octets of all lines so far.
+        lost: records not taken so far.
+        segment: number of the segment that takes what is added.
+    """
+
+    def __init__(self, log_id: str, next_seq: int, bound: int) -> None:
+        self.next_seq = next_seq
+        self.records = 0
+        self.octets = 0
+        self.appended = 0
+        self.lost = 0
+        self.segment = 0
+        self._log_id = log_id
+        self._bound = bound
+        self._calm, self._calm_octets = bound // 2, bound // 2 * _RECORD_OCTETS
+        self._blocks: deque[_WaitingBlock] = deque()
+        self._draft: BlockDraft | None = None  # the last block's, while it takes records
+        self._last_ts = ""
+        self._gap: _Gap | None = None  # while its turn has not come
+
+    @property
+    def pressure(self) -> Pressure:
+        """How near the bound is."""
+        waiting = max(self.records, self.octets // _RECORD_OCTETS)
+        if waiting * 2 < self._bound:
+            return Pressure.NONE
+        return Pressure.MERGE if waiting * 4 < self._bound * 3 else Pressure.FULL
+
+    def takes(self, kind: RecordKind) -> bool:
+        """Whether a record of this kind still fits."""
+        if self.records < self._calm and self.octets < self._calm_octets:
+            return True
+        waiting = max(self.records, self.octets // _RECORD_OCTETS)
+        return waiting < self._bound and (kind not in _VALUES or waiting * 4 < self._bound * 3)
+
+    def add(self, record: LogRecord) -> int:
+        """Number a record, encode it and keep it, whether it fits or not; its seq.
+
+        Raises:
+            TypeError, ValueError: a value has no form in JSON; nothing was added.
+        """
+        draft = self._draft
+        if draft is None or draft.is_full:
+            draft = self._begin_block()
+        octets = draft.add(record)
+        self._last_ts = record.ingest_ts
+        self.octets += octets
+        self.appended += octets
+        self.records += 1
+        self.next_seq += 1
+        return self.next_seq - 1
+
+    def lose(self, kind: RecordKind, at: str, earliest: str) -> int:
+        """Count a record instead of taking it.
+
+        Args:
+            kind: of the record.
+            at: its ``ingest_ts``.
+            earliest: ``ingest_ts`` of the record that was added last.
+
+        Returns:
+            Seq of the gap that tells it.
+        """
+        self.lost += 1
+        gap = self._gap
+        if gap is None:
+            gap = self._begin_gap(max(at, earliest))
+        gap.to_ts = max(gap.to_ts, at)
+        gap.lost[kind] = gap.lost.get(kind, 0) + 1
+        return self._gap_seq
+
+    def begin_segment(self) -> None:
+        """What is added from here on is another segment's."""
+        self._end_block()
+        self.segment += 1
+
+    def take(self) -> Batch | None:
+        """The next records to be written, for `done`; ``None`` where none wait."""
+        taken: list[_WaitingBlock] = []
+        octets = 0
+        while self._blocks and octets < COMMIT_OCTETS:
+            if taken and self._blocks[0].segment != taken[0].segment:
+                break
+            block = self._blocks.popleft()
+            if block.draft is self._draft:
+                block.last_ts = self._last_ts
+                self._draft = None
+            if block.gap is not None:
+                self._render(block)
+            if block.draft.records:
+                taken.append(block)
+                octets += len(block.draft.lines)
+        if not taken:
+            return None
+        last = taken[-1]
+        return Batch(
+            segment=last.segment,
+            first_seq=taken[0].draft.first_seq,
+            last_seq=last.draft.next_seq - 1,
+            last_ts=last.last_ts,
+            octets=octets,
+            blocks=tuple(block.draft for block in taken),
+        )
+
+    def done(self, batch: Batch) -> None:
+        """A batch is on the disk."""
+        self.records -= batch.last_seq - batch.first_seq + 1
+        self.octets -= batch.octets
+
+    def _begin_block(self) -> BlockDraft:
+        self._end_block()
+        self._draft = BlockDraft(self._log_id, self.next_seq)
+        self._blocks.append(_WaitingBlock(self.segment, self._draft))
+        return self._draft
+
+    def _end_block(self) -> None:
+        if self._draft is not None:
+            self._blocks[-1].last_ts = self._last_ts
+            self._draft = None
+
+    def _begin_gap(self, at: str) -> _Gap:
+        self._end_block()
+        self._gap = gap = _Gap(at, at)
+        self._gap_seq = self.next_seq
+        self._blocks.append(_WaitingBlock(self.segment, BlockDraft(self._log_id, self.next_seq), at, gap))
+        self.records += 1
+        self.next_seq += 1
+        return gap
+
+    def _render(self, block: _WaitingBlock) -> None:
+        assert block.gap is not None
+        octets = block.draft.add(block.gap.record())
+        self.octets += octets
+        self.appended += octets
+        self._gap = None

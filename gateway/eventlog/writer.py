@@ -1,0 +1,369 @@
+"""The event log of a running gateway: records in, in order, and on the disk in groups.
+
+Whoever appends never waits, and learns of a disk's trouble through `EventLog.state` only. Records are
+numbered and encoded on the event loop; a thread writes and syncs what was taken from the queue on the loop,
+so that no record is taken twice or forgotten. All methods are for the loop's own thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import os
+import time
+import uuid
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+import msgspec
+
+from gateway.clock import Clock
+from gateway.eventlog.committer import Committer
+from gateway.eventlog.disk import Disk
+from gateway.eventlog.folder_lock import try_lock
+from gateway.eventlog.identity import VERSION, LogIdentity
+from gateway.eventlog.own_records import absence_record, start_record
+from gateway.eventlog.pressure import Pressure
+from gateway.eventlog.record import LogRecord
+from gateway.eventlog.recovery import Recovery, look
+from gateway.eventlog.retention import Deleted, Stored, keep_within
+from gateway.eventlog.rotation import Rotation, Why, time_text
+from gateway.eventlog.segment_writer import SegmentWriter
+from gateway.eventlog.settings import LogFileSettings
+from gateway.eventlog.state import EventLogError, LogState, Trouble
+from gateway.eventlog.waiting import Batch, WaitingRecords
+
+SLICE_SECONDS: Final = 0.002
+"""A segment's head holds the loop for so long at a time."""
+
+RETENTION_SECONDS: Final = 60.0
+"""Bounds are looked after so often, with each new segment, and when they seem to be exceeded."""
+
+LOCK_SECONDS: Final = 10.0
+"""How long to wait for the end of another writer."""
+
+CLOSE_SECONDS: Final = 10.0
+"""How long to wait at the end for a disk that does not answer."""
+
+_SECOND: Final = 10**9
+_LOCK_POLL_SECONDS: Final = 0.05
+_LOOK_SECONDS: Final = 1.0
+_HOLD_SECONDS: Final = 0.05
+
+
+class EventLog:
+    """The one writer of a log; to be entered, on the loop that it is used on.
+
+    Args:
+        folder: of the log; made where it is missing.
+        settings: bounds and times.
+        clock: the gateway's.
+        head: how everything stands, told at the begin of each segment; read slice by slice, while other
+            records are appended in between.
+        on_state: told when trouble begins or ends, records were lost, segments came or went.
+        facts: further values of each segment's first record.
+        disk: that the folder is on.
+
+    Attributes:
+        problems: what was not as it should be when the log was entered, a line for each.
+        recovered: the last writer did not end by itself.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        settings: LogFileSettings,
+        clock: Clock,
+        head: Callable[[], Iterator[LogRecord]],
+        on_state: Callable[[LogState], None],
+        *,
+        facts: Mapping[str, object] | None = None,
+        disk: Disk | None = None,
+    ) -> None:
+        self.problems: tuple[str, ...] = ()
+        self.recovered = False
+        self._folder = folder
+        self._settings = settings
+        self._clock = clock
+        self._head = head
+        self._on_state = on_state
+        self._facts = dict(facts or {})
+        self._disk = disk or Disk()
+        self._rotation = Rotation(settings)
+        self._lock: int | None = None
+        self._next_seq = 0  # as it was found
+        self._told: tuple[object, ...] = ()
+        self._state = LogState()
+        self._upkeep_trouble = ""
+        self._deleted: Deleted | None = None  # since the last segment began
+        self._lost_told = 0
+        self._stored = Stored(0, 0, ())
+        self._stored_at = 0  # octets written when it was listed
+        self._head_wanted = asyncio.Event()
+        self._failures: list[Exception] = []
+        self._tasks: list[asyncio.Task[None]] = []
+
+    # ---- in use ---------------------------------------------------------------------------------------
+
+    def append(self, record: LogRecord) -> int:
+        """Record something; neither waits nor fails because of a disk.
+
+        Where too much waits already, the record is counted in a gap instead.
+
+        Returns:
+            Its seq, or that of the gap.
+
+        Raises:
+            TypeError, ValueError: a value has no form in JSON; nothing was recorded.
+        """
+        waiting, rotation = self._waiting, self._rotation
+        if not waiting.takes(record.kind):
+            return waiting.lose(record.kind, record.ingest_ts, rotation.last_ts)
+        if record.ingest_ts != rotation.last_ts or waiting.appended >= rotation.full_at:
+            record = self._placed(record)
+        seq = waiting.add(record)
+        if waiting.octets > self._committer.stir_above:
+            self._committer.stir()
+        return seq
+
+    @property
+    def committed(self) -> int:
+        """Seq of the last record on the disk."""
+        return self._committer.committed
+
+    async def reached(self, seq: int) -> None:
+        """Return when a record, or the gap that counts it, is on the disk.
+
+        Raises:
+            EventLogClosedError: the log was closed before; the record is perhaps not on the disk.
+        """
+        await self._committer.reached(seq)
+
+    @property
+    def pressure(self) -> Pressure:
+        """What should be appended, and what not."""
+        return self._waiting.pressure
+
+    @property
+    def state(self) -> LogState:
+        """How the log is now."""
+        written = self._files.written - self._stored_at
+        return dataclasses.replace(
+            self._state,
+            committed=self._committer.committed,
+            waiting=self._waiting.records,
+            lost=self._waiting.lost,
+            bytes=self._stored.octets + written,
+            segments=self._stored.segments,
+        )
+
+    # ---- begin and end --------------------------------------------------------------------------------
+
+    async def __aenter__(self) -> Self:
+        """Begin a segment.
+
+        Raises:
+            EventLogError: another process writes the log, or it cannot be read, or must not be gone on with.
+        """
+        found = await asyncio.to_thread(self._open)
+        identity = found.identity or LogIdentity(version=VERSION, log_id=str(uuid.uuid4()))
+        self._next_seq = found.next_seq
+        self.problems = found.problems
+        self.recovered = bool(found.unclosed)
+        self._facts = {"log_id": identity.log_id, **self._facts}
+        settings = self._settings
+        self._waiting = WaitingRecords(identity.log_id, found.next_seq, settings.max_waiting)
+        self._files = SegmentWriter(self._folder, identity, self._disk, settings.min_free, found.unclosed)
+        self._committer = Committer(
+            self._waiting,
+            self._write,
+            interval_seconds=settings.commit_interval / _SECOND,
+            retry_seconds=settings.retry_interval / _SECOND,
+            on_trouble=self._troubled,
+            on_commit=self._was_committed,
+        )
+        now = self._clock.now()
+        self._begin_segment(Why.RECOVERED if self.recovered else Why.BEGAN, time_text(now), now)
+        if found.last_ts:
+            self._waiting.add(absence_record(self._rotation.last_ts, found.last_ts))
+        self._run(lambda: self._committer.run(self._files.close))
+        self._run(self._tell_heads)
+        self._run(self._look_after)
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Commit what waits and complete the segment, if the disk lets it.
+
+        Raises:
+            Exception: what ended a part of the log before.
+        """
+        committing, *others = self._tasks
+        for task in others:
+            task.cancel()
+        self._committer.close()
+        await asyncio.wait({committing}, timeout=CLOSE_SECONDS)
+        committing.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._lock is not None:
+            os.close(self._lock)
+        if self._failures and error is None:
+            raise self._failures[0]
+
+    def _open(self) -> Recovery:
+        """Lock the folder, or leave that for later where the disk does not let us; see what is there."""
+        with contextlib.suppress(OSError):
+            self._disk.make_folder(self._folder)
+            deadline = time.monotonic() + LOCK_SECONDS
+            while (lock := try_lock(self._folder)) is None:
+                if time.monotonic() > deadline:
+                    raise EventLogError(
+                        f"{self._folder}: another gateway writes this log: stop it, or give this one a "
+                        "folder of its own"
+                    )
+                time.sleep(_LOCK_POLL_SECONDS)
+            self._lock = lock
+        return look(self._folder)
+
+    def _run(self, part: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        async def guarded() -> None:
+            try:
+                await part()
+            except Exception as error:  # noqa: BLE001  whatever it is, the gateway goes on without its log
+                self._failures.append(error)
+                self._troubled(Trouble.FAILED, f"a fault of the gateway: {error!r}")
+
+        self._tasks.append(asyncio.create_task(guarded()))
+
+    # ---- segments -------------------------------------------------------------------------------------
+
+    def _placed(self, record: LogRecord) -> LogRecord:
+        """The record as it fits into the segment; into a new one, if need be."""
+        rotation, now = self._rotation, self._clock.now()
+        why = rotation.of_record(record.ingest_ts, self._waiting.appended, now)
+        if why is not None:
+            self._begin_segment(why, time_text(now) if why is Why.CLOCK else record.ingest_ts, now)
+        if record.ingest_ts < rotation.last_ts:
+            return msgspec.structs.replace(record, ingest_ts=rotation.last_ts)
+        rotation.last_ts = record.ingest_ts
+        return record
+
+    def _begin_segment(self, why: Why, ingest_ts: str, now: int) -> None:
+        if why is not Why.CLOCK:
+            ingest_ts = max(ingest_ts, self._rotation.last_ts)
+        self._waiting.begin_segment()
+        self._rotation.begin(ingest_ts, now, self._waiting.appended)
+        self._waiting.add(start_record(ingest_ts, why, self._facts, self._deleted))
+        self._deleted = None
+        self._head_wanted.set()
+
+    async def _tell_heads(self) -> None:
+        """Tell how everything stands, anew for each segment, without holding anybody up."""
+        loop = asyncio.get_running_loop()
+        while True:
+            await self._head_wanted.wait()
+            self._head_wanted.clear()
+            records = self._head()
+            until = loop.time() + SLICE_SECONDS
+            while not self._head_wanted.is_set():
+                if self._waiting.pressure is not Pressure.NONE:
+                    await asyncio.sleep(_HOLD_SECONDS)
+                elif loop.time() >= until:
+                    await asyncio.sleep(0)
+                    until = loop.time() + SLICE_SECONDS
+                elif (record := next(records, None)) is not None:
+                    self._append_of_head(record)
+                else:
+                    self._rotation.complete_head(self._waiting.appended)
+                    break
+
+    def _append_of_head(self, record: LogRecord) -> None:
+        if record.ingest_ts < self._rotation.last_ts:
+            record = msgspec.structs.replace(record, ingest_ts=self._rotation.last_ts)
+        self.append(record)
+
+    async def _look_after(self) -> None:
+        """Begin segments when it is time, and keep the log within its bounds."""
+        loop = asyncio.get_running_loop()
+        step = min(_LOOK_SECONDS, self._settings.segment_duration / _SECOND / 4)
+        segments, listed = -1, loop.time()
+        while True:
+            is_due = loop.time() - listed >= RETENTION_SECONDS or self.state.bytes > self._settings.max_size
+            if is_due or segments != self._files.segments:
+                segments, listed = self._files.segments, loop.time()
+                await self._keep_within()
+            self._tell()
+            await asyncio.sleep(step)
+            now = self._clock.now()
+            why = self._rotation.of_time(self._waiting.appended, now)
+            if why is not None and self._waiting.pressure is Pressure.NONE and not self._is_stuck():
+                self._begin_segment(why, time_text(now), now)
+                if self._waiting.octets > self._committer.stir_above:
+                    self._committer.stir()
+
+    async def _keep_within(self) -> None:
+        written = self._files.written
+        try:
+            stored, deleted = await asyncio.to_thread(
+                keep_within, self._folder, self._settings, self._clock.now()
+            )
+        except OSError as error:
+            self._upkeep_trouble = f"{error.filename or self._folder}: {error.strerror}"
+            return
+        self._upkeep_trouble = ""
+        self._stored, self._stored_at = stored, written
+        if deleted is not None:
+            self._deleted = deleted if self._deleted is None else self._deleted + deleted
+            self._state = dataclasses.replace(
+                self._state,
+                deleted_files=self._state.deleted_files + deleted.files,
+                deleted_bytes=self._state.deleted_bytes + deleted.octets,
+            )
+
+    # ---- the disk -------------------------------------------------------------------------------------
+
+    def _write(self, batch: Batch) -> None:
+        """In the committer's thread."""
+        if self._lock is None:
+            self._disk.make_folder(self._folder)
+            self._lock = try_lock(self._folder)
+            if self._lock is None:
+                raise BlockingIOError(0, "another gateway writes this log", str(self._folder))
+            if look(self._folder).next_seq != self._next_seq:
+                raise EventLogError(f"{self._folder}: another gateway wrote this log meanwhile: start again")
+        self._files.commit(batch)
+
+    def _was_committed(self, attempts: int) -> None:
+        lost = self._waiting.lost > self._lost_told and self._waiting.pressure is Pressure.NONE
+        if attempts > 1 or lost:
+            # What was appended meanwhile is there or is counted; how everything stands is told anew.
+            self._lost_told = self._waiting.lost
+            now = self._clock.now()
+            self._begin_segment(Why.TROUBLE, time_text(now), now)
+        self._tell()
+
+    def _is_stuck(self) -> bool:
+        return self._state.trouble not in {Trouble.NONE, Trouble.UPKEEP, Trouble.SLOW}
+
+    def _troubled(self, trouble: Trouble, detail: str) -> None:
+        if self._state.trouble is Trouble.FAILED:
+            return
+        if trouble is Trouble.NONE and (detail := self._files.unclosed_because or self._upkeep_trouble):
+            trouble = Trouble.UPKEEP
+        since = self._state.since if trouble is self._state.trouble else self._clock.now()
+        self._state = dataclasses.replace(self._state, trouble=trouble, detail=detail, since=since)
+        self._tell()
+
+    def _tell(self) -> None:
+        state = self.state
+        key = (state.trouble, state.lost, state.segments, state.deleted_files)
+        if key != self._told:
+            self._told = key
+            self._on_state(state)

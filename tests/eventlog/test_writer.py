@@ -1,0 +1,292 @@
+"""The event log as the gateway uses it: appended, committed, in segments that each tell how all stands."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from gateway.eventlog.disk import Disk
+from gateway.eventlog.pressure import Pressure
+from gateway.eventlog.record import LogRecord, RecordKind
+from gateway.eventlog.rotation import time_text
+from gateway.eventlog.segment import list_segments
+from gateway.eventlog.settings import LogFileSettings
+from gateway.eventlog.state import EventLogClosedError, EventLogError, LogState
+from gateway.eventlog.writer import EventLog
+from tests.components.waiting import DEADLINE, eventually
+from tests.eventlog.reading import BEGIN, HeldClock, numbers, of_kind, read_log, reasons
+from tests.eventlog.records import update
+
+SECOND = 10**9
+HOUR = 3600 * SECOND
+QUICK = LogFileSettings(commit_interval=1_000_000, min_free=0, retry_interval=10_000_000)
+
+
+class Plant:
+    """What a log is made with."""
+
+    def __init__(self, folder: Path, settings: LogFileSettings = QUICK, disk: Disk | None = None) -> None:
+        self.folder = folder / "log"
+        self.settings = settings
+        self.disk = disk
+        self.clock = HeldClock()
+        self.states: list[LogState] = []
+        self.standing: list[int] = []  # numbers of the objects that a head tells
+        self.heads = 0
+
+    def log(self) -> EventLog:
+        return EventLog(
+            self.folder, self.settings, self.clock, self.head, self.states.append,
+            facts={"boot": 7}, disk=self.disk,
+        )  # fmt: skip
+
+    def head(self) -> Iterator[LogRecord]:
+        self.heads += 1
+        for number in self.standing:
+            yield LogRecord(
+                kind=RecordKind.SNAPSHOT, ingest_ts=time_text(self.clock.now()), values={"number": number}
+            )
+
+    def update(self, number: int) -> LogRecord:
+        return update(number, time_text(self.clock.now()))
+
+
+async def until(condition: Callable[[], object], what: str) -> None:
+    async def holds() -> object:
+        return condition()
+
+    await eventually(holds, what)
+
+
+async def test_what_is_appended_is_on_the_disk_when_it_is_reached(tmp_path: Path) -> None:
+    plant = Plant(tmp_path)
+    async with plant.log() as log:
+        seqs = [log.append(plant.update(number)) for number in range(3)]
+        assert seqs == [2, 3, 4], "the first record is the segment's start"
+        await log.reached(4)
+        assert log.committed >= 4
+        records = read_log(plant.folder)
+        assert numbers(records) == [0, 1, 2]
+        assert log.state.waiting == 0
+        assert [segment.is_open for segment in list_segments(plant.folder)] == [True]
+    assert [segment.is_open for segment in list_segments(plant.folder)] == [False]
+
+
+async def test_the_first_record_tells_which_log_this_is_and_why(tmp_path: Path) -> None:
+    plant = Plant(tmp_path)
+    async with plant.log():
+        pass
+    (start,) = read_log(plant.folder)
+    identity = json.loads((plant.folder / "LOG").read_text())
+    assert start["kind"] == "start"
+    assert start["log_id"] == identity["log_id"] == start["values"]["log_id"]
+    assert (start["values"]["version"], start["values"]["why"], start["values"]["boot"]) == (1, "began", 7)
+    assert start["values"]["gateway_version"]
+    assert start["ingest_ts"] == "2026-11-20T14:05:06.000000Z"
+
+
+async def test_seq_and_identity_go_on_after_a_restart_and_the_absence_is_a_gap(tmp_path: Path) -> None:
+    plant = Plant(tmp_path)
+    async with plant.log() as log:
+        last = log.append(plant.update(1))
+    plant.clock.time += 90 * SECOND
+    async with plant.log() as log:
+        assert log.append(plant.update(2)) == last + 3
+        assert not log.recovered
+    records = read_log(plant.folder)
+    assert [record["kind"] for record in records] == ["start", "update", "start", "gap", "update"]
+    (gap,) = of_kind(records, "gap")
+    assert (gap["from_ts"], gap["to_ts"]) == ("2026-11-20T14:05:06.000000Z", "2026-11-20T14:06:36.000000Z")
+    assert reasons(records) == ["began", "began"]
+
+
+async def test_each_segment_begins_with_how_all_stands(tmp_path: Path) -> None:
+    plant = Plant(tmp_path)
+    plant.standing = [1, 2, 3]
+    async with plant.log() as log:
+        await until(lambda: plant.heads, "the first head")
+        plant.clock.time += 600 * SECOND
+        plant.standing = [2, 3]
+        await until(lambda: plant.heads == 2, "a segment that begins for its age")
+        await until(lambda: log.committed >= 7, "its head")
+    records = read_log(plant.folder)
+    assert reasons(records) == ["began", "age"]
+    assert [record["values"]["number"] for record in of_kind(records, "snapshot")] == [1, 2, 3, 2, 3]
+    assert [segment.first_seq for segment in list_segments(plant.folder)] == [1, 5]
+
+
+async def test_a_full_hour_begins_a_segment_with_the_first_record_of_it(tmp_path: Path) -> None:
+    plant = Plant(tmp_path)
+    async with plant.log() as log:
+        plant.clock.time = BEGIN - BEGIN % HOUR + HOUR - 1000
+        log.append(plant.update(1))
+        plant.clock.time += 1000
+        log.append(plant.update(2))
+    records = read_log(plant.folder)
+    assert reasons(records) == ["began", "hour"]
+    assert [record["ingest_ts"][:16] for record in records] == ["2026-11-20T14:05", "2026-11-20T14:59"] + [
+        "2026-11-20T15:00"
+    ] * 2
+
+
+async def test_a_full_hour_begins_a_segment_also_when_nothing_happens(tmp_path: Path) -> None:
+    plant = Plant(tmp_path)
+    async with plant.log():
+        plant.clock.time += HOUR
+        await until(lambda: len(list_segments(plant.folder)) == 2, "a segment of the next hour")
+    assert reasons(read_log(plant.folder)) == ["began", "hour"]
+
+
+async def test_a_segment_ends_at_its_size_but_never_within_its_head(tmp_path: Path) -> None:
+    settings = LogFileSettings(commit_interval=1_000_000, min_free=0, segment_size=20_000)
+    plant = Plant(tmp_path, settings)
+    plant.standing = list(range(200))  # 29 KB
+    async with plant.log() as log:
+        await until(lambda: log.committed >= 201, "the head")
+        assert plant.heads == 1
+        number = 0
+        while plant.heads == 1:
+            log.append(plant.update(number))
+            number += 1
+            await asyncio.sleep(0)
+        await until(lambda: log.committed >= 401, "the second head")
+    assert reasons(read_log(plant.folder)) == ["began", "size"]
+    first, _second = list_segments(plant.folder)
+    assert 50_000 < first.path.stat().st_size < 70_000, "twice its head"
+
+
+async def test_a_head_holds_nobody_up(tmp_path: Path) -> None:
+    plant = Plant(tmp_path)
+    plant.standing = list(range(20_000))
+    async with plant.log() as log:
+        await asyncio.sleep(0)
+        turns = 0
+        while log.committed < 20_001:
+            log.append(plant.update(turns))
+            turns += 1
+            await asyncio.sleep(0)
+    records = read_log(plant.folder)
+    assert len(of_kind(records, "snapshot")) == 20_000
+    first_update = next(n for n, record in enumerate(records) if record["kind"] == "update")
+    assert first_update < 10_000, "updates stand between the snapshots"
+
+
+async def test_a_clock_that_goes_back_a_little_is_waited_for(tmp_path: Path) -> None:
+    plant = Plant(tmp_path)
+    async with plant.log() as log:
+        for number, step in enumerate((5, -4, -5, 9)):
+            plant.clock.time += step * SECOND
+            log.append(plant.update(number))
+    assert [record["ingest_ts"][17:19] for record in read_log(plant.folder)] == ["06", "11", "11", "11", "11"]
+
+
+async def test_a_clock_that_is_set_back_begins_a_segment_of_the_hour_it_shows(tmp_path: Path) -> None:
+    plant = Plant(tmp_path)
+    async with plant.log() as log:
+        log.append(plant.update(1))
+        plant.clock.time -= 2 * HOUR
+        log.append(plant.update(2))
+        plant.clock.time += 2 * HOUR
+        log.append(plant.update(3))
+    records = read_log(plant.folder)
+    assert reasons(records) == ["began", "clock", "hour"]
+    assert [record["ingest_ts"][11:13] for record in records] == ["14", "14", "12", "12", "14", "14"]
+
+
+async def test_a_late_record_of_a_clock_that_is_right_is_put_at_the_last_time(tmp_path: Path) -> None:
+    plant = Plant(tmp_path)
+    async with plant.log() as log:
+        log.append(plant.update(1))
+        log.append(update(2, "2026-11-20T13:00:00.000000Z"))
+    records = read_log(plant.folder)
+    assert reasons(records) == ["began"]
+    assert records[-1]["ingest_ts"] == "2026-11-20T14:05:06.000000Z"
+
+
+async def test_a_record_without_a_form_is_the_callers_fault_and_costs_no_seq(tmp_path: Path) -> None:
+    plant = Plant(tmp_path)
+    async with plant.log() as log:
+        with pytest.raises(TypeError):
+            log.append(LogRecord(kind=RecordKind.UPDATE, ingest_ts="", values={"a": object()}))
+        log.append(plant.update(1))
+    assert numbers(read_log(plant.folder)) == [1]
+
+
+async def test_records_wait_for_others_no_longer_than_the_interval(tmp_path: Path) -> None:
+    plant = Plant(tmp_path, LogFileSettings(commit_interval=10 * 60 * SECOND, min_free=0))
+    async with plant.log() as log:
+        seq = log.append(plant.update(1))
+        await asyncio.sleep(0)
+        assert log.committed == 0
+        number = 0
+        while log.committed < seq:
+            log.append(
+                plant.update(
+                    number,
+                )
+            )
+            number += 1
+            await asyncio.sleep(0)
+        assert log.state.waiting < number, "two megabytes are enough not to wait for more"
+    assert numbers(read_log(plant.folder)) == [1, *range(number)]
+
+
+async def test_two_writers_of_one_log_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gateway.eventlog.writer.LOCK_SECONDS", 0.1)
+    plant = Plant(tmp_path)
+    async with plant.log():
+        with pytest.raises(EventLogError, match="another gateway writes this log"):
+            async with plant.log():
+                pass
+
+
+async def test_the_log_waits_for_the_end_of_its_last_writer(tmp_path: Path) -> None:
+    plant = Plant(tmp_path)
+    async with plant.log():
+        other = asyncio.create_task(plant.log().__aenter__())
+        await asyncio.sleep(0.2)
+        assert not other.done()
+    second = await asyncio.wait_for(other, DEADLINE)
+    await second.__aexit__(None, None, None)
+    assert reasons(read_log(plant.folder)) == ["began", "began"]
+
+
+async def test_without_trouble_there_is_no_pressure(tmp_path: Path) -> None:
+    plant = Plant(tmp_path)
+    async with plant.log() as log:
+        await log.reached(log.append(plant.update(1)))
+        assert log.pressure is Pressure.NONE
+        assert log.state.trouble == ""
+        await until(lambda: log.state.segments == 1, "the files are counted")
+        assert log.state.bytes > 300
+
+
+async def test_a_closed_log_reaches_nothing_more(tmp_path: Path) -> None:
+    plant = Plant(tmp_path)
+    async with plant.log() as log:
+        pass
+    await log.reached(1)
+    with pytest.raises(EventLogClosedError):
+        await log.reached(2)
+
+
+async def test_a_fault_in_telling_heads_is_told_and_records_are_still_written(tmp_path: Path) -> None:
+    def head() -> Iterator[LogRecord]:
+        raise LookupError("a fault")
+        yield
+
+    plant = Plant(tmp_path)
+    plant.head = head  # type: ignore[method-assign]
+
+    async def use() -> None:
+        async with plant.log() as log:
+            await until(lambda: plant.states and plant.states[-1].trouble == "failed", "it is told")
+            await log.reached(log.append(plant.update(1)))
+
+    with pytest.raises(LookupError):
+        await use()
+    assert numbers(read_log(plant.folder)) == [1]
