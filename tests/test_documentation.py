@@ -10,6 +10,7 @@ import pytest
 from gateway.config import model
 from gateway.dialects.qmf import console_states
 from gateway.service.exit_codes import ExitCode
+from gateway.service.metrics.table import metrics_table
 from gateway.yaml_documents import StrictModel, parse_document
 
 ROOT = Path(__file__).parent.parent
@@ -62,6 +63,7 @@ SECTIONS: dict[str, type[StrictModel]] = {
     "## A source of kind rabbitmq": model.RabbitMqSource,
     "### Its events": model.EventSettings,
     "## A source of kind qmf": model.QmfSource,
+    "### A durable subscription": model.DurableSettings,
     "### Where it publishes": model.AgentPublishing,
     "## AMQP": model.AmqpSettings,
     "## SNMP": model.SnmpSettings,
@@ -82,15 +84,19 @@ def test_every_key_of_the_configuration_is_described(heading: str, section: type
     assert described == set(section.model_fields)
 
 
-def test_an_agent_has_the_keys_of_a_source_but_for_publish_and_max_objects() -> None:
+def test_an_agent_has_the_keys_of_a_source_but_for_a_few() -> None:
     agent, source = set(model.RabbitMqAgent.model_fields), set(model.RabbitMqSource.model_fields)
-    assert agent ^ source == {"publish", "max_objects"}
+    assert agent ^ source == {"publish", "max_objects", "durable"}
 
 
 def test_every_exit_code_is_described() -> None:
     page = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| (\d+) \| ([A-Z_]+) \|", page, re.MULTILINE)
     assert rows == [(str(code.value), code.name) for code in ExitCode]
+
+
+def test_every_metric_is_described_as_it_is_told() -> None:
+    assert f"\n{metrics_table()}\n" in (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
 
 
 def test_the_states_of_a_console_are_drawn_as_they_are() -> None:

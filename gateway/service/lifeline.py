@@ -12,7 +12,11 @@ import contextlib
 import socket
 import struct
 
+import structlog
+
 from gateway.service.metrics.readings import Metrics, Reading, decode_readings, encode_readings
+
+log = structlog.get_logger(__name__)
 
 READY = b"R"
 QUESTION = b"?"
@@ -125,7 +129,8 @@ class ProcessLine:
     def _answered(self, octets: bytes) -> None:
         try:
             readings = decode_readings(octets)
-        except ValueError:  # another version of us, installed while we run
+        except ValueError as error:  # another version of us, installed while we run
+            log.warning("answer-not-understood", reason=str(error))
             readings = []
         asked, self._asked = self._asked, None
         if asked is not None and not asked.done():

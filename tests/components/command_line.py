@@ -89,6 +89,12 @@ class RunningCommand:
         self._line.settimeout(DEADLINE)
         assert self._line.recv(1) == READY, self.ended()
 
+    @property
+    def log(self) -> list[dict[str, Any]]:
+        """The log records so far."""
+        lines = self._log.read_text(encoding="utf-8").splitlines()
+        return [json.loads(line) for line in lines if is_log_record(line)]
+
     def ended(self) -> Ended:
         """Wait for its end."""
         code = self.process.wait(DEADLINE)

@@ -57,9 +57,9 @@ class Family:
     labels: tuple[str, ...] = ()
 
     def at(self, value: float, *labels: str) -> Reading:
-        """A reading of this family."""
+        """A reading of this family; ``True`` is 1."""
         assert len(labels) == len(self.labels), self.name
-        return Reading(self.name, "", labels, value)
+        return Reading(self.name, "", labels, float(value))
 
 
 class Histogram:

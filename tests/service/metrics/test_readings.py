@@ -26,6 +26,10 @@ ROWS = Family("rows", Kind.GAUGE, "Rows.", ("source",))
 WAIT = Family("wait_seconds", Kind.HISTOGRAM, "Waiting.", ("source",))
 
 
+def test_a_truth_is_told_as_a_number() -> None:
+    assert decode_readings(encode_readings([ROWS.at(bool(ROWS), "orders")])) == [ROWS.at(1, "orders")]
+
+
 def test_a_histogram_counts_what_is_below_each_bound() -> None:
     histogram = Histogram(WAIT, (0.5, 2.0), "orders")
     for seconds in (0.25, 0.5, 1.0, 3.0):

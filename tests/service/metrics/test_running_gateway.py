@@ -1,0 +1,163 @@
+"""A gateway with all that it can have, scraped as Prometheus would: every family is there, and true."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+from collections.abc import Iterator
+
+import httpx
+import pytest
+from prometheus_client import Metric
+from prometheus_client.parser import text_string_to_metric_families
+
+from gateway.demo.broker import PrivateBroker
+from gateway.service.exit_codes import ExitCode
+from gateway.service.metrics import families
+from gateway.service.metrics.readings import Family, Kind
+from tests.components.command_line import RunningCommand, Site, amqp_gateway, free_udp_port, new_site, running
+from tests.components.waiting import wait_until
+
+SOURCE = "orders"
+MAX_SERIES = 1000
+"""Of a gateway with one source: what Prometheus keeps of it must not depend on what is watched."""
+
+
+def free_tcp_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+class Gateway:
+    """The running gateway, and how it is asked."""
+
+    def __init__(self, site: Site, command: RunningCommand, port: int) -> None:
+        self.site = site
+        self.command = command
+        self._url = f"http://127.0.0.1:{port}/metrics"
+
+    def text(self) -> str:
+        response = httpx.get(self._url, trust_env=False, timeout=30)
+        assert response.status_code == 200
+        return response.text
+
+    def families(self) -> dict[str, Metric]:
+        return {family.name: family for family in text_string_to_metric_families(self.text())}
+
+    def value(self, family: Family, **labels: str) -> float | None:
+        """Of the sample with these labels; ``None`` where there is none."""
+        metric = self.families().get(exposed_name(family))
+        samples = [] if metric is None else metric.samples
+        (found,) = [one.value for one in samples if one.labels == labels] or [None]
+        return found
+
+
+def exposed_name(family: Family) -> str:
+    return family.name.removesuffix("_total") if family.kind is Kind.COUNTER else family.name
+
+
+@pytest.fixture(scope="module")
+def gateway(tmp_path_factory: pytest.TempPathFactory, rabbitmq: PrivateBroker) -> Iterator[Gateway]:
+    site, port = new_site(tmp_path_factory.mktemp("gateway")), free_tcp_port()
+    reader = rabbitmq.administrator
+    site.configure(
+        sources={
+            SOURCE: {
+                "kind": "rabbitmq",
+                "management": rabbitmq.management_url,
+                "user": reader.name,
+                "password": site.secret(reader.password),
+                "events": {"url": f"amqp://127.0.0.1:{rabbitmq.ports.amqp}"},
+                "interval": "1s",
+            }
+        },
+        snmp={
+            "listen": [f"127.0.0.1:{site.snmp_port}"],
+            "notifications": {"nobody": {"address": f"127.0.0.1:{free_udp_port()}"}},
+        },
+        jmx={"enabled": True, "listen": f"127.0.0.1:{free_tcp_port()}", "heap": 64},
+        metrics={"enabled": True, "listen": f"127.0.0.1:{port}"},
+    )
+    with running("run", "--config", site.configuration, log=site.folder / "log") as command:
+        command.ready()
+        found = Gateway(site, command, port)
+        wait_until(
+            lambda: found.value(families.SOURCE_STATE, source=SOURCE, state="synchronised") == 1,
+            "the source is synchronised",
+        )
+        yield found
+        assert command.terminate().code is ExitCode.OK
+
+
+def test_every_family_is_told_as_it_is_described(gateway: Gateway) -> None:
+    wait_until(
+        lambda: gateway.families().keys() >= {exposed_name(family) for family in families.FAMILIES},
+        "every family has a sample",
+    )
+    told = gateway.families()
+    assert told.keys() == {exposed_name(family) for family in families.FAMILIES}
+    for family in families.FAMILIES:
+        metric = told[exposed_name(family)]
+        assert (metric.type, metric.documentation) == (family.kind.value, family.help)
+        labels = {name for sample in metric.samples for name in sample.labels} - {"le"}
+        assert labels == set(family.labels), family.name
+
+
+def test_names_and_units_are_those_that_prometheus_wants() -> None:
+    for family in families.FAMILIES:
+        assert re.fullmatch("amqp_gateway_[a-z]+(_[a-z]+)*", family.name)
+        assert (family.kind is Kind.COUNTER) == family.name.endswith("_total")
+        assert not re.search("_(ms|milliseconds|ns|kb|mb|octets|minutes)(_|$)", family.name)
+        assert family.help.endswith(".")
+    assert len({family.name for family in families.FAMILIES}) == len(families.FAMILIES)
+
+
+def test_all_norths_show_what_the_source_has(gateway: Gateway) -> None:
+    def agree() -> bool:
+        objects = gateway.value(families.SOURCE_OBJECTS, source=SOURCE)
+        shown = [gateway.value(families.NORTH_OBJECTS, process=name) for name in ("snmp", "jmx")]
+        return bool(objects) and shown == [objects, objects]
+
+    wait_until(agree, "core, SNMP and JMX have as many objects")
+
+
+def test_requests_are_counted_by_type(gateway: Gateway) -> None:
+    before = gateway.value(families.SNMP_REQUESTS, type="get")
+    assert before is not None
+    assert amqp_gateway("health", "--config", gateway.site.configuration).code is ExitCode.OK
+    assert gateway.value(families.SNMP_REQUESTS, type="get") == before + 1
+
+
+def test_requests_to_the_broker_are_counted(gateway: Gateway) -> None:
+    asked = {"source": SOURCE, "request": "list_queue", "outcome": "answered"}
+    wait_until(lambda: (gateway.value(families.AGENT_REQUESTS, **asked) or 0) > 1, "queues are listed")
+
+
+def test_labels_are_few_and_no_secret_is_told(gateway: Gateway) -> None:
+    text = gateway.text()
+    kept = [path for path in gateway.site.folder.rglob("*secret*") if path.is_file()]
+    kept += (gateway.site.folder / "state" / "secrets").iterdir()
+    secrets = {path.read_text("utf-8").strip() for path in kept}
+    assert len(secrets) >= 3
+    assert not [secret for secret in secrets if secret in text]
+    series = [line for line in text.splitlines() if not line.startswith("#")]
+    assert len(series) < MAX_SERIES
+    assert set(re.findall('source="([^"]*)"', text)) == {SOURCE}
+
+
+def test_a_process_that_dies_is_told_and_the_others_go_on(gateway: Gateway) -> None:
+    before = gateway.value(families.RESTARTS, process="snmp")
+    assert before is not None
+    (started,) = [record for record in gateway.command.log if record["event"] == "gateway-ready"]
+    os.kill(started["processes"]["snmp"], signal.SIGKILL)
+    wait_until(lambda: gateway.value(families.RESTARTS, process="snmp") == before + 1, "its death is counted")
+    assert gateway.value(families.PROCESS_UP, process="core") == 1
+    wait_until(
+        lambda: gateway.value(families.NORTH_CONNECTED, process="snmp") == 1,
+        "it is back, and told everything",
+    )
+    assert gateway.value(families.PROCESS_UP, process="snmp") == 1
