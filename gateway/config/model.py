@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from gateway.config.types import (
     AmqpName,
@@ -29,6 +29,15 @@ ClassPattern = Annotated[str, Field(pattern=r"^[^:\s]+:[^:\s]+$", max_length=255
 SECOND = 10**9
 
 
+def _own_queue(text: str) -> str:
+    if not text.startswith("amqp-gateway."):
+        raise ValueError("must begin with 'amqp-gateway.': the gateway has rights on such queues only")
+    return text
+
+
+OwnQueueName = Annotated[AmqpName, AfterValidator(_own_queue)]
+
+
 class AmqpSettings(StrictModel):
     """How to reach a virtual host of a broker by AMQP 0-9-1."""
 
@@ -44,6 +53,21 @@ class EventSettings(StrictModel):
 
     url: AmqpUrl
     vhost: AmqpName = "/"
+
+
+class DurableSettings(StrictModel):
+    """A durable subscription: a queue on the broker that is kept for this gateway's return.
+
+    Attributes:
+        queue: its name; default: ``amqp-gateway.console.NAME``, of events ``amqp-gateway.events.NAME``, with
+            the name of the source.
+        expires: the broker deletes it when it has had no consumer for so long.
+        max_length: messages; the broker drops the oldest beyond it.
+    """
+
+    queue: OwnQueueName | None = None
+    expires: Annotated[Duration, between("10s", "30d")] = 3600 * SECOND
+    max_length: Annotated[int, Field(ge=1000, le=10_000_000)] = 100_000
 
 
 class RabbitMqSettings(StrictModel):
@@ -68,10 +92,21 @@ class RabbitMqSettings(StrictModel):
 
 
 class RabbitMqSource(RabbitMqSettings):
-    """A RabbitMQ read by the agent inside the gateway; nothing needs to be installed on the broker."""
+    """A RabbitMQ read by the agent inside the gateway; nothing needs to be installed on the broker.
+
+    Attributes:
+        durable: keep the broker's events while the gateway is away; needs ``events``.
+    """
 
     kind: Literal["rabbitmq"]
+    durable: DurableSettings | None = None
     max_objects: Annotated[int, Field(ge=1, le=10_000_000)] = 200_000
+
+    @model_validator(mode="after")
+    def _has_events(self) -> RabbitMqSource:
+        if self.durable is not None and self.events is None:
+            raise ValueError("'durable' keeps the broker's events: say under 'events' where they are")
+        return self
 
 
 class QmfSource(StrictModel):
@@ -80,6 +115,7 @@ class QmfSource(StrictModel):
     Attributes:
         believe: users, as the broker checked them, whose messages are taken for an agent's.
         believe_anyone: take messages without a checked user too, as a Qpid broker's own are.
+        durable: keep what agents say while the gateway is away.
     """
 
     kind: Literal["qmf"]
@@ -92,6 +128,7 @@ class QmfSource(StrictModel):
     heartbeat: Duration = 10 * SECOND
     request_deadline: Duration = 30 * SECOND
     max_queue_length: Annotated[int, Field(ge=100, le=1_000_000)] = 20_000
+    durable: DurableSettings | None = None
     max_objects: Annotated[int, Field(ge=1, le=10_000_000)] = 200_000
 
     @model_validator(mode="after")
@@ -291,3 +328,13 @@ class Configuration(StrictModel):
     metrics: MetricsSettings = MetricsSettings()
     state: StateSettings = StateSettings()
     feed: FeedSettings = FeedSettings()
+
+    @model_validator(mode="after")
+    def _log_for_durable(self) -> Configuration:
+        for name, source in self.sources.items():
+            if source.durable is not None and not self.log.enabled:
+                raise ValueError(
+                    f"sources.{name}.durable acknowledges what the event log has on the disk: switch the log"
+                    " on, or leave 'durable' out"
+                )
+        return self

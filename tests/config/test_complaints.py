@@ -147,6 +147,33 @@ def test_sources(source: str, complaint: str) -> None:
     assert complaints(f"version: 1\nsources:\n  orders: {source}\n") == [f"3: sources.orders: {complaint}"]
 
 
+@pytest.mark.parametrize(
+    ("durable", "complaint"),
+    [
+        ("durable: {}", "sources.orders: 'durable' keeps the broker's events: say under 'events' where"),
+        (
+            "durable: {queue: orders}",
+            "sources.orders.durable.queue: must begin with 'amqp-gateway.': the gateway has rights on",
+        ),
+        ("durable: {expires: 1s}", "sources.orders.durable.expires: is 10s to 30d here"),
+        ("durable: {max_length: 10}", "sources.orders.durable.max_length: Input should be greater than"),
+    ],
+)
+def test_durable_subscriptions(durable: str, complaint: str) -> None:
+    (found,) = complaints(f"{RABBITMQ}    {durable}\n")
+    assert found.partition(": ")[2].startswith(complaint)
+
+
+def test_a_durable_subscription_needs_the_log() -> None:
+    text = f"{RABBITMQ}    events: {{url: 'amqp://broker'}}\n    durable: {{}}\n"
+    assert complaints(text) == []
+    (found,) = complaints(f"{text}log: {{enabled: false}}\n")
+    assert found.endswith(
+        "sources.orders.durable acknowledges what the event log has on the disk: switch the log on, or leave"
+        " 'durable' out"
+    )
+
+
 @pytest.mark.parametrize("key", ["exchange", "direct_exchange"])
 def test_names_that_amqp_has_no_room_for(key: str) -> None:
     name = "\N{LATIN SMALL LETTER U WITH DIAERESIS}" * 128  # of 256 octets
