@@ -49,5 +49,6 @@ COLUMNS: Final = {
     "values": TEXT,  # JSON as it stood on the line, so that 2^64-1 and each float stay what they are
     "absent": f"{TEXT}[]",
     "deltas": TEXT,  # JSON likewise
+    "delivery": TEXT,
 }
 """Types by name, in order; in the words of DuckDB."""

@@ -4,16 +4,20 @@ No file, no clock, no loop: batches and the time in, records out. What begins, e
 once, and so is the change of a property. Statistics are recorded once in an interval for each object, merged
 to the latest, at instants that are spread over the interval; an object that ends tells first what still
 waited. Nothing is remembered from before the start: objects that a source tells before it is known for the
-first time were there already, and are snapshots.
+first time were there already, and are snapshots; but of sources whose `LastState` is given it is known what
+the log told of them.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any, Final
 
+from gateway.eventlog.former_objects import FormerObjects, ended, standing
+from gateway.eventlog.last_state import LastState
 from gateway.eventlog.logged_objects import LoggedObject
 from gateway.eventlog.logged_schemas import LoggedClass, LoggedEvent
 from gateway.eventlog.logged_sources import LoggedSource, agent_record
@@ -35,6 +39,7 @@ from gateway.feed.records import (
     UpdateRecord,
 )
 from gateway.model.events import EventState
+from gateway.model.observations import SourceState
 
 STEP_OBJECTS: Final = 250
 """Objects that one call of `Mirror.tick` looks at: a few milliseconds' worth."""
@@ -76,6 +81,7 @@ class Mirror:
 
     Args:
         settings: what is configured.
+        former: how things stood when the log ended, of sources that miss nothing of what was since.
 
     Attributes:
         pressure: of the log, to be kept up to date: under ``MERGE`` statistics are recorded less often; under
@@ -83,7 +89,7 @@ class Mirror:
         refused: records of things not known: a fault of ours.
     """
 
-    def __init__(self, settings: MirrorSettings) -> None:
+    def __init__(self, settings: MirrorSettings, former: LastState | None = None) -> None:
         self.pressure = Pressure.NONE
         self.refused = 0
         self._settings = settings
@@ -94,6 +100,8 @@ class Mirror:
         self._agents: dict[tuple[int, str], AgentRecord] = {}
         self._objects: dict[tuple[int, int], dict[int, LoggedObject]] = {}
         self._schedule = Schedule()
+        self._former = FormerObjects(former)
+        self._vanished: deque[LogRecord] = deque()
         self._now = 0
         self._ingest_ts = ""
         self._out: list[LogRecord] = []
@@ -123,6 +131,8 @@ class Mirror:
             for source in self._sources.values()
             if source.pending
         ]
+        if self._vanished:
+            times.append(self._now)
         due = self._schedule.wake_at
         if due is not None and self.pressure is not Pressure.FULL:
             times.append(due)
@@ -152,6 +162,8 @@ class Mirror:
         for source in self._sources.values():
             if source.pending and now - source.told_at >= self._settings.statistics_interval:
                 self._out.append(source.told(self._ingest_ts, now))
+        for _ in range(min(STEP_OBJECTS, len(self._vanished))):
+            self._out.append(ended(self._vanished.popleft(), self._ingest_ts))
         if self.pressure is not Pressure.FULL:
             for _ in range(STEP_OBJECTS):
                 logged = self._schedule.take(now)
@@ -180,6 +192,8 @@ class Mirror:
             yield source.told(_text(now), now)
         for agent in tuple(self._agents.values()):
             yield agent_record(agent, self._source(agent.source), _text(clock()))
+        for former in self._former:
+            yield standing(former, _text(clock()))
         for rows in tables:
             for logged in tuple(rows.values()):
                 yield from self._standing(logged, clock)
@@ -201,6 +215,8 @@ class Mirror:
             source = self._sources[record.number] = LoggedSource(record)
         if source.tell(record):
             self._out.append(source.told(self._ingest_ts, self._now))
+        if record.state is SourceState.SYNCHRONISED:
+            self._vanished.extend(self._former.take(record.name))
 
     def _class_told(self, record: ClassRecord) -> None:
         if record.number in self._classes:
@@ -240,7 +256,10 @@ class Mirror:
             self._tell_schema(logged_class)
             logged = LoggedObject(record, logged_class, source.record.name, source.record.kind)
             rows[record.row] = logged
-            kind = RecordKind.CREATE if source.known else RecordKind.SNAPSHOT
+            kind, end = self._former.meet(source.record.name, logged_class.name, record, self._ingest_ts)
+            if end is not None:
+                self._out.append(end)
+            kind = kind or (RecordKind.CREATE if source.known else RecordKind.SNAPSHOT)
             self._out.append(logged.whole(kind, self._ingest_ts))
             return
         bits = logged.tell(record)

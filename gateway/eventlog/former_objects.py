@@ -1,0 +1,93 @@
+"""Objects that lived when the log ended, until their sources tell whether they still do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TypeAlias
+
+import msgspec
+
+from gateway.eventlog.last_state import LastState
+from gateway.eventlog.logged_values import object_id
+from gateway.eventlog.record import LogRecord, RecordKind
+from gateway.eventlog.timestamps import known_time
+from gateway.feed.records import ObjectRecord
+
+_Key: TypeAlias = tuple[str, str]
+"""``package:class`` and name."""
+
+
+class FormerObjects:
+    """What the log said last of the objects of some sources.
+
+    Args:
+        state: where the log ended.
+    """
+
+    def __init__(self, state: LastState | None) -> None:
+        state = state or LastState()
+        self._is_complete = state.is_complete
+        self._sources: dict[str, dict[_Key, LogRecord]] = {source: {} for source in state.heard_until}
+        for record in state.objects.values():
+            rows = self._sources.setdefault(record.source or "", {})
+            rows[f"{record.package}:{record.class_name}", record.object_name or ""] = record
+
+    def __iter__(self) -> Iterator[LogRecord]:
+        """Those of which nobody has told yet; others may be told of meanwhile."""
+        for objects in self._sources.values():
+            for key in tuple(objects):
+                if key in objects:
+                    yield objects[key]
+
+    def meet(
+        self, source: str, class_name: str, record: ObjectRecord, ingest_ts: str
+    ) -> tuple[RecordKind | None, LogRecord | None]:
+        """An object is told for the first time since the log ended.
+
+        Args:
+            source: name of its source.
+            class_name: ``package:class``.
+            record: it, whole.
+            ingest_ts: now.
+
+        Returns:
+            Whether that is news, ``create`` or ``snapshot``; ``None`` where nothing is known of what was
+            before. And the end of the one that had its name before, if that was another.
+        """
+        objects = self._sources.get(source)
+        if objects is None:
+            return None, None
+        former = objects.pop((class_name, record.stable_name), None)
+        if former is None:
+            return (RecordKind.CREATE if self._is_complete else None), None
+        created = known_time(record.created)
+        if created is not None and former.create_ts is not None and created != former.create_ts:
+            return RecordKind.CREATE, ended(former, ingest_ts)
+        same = former.object_id == object_id(source, class_name, record.row)
+        return RecordKind.SNAPSHOT, None if same else ended(former, ingest_ts)
+
+    def take(self, source: str) -> list[LogRecord]:
+        """Those of a source that was read whole and told nothing of them: they are gone."""
+        objects = self._sources.get(source, {})
+        taken = list(objects.values())
+        objects.clear()
+        return taken
+
+
+def standing(former: LogRecord, ingest_ts: str) -> LogRecord:
+    """As it was told last."""
+    return msgspec.structs.replace(former, ingest_ts=ingest_ts)
+
+
+def ended(former: LogRecord, ingest_ts: str) -> LogRecord:
+    """Its end, which nobody told: it is missing, or another has its name."""
+    return msgspec.structs.replace(
+        former,
+        kind=RecordKind.DELETE,
+        ingest_ts=ingest_ts,
+        inferred=True,
+        sample_ts=None,
+        sample_ns=None,
+        reset_ts=None,
+        values=None,
+    )

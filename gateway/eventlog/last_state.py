@@ -1,0 +1,164 @@
+"""How things stood when the log ended: what a gateway that starts again need not tell, or find out, anew.
+
+Each segment tells at its head how everything stands, so the last two are enough: the last may end before its
+head does. Only sources are looked at that ask for it.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from gateway.eventlog.block import DamageError
+from gateway.eventlog.record import LogRecord, RecordKind
+from gateway.eventlog.segment import Segment, list_segments, read_segment
+from gateway.model.observations import SourceState
+
+MAX_DELIVERIES: Final = 100_000
+"""Identities of deliveries that are remembered: many times what a broker delivers again."""
+
+_SEGMENTS: Final = 2
+_HEAD_SECONDS: Final = 60.0
+"""A segment that spans so much time has told all of its head."""
+
+_UNHEARD: Final = frozenset({SourceState.CONNECTING.value, SourceState.DOWN.value})
+
+
+@dataclass(slots=True)
+class LastState:
+    """What the log says of some sources where it ends.
+
+    Attributes:
+        objects: those that live, by ``object_id``, with all that is known of each; ``kind`` is ``snapshot``.
+        heard_until: by source: until when it was listened to, nanoseconds since 1970 UTC. Absent where the
+            log does not know the source.
+        deliveries: of durable subscriptions, whose records are in the log; the last ones, in order.
+        is_complete: no object that lived is missing.
+    """
+
+    objects: dict[str, LogRecord] = field(default_factory=dict)
+    heard_until: dict[str, int] = field(default_factory=dict)
+    deliveries: dict[str, None] = field(default_factory=dict)
+    is_complete: bool = True
+
+    def of(self, source: str) -> Iterator[LogRecord]:
+        """The living objects of a source."""
+        return (record for record in self.objects.values() if record.source == source)
+
+
+def last_state(folder: Path, sources: Collection[str]) -> LastState:
+    """Read the end of the log in ``folder``; what is damaged there is passed over.
+
+    Args:
+        folder: of the log; it need not be there.
+        sources: names of those that are looked at.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    segments = list_segments(folder)[-_SEGMENTS:]
+    reader = _Reader(frozenset(sources))
+    for segment in segments:
+        reader.read(segment)
+    return reader.result(segments)
+
+
+class _Reader:
+    def __init__(self, sources: frozenset[str]) -> None:
+        self._sources = sources
+        self._state = LastState()
+        self._unheard: dict[str, int] = {}
+        self._known: set[str] = set()
+        self._first_ts = self._last_ts = ""
+
+    def read(self, segment: Segment) -> None:
+        self._first_ts = ""
+        try:
+            for block in read_segment(segment):
+                for line in block.split():
+                    self._take(_DECODER.decode(line))
+        except (DamageError, msgspec.MsgspecError):
+            self._state.is_complete = False
+
+    def result(self, segments: list[Segment]) -> LastState:
+        state = self._state
+        lasted = _nanoseconds(self._last_ts) - _nanoseconds(self._first_ts)
+        if len(segments) < _SEGMENTS and lasted < _HEAD_SECONDS * 10**9:
+            state.is_complete = False
+        until = _nanoseconds(self._last_ts)
+        state.heard_until = {source: self._unheard.get(source, until) for source in self._known}
+        return state
+
+    def _take(self, record: LogRecord) -> None:
+        self._first_ts = self._first_ts or record.ingest_ts
+        self._last_ts = record.ingest_ts
+        if record.source not in self._sources:
+            return
+        if record.delivery is not None:
+            self._note_delivery(record.delivery)
+        match record.kind:
+            case RecordKind.SOURCE:
+                self._source_told(record.source, record)
+            case RecordKind.CREATE | RecordKind.SNAPSHOT if record.object_id is not None:
+                self._state.objects[record.object_id] = msgspec.structs.replace(
+                    record, kind=RecordKind.SNAPSHOT, delivery=None
+                )
+            case RecordKind.UPDATE if record.object_id is not None:
+                former = self._state.objects.get(record.object_id)
+                if former is not None:
+                    self._state.objects[record.object_id] = _updated(former, record)
+            case RecordKind.DELETE if record.object_id is not None:
+                self._state.objects.pop(record.object_id, None)
+
+    def _note_delivery(self, identity: str) -> None:
+        deliveries = self._state.deliveries
+        deliveries.pop(identity, None)
+        deliveries[identity] = None
+        if len(deliveries) > MAX_DELIVERIES:
+            del deliveries[next(iter(deliveries))]
+
+    def _source_told(self, source: str, record: LogRecord) -> None:
+        self._known.add(source)
+        if record.state not in _UNHEARD:
+            self._unheard.pop(source, None)
+        elif source not in self._unheard:
+            since = (record.values or {}).get("since")
+            self._unheard[source] = _nanoseconds(since) or _nanoseconds(record.ingest_ts)
+
+
+def _updated(former: LogRecord, update: LogRecord) -> LogRecord:
+    """An object as it stands after an update."""
+    gone = frozenset(update.absent or ())
+    values = {name: value for name, value in (former.values or {}).items() if name not in gone}
+    return msgspec.structs.replace(
+        former,
+        values=values | (update.values or {}),
+        parent_id=update.parent_id or former.parent_id,
+        native_id=update.native_id or former.native_id,
+        agent=update.agent or former.agent,
+        sample_ts=update.sample_ts or former.sample_ts,
+        sample_ns=update.sample_ns or former.sample_ns,
+        create_ts=update.create_ts or former.create_ts,
+        reset_ts=update.reset_ts or former.reset_ts,
+    )
+
+
+def _nanoseconds(text: object) -> int:
+    """Of a time of the log; 0 for what is none."""
+    try:
+        time = dt.datetime.fromisoformat(text if isinstance(text, str) else "")
+    except ValueError:
+        return 0
+    if time.tzinfo is None:
+        return 0
+    since = time - _EPOCH
+    return ((since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds) * 1_000
+
+
+_EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_DECODER: Final = msgspec.json.Decoder(LogRecord)

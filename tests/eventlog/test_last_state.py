@@ -1,0 +1,218 @@
+"""Where a log ends: what a gateway knows of it when it starts again, and what it then tells."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gateway.eventlog import last_state as last_state_module
+from gateway.eventlog.last_state import LastState, last_state
+from gateway.eventlog.mirror import Mirror, MirrorSettings
+from gateway.eventlog.record import LogRecord, RecordKind
+from gateway.feed.records import Batch, ClassRecord, Lifetime, ObjectRecord, Record, SourceRecord
+from gateway.model.observations import SourceState
+from tests.eventlog.feeds import AGENT, QUEUE, SECOND, SHOP, T0, deletion, queue, update
+from tests.eventlog.records import block, write_segment
+from tests.eventlog.replay import Replayed
+
+MINUTE = 60 * SECOND
+AWAY = SourceRecord(1, "shop", "qmf", SourceState.DOWN, "gone", T0 + 30 * SECOND, T0, {})
+CATCHING_UP = SourceRecord(1, "shop", "qmf", SourceState.SYNCHRONISING, "", T0, T0, {})
+DEPTH = 4
+
+
+def batch(*records: Record) -> Batch:
+    return Batch(1, 1, records)
+
+
+def recorded(*records: Record, now: int = T0, former: LastState | None = None) -> list[LogRecord]:
+    """What a mirror makes of these, at one time."""
+    mirror = Mirror(MirrorSettings(), former)
+    made = mirror.apply(batch(*records), now)
+    while (wake_at := mirror.wake_at) is not None and wake_at <= now:
+        made += mirror.tick(now)
+    return made
+
+
+def logged(folder: Path, *segments: list[LogRecord]) -> Path:
+    """A log of these segments, the last of them open."""
+    seq = 1
+    for number, records in enumerate(segments, start=1):
+        write_segment(folder, seq, block(records, seq), is_open=number == len(segments))
+        seq += len(records)
+    return folder
+
+
+def objects_of(state: LastState) -> dict[str, dict[str, object] | None]:
+    return {identifier: record.values for identifier, record in state.objects.items()}
+
+
+def test_objects_that_live_are_known_with_their_last_values(tmp_path: Path) -> None:
+    first = recorded(SHOP, QUEUE, AGENT, queue(1), queue(2), queue(3))
+    mirror = Mirror(MirrorSettings(statistics_interval=SECOND // 100))
+    mirror.apply(batch(SHOP, QUEUE, AGENT, queue(1), queue(2), queue(3)), T0)
+    then = mirror.apply(batch(update({DEPTH: 7}, row=1), deletion(2)), T0 + MINUTE)
+
+    state = last_state(logged(tmp_path, first, then), ["shop"])
+
+    assert sorted(state.objects) == ["shop/shop:queue/1", "shop/shop:queue/3"]
+    assert (state.objects["shop/shop:queue/1"].values or {})["depth"] == 7
+    assert state.heard_until == {"shop": T0 + MINUTE}
+    assert state.is_complete
+
+
+def test_only_sources_that_are_asked_for_are_looked_at(tmp_path: Path) -> None:
+    folder = logged(tmp_path, recorded(SHOP, QUEUE, AGENT, queue(1)))
+    state = last_state(folder, ["another"])
+    assert (state.objects, state.heard_until) == ({}, {})
+
+
+def test_a_source_that_was_down_was_heard_until_then(tmp_path: Path) -> None:
+    mirror = Mirror(MirrorSettings())
+    records = mirror.apply(batch(SHOP), T0)
+    records += mirror.apply(batch(AWAY), T0 + 40 * SECOND)
+    records += mirror.apply(batch(replace(AWAY, detail="still gone")), T0 + 50 * SECOND)
+    assert last_state(logged(tmp_path, records), ["shop"]).heard_until == {"shop": AWAY.since}
+
+
+def test_a_log_that_is_not_there_says_nothing(tmp_path: Path) -> None:
+    state = last_state(tmp_path, ["shop"])
+    assert (state.objects, state.heard_until, state.deliveries) == ({}, {}, {})
+
+
+def test_deliveries_are_known_the_last_ones_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(last_state_module, "MAX_DELIVERIES", 2)
+    told = [
+        LogRecord(
+            kind=RecordKind.EVENT, ingest_ts="2026-11-20T15:00:00.000000Z", source="shop", delivery=name
+        )
+        for name in ("a", "b", "a", "c")
+    ]
+    assert list(last_state(logged(tmp_path, told), ["shop"]).deliveries) == ["a", "c"]
+
+
+def test_a_short_segment_alone_may_lack_objects(tmp_path: Path) -> None:
+    """The log may have ended in the middle of its head."""
+    folder = logged(tmp_path, recorded(SHOP, QUEUE, AGENT, queue(1)))
+    assert not last_state(folder, ["shop"]).is_complete
+
+
+def test_what_is_damaged_is_passed_over_and_told(tmp_path: Path) -> None:
+    folder = logged(tmp_path, recorded(SHOP, QUEUE, AGENT, queue(1)), recorded(SHOP, QUEUE, queue(2)))
+    segment = min((folder / "segments").iterdir())
+    segment.write_bytes(segment.read_bytes().replace(b'"depth":0', b'"depth":1', 1))
+    state = last_state(folder, ["shop"])
+    assert list(state.objects) == ["shop/shop:queue/2"]
+    assert not state.is_complete
+
+
+@given(st.binary(max_size=300))
+@settings(max_examples=30)
+def test_any_octets_give_a_state(tmp_path_factory: pytest.TempPathFactory, octets: bytes) -> None:
+    folder = tmp_path_factory.mktemp("log")
+    write_segment(folder, 1, octets, is_open=True)
+    assert last_state(folder, ["shop"]).objects == {}
+
+
+# -- what the next gateway tells
+
+
+def kinds(records: list[LogRecord]) -> list[tuple[str, str | None]]:
+    """What happened to objects."""
+    return [(record.kind.value, record.object_name) for record in records if record.object_id is not None]
+
+
+def former(*records: ObjectRecord, complete: bool = True) -> LastState:
+    """A log that ended with these objects."""
+    told = recorded(SHOP, QUEUE, AGENT, *records)
+    objects = {record.object_id: record for record in told if record.object_id is not None}
+    return LastState(objects, {"shop": T0}, {}, complete)
+
+
+def test_what_lived_then_and_lives_now_is_no_news() -> None:
+    assert kinds(recorded(CATCHING_UP, QUEUE, queue(1), former=former(queue(1)))) == [("snapshot", "/|q1")]
+
+
+def test_what_the_log_does_not_know_came_since() -> None:
+    assert kinds(recorded(CATCHING_UP, QUEUE, queue(2), former=former(queue(1)))) == [("create", "/|q2")]
+
+
+def test_what_is_not_told_any_more_is_gone_once_everything_was_read() -> None:
+    state = former(queue(1), queue(2))
+    assert kinds(recorded(CATCHING_UP, QUEUE, queue(1), former=state)) == [("snapshot", "/|q1")]
+    state = former(queue(1), queue(2))
+    ended = recorded(CATCHING_UP, QUEUE, queue(1), SHOP, former=state)[-1]
+    assert (ended.kind, ended.object_name, ended.inferred, ended.delete_ts) == (
+        RecordKind.DELETE,
+        "/|q2",
+        True,
+        None,
+    )
+    assert ended.create_ts is not None
+    assert ended.values is None
+
+
+def test_an_end_that_is_told_is_told_once_with_both_times() -> None:
+    records = recorded(
+        CATCHING_UP, QUEUE, queue(1), deletion(1, deleted=T0 + SECOND), SHOP, former=former(queue(1))
+    )
+    assert kinds(records) == [("snapshot", "/|q1"), ("delete", "/|q1")]
+    (end,) = (record for record in records if record.kind is RecordKind.DELETE)
+    assert end.create_ts == "2026-11-20T14:59:59.000000Z"
+    assert end.delete_ts == "2026-11-20T15:00:01.000000Z"
+
+
+def test_another_that_has_its_name_ends_it() -> None:
+    later = replace(queue(1), created=T0 + SECOND)
+    records = recorded(CATCHING_UP, QUEUE, later, former=former(queue(1)))
+    assert kinds(records) == [("delete", "/|q1"), ("create", "/|q1")]
+    assert records[-2].inferred is True
+
+
+def test_a_transient_object_under_another_row_is_the_same_but_its_identity_ends() -> None:
+    passing = replace(queue(1), lifetime=Lifetime.TRANSIENT)
+    again = replace(passing, row=9)
+    records = recorded(CATCHING_UP, QUEUE, again, former=former(passing))
+    assert [(record.kind.value, record.row) for record in records if record.row] == [
+        ("delete", 1),
+        ("snapshot", 9),
+    ]
+
+
+def test_where_the_log_may_lack_objects_nothing_is_called_new() -> None:
+    state = former(queue(1), complete=False)
+    assert kinds(recorded(CATCHING_UP, QUEUE, queue(2), former=state)) == [("snapshot", "/|q2")]
+
+
+def test_a_head_tells_what_lived_until_somebody_says_how_it_is_now() -> None:
+    mirror = Mirror(MirrorSettings(), former(queue(1), queue(2)))
+    mirror.apply(batch(CATCHING_UP, QUEUE, queue(1)), T0)
+    whole = Replayed().read(mirror.head(lambda: T0 + SECOND))
+    assert sorted(whole.values) == ["shop/shop:queue/1", "shop/shop:queue/2"]
+
+    head = mirror.head(lambda: T0 + SECOND)
+    told = [next(head)]
+    mirror.apply(batch(queue(2)), T0 + SECOND)  # while the head is written
+    told += head
+    assert [record.row for record in told if record.kind is RecordKind.SNAPSHOT] == [1, 2]
+
+
+def test_it_goes_on_over_two_restarts(tmp_path: Path) -> None:
+    """The second gateway ends before the source has told anything: the third knows what the first told."""
+    first = recorded(SHOP, QUEUE, AGENT, queue(1))
+    state = last_state(logged(tmp_path, first, first), ["shop"])
+    second = list(Mirror(MirrorSettings(), state).head(lambda: T0 + MINUTE))
+    third = last_state(logged(tmp_path / "next", second, second), ["shop"])
+    assert objects_of(third) == objects_of(state)
+
+
+def test_classes_of_the_same_name_in_other_packages_are_others() -> None:
+    elsewhere = ClassRecord(
+        2, replace(QUEUE.schema, key=replace(QUEUE.schema.key, package="mall")), "name", ""
+    )
+    other = replace(queue(1), class_number=2)
+    assert kinds(recorded(CATCHING_UP, elsewhere, other, former=former(queue(1)))) == [("create", "/|q1")]
