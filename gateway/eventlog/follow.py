@@ -1,0 +1,206 @@
+"""The end of the log, and what is committed behind it from then on: over rotation, compaction, restarts."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import duckdb
+import msgspec
+
+from gateway.eventlog.block import Block, Damage, DamageError
+from gateway.eventlog.columns import COLUMNS
+from gateway.eventlog.database import database
+from gateway.eventlog.lake import LakeFile, lake_files
+from gateway.eventlog.parquet import first_line_of, literal
+from gateway.eventlog.rows import line_of_row
+from gateway.eventlog.segment import Segment, list_segments, read_segment, scan_segment
+from gateway.eventlog.selection import Selection
+
+_MEMORY_MEBIBYTES: Final = 512
+
+
+class LogEnd:
+    """Tells the last records of a log, then those that come.
+
+    Attributes:
+        remarks: what could not be told, in words; to be taken out by whoever shows them.
+    """
+
+    def __init__(self, folder: Path, selection: Selection) -> None:
+        """Look at nothing yet.
+
+        Args:
+            folder: of the log.
+            selection: of the records that are told.
+        """
+        self._folder = folder
+        self._selection = selection
+        self._first_seq = 0  # of the file that is read; 0 before there is one
+        self._offset = 0  # in it, if it is a segment
+        self._next_seq = 0  # of the record that is told next
+        self.remarks: list[str] = []
+
+    def last(self, count: int) -> list[bytes]:
+        """The last ``count`` records at most, oldest first, as lines without their ends; later ones are new.
+
+        Raises:
+            OSError: the log cannot be read.
+        """
+        told: deque[bytes] = deque()
+        files = _files(self._folder)
+        self._stand_at_the_end(files)
+        lake = [file for file in files.values() if isinstance(file, LakeFile)]
+        for file in reversed(files.values()):
+            if len(told) >= count or isinstance(file, LakeFile):
+                break  # what is in the lake is older
+            told.extendleft(reversed(self._end_of(file, count - len(told))))
+        if len(told) < count and lake:
+            told.extendleft(reversed(self._end_of_lake(lake, count - len(told))))
+        return list(told)
+
+    def new(self) -> Iterator[bytes]:
+        """Records committed since they were told last, as lines without their ends.
+
+        Raises:
+            OSError: the log cannot be read.
+        """
+        while True:
+            files = _files(self._folder)
+            if not self._first_seq and files:
+                self._begin(next(iter(files)))
+            file = files.get(self._first_seq)
+            try:
+                if isinstance(file, Segment):
+                    yield from self._new_of_segment(file)
+                elif file is not None:
+                    yield from self._new_of_lake_file(file)
+            except FileNotFoundError:
+                continue  # renamed, or in the lake by now
+            if isinstance(file, Segment) and file.is_open:
+                return
+            following = [first for first in files if first > self._first_seq]
+            if not following:
+                return
+            if following[0] > self._next_seq:
+                self.remarks.append(f"seq {self._next_seq} to {following[0] - 1} are gone")
+            self._begin(following[0])
+
+    def _begin(self, first_seq: int) -> None:
+        self._first_seq = first_seq
+        self._offset = 0
+        self._next_seq = max(self._next_seq, first_seq)
+
+    def _stand_at_the_end(self, files: dict[int, Segment | LakeFile]) -> None:
+        """What is committed in the newest file is old; a file that comes later is new from its beginning."""
+        if not files:
+            return
+        newest = next(reversed(files.values()))
+        self._begin(newest.first_seq)
+        if isinstance(newest, Segment):
+            for found in scan_segment(newest.path):
+                if isinstance(found, Block):
+                    self._offset, self._next_seq = found.end, found.last_seq + 1
+        else:
+            # No segment at all: the lake tells where it ends when something follows.
+            self._next_seq = self._last_seq(newest) + 1
+
+    def _chosen(self, line: bytes) -> bool:
+        try:
+            record = msgspec.json.decode(line, type=dict[str, object])
+        except msgspec.DecodeError:
+            return False
+        return self._selection.has(record)
+
+    def _end_of(self, segment: Segment, count: int) -> deque[bytes]:
+        found: deque[bytes] = deque(maxlen=count)
+        try:
+            for block in scan_segment(segment.path):
+                if isinstance(block, Block):
+                    if block.first_seq < self._next_seq:
+                        found.extend(line for line in block.split() if self._chosen(line))
+                elif not (segment.is_open and block.unfinished):
+                    self._remark(segment, block)
+        except FileNotFoundError:
+            self.remarks.append(f"{segment.path}: went while it was read")
+        return found
+
+    def _end_of_lake(self, files: list[LakeFile], count: int) -> deque[bytes]:
+        """Looks at the newest file first, then at twice as many each time: what is sought may be long ago."""
+        found: deque[bytes] = deque()
+        condition, parameters = self._selection.condition()
+        left, many = list(files), 1
+        with database(self._folder, memory_mebibytes=_MEMORY_MEBIBYTES, threads=2) as opened:
+            while left and len(found) < count:
+                left, part = left[:-many], left[-many:]
+                many *= 2
+                found.extendleft(self._rows(opened, part, condition, parameters, count - len(found)))
+        return found
+
+    def _rows(
+        self,
+        opened: duckdb.DuckDBPyConnection,
+        files: list[LakeFile],
+        condition: str,
+        parameters: dict[str, object],
+        count: int,
+    ) -> list[bytes]:
+        """The last ``count`` lines of some files at most, newest first."""
+        names = ", ".join(f'"{name}"' for name in COLUMNS)
+        paths = ", ".join(literal(str(file.path)) for file in files)
+        query = (
+            f"FROM read_parquet([{paths}], union_by_name = true, hive_partitioning = false) SELECT {names} "
+            f"WHERE {condition} ORDER BY seq DESC LIMIT {count:d}"
+        )
+        try:
+            rows = opened.execute(query, parameters or None).fetchall()
+        except duckdb.Error as error:
+            self.remarks.append(f"the lake cannot be read: {first_line_of(error)}")
+            return []
+        return [line_of_row(tuple(COLUMNS), row) for row in rows]
+
+    def _new_of_segment(self, segment: Segment) -> Iterator[bytes]:
+        try:
+            # As if it were open: behind what is whole there may be more soon.
+            reading = Segment(segment.first_seq, segment.path, is_open=True)
+            for block in read_segment(reading, self._offset, self._next_seq):
+                self._offset, self._next_seq = block.end, block.last_seq + 1
+                yield from (line for line in block.split() if self._chosen(line))
+        except DamageError as error:
+            if not segment.is_open:
+                self._remark(segment, error.damage)
+
+    def _new_of_lake_file(self, file: LakeFile) -> Iterator[bytes]:
+        since = self._next_seq
+        last = self._last_seq(file)
+        if last < since:
+            return
+        self._next_seq = last + 1
+        condition, parameters = self._selection.condition()
+        condition = f"({condition}) AND seq >= {since:d}"
+        with database(self._folder, memory_mebibytes=_MEMORY_MEBIBYTES, threads=1) as opened:
+            yield from reversed(self._rows(opened, [file], condition, parameters, last - since + 1))
+
+    def _last_seq(self, file: LakeFile) -> int:
+        with database(self._folder, memory_mebibytes=_MEMORY_MEBIBYTES, threads=1) as opened:
+            try:
+                found = opened.execute(
+                    f"FROM read_parquet([{literal(str(file.path))}]) SELECT max(seq)"
+                ).fetchone()
+            except duckdb.Error as error:
+                self.remarks.append(f"{file.path}: cannot be read: {first_line_of(error)}")
+                return file.first_seq
+        return int(found[0]) if found and found[0] is not None else file.first_seq
+
+    def _remark(self, segment: Segment, damage: Damage) -> None:
+        self.remarks.append(f"{segment.path}: {damage}")
+
+
+def _files(folder: Path) -> dict[int, Segment | LakeFile]:
+    """The newest file for each first seq, in order; segments before the lake's files that they became."""
+    segments = list_segments(folder)
+    found: dict[int, Segment | LakeFile] = {file.first_seq: file for file in lake_files(folder)}
+    found.update({segment.first_seq: segment for segment in segments})
+    return dict(sorted(found.items()))
