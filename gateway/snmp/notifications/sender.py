@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -17,13 +17,23 @@ from gateway.snmp.notifications.encoding import EncodedNotification, Notificatio
 from gateway.snmp.notifications.own import OwnNotifications
 from gateway.snmp.notifications.rate_limit import RateLimit
 from gateway.snmp.notifications.saved import SavedNotifications, SavedTarget
-from gateway.snmp.notifications.standing import CHECK_INTERVAL, StandingCheck
+from gateway.snmp.notifications.standing import (
+    CHECK_INTERVAL,
+    Begun,
+    Difference,
+    StandingCheck,
+    has_ended,
+    lasts_untold,
+)
 from gateway.snmp.notifications.target import Address, Target
 from gateway.snmp.notifications.target_sender import TargetSender
 from gateway.snmp.tables.targets import TargetHealth
 
 DATAGRAMS_A_TURN: Final = 64
 """Sent by one call of `NotificationSender.work`, to all receivers together (at least one to each)."""
+
+DIFFERENCES_A_TURN: Final = 20
+"""Beginnings and ends that no event told of, told by one call of it: a millisecond's worth."""
 
 _SECOND: Final = 10**9
 _BUSY_PAUSE: Final = 2 * 10**6
@@ -127,7 +137,8 @@ class NotificationSender:
         self._offenders: OrderedDict[str, int] = OrderedDict()
         self._failures_limit = RateLimit(AUTHENTICATION_FAILURES, outside.monotonic())
         self._next_check = outside.monotonic() + CHECK_INTERVAL
-        self._standing = StandingCheck()
+        self._standing = StandingCheck({each.target.name: each.selection for each in self._targets})
+        self._untold: deque[Difference] = deque()
         self.revision = 0
         """Another number whenever `saved` would give something else."""
 
@@ -207,9 +218,12 @@ class NotificationSender:
         busy = [not self._send(target, share) for target in self._targets]
         dues = [due for target in self._targets if (due := target.due()) is not None]
         due = min([*dues, self._next_check]) if self._targets else None
-        if due is not None and any(busy):
-            due = max(due, self._outside.monotonic() + _BUSY_PAUSE)
-        return due
+        if due is None:
+            return None
+        soon = self._outside.monotonic() + _BUSY_PAUSE
+        if any(busy):
+            due = max(due, soon)
+        return min(due, soon) if self._standing.under_way or self._untold else due
 
     def saved(self) -> SavedNotifications:
         """What must outlive the process."""
@@ -223,24 +237,34 @@ class NotificationSender:
         )
 
     def _check_standing(self) -> None:
-        """Tell receivers of beginnings and ends that no event told them of."""
+        """Tell receivers, a few at a time, of beginnings and ends that no event told them of."""
         now = self._outside.monotonic()
-        if now < self._next_check:
+        if now >= self._next_check:
+            self._next_check = now + CHECK_INTERVAL
+            self._standing.begin()
+        if not (self._standing.under_way or self._untold):
             return
-        self._next_check = now + CHECK_INTERVAL
-        targets = {target.target.name: target for target in self._targets}
-        differences = self._standing.compare(
-            {name: target.selection for name, target in targets.items()}, self._outside.standing()
-        )
-        for condition in differences.ended:
-            notification = self._own.cleared(self._outside.clock(), condition)
-            believing = [target for target in self._targets if target.selection.believes(condition)]
-            self._offer(notification, believing)
-        for name, conditions in differences.begun.items():
-            for condition in conditions:
+        standing = self._outside.standing()
+        self._untold.extend(self._standing.go_on(standing))
+        if standing is None:
+            self._untold.clear()
+            return
+        for _ in range(min(DIFFERENCES_A_TURN, len(self._untold))):
+            self._settle(self._untold.popleft(), standing)
+
+    def _settle(self, difference: Difference, standing: Mapping[str, StandingAlarms]) -> None:
+        """Tell what is different, unless an event has done so meanwhile."""
+        condition = difference.condition
+        if isinstance(difference, Begun):
+            target = next(each for each in self._targets if each.target.name == difference.receiver)
+            if lasts_untold(condition, target.selection, standing):
                 begun = self._outside.alarm(*condition)
-                if begun is not None and targets[name].can_take(begun):
-                    self._offer(begun, [targets[name]])
+                if begun is not None and target.can_take(begun):
+                    self._offer(begun, [target])
+            return
+        believing = [target for target in self._targets if target.selection.believes(condition)]
+        if believing and has_ended(condition, standing):
+            self._offer(self._own.cleared(self._outside.clock(), condition), believing)
 
     def _send(self, target: TargetSender, share: int) -> bool:
         """Send up to ``share`` datagrams to one receiver; whether the system took them."""

@@ -3,14 +3,18 @@
 Events tell receivers of beginnings and ends. One may never come: it was suppressed by the rate, the snapshot
 of a feed repeats the last ones only, a new core tells nothing of what ended while there was none, a receiver
 is new. What is different in two checks in succession is told; in one, its event may be on its way.
+
+Ten thousand conditions and some receivers would hold the loop for 90 ms at a time, so a check is made in
+slices. Each condition is judged by what is known at that moment.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from itertools import islice
-from typing import Final
+from typing import Final, TypeAlias
 
 from gateway.snmp.notification import StandingAlarms
 from gateway.snmp.notifications.selection import Condition, Selection
@@ -21,66 +25,124 @@ CHECK_INTERVAL: Final = 30 * 10**9
 AT_ONCE: Final = 200
 """Conditions that one check tells a receiver of at most; the rest is for the next ones."""
 
+SLICE_CONDITIONS: Final = 1000
+"""Conditions judged by one call, of one receiver each: a millisecond's worth."""
+
+_NOTHING: Final = StandingAlarms({}, complete=True)
+"""Of a source that is not there any more."""
+
 
 @dataclass(frozen=True, slots=True)
-class Differences:
-    """What receivers have to be told.
+class Ended:
+    """Some receivers believe that a condition lasts, and it does not."""
 
-    Attributes:
-        ended: what some of them believe to last, and does not.
-        begun: what lasts and was not told, by the name of the receiver.
-    """
+    condition: Condition
 
-    ended: tuple[Condition, ...]
-    begun: Mapping[str, tuple[Condition, ...]]
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A condition lasts, and a receiver was not told."""
+
+    receiver: str
+    condition: Condition
+
+
+Difference: TypeAlias = Ended | Begun
+
+_Standing: TypeAlias = Mapping[str, StandingAlarms]
+
+
+@dataclass(slots=True)
+class _Found:
+    """What one check has found to be different."""
+
+    ended: set[Condition] = field(default_factory=set)
+    begun: set[tuple[str, Condition]] = field(default_factory=set)
 
 
 class StandingCheck:
-    """Remembers the last check."""
+    """Makes one check after the other, and remembers what the last one found.
 
-    def __init__(self) -> None:
-        self._ended: frozenset[Condition] = frozenset()
-        self._begun: dict[str, frozenset[Condition]] = {}
+    Args:
+        selections: what each receiver was told, by its name.
+    """
 
-    def compare(
-        self, selections: Mapping[str, Selection], standing: Mapping[str, StandingAlarms] | None
-    ) -> Differences:
-        """What is different for the second time; ``standing`` is ``None`` while nobody can tell."""
+    def __init__(self, selections: Mapping[str, Selection]) -> None:
+        self._selections = selections
+        self._last = _Found()
+        self._found = _Found()
+        self._told: Counter[str] = Counter()
+        self._steps: Iterator[Difference | None] | None = None
+        self._standing: _Standing = {}
+
+    @property
+    def under_way(self) -> bool:
+        """Whether a check was begun and has not come to its end."""
+        return self._steps is not None
+
+    def begin(self) -> None:
+        """It is time for the next check; one that is under way goes on instead."""
+        if self._steps is None:
+            self._found, self._told = _Found(), Counter()
+            self._steps = self._judged()
+
+    def go_on(self, standing: Mapping[str, StandingAlarms] | None) -> list[Difference]:
+        """The next slice of the check under way: what is different for the second time.
+
+        Args:
+            standing: what lasts now; ``None`` while nobody can tell, which makes all checks begin anew.
+        """
         if standing is None:
-            self._ended, self._begun = frozenset(), {}
-            return Differences((), {})
-        lasting = {
-            (source, condition): event_id
-            for source, alarms in standing.items()
-            for condition, event_id in alarms.conditions.items()
-        }
-        ended: set[Condition] = set()
-        begun: dict[str, frozenset[Condition]] = {}
-        for name, selection in selections.items():
-            ended.update(_ended((condition for condition, _ in selection.told), standing))
-            selection.forget(_ended((condition for condition, _ in selection.declined), standing))
-            begun[name] = frozenset(
-                condition
-                for condition, event_id in lasting.items()
-                if selection.is_unaware_of(condition, event_id)
-            )
-        differences = Differences(
-            tuple(sorted(ended & self._ended)),
-            {
-                name: tuple(islice(sorted(missing & self._begun.get(name, frozenset())), AT_ONCE))
-                for name, missing in begun.items()
-            },
-        )
-        self._ended, self._begun = frozenset(ended), begun
-        return differences
+            self._last, self._steps = _Found(), None
+            return []
+        if self._steps is None:
+            return []
+        self._standing = standing
+        steps = list(islice(self._steps, SLICE_CONDITIONS))
+        if len(steps) < SLICE_CONDITIONS:
+            self._last, self._steps = self._found, None
+        return [step for step in steps if step is not None]
+
+    def _judged(self) -> Iterator[Difference | None]:
+        """All conditions, one at a time: ``None``, or what is to be told of it."""
+        for selection in self._selections.values():
+            for condition, _ in selection.told:
+                yield self._ended(condition)
+            for condition, _ in selection.declined:
+                if has_ended(condition, self._standing):
+                    selection.forget([condition])
+                yield None
+        for source in tuple(self._standing):
+            for name in tuple(self._standing.get(source, _NOTHING).conditions):
+                for receiver, selection in self._selections.items():
+                    yield self._begun(receiver, selection, (source, name))
+
+    def _ended(self, condition: Condition) -> Ended | None:
+        found = self._found.ended
+        if condition in found or not has_ended(condition, self._standing):
+            return None
+        found.add(condition)
+        return Ended(condition) if condition in self._last.ended else None
+
+    def _begun(self, receiver: str, selection: Selection, condition: Condition) -> Begun | None:
+        if not lasts_untold(condition, selection, self._standing):
+            return None
+        self._found.begun.add((receiver, condition))
+        if (receiver, condition) not in self._last.begun or self._told[receiver] >= AT_ONCE:
+            return None
+        self._told[receiver] += 1
+        return Begun(receiver, condition)
 
 
-def _ended(conditions: Iterable[Condition], standing: Mapping[str, StandingAlarms]) -> list[Condition]:
-    """Those that have ended for certain; a source that is not there any more has nothing that lasts."""
-    nothing = StandingAlarms({}, complete=True)
-    ended = []
-    for source, condition in conditions:
-        alarms = standing.get(source, nothing)
-        if alarms.complete and condition not in alarms.conditions:
-            ended.append((source, condition))
-    return ended
+def has_ended(condition: Condition, standing: Mapping[str, StandingAlarms]) -> bool:
+    """Whether it has ended for certain; a source that is not there any more has nothing that lasts."""
+    source, name = condition
+    alarms = standing.get(source, _NOTHING)
+    return alarms.complete and name not in alarms.conditions
+
+
+def lasts_untold(condition: Condition, selection: Selection, standing: Mapping[str, StandingAlarms]) -> bool:
+    """Whether it lasts, and its receiver was neither told nor declined its beginning."""
+    source, name = condition
+    event_id = standing.get(source, _NOTHING).conditions.get(name)
+    return event_id is not None and selection.is_unaware_of(condition, event_id)

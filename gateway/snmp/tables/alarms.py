@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from gateway.feed.records import AlarmRecord
@@ -58,6 +58,8 @@ class AlarmTable:
         self._changed_sources: set[int] = set()
         self._unsettled: dict[int, None] = {}
         self._swept: dict[int, int] = {}
+        self._standing: dict[int, dict[str, str]] = {}
+        self._standing_generation = 0
         self._last_change = self._shown_last_change = 0
         self._not_shown = 0
         scalars: dict[AlarmScalar, Callable[[], bytes]] = {
@@ -91,20 +93,18 @@ class AlarmTable:
         alarm = _Alarm(record, generation, self._is_stale(record, generation))
         self._alarms[record.number] = alarm
         self._by_condition[record.source, record.condition] = record.number
+        if generation != self._standing_generation:
+            self._standing, self._standing_generation = {}, generation
+        self._standing.setdefault(record.source, {})[record.condition] = record.event_id
         self._count(record, 1)
         self._table.put((record.number,), _cells(record, row) | {AlarmColumn.STALE: truth(alarm.stale)})
 
-    def standing(self, generation: int) -> dict[int, dict[str, str]]:
+    def standing(self, generation: int) -> Mapping[int, Mapping[str, str]]:
         """By source, the conditions that this whole snapshot or what followed told to last.
 
-        Each has the id of the event that raised it.
+        Each has the id of the event that raised it. They change as alarms do.
         """
-        standing: dict[int, dict[str, str]] = {}
-        for alarm in self._alarms.values():
-            if alarm.generation == generation:
-                record = alarm.record
-                standing.setdefault(record.source, {})[record.condition] = record.event_id
-        return standing
+        return self._standing if generation == self._standing_generation else {}
 
     @property
     def complete(self) -> bool:
@@ -182,6 +182,8 @@ class AlarmTable:
         record = alarm.record
         if self._by_condition.get((record.source, record.condition)) == number:
             del self._by_condition[record.source, record.condition]
+            if alarm.generation == self._standing_generation:
+                del self._standing[record.source][record.condition]
         self._count(record, -1)
         self._table.remove((number,))
 
