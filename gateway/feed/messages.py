@@ -22,6 +22,8 @@ from gateway.feed.records import (
     ClassRecord,
     DeleteRecord,
     EventClassRecord,
+    EventLogRecord,
+    EventLogState,
     EventRecord,
     FeedMessage,
     GapRecord,
@@ -51,7 +53,7 @@ from gateway.model.schema import (
 )
 from gateway.model.values import Reference, ValueType
 
-VERSION = 2
+VERSION = 3
 """Of the feed; told in `Hello`. A client refuses another one."""
 
 MAX_FRAME_OCTETS = 16 * 1024 * 1024
@@ -201,6 +203,10 @@ def _alarm(*fields: Any) -> AlarmRecord:  # noqa: ANN401  msgpack values in the 
     return AlarmRecord(**record)
 
 
+def _event_log(state: str, *rest: Any) -> EventLogRecord:  # noqa: ANN401  msgpack values, in their order
+    return EventLogRecord(EventLogState(state), *rest)
+
+
 def _delete(*fields: Any) -> DeleteRecord:  # noqa: ANN401  msgpack values in the record's order
     record = dict(zip(_FIELDS[DeleteRecord], fields, strict=True))
     record["lifetime"] = Lifetime(record["lifetime"])
@@ -222,6 +228,7 @@ _RECORDS: dict[str, Callable[..., Record]] = {
     "event": _event,
     "alarm": _alarm,
     "gap": GapRecord,
+    "event-log": _event_log,
 }
 _MESSAGES: dict[str, Callable[..., FeedMessage]] = {
     "hello": Hello,
@@ -240,6 +247,7 @@ _TAG_OF: dict[type, str] = {
     EventRecord: "event",
     AlarmRecord: "alarm",
     GapRecord: "gap",
+    EventLogRecord: "event-log",
     Hello: "hello",
     SnapshotBegan: "begin",
     SnapshotEnded: "end",

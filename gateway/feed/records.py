@@ -2,7 +2,8 @@
 
 Every time is in nanoseconds since 1970-01-01 UTC, 0 for unknown. Positions count the elements of a class
 as ``ClassSchema.elements`` orders them. A value that is not there is absent, never zero. References are
-already resolved (`ObjectLink`): a north needs no second look-up.
+already resolved (`ObjectLink`): a north needs no second look-up. Source 0 is the gateway itself: it has
+events and alarms, and no `SourceRecord`.
 """
 
 from __future__ import annotations
@@ -214,6 +215,52 @@ class GapRecord:
     reason: str
 
 
+class EventLogState(enum.Enum):
+    """Whether what is told reaches the event log's disk.
+
+    ``off``: the log is not configured. ``writing``: all is well. The others say what is wrong: no room, no
+    right, an error, too slow; ``unclosed``: records are written, but a file of them cannot be completed;
+    ``failed``: the log itself, until the gateway is started again.
+    """
+
+    OFF = "off"
+    WRITING = "writing"
+    DISK_FULL = "disk-full"
+    READ_ONLY = "read-only"
+    DISK_ERROR = "disk-error"
+    SLOW = "slow"
+    UNCLOSED = "unclosed"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class EventLogRecord:
+    """How the gateway's event log is; replaces the former record.
+
+    Attributes:
+        detail: one line for people, with what to do where something is wrong.
+        since: when the state began, the gateway's clock.
+        committed: seq of the last record on the disk: ascending for ever.
+        waiting: records that are not on the disk yet.
+        lost: records that were given up, since the core's start; the log tells how many of what.
+        octets: of all its files.
+        segments: files that are not compacted yet.
+        deleted_files: files that were deleted to keep it within its bounds, since the core's start.
+        deleted_octets: their octets.
+    """
+
+    state: EventLogState
+    detail: str = ""
+    since: int = 0
+    committed: int = 0
+    waiting: int = 0
+    lost: int = 0
+    octets: int = 0
+    segments: int = 0
+    deleted_files: int = 0
+    deleted_octets: int = 0
+
+
 Record: TypeAlias = (
     SourceRecord
     | ClassRecord
@@ -225,6 +272,7 @@ Record: TypeAlias = (
     | EventRecord
     | AlarmRecord
     | GapRecord
+    | EventLogRecord
 )
 
 

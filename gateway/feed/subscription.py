@@ -11,6 +11,7 @@ from gateway.feed.records import (
     AlarmRecord,
     Batch,
     DeleteRecord,
+    EventLogRecord,
     FeedMessage,
     ObjectRecord,
     Record,
@@ -30,10 +31,10 @@ class Subscription:
     Args:
         epoch: the core's.
         limit: records that may wait. Beyond it, updates of one object are merged to the latest, and so are
-            the states of a source, of an agent and of an alarm. If creates, deletes and events alone exceed
-            it, everything waiting is dropped, ``overflows`` counts it, and `needs_snapshot` asks for a new
-            snapshot: the subscriber then knows that it missed something, because a snapshot begins in the
-            middle of its stream.
+            the states of a source, of an agent, of an alarm and of the event log. If creates, deletes and
+            events alone exceed it, everything waiting is dropped, ``overflows`` counts it, and
+            `needs_snapshot` asks for a new snapshot: the subscriber then knows that it missed something,
+            because a snapshot begins in the middle of its stream.
     """
 
     def __init__(self, epoch: int, limit: int = 100_000) -> None:
@@ -111,7 +112,7 @@ class Subscription:
                     assert position is not None
                     merged[position] = _folded(earlier, record)
                     continue
-                if isinstance(record, AgentRecord | AlarmRecord) and position is not None:
+                if isinstance(record, AgentRecord | AlarmRecord | EventLogRecord) and position is not None:
                     merged[position] = record  # in its place: others may depend on it
                     continue
                 if isinstance(record, SourceRecord) and position is not None:
@@ -137,6 +138,8 @@ def _mergeable_key(record: Record) -> tuple[object, ...] | None:
         return ("agent", record.source, record.agent)
     if isinstance(record, AlarmRecord):
         return ("alarm", record.number)
+    if isinstance(record, EventLogRecord):
+        return ("event-log",)
     return None
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from gateway.feed.records import Batch, Record
+from gateway.feed.records import Batch, EventLogRecord, Record
 from gateway.inventory.classes import ClassRegistry
+from gateway.inventory.event_log import EventLogCondition
 from gateway.inventory.history import History
 from gateway.inventory.instances import InstanceIndex
 from gateway.inventory.numbers import Numbers
@@ -38,6 +39,7 @@ class Inventory:
         self._publish = publish
         self._sources: dict[str, SourceInventory] = {}
         self._numbers = Numbers(gateway, epoch, index)
+        self._event_log = EventLogCondition(classes, self._numbers)
         self._history = History()
         self._sequence = 0
 
@@ -63,18 +65,24 @@ class Inventory:
         """Apply what one message body told of ``source`` and publish what follows from it."""
         self._out(source.apply(observations, now))
 
+    def event_log_stands(self, record: EventLogRecord, now: int) -> None:
+        """Tell how the event log is."""
+        self._out(self._event_log.stands(record, now))
+
     def tick(self, now: int) -> None:
         """Once a second."""
+        self._out(self._event_log.tick(now))
         for source in self._sources.values():
             self._out(source.tick(now))
 
     def snapshot(self) -> tuple[Sequence[Record], int]:
         """Every current record, immutable and in dependency order, and the sequence they stand at.
 
-        Classes, sources with their agents, the last ends of objects, objects, the last events, active alarms.
+        Classes, the event log, sources with their agents, the last ends of objects, objects, the last events,
+        active alarms.
         """
         sources = tuple(self._sources.values())
-        records: list[Record] = list(self._classes.records())
+        records: list[Record] = [*self._classes.records(), *self._event_log.records()]
         for source in sources:
             records.extend(source.surroundings())
         records.extend(self._history.ends())

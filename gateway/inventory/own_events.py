@@ -60,5 +60,27 @@ GAP = EventSchema(
     label="Gap",
     description="Events and short-lived objects of a source may have been lost.",
 )
+_LOST = Argument(
+    "lost",
+    ValueType.U64,
+    label="Lost",
+    description="Records that were given up since the start of the core; the log tells how many of what.",
+)
+LOG_TROUBLE = EventSchema(
+    ClassKey(PACKAGE, "logTrouble"),
+    (
+        Argument("trouble", ValueType.STRING, label="Trouble", description="What kind of trouble it is."),
+        _DETAIL,
+        _LOST,
+    ),
+    label="Log trouble",
+    description="What happens does not reach the disk of the event log in time.",
+)
+LOG_WRITTEN = EventSchema(
+    ClassKey(PACKAGE, "logWritten"),
+    (_LOST,),
+    label="Log written",
+    description="The event log is written: for the first time since the start of the core, or again.",
+)
 
-OWN_EVENTS = (SOURCE_DOWN, SOURCE_UP, ALARM_RAISED, ALARM_CLEARED, GAP)
+OWN_EVENTS = (SOURCE_DOWN, SOURCE_UP, ALARM_RAISED, ALARM_CLEARED, GAP, LOG_TROUBLE, LOG_WRITTEN)

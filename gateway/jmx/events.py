@@ -68,7 +68,7 @@ class ShownEvent:
         Args:
             record: the event.
             emitters: the MBeans that it comes from.
-            source: name of its source.
+            source: name of its source; empty for the gateway itself.
             resolve: what references lead to; called with position -1 for the subject, else the argument's.
             unfit: told of arguments that cannot be shown.
         """
@@ -76,7 +76,7 @@ class ShownEvent:
         common: tuple[JmxValue, ...] = (
             record.event_id,
             record.severity.name.lower(),
-            source,
+            source or None,
             types.text(record.agent) or None,
             None if subject is None else types.text(subject.class_name),
             None if subject is None else types.text(subject.stable_name),

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from gateway.jmx import types
 from gateway.jmx.commands import JmxValue
+from gateway.jmx.event_log import ShownEventLog
 from gateway.jmx.groups import Groups, counts
 from gateway.jmx.sources import ShownSource
-from gateway.model.events import Severity
 
 
 @dataclass(slots=True)
@@ -36,9 +36,11 @@ class Health:
     emitted: int = 0
 
 
-def health_values(health: Health, sources: Collection[ShownSource], groups: Groups) -> dict[str, JmxValue]:
+def health_values(
+    health: Health, sources: Collection[ShownSource], groups: Groups, event_log: ShownEventLog
+) -> dict[str, JmxValue]:
     """The values of the Gateway MBean that may change, by attribute."""
-    worst = max((source.worst for source in sources), default=Severity.CLEARED)
+    worst = max((event_log.worst, *(source.worst for source in sources)))
     synchronised = sum(source.synchronised for source in sources) if health.connected else 0
     return {
         "Uuid": types.text(health.gateway) or None,
@@ -53,8 +55,9 @@ def health_values(health: Health, sources: Collection[ShownSource], groups: Grou
         "UnfitValues": health.unfit,
         "Sources": len(sources),
         "SourcesSynchronised": synchronised,
-        "ActiveAlarmCount": sum(source.alarm_count for source in sources),
+        "ActiveAlarmCount": event_log.alarm_count + sum(source.alarm_count for source in sources),
         "WorstSeverity": worst.name.lower(),
         "EventsEmitted": health.emitted,
         **counts(groups),
+        **event_log.values(),
     }

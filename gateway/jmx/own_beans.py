@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
+from gateway.feed.records import EventLogState
 from gateway.jmx.commands import (
     Attribute,
     AttributeType,
@@ -100,6 +101,27 @@ GATEWAY_ATTRIBUTES = (
     _number("SourcesSynchronised", "Sources of which everything is known.", "sources"),
     *_COUNTS,
     _number("EventsEmitted", "Events told to listeners, in this life of the virtual machine.", counter=True),
+    _text(
+        "EventLogState",
+        "Whether what happens reaches the disk of the event log.",
+        *(state.value for state in EventLogState),
+        UNKNOWN,
+        notifies=True,
+    ),
+    _text("EventLogDetail", "Why, and what to do about it."),
+    _time("EventLogSince", "When the state began."),
+    _number("EventLogCommitted", "The seq of the last record on the disk.", "records", counter=True),
+    _number("EventLogWaiting", "Records that are not on the disk yet.", "records"),
+    _number("EventLogLost", "Records given up, since the core's start.", "records", counter=True),
+    _number("EventLogOctets", "Size of all files of the log.", "octets"),
+    _number("EventLogSegments", "Files that are not compacted yet.", "files"),
+    _number(
+        "EventLogDeletedFiles",
+        "Files deleted to keep the log within its bounds, since the core's start.",
+        "files",
+        counter=True,
+    ),
+    _number("EventLogDeletedOctets", "Their octets.", "octets", counter=True),
 )
 SOURCE_ATTRIBUTES = (
     _text("Name", "As the configuration has it."),

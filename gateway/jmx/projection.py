@@ -21,6 +21,7 @@ from gateway.feed.records import (
     ClassRecord,
     DeleteRecord,
     EventClassRecord,
+    EventLogRecord,
     EventRecord,
     FeedMessage,
     Hello,
@@ -34,6 +35,7 @@ from gateway.jmx import own_beans, types
 from gateway.jmx.class_versions import ClassVersions
 from gateway.jmx.classes import ColumnOids, Resolve
 from gateway.jmx.commands import Change, Command, Emit, Register, Unregister
+from gateway.jmx.event_log import GATEWAY, ShownEventLog
 from gateway.jmx.events import EventCursor, ShownEvent
 from gateway.jmx.groups import Groups, counts
 from gateway.jmx.health import Health, health_values
@@ -104,6 +106,7 @@ class Projection:
         self._unswept: list[tuple[ShownSource, str, int, ShownObject]] = []
         self._doomed: list[int] = []
         self._health = Health(stale_since=clock())
+        self._event_log = ShownEventLog()
         for definition in (own_beans.GATEWAY, own_beans.SOURCE):
             self._tell(definition)
         self._bean = OwnBean(
@@ -126,6 +129,7 @@ class Projection:
             DeleteRecord: self._object_deleted,
             EventRecord: self._event_told,
             AlarmRecord: self._alarm_told,
+            EventLogRecord: self._event_log.tell,
         }
         self._show()
 
@@ -174,6 +178,7 @@ class Projection:
         self._health.connected, self._health.stale_since = False, now
         self._in_snapshot = False
         self._groups.doubt_all(now)
+        self._event_log.doubt()
         for source in self._sources.values():
             source.bean.show(
                 {
@@ -215,6 +220,7 @@ class Projection:
         self._in_snapshot = False
         self._health.snapshots += 1
         self._cursor.snapshot_ended()
+        self._event_log.drop_alarms_before(self._generation)
         self._classes.drop_unused()
         self._groups.drop_empty()
         for number, source in tuple(self._sources.items()):
@@ -306,27 +312,30 @@ class Projection:
         if not self._cursor.is_new(self._health.epoch, record.number, repeated=self._in_snapshot):
             return
         event, source = self._events.get(record.class_number), self._sources.get(record.source)
-        if event is None or source is None:
+        if event is None or (source is None and record.source != GATEWAY):
             self._health.refused += 1
             return
         self._health.emitted += 1
         self._tell(self._emit(record, event, source))
 
-    def _emit(self, record: EventRecord, event: ShownEvent, source: ShownSource) -> Emit:
+    def _emit(self, record: EventRecord, event: ShownEvent, source: ShownSource | None) -> Emit:
         def resolve(_position: int, link: ObjectLink) -> str | None:
             found = self._at(Target(record.source, link.class_name, link.row))
             return None if found is None else found.name
 
-        emitters = [source.bean.number, self._bean.number]
+        emitters = [self._bean.number] if source is None else [source.bean.number, self._bean.number]
         link = record.subject
         subject = None if link is None else self._at(Target(record.source, link.class_name, link.row))
         if subject is not None and subject.shown_class.emits:
             emitters.insert(0, subject.number)
-        return event.emit(record, tuple(emitters), source.name, resolve, self._unfit_value)
+        name = source.name if source is not None else ""
+        return event.emit(record, tuple(emitters), name, resolve, self._unfit_value)
 
     def _alarm_told(self, record: AlarmRecord) -> None:
         source = self._sources.get(record.source)
-        if source is None:
+        if record.source == GATEWAY:
+            self._event_log.tell_alarm(record, self._generation)
+        elif source is None:
             self._health.refused += 1
         else:
             source.tell_alarm(record, self._generation)
@@ -421,4 +430,4 @@ class Projection:
         for number, source in self._sources.items():
             source.bean.show(counts(group for group in self._groups if group.source == number))
         self._health.unfit = len(self._unfit)
-        self._bean.show(health_values(self._health, self._sources.values(), self._groups))
+        self._bean.show(health_values(self._health, self._sources.values(), self._groups, self._event_log))

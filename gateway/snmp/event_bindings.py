@@ -175,6 +175,10 @@ def _time(value: FeedValue) -> bytes | None:
     return date_and_time(value) if isinstance(value, int) and value else None
 
 
+def _count(value: FeedValue) -> bytes | None:
+    return gauge32(value) if isinstance(value, int) else None
+
+
 _STATES = {state.value: ber.encode_integer(SourceStateNumber[state.name]) for state in SourceState}
 
 
@@ -193,10 +197,18 @@ _GAP_OBJECTS: Iterable[_Object] = (
     ("end", NotificationObject.GAP_END, _time, _NO_TIME),
     ("reason", NotificationObject.GAP_REASON, _text, _EMPTY),
 )
+_LOST_OBJECT: _Object = ("lost", NotificationObject.LOG_LOST, _count, gauge32(0))
+_LOG_OBJECTS: Iterable[_Object] = (
+    ("trouble", NotificationObject.LOG_TROUBLE, _text, _EMPTY),
+    ("detail", NotificationObject.LOG_DETAIL, _text, _EMPTY),
+    _LOST_OBJECT,
+)
 _OWN_EVENTS: Mapping[str, tuple[OwnNotification, Iterable[_Object]]] = {
     "sourceUp": (OwnNotification.SOURCE_UP, _SOURCE_OBJECTS),
     "sourceDown": (OwnNotification.SOURCE_DOWN, _SOURCE_OBJECTS),
     "alarmRaised": (OwnNotification.ALARM_RAISED, _ALARM_OBJECTS),
     "alarmCleared": (OwnNotification.ALARM_CLEARED, _ALARM_OBJECTS),
     "gap": (OwnNotification.GAP, _GAP_OBJECTS),
+    "logTrouble": (OwnNotification.LOG_TROUBLE, _LOG_OBJECTS),
+    "logWritten": (OwnNotification.LOG_WRITTEN, (_LOST_OBJECT,)),
 }

@@ -45,6 +45,9 @@ NOTIFICATION_OBJECTS: Oid = (*MODULE, 1, 11)
 TARGET_ENTRY: Oid = (*MODULE, 1, 12, 1)
 """agTargetEntry, indexed by agTargetName (IMPLIED)."""
 
+LOG: Oid = (*MODULE, 1, 13)
+"""agLog: scalars."""
+
 NOTIFICATIONS: Oid = (*MODULE, 0)
 """agNotifications: the gateway's own."""
 
@@ -213,6 +216,9 @@ class NotificationObject(enum.IntEnum):
     SUPPRESSED_COUNT = 18
     SUPPRESSED_SINCE = 19
     SUPPRESSED_NAMES = 20
+    LOG_TROUBLE = 21
+    LOG_DETAIL = 22
+    LOG_LOST = 23
 
 
 COMMON_OBJECTS = tuple(NotificationObject)[: NotificationObject.CONDITION]
@@ -229,6 +235,8 @@ class OwnNotification(enum.IntEnum):
     GAP = 5
     EVENTS_SUPPRESSED = 6
     TEST = 7
+    LOG_TROUBLE = 8
+    LOG_WRITTEN = 9
 
 
 class SeverityNumber(enum.IntEnum):
@@ -252,6 +260,35 @@ class ConditionStateNumber(enum.IntEnum):
     RAISED = 1
     CLEARED = 2
     ONE_SHOT = 3
+
+
+class LogScalar(enum.IntEnum):
+    """Scalars below `LOG`."""
+
+    STATE = 1
+    DETAIL = 2
+    SINCE = 3
+    COMMITTED = 4
+    WAITING = 5
+    LOST = 6
+    OCTETS = 7
+    SEGMENTS = 8
+    DELETED_FILES = 9
+    DELETED_OCTETS = 10
+
+
+class LogStateNumber(enum.IntEnum):
+    """agLogState; ``unknown`` while the core cannot be asked."""
+
+    UNKNOWN = 1
+    OFF = 2
+    WRITING = 3
+    DISK_FULL = 4
+    READ_ONLY = 5
+    DISK_ERROR = 6
+    SLOW = 7
+    UNCLOSED = 8
+    FAILED = 9
 
 
 class TargetColumn(enum.IntEnum):

@@ -18,6 +18,7 @@ from gateway.feed.records import (
     ClassRecord,
     DeleteRecord,
     EventClassRecord,
+    EventLogRecord,
     EventRecord,
     FeedMessage,
     Hello,
@@ -38,6 +39,7 @@ from gateway.snmp.store import Store
 from gateway.snmp.tables.alarms import AlarmTable
 from gateway.snmp.tables.classes import ClassTables
 from gateway.snmp.tables.deleted import DeletedTable
+from gateway.snmp.tables.event_log import LogScalars
 from gateway.snmp.tables.health import FeedHealth, HealthScalars
 from gateway.snmp.tables.rows import BoundClass, Row
 from gateway.snmp.tables.sources import SourceTable
@@ -48,6 +50,9 @@ SLICE_ROWS = 250
 
 _HEAVY = 10
 """What touches every cell of a row (to withhold, show again or remove it) counts as so many rows."""
+
+_GATEWAY = 0
+"""The source that stands for the gateway itself: it has alarms, and is in no table."""
 
 _SOURCE_DOWN = "sourceDown"
 """The alarm that the core raises of a source: it can be believed while the source cannot."""
@@ -102,6 +107,7 @@ class Projection:
         self._summaries = Summaries(store, root)
         self._source_table = SourceTable(store, root)
         self._health = HealthScalars(store, root, settings.version, clock)
+        self._log_scalars = LogScalars(store, root)
         self._tables = ClassTables(store, self._summaries, self._locks, root)
         self._events = Events(self._locks, self._tables, root)
         self._alarms = AlarmTable(store, root, self._alarm_is_stale)
@@ -122,6 +128,7 @@ class Projection:
             DeleteRecord: self._object_deleted,
             EventRecord: self._event_told,
             AlarmRecord: self._alarm_told,
+            EventLogRecord: self._log_scalars.tell,
         }
         self._health.feed.stale_since = clock()
         self._health.show_times()
@@ -141,7 +148,8 @@ class Projection:
         if not self._health.feed.connected or self._in_snapshot:
             return None
         standing = self._alarms.standing(self._generation)
-        return {
+        own = StandingAlarms(standing.get(_GATEWAY, {}), self._alarms.complete)
+        return {"": own} | {
             self._source_table.name(number): StandingAlarms(
                 standing.get(number, {}),
                 self._alarms.complete and not self._freshness.has_doubts(number),
@@ -151,7 +159,7 @@ class Projection:
 
     def alarm_notification(self, source: str, condition: str) -> Notification | None:
         """AgAlarmRaised for an active alarm of the source of this name, as if it were raised now."""
-        number = self._source_table.number(source)
+        number = self._source_table.number(source) if source else _GATEWAY
         record = None if number is None else self._alarms.active(number, condition)
         if record is None:
             return None
@@ -184,6 +192,8 @@ class Projection:
         self._health.feed.connected = False
         self._health.feed.stale_since = now
         self._in_snapshot = False
+        self._log_scalars.doubt()
+        self._alarms.unsettle([_GATEWAY])
         self._source_table.doubt_all(f"the core of the gateway cannot be reached: {reason}", now)
         self._freshness.doubt_all()
         self._work()
@@ -221,6 +231,7 @@ class Projection:
         self._health.feed.snapshots += 1
         self._freshness.forget_empty_groups()
         self._deleted.sweep(self._generation)
+        self._alarms.sweep(_GATEWAY, self._generation)
         for number in self._source_table:
             if self._freshness.snapshots[number].generation < self._generation:
                 self._remove_source(number)
@@ -295,7 +306,7 @@ class Projection:
         """Whether nobody vouches for an alarm that this snapshot told."""
         if not self._health.feed.connected or generation < self._generation:
             return True
-        if record.name == _SOURCE_DOWN:
+        if record.name == _SOURCE_DOWN or record.source == _GATEWAY:
             return False
         row = self._tables.row(record.subject, record.source) if record.subject else None
         return bool(row.group.stale_since) if row is not None else self._freshness.has_doubts(record.source)

@@ -19,6 +19,8 @@ from gateway.feed.records import (
     ClassRecord,
     DeleteRecord,
     EventClassRecord,
+    EventLogRecord,
+    EventLogState,
     EventRecord,
     FeedMessage,
     GapRecord,
@@ -98,6 +100,7 @@ OBJECT = ObjectRecord(
     },
 )
 RECORDS: list[Record] = [
+    EventLogRecord(EventLogState.DISK_FULL, "no room", 1, 2**40, 3, 4, 2**41, 5, 6, 2**42),
     SourceRecord(1, "shop", "qmf", SourceState.DEGRADED, "no answer", 1, 2, {"messages": 2**63}),
     ClassRecord(2, SCHEMA, "name", "vhost"),
     EventClassRecord(

@@ -12,6 +12,8 @@ from gateway.feed.records import (
     AlarmRecord,
     Batch,
     DeleteRecord,
+    EventLogRecord,
+    EventLogState,
     EventRecord,
     FeedMessage,
     ObjectRecord,
@@ -108,6 +110,11 @@ def test_what_exceeds_the_limit_all_the_same_asks_for_a_new_snapshot_and_is_coun
 def test_states_of_alarms_and_agents_are_merged_where_they_began() -> None:
     subscription = fed(5, agent(1), alarm(7), event(1), agent(2), alarm(7, cleared=5), alarm(8))
     assert taken(subscription) == [Batch(1, 6, (agent(2), alarm(7, cleared=5), event(1), alarm(8)))]
+
+
+def test_the_event_log_stands_as_it_does_now() -> None:
+    earlier, later = (EventLogRecord(EventLogState.WRITING, committed=number) for number in (1, 2))
+    assert taken(fed(2, earlier, event(1), later)) == [Batch(1, 3, (later, event(1)))]
 
 
 def test_no_event_is_merged_away() -> None:

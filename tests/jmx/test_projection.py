@@ -506,6 +506,14 @@ def test_the_gateway_tells_of_itself(gateway: Gateway) -> None:
         "ActiveAlarmCount": 0,
         "WorstSeverity": "cleared",
         "EventsEmitted": 0,
+        "EventLogState": "unknown",
+        **dict.fromkeys(
+            f"EventLog{name}"
+            for name in (
+                *("Detail", "Since", "Committed", "Waiting", "Lost", "Octets", "Segments"),
+                *("DeletedFiles", "DeletedOctets"),
+            )
+        ),
         "Stale": False,
     }
 

@@ -1,0 +1,124 @@
+"""What the gateway tells of its own event log: how it is, and events when trouble begins and ends.
+
+Nothing of this is written to the instance index: its disk may be the one that has no room. So the alarm does
+not outlive a core; a new one says once that the log is written, which ends what was told before.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+
+from gateway.feed.records import AlarmRecord, EventLogRecord, EventLogState, EventRecord, Record
+from gateway.inventory.classes import ClassRegistry
+from gateway.inventory.event_texts import duration_text, one_line
+from gateway.inventory.events import EventRecorder
+from gateway.inventory.numbers import Numbers
+from gateway.inventory.own_events import LOG_TROUBLE, LOG_WRITTEN
+from gateway.model.events import EventState, Severity
+
+GATEWAY = 0
+"""Number of the source that stands for the gateway itself; those of sources begin at 1."""
+
+CONDITION = "logTrouble"
+
+HOLD = 10 * 10**9
+"""Nanoseconds without trouble after which it is over: a disk that is slow now and then is one condition."""
+
+_WELL = frozenset({EventLogState.OFF, EventLogState.WRITING})
+_SEVERITIES = {EventLogState.SLOW: Severity.WARNING, EventLogState.UNCLOSED: Severity.WARNING}
+
+
+class EventLogCondition:
+    """The event log of the gateway as all norths are told of it.
+
+    Args:
+        classes: for the events' numbers.
+        numbers: of events and alarms.
+    """
+
+    def __init__(self, classes: ClassRegistry, numbers: Numbers) -> None:
+        self._numbers = numbers
+        self._recorder = EventRecorder(GATEWAY, classes, numbers, lambda _native_id: None, Counter())
+        # Drawn while the disk has room: see above.
+        self._next_alarm = numbers.alarm()
+        self._alarm: AlarmRecord | None = None
+        self._trouble = EventLogState.WRITING
+        self._written = False
+        self._record: EventLogRecord | None = None
+        self._well_since = 0
+
+    def records(self) -> Iterator[Record]:
+        """How it stands, for a snapshot."""
+        if self._record is not None:
+            yield self._record
+        if self._alarm is not None:
+            yield self._alarm
+
+    def stands(self, record: EventLogRecord, now: int) -> list[Record]:
+        """How the log is now; returns what to tell."""
+        out: list[Record] = [record] if record != self._record else []
+        former, self._record = self._record, record
+        if record.state not in _WELL:
+            if self._alarm is None or record.state is not self._trouble:
+                out += self._trouble_began(record, now)
+        elif former is None or former.state not in _WELL:
+            self._well_since = now
+        return out + self.tick(now)
+
+    def tick(self, now: int) -> list[Record]:
+        """Tell the end of trouble that has not come back for a while."""
+        record = self._record
+        if record is None or record.state is not EventLogState.WRITING:
+            return []
+        if self._alarm is None:
+            return [] if self._written else [self._written_event("the event log is written", record, now)]
+        if 0 <= now - self._well_since < HOLD:
+            return []
+        alarm, self._alarm = self._alarm, None
+        self._numbers.alarm_over(alarm.number)
+        self._next_alarm = self._numbers.alarm()
+        lasted = duration_text(max(0, self._well_since - alarm.raised))
+        lost = f", {record.lost} records lost since the core's start" if record.lost else ""
+        event = self._written_event(f"the event log is written again after {lasted}{lost}", record, now)
+        return [event, replace(alarm, cleared=now)]
+
+    def _trouble_began(self, record: EventLogRecord, now: int) -> list[Record]:
+        """Trouble, or trouble of another kind: then the alarm is another one from here on."""
+        self._trouble = record.state
+        text = f"event log: {record.state.value}"
+        event = self._recorder.own(
+            LOG_TROUBLE,
+            (record.state.value, record.detail, record.lost),
+            _SEVERITIES.get(record.state, Severity.MAJOR),
+            one_line(f"{text}: {record.detail}" if record.detail else text),
+            now,
+            state=EventState.RAISED,
+            condition=CONDITION,
+        )
+        number = self._next_alarm if self._alarm is None else self._alarm.number
+        self._alarm = AlarmRecord(
+            number=number,
+            source=GATEWAY,
+            name=CONDITION,
+            condition=CONDITION,
+            severity=event.severity,
+            subject=None,
+            text=event.text,
+            event_id=event.event_id,
+            raised=now if self._alarm is None else self._alarm.raised,
+        )
+        return [event, self._alarm]
+
+    def _written_event(self, text: str, record: EventLogRecord, now: int) -> EventRecord:
+        self._written = True
+        return self._recorder.own(
+            LOG_WRITTEN,
+            (record.lost,),
+            Severity.CLEARED,
+            one_line(text),
+            now,
+            state=EventState.CLEARED,
+            condition=CONDITION,
+        )

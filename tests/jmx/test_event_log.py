@@ -1,0 +1,113 @@
+"""The event log in the Gateway MBean, and events and alarms of the gateway itself."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from gateway.feed.records import EventClassRecord, EventLogRecord, EventLogState, EventRecord
+from gateway.inventory.own_events import LOG_TROUBLE
+from gateway.model.events import EventState, Severity
+from tests.jmx.shop import GATEWAY, START, Gateway, alarm, source
+
+FULL = EventLogRecord(
+    EventLogState.DISK_FULL,
+    "3 MiB are free",
+    since=START,
+    committed=2**40,
+    waiting=7,
+    lost=3,
+    octets=2**41,
+    segments=2,
+    deleted_files=4,
+    deleted_octets=2**42,
+)
+TROUBLE = replace(alarm(9), source=0, name="logTrouble", condition="logTrouble", severity=Severity.MAJOR)
+
+
+@pytest.fixture
+def gateway() -> Gateway:
+    gateway = Gateway()
+    gateway.hello()
+    gateway.snapshot(source())
+    return gateway
+
+
+def shown(gateway: Gateway) -> dict[str, object]:
+    gateway.settle()
+    return {
+        name.removeprefix("EventLog"): value
+        for name, value in gateway.machine.read(GATEWAY).items()
+        if name.startswith("EventLog")
+    }
+
+
+def alarms(gateway: Gateway) -> tuple[object, object]:
+    gateway.settle()
+    values = gateway.machine.read(GATEWAY)
+    return values["ActiveAlarmCount"], values["WorstSeverity"]
+
+
+def test_the_log_is_shown_as_the_core_tells_of_it(gateway: Gateway) -> None:
+    gateway.tell(FULL)
+    assert shown(gateway) == {
+        "State": "disk-full",
+        "Detail": "3 MiB are free",
+        "Since": START,
+        "Committed": 2**40,
+        "Waiting": 7,
+        "Lost": 3,
+        "Octets": 2**41,
+        "Segments": 2,
+        "DeletedFiles": 4,
+        "DeletedOctets": 2**42,
+    }
+
+
+def test_while_the_core_is_gone_nobody_knows_the_state(gateway: Gateway) -> None:
+    gateway.tell(FULL)
+    gateway.disconnect()
+    told = shown(gateway)
+    assert (told["State"], told["Detail"], told["Since"]) == ("unknown", None, None)
+    assert told["Committed"] == 2**40
+
+
+def test_an_event_of_the_gateway_itself_comes_from_its_mbean(gateway: Gateway) -> None:
+    gateway.tell(
+        EventClassRecord(5, LOG_TROUBLE),
+        EventRecord(
+            event_id="7b0c.1.4",
+            source=0,
+            class_number=5,
+            agent="",
+            time=START,
+            severity=Severity.MAJOR,
+            values={0: "disk-full", 1: "3 MiB are free", 2: 3},
+            number=4,
+            text="event log: disk-full: 3 MiB are free",
+            state=EventState.RAISED,
+            condition="logTrouble",
+        ),
+    )
+    ((emitters, emit),) = gateway.machine.emitted
+    data = {name: value for name, _, value in emit.data}
+    assert emitters == (GATEWAY,)
+    assert emit.type == "amqp.gateway.gateway.logTrouble"
+    assert (data["eventId"], data["source"], data["lost"]) == ("7b0c.1.4", None, 3)
+
+
+def test_its_alarm_counts_until_it_is_over(gateway: Gateway) -> None:
+    assert alarms(gateway) == (0, "cleared")
+    gateway.tell(TROUBLE)
+    assert alarms(gateway) == (1, "major")
+    gateway.tell(replace(TROUBLE, cleared=START))
+    assert alarms(gateway) == (0, "cleared")
+
+
+def test_an_alarm_that_a_new_core_does_not_tell_is_over(gateway: Gateway) -> None:
+    gateway.tell(TROUBLE)
+    gateway.disconnect()
+    gateway.hello(epoch=2)
+    gateway.snapshot(source())
+    assert alarms(gateway) == (0, "cleared")

@@ -1,0 +1,146 @@
+"""agLog, and the alarm and notifications of the gateway itself: no source is behind them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from gateway.feed.records import EventClassRecord, EventLogRecord, EventLogState, EventRecord
+from gateway.inventory.own_events import LOG_TROUBLE
+from gateway.model.events import EventState, Severity
+from gateway.snmp import ber
+from gateway.snmp.cells import counter64, date_and_time, gauge32, gauge64, text
+from gateway.snmp.fixed_mib import (
+    ALARM_ENTRY,
+    LOG,
+    NOTIFICATION_OBJECTS,
+    NOTIFICATIONS,
+    AlarmColumn,
+    LogScalar,
+    LogStateNumber,
+    NotificationObject,
+    OwnNotification,
+)
+from gateway.snmp.notification import StandingAlarms
+from tests.snmp_mib.shop import ROOT, START, Gateway, alarm, source
+
+FULL = EventLogRecord(
+    EventLogState.DISK_FULL,
+    "3 MiB are free",
+    since=START,
+    committed=2**40,
+    waiting=7,
+    lost=3,
+    octets=2**41,
+    segments=2,
+    deleted_files=4,
+    deleted_octets=2**42,
+)
+TROUBLE = replace(alarm(9, "logTrouble", name="logTrouble"), source=0)
+
+
+@pytest.fixture
+def gateway() -> Gateway:
+    gateway = Gateway()
+    gateway.hello()
+    gateway.snapshot(source())
+    return gateway
+
+
+def shown(gateway: Gateway) -> dict[int, bytes]:
+    return {column: tlv for (column, _), tlv in gateway.walk((*ROOT, *LOG)).items()}
+
+
+def state(gateway: Gateway) -> bytes:
+    return shown(gateway)[LogScalar.STATE]
+
+
+def test_the_log_is_shown_as_the_core_tells_of_it(gateway: Gateway) -> None:
+    assert shown(gateway) == {LogScalar.STATE: ber.encode_integer(LogStateNumber.UNKNOWN)}
+    gateway.tell(FULL)
+    since = date_and_time(START)
+    assert since is not None
+    assert shown(gateway) == {
+        LogScalar.STATE: ber.encode_integer(LogStateNumber.DISK_FULL),
+        LogScalar.DETAIL: text("3 MiB are free"),
+        LogScalar.SINCE: since,
+        LogScalar.COMMITTED: counter64(2**40),
+        LogScalar.WAITING: gauge32(7),
+        LogScalar.LOST: counter64(3),
+        LogScalar.OCTETS: gauge64(2**41),
+        LogScalar.SEGMENTS: gauge32(2),
+        LogScalar.DELETED_FILES: counter64(4),
+        LogScalar.DELETED_OCTETS: counter64(2**42),
+    }
+    gateway.tell(EventLogRecord(EventLogState.OFF))
+    assert state(gateway) == ber.encode_integer(LogStateNumber.OFF)
+    assert LogScalar.SINCE not in shown(gateway)
+
+
+@pytest.mark.parametrize("told", EventLogState)
+def test_every_state_has_a_number(gateway: Gateway, told: EventLogState) -> None:
+    gateway.tell(EventLogRecord(told))
+    assert state(gateway) == ber.encode_integer(LogStateNumber[told.name])
+
+
+def test_while_the_core_is_gone_nobody_knows_the_state(gateway: Gateway) -> None:
+    gateway.tell(FULL)
+    gateway.projection.disconnected("reset")
+    assert state(gateway) == ber.encode_integer(LogStateNumber.UNKNOWN)
+    assert shown(gateway)[LogScalar.COMMITTED] == counter64(2**40)
+    gateway.hello()
+    gateway.snapshot(FULL, source())
+    assert state(gateway) == ber.encode_integer(LogStateNumber.DISK_FULL)
+
+
+def test_its_alarm_is_of_the_gateway_and_never_stale_while_the_core_is_there(gateway: Gateway) -> None:
+    gateway.tell(TROUBLE)
+    entry = (*ROOT, *ALARM_ENTRY)
+    assert gateway.cell(entry, AlarmColumn.SOURCE, 9) == ber.encode_integer(0)
+    assert gateway.cell(entry, AlarmColumn.STALE, 9) == ber.encode_integer(2)
+    gateway.projection.disconnected("reset")
+    gateway.settle()
+    assert gateway.cell(entry, AlarmColumn.STALE, 9) == ber.encode_integer(1)
+    gateway.hello(epoch=2)
+    gateway.snapshot(source())
+    gateway.settle()
+    assert gateway.walk(entry) == {}, "a new core has none"
+
+
+def test_receivers_are_held_to_what_lasts_of_the_gateway_itself(gateway: Gateway) -> None:
+    gateway.tell(TROUBLE)
+    standing = gateway.projection.standing_alarms()
+    assert standing is not None
+    assert standing[""] == StandingAlarms({"logTrouble": "7b0c.1.9"}, complete=True)
+    again = gateway.projection.alarm_notification("", "logTrouble")
+    assert again is not None
+    assert (again.source, again.condition) == ("", "logTrouble")
+
+
+def test_its_trouble_is_a_notification_of_the_fixed_module(gateway: Gateway) -> None:
+    gateway.tell(
+        EventClassRecord(5, LOG_TROUBLE),
+        EventRecord(
+            event_id="7b0c.1.4",
+            source=0,
+            class_number=5,
+            agent="",
+            time=START,
+            severity=Severity.MAJOR,
+            values={0: "disk-full", 1: "3 MiB are free", 2: 2**40},
+            number=4,
+            text="event log: disk-full: 3 MiB are free",
+            state=EventState.RAISED,
+            condition="logTrouble",
+        ),
+    )
+    (notification,) = gateway.notified
+    assert notification.oid == (*ROOT, *NOTIFICATIONS, OwnNotification.LOG_TROUBLE)
+    assert (notification.name, notification.source) == ("gateway:logTrouble", "")
+    objects = (*ROOT, *NOTIFICATION_OBJECTS)
+    assert notification.arguments == (
+        ((*objects, NotificationObject.LOG_TROUBLE, 0), text("disk-full")),
+        ((*objects, NotificationObject.LOG_DETAIL, 0), text("3 MiB are free")),
+        ((*objects, NotificationObject.LOG_LOST, 0), gauge32(2**32 - 1)),
+    )
