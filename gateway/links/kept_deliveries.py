@@ -17,6 +17,7 @@ from typing import Final, Protocol
 from aio_pika.abc import AbstractIncomingMessage
 
 _IDENTITY_OCTETS: Final = 8
+_HELD_SECONDS: Final = 0.05
 
 
 class Ledger(Protocol):
@@ -66,6 +67,9 @@ class KeptDeliveries:
         self._told: AbstractIncomingMessage | None = None
         self._position = 0
         self._news = asyncio.Event()
+        self._held = asyncio.Event()
+        self._idle = asyncio.Event()
+        self._idle.set()
 
     async def arrived(self, message: AbstractIncomingMessage) -> None:
         """A delivery, in the broker's order."""
@@ -84,6 +88,23 @@ class KeptDeliveries:
                     self._tell(message)
             self._told, self._position = message, self._ledger.position
             self._news.set()
+        if self._waiting:
+            self._idle.clear()
+            self._held.set()
+        else:
+            self._idle.set()
+
+    async def all_told(self) -> None:
+        """Wait until none waits for somebody to be told."""
+        await self._idle.wait()
+
+    async def release(self) -> None:
+        """Tell, soon after there is somebody to tell, what waits; never ends."""
+        while True:
+            await self._held.wait()
+            self._held.clear()
+            await asyncio.sleep(_HELD_SECONDS)
+            self.proceed()
 
     async def acknowledge(self) -> None:
         """Acknowledge, many at once, what is told lastingly; ends by what ends the channel only.

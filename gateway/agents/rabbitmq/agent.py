@@ -207,10 +207,40 @@ class RabbitMqAgent:
         self._visibility.last_event = now
         return effects
 
+    def events_resumed(self, missed: str, now: int) -> list[Effect]:
+        """Events arrive from now on, first those of meanwhile; ``missed``: why some before them may be lost.
+
+        Until `events_caught_up` nobody is told that all is known.
+        """
+        self._visibility.events_missing = ""
+        self._visibility.catching_up = True
+        self._visibility.last_event = now
+        if missed:
+            self._events.lost()
+        return self._awake(self._doubted(missed or "events are connected again", now))
+
+    def events_caught_up(self) -> list[Effect]:
+        """The events of meanwhile have all been told."""
+        self._visibility.catching_up = False
+        self._view.known.remember(())
+        return []
+
     def events_lost(self, reason: str, now: int, since: int) -> list[Effect]:
         """Some events may have been lost since ``since``, although others arrive: list everything again."""
         self._events.lost()
         return [*self._doubted(reason, now), *self._missed(reason, now, since)]
+
+    def tells_at_once(self, now: int) -> bool:
+        """Whether consoles hear of an event at once when `tell_now` is called after it."""
+        return self._service.tells_at_once(now)
+
+    def tell_now(self, now: int) -> list[Effect]:
+        """Tell what waits to be told together with what may follow."""
+        return self._awake(self._service.tell_now(now))
+
+    def remember(self, objects: Iterable[KnownObject]) -> None:
+        """These existed when an agent before this one ended: should an event tell their end, it is told."""
+        self._view.known.remember(objects)
 
     def _missed(self, reason: str, now: int, since: int) -> list[Effect]:
         since = min(since, self._visibility.last_event)

@@ -88,7 +88,7 @@ class BrokerEvents:
                     self._logins.opened(reading.name.leaf, own=not shown)
                 return Heard(event, changes, self._raised(key, plain, time) if shown else [])
             case Deleted(name):
-                known = self._view.known.get(name)
+                known = self._view.known.ending(name)
                 shown = self._shows_end(name, plain, known)
                 changes = self._view.ended(event, now)
                 return Heard(event, changes, self._raised(key, plain, time, known) if shown else [])

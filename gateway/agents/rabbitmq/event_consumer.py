@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
 import structlog
-from aio_pika.abc import AbstractChannel, AbstractIncomingMessage, AbstractQueue
+from aio_pika.abc import AbstractConnection, AbstractIncomingMessage
 from aiormq import exceptions
 
 from gateway.agents.rabbitmq.events import EVENT_EXCHANGE
@@ -22,6 +24,8 @@ from gateway.links.amqp_connection import (
     ended,
     open_connection,
 )
+from gateway.links.kept_deliveries import KeptDeliveries, Ledger
+from gateway.links.kept_queue import kept_queue
 from gateway.links.own_queue import PREFETCH, OwnQueue
 from gateway.links.reconnecting import link_errors, reconnecting
 from gateway.tasks import until_one_ends
@@ -37,11 +41,43 @@ WATCHED_EVENTS = 2_000
 """After so many events the queue is looked at, although the time has not come."""
 
 
+@dataclass(frozen=True, slots=True)
+class KeptEvents:
+    """A durable subscription to the broker's events: a queue that is kept for the gateway's return.
+
+    Attributes:
+        queue: its name.
+        max_length: messages; the broker drops the oldest beyond it.
+        expires: nanoseconds without a consumer after which the broker deletes it.
+        ledger: what of it was told.
+        heard: whether there is somebody to tell; until then events wait.
+        told: called after each event: what it led to must be told when it returns.
+    """
+
+    queue: str
+    max_length: int
+    expires: int
+    ledger: Ledger
+    heard: Callable[[], bool]
+    told: Callable[[], None]
+
+
 class EventSink(Protocol):
     """Who is told of events; everything on the event loop, in order."""
 
     def events_connected(self) -> None:
         """From now on events arrive."""
+        ...
+
+    def events_resumed(self, missed: str, waiting: int) -> None:
+        """From now on events arrive, first the ``waiting`` ones of meanwhile.
+
+        ``missed`` says why some may be lost before these; empty where none is.
+        """
+        ...
+
+    def events_caught_up(self) -> None:
+        """Those of meanwhile have been told."""
         ...
 
     def events_missing(self, reason: str) -> None:
@@ -60,18 +96,25 @@ class EventSink(Protocol):
 class EventConsumer:
     """Keeps a queue bound to the broker's event exchange for as long as it runs.
 
-    One connection, which consumes only, and on it one exclusive, auto-delete, length-limited queue.
+    One connection, which consumes only, and on it one exclusive, auto-delete, length-limited queue, or one
+    that is kept.
 
     Args:
         endpoint: the virtual host in which the broker declares its event exchange, ``/`` by default.
         keys: routing keys of the events wanted.
         sink: told of everything.
+        kept: consume a queue that is kept, in place of one that goes with the connection.
     """
 
-    def __init__(self, endpoint: AmqpEndpoint, keys: Sequence[str], sink: EventSink) -> None:
+    def __init__(
+        self, endpoint: AmqpEndpoint, keys: Sequence[str], sink: EventSink, kept: KeptEvents | None = None
+    ) -> None:
         self._endpoint = endpoint
         self._keys = keys
         self._sink = sink
+        self._kept = kept
+        self._failure: Exception | None = None
+        self._failed = asyncio.Event()
         self._since_watch = 0
         self._queue = OwnQueue(MAX_QUEUE_LENGTH, DOUBTFUL_LENGTH, WATCH_SECONDS, PREFETCH, purpose="events")
 
@@ -88,20 +131,62 @@ class EventConsumer:
         with link_errors(self._endpoint, "events"):
             connection = await open_connection(self._endpoint, "amqp-gateway events")
             try:
-                channel = await connection.channel(publisher_confirms=False)
-                queue = await self._declare(channel)
-                await queue.consume(self._arrived)
-                self._sink.events_connected()
-                watch = self._queue.watch(connection, queue.name, self._sink.events_lost)
-                await until_one_ends(ended(channel), ended(connection), watch)
+                if self._kept is None:
+                    await self._consume(connection)
+                else:
+                    await self._consume_kept(connection, self._kept)
             finally:
                 await close_soon(connection)
 
-    async def _declare(self, channel: AbstractChannel) -> AbstractQueue:
+    async def _consume(self, connection: AbstractConnection) -> None:
+        channel = await connection.channel(publisher_confirms=False)
+        with self._exchange_missing():
+            queue = await self._queue.declare(channel, self._bindings)
+        await queue.consume(self._arrived)
+        self._sink.events_connected()
+        watch = self._queue.watch(connection, queue.name, self._sink.events_lost)
+        await until_one_ends(ended(channel), ended(connection), watch)
+
+    async def _consume_kept(self, connection: AbstractConnection, kept: KeptEvents) -> None:
+        queue = kept_queue(kept.queue, kept.max_length, kept.expires, WATCH_SECONDS)
+        channel = await connection.channel(publisher_confirms=False)
+        waiting = await queue.waiting(connection)
+        missed = queue.missed(waiting)
+        if waiting is None:
+            # First what was missed for want of it, or a gateway killed in between would not know any more.
+            self._sink.events_resumed(missed, 0)
+            await kept.ledger.lasting(kept.ledger.position)
+        with self._exchange_missing():
+            declared = await queue.declare(channel, self._bindings)
+        deliveries = KeptDeliveries(kept.ledger, self._tell_kept, kept.heard)
+        await queue.consume(self._endpoint, declared, deliveries.arrived)
+        log.info("catching-up", role="events", queue=queue.name, waiting=waiting)
+        if waiting is not None:
+            self._sink.events_resumed(missed, waiting)
+
+        async def catch_up() -> None:
+            await queue.drained(channel)
+            await deliveries.all_told()
+            self._sink.events_caught_up()
+            await asyncio.Event().wait()
+
+        await until_one_ends(
+            self._until_failed(),
+            ended(channel),
+            ended(connection),
+            queue.watch(connection, queue.name, self._sink.events_lost),
+            deliveries.acknowledge(),
+            deliveries.release(),
+            catch_up(),
+        )
+
+    def _bindings(self, _queue: str) -> list[Binding]:
+        return [Binding(EVENT_EXCHANGE, key) for key in self._keys]
+
+    @contextlib.contextmanager
+    def _exchange_missing(self) -> Iterator[None]:
         try:
-            return await self._queue.declare(
-                channel, lambda _: [Binding(EVENT_EXCHANGE, key) for key in self._keys]
-            )
+            yield
         except exceptions.ChannelNotFoundEntity as error:
             raise LinkError(
                 Trouble.MISSING,
@@ -110,15 +195,38 @@ class EventConsumer:
             ) from error
 
     async def _arrived(self, message: AbstractIncomingMessage) -> None:
-        # Anybody who may publish to the default exchange can put a message into this queue; only the
-        # broker can publish to its event exchange.
-        if message.exchange == EVENT_EXCHANGE:
-            self._sink.event(message.routing_key or "", message.headers, message.timestamp)
-        else:
-            log.warning("foreign-event-refused", exchange=message.exchange)
+        self._tell(message)
         self._since_watch += 1
         if self._since_watch >= WATCHED_EVENTS:
             self._since_watch = 0
             self._queue.sooner.set()
         with contextlib.suppress(*FAILURES):  # the connection's end is noticed elsewhere
             await message.ack()
+
+    def _tell(self, message: AbstractIncomingMessage) -> None:
+        # Anybody who may publish to the default exchange can put a message into this queue; only the
+        # broker can publish to its event exchange.
+        if message.exchange == EVENT_EXCHANGE:
+            self._sink.event(message.routing_key or "", message.headers, message.timestamp)
+        else:
+            log.warning("foreign-event-refused", exchange=message.exchange)
+
+    def _tell_kept(self, message: AbstractIncomingMessage) -> None:
+        try:
+            self._tell(message)
+            if self._kept is not None:
+                self._kept.told()
+        except Exception as error:  # noqa: BLE001  aio-pika would hide it, and the queue would stand still
+            self._failure = error
+            self._failed.set()
+
+    async def _until_failed(self) -> None:
+        """Until somebody who was told failed.
+
+        Raises:
+            Exception: so it did.
+        """
+        await self._failed.wait()
+        self._failed.clear()
+        if self._failure is not None:
+            raise self._failure

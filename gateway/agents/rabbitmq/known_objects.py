@@ -91,11 +91,20 @@ class KnownObjects:
         self._objects: dict[str, dict[ObjectName, KnownObject]] = {name: {} for name in readers}
         self._ends: OrderedDict[ObjectName, _End] = OrderedDict()
         self._unconfirmed: set[ObjectName] = set()
+        self._remembered: dict[ObjectName, KnownObject] = {}
         self.refused = 0
 
     def get(self, name: ObjectName) -> KnownObject | None:
         """The object of this name, if it exists."""
         return self._objects[name.class_name].get(name)
+
+    def remember(self, objects: Iterable[KnownObject]) -> None:
+        """These existed before the agent was started; whether they still do is not known."""
+        self._remembered = {known.name: known for known in objects}
+
+    def ending(self, name: ObjectName) -> KnownObject | None:
+        """The object that an end of this name would be the end of."""
+        return self.get(name) or self._remembered.get(name)
 
     def has_ended(self, name: ObjectName) -> bool:
         """Whether an object of this name came to its end lately and none has come since."""
@@ -125,7 +134,9 @@ class KnownObjects:
         known = self.get(reading.name)
         if known is None:
             return self._added(reading, created, now, now)
-        same = known.created == created or (known.created == 0 and now - known.heard <= MERGE_WINDOW)
+        # An event from before the first sight of an object, however late it comes, can only be about it.
+        early = now - known.heard <= MERGE_WINDOW or 0 < time <= known.heard
+        same = known.created == created or (known.created == 0 and early)
         if same:
             self._unconfirmed.discard(reading.name)
             properties = self._merged(known, reading.properties, keep_all=True)
@@ -136,10 +147,11 @@ class KnownObjects:
     def deleted(self, name: ObjectName, time: int, now: int) -> list[Change]:
         """An event tells that an object came to its end at ``time`` (ns, 0 unknown)."""
         known = self.get(name)
-        if known is None:
-            self._remember_end(name, _End(now, 0))
-            return []
-        return self._removed(known, time or now, now)
+        if known is not None:
+            return self._removed(known, time or now, now)
+        remembered = self._remembered.pop(name, None)
+        self._remember_end(name, _End(now, 0))
+        return [] if remembered is None else [Put(remembered, new=True), Gone(remembered, time or now)]
 
     def listed(self, reading: Reading, began: int, sampled: int, now: int) -> list[Change]:
         """A listing that began at ``began`` shows an object, with values read at ``sampled``."""
@@ -322,6 +334,7 @@ class KnownObjects:
             listed=listed,
         )
         objects[known.name] = known
+        self._remembered.pop(known.name, None)
         return [Put(known, new=True)]
 
     def _kept(self, updated: KnownObject, former: KnownObject) -> list[Change]:

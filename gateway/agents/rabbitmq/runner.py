@@ -13,7 +13,8 @@ from datetime import datetime
 from typing import Protocol
 
 from gateway.agents.rabbitmq.agent import RabbitMqAgent
-from gateway.agents.rabbitmq.event_consumer import EventConsumer
+from gateway.agents.rabbitmq.event_consumer import EventConsumer, KeptEvents
+from gateway.agents.rabbitmq.headers import event_time, plain_headers
 from gateway.agents.rabbitmq.management_api import Answer, ManagementRequest
 from gateway.agents.rabbitmq.status import AgentStatus
 from gateway.clock import Clock
@@ -42,6 +43,9 @@ class AgentRunner:
         clock: the gateway's.
         events: where the broker's event exchange is; ``None`` for an agent without events.
         on_status: told each time the agent sees the broker differently.
+        kept: a durable subscription to the events.
+        on_missed: told that events are missing before those of a durable subscription, why, and until when
+            (ns).
     """
 
     def __init__(
@@ -53,6 +57,8 @@ class AgentRunner:
         *,
         events: AmqpEndpoint | None = None,
         on_status: Callable[[AgentStatus], None] | None = None,
+        kept: KeptEvents | None = None,
+        on_missed: Callable[[str, int], None] = lambda _reason, _until: None,
     ) -> None:
         self._agent = agent
         self._reader = reader
@@ -61,7 +67,9 @@ class AgentRunner:
         self._on_status = on_status
         self._status: AgentStatus | None = None
         self._sooner = asyncio.Event()
-        self._consumer = EventConsumer(events, agent.event_keys, self) if events else None
+        self._missed = ""
+        self._on_missed = on_missed
+        self._consumer = EventConsumer(events, agent.event_keys, self, kept) if events else None
 
     def connection_blocked(self) -> None:
         """The broker seems to take no messages from our link."""
@@ -116,6 +124,25 @@ class AgentRunner:
         self._perform(self._agent.events_connected(self._clock.now()))
         self._sooner.set()
 
+    def events_resumed(self, missed: str, waiting: int) -> None:
+        """From now on events arrive, first those of meanwhile."""
+        now = self._clock.now()
+        self._missed = self._missed or missed
+        if not waiting:
+            self._tell_missed(now)
+        self._perform(self._agent.events_resumed(missed, now))
+        self._sooner.set()
+
+    def events_caught_up(self) -> None:
+        """Those of meanwhile have been told."""
+        self._tell_missed(self._clock.now())
+        self._perform(self._agent.events_caught_up())
+
+    def _tell_missed(self, until: int) -> None:
+        missed, self._missed = self._missed, ""
+        if missed:
+            self._on_missed(missed, until)
+
     def events_missing(self, reason: str) -> None:
         """No events arrive."""
         self._perform(self._agent.events_missing(reason))
@@ -128,4 +155,6 @@ class AgentRunner:
 
     def event(self, key: str, headers: Mapping[str, object], timestamp: datetime | None) -> None:
         """An event arrived."""
-        self._perform(self._agent.event(key, headers, timestamp, self._clock.now()))
+        now = self._clock.now()
+        self._tell_missed(min(event_time(plain_headers(headers), timestamp) or now, now))
+        self._perform(self._agent.event(key, headers, timestamp, now))

@@ -66,6 +66,16 @@ class ConsoleService:
         telling = self._settled_at if self.serving and len(self._backlog) else 0
         return min((time for time in (self._flush_at, self._session_wake, telling) if time), default=0)
 
+    def tells_at_once(self, now: int) -> bool:
+        """Whether nothing but `tell_now` is needed for consoles to hear of what happens."""
+        return self.serving and now >= self._settled_at
+
+    def tell_now(self, now: int) -> list[Effect]:
+        """Publish creations and deletions, and tell events, without waiting for others."""
+        self._flush_at = 0
+        self._creations_wait = False
+        return self.session.flush(now) + self._told(now)
+
     def begin(self, now: int) -> list[Effect]:
         """Speak from now on; nothing happens where it already does."""
         if self.serving:

@@ -70,6 +70,7 @@ class Visibility:
         asked_at: when what is not answered yet was asked (ns); 0 while nothing is asked.
         complete: whether everything has been read since nobody vouched for anything.
         events_missing: why no events arrive; empty while they do.
+        catching_up: events of the time while nobody listened are being told.
         last_event: when the last one arrived, or when they were found to arrive (ns); 0 for never.
     """
 
@@ -79,6 +80,7 @@ class Visibility:
         self._failing_since = 0
         self.complete = False
         self.events_missing = "events are not connected yet"
+        self.catching_up = False
         self.last_event = 0
         self._user = user
         self._listed = frozenset(listed)
@@ -184,5 +186,8 @@ class Visibility:
         if not_permitted:
             hosts = "1 virtual host" if not_permitted == 1 else f"{not_permitted} virtual hosts"
             parts.append(f"contents of {hosts} may not be read")
-        state = SourceState.SYNCHRONISED if self.complete else SourceState.SYNCHRONISING
+        if self.catching_up:
+            parts.append("hearing what the broker told meanwhile")
+        known = self.complete and not self.catching_up
+        state = SourceState.SYNCHRONISED if known else SourceState.SYNCHRONISING
         return AgentStatus(state, "; ".join(parts), blocked)
