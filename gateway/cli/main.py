@@ -17,6 +17,7 @@ COMMANDS = {
     "init": "gateway.cli.init:init",
     "agent": "gateway.cli.agent:agent",
     "state": "gateway.cli.state:state",
+    "log": "gateway.cli.log:log",
     "mib": "gateway.cli.mib:mib",
     "trap": "gateway.cli.trap:trap",
     "demo": "gateway.cli.demo:demo",

@@ -28,6 +28,8 @@ def run(config: Path | None, lifeline: int | None) -> None:
         plans.append(gateway_process("snmp", configuration.path))
     if configuration.settings.jmx.enabled:
         plans.append(gateway_process("jmx", configuration.path))
+    if configuration.settings.log.enabled and configuration.settings.log.compact:
+        plans.append(gateway_process("compactor", configuration.path))
     try:
         with StateFolder(configuration.state_folder).locked() as state_lock:
             metrics = configuration.settings.metrics

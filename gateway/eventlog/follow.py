@@ -14,7 +14,7 @@ from gateway.eventlog.block import Block, Damage, DamageError
 from gateway.eventlog.columns import COLUMNS
 from gateway.eventlog.database import database
 from gateway.eventlog.lake import LakeFile, lake_files
-from gateway.eventlog.parquet import first_line_of, literal
+from gateway.eventlog.parquet import files_as_table, first_line_of, literal
 from gateway.eventlog.rows import line_of_row
 from gateway.eventlog.segment import Segment, list_segments, read_segment, scan_segment
 from gateway.eventlog.selection import Selection
@@ -148,12 +148,8 @@ class LogEnd:
         count: int,
     ) -> list[bytes]:
         """The last ``count`` lines of some files at most, newest first."""
-        names = ", ".join(f'"{name}"' for name in COLUMNS)
-        paths = ", ".join(literal(str(file.path)) for file in files)
-        query = (
-            f"FROM read_parquet([{paths}], union_by_name = true, hive_partitioning = false) SELECT {names} "
-            f"WHERE {condition} ORDER BY seq DESC LIMIT {count:d}"
-        )
+        table = files_as_table([file.path for file in files])
+        query = f"FROM {table} WHERE {condition} ORDER BY seq DESC LIMIT {count:d}"
         try:
             rows = opened.execute(query, parameters or None).fetchall()
         except duckdb.Error as error:

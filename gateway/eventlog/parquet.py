@@ -69,6 +69,25 @@ def lines_as_table(paths: list[Path]) -> str:
     )
 
 
+def files_as_table(paths: list[Path]) -> str:
+    """The part of a query that reads files of the lake as a table that has all columns.
+
+    Columns that came to the form after a file was made are absent in its rows.
+    """
+    names = ", ".join(f'"{name}"' for name in COLUMNS)
+    files = ", ".join(literal(str(path)) for path in paths)
+    return (
+        f"(FROM (FROM {no_records()} UNION ALL BY NAME "
+        f"FROM read_parquet([{files}], union_by_name = true, hive_partitioning = false)) SELECT {names})"
+    )
+
+
+def no_records() -> str:
+    """The part of a query that is a table with all columns and no rows."""
+    nothing = ", ".join(f'NULL::{kind} AS "{name}"' for name, kind in COLUMNS.items())
+    return f"(SELECT {nothing} WHERE false)"
+
+
 def write_parquet(
     database: duckdb.DuckDBPyConnection, lines: Path, target: Path, octets_of_a_line: int
 ) -> None:

@@ -17,10 +17,9 @@ from typing import Final
 
 import duckdb
 
-from gateway.eventlog.columns import COLUMNS
 from gateway.eventlog.database import database
 from gateway.eventlog.lake import LakeFile, lake_files
-from gateway.eventlog.parquet import first_line_of, lines_as_table, literal
+from gateway.eventlog.parquet import files_as_table, first_line_of, lines_as_table, literal, no_records
 from gateway.eventlog.salvage import copy_whole_lines
 from gateway.eventlog.segment import Segment, list_segments
 
@@ -106,7 +105,7 @@ def ask(
     memory_mebibytes: int = 1024,
     threads: int = 2,
 ) -> Iterator[Answer]:
-    """Ask the table `TABLE`, which has `COLUMNS`, one question.
+    """Ask the table `TABLE`, whose columns are those of the lake, one question.
 
     Args:
         folder: of the log.
@@ -180,26 +179,19 @@ def _make_table(
         copy = scratch / f"{segment.first_seq:020}.jsonl"
         if copy_whole_lines(segment, copy).records:
             lines.append(copy)
-    names = ", ".join(f'"{name}"' for name in COLUMNS)
-    parts = []
+    parts = [no_records()]
     if files.lake:
-        paths = ", ".join(literal(str(file.path)) for file in files.lake)
-        # By name: later forms add columns, and the first file would decide for all.
-        parts.append(
-            f"FROM read_parquet([{paths}], union_by_name = true, hive_partitioning = false) SELECT {names}"
-        )
+        parts.append(files_as_table([file.path for file in files.lake]))
     if lines:
-        parts.append(f"FROM {lines_as_table(lines)} SELECT {names}")
-    if not parts:
-        nothing = ", ".join(f'NULL::{kind} AS "{name}"' for name, kind in COLUMNS.items())
-        parts.append(f"SELECT {nothing} WHERE false")
+        parts.append(lines_as_table(lines))
+    every = " UNION ALL ".join(f"FROM {part}" for part in parts)
     bounds = [
         f"ingest_ts {comparison} {literal(time.isoformat())}::TIMESTAMPTZ"
         for comparison, time in ((">=", after), ("<", before))
         if time is not None
     ]
     where = f" WHERE {' AND '.join(bounds)}" if bounds else ""
-    opened.execute(f"CREATE VIEW {TABLE} AS SELECT * FROM ({' UNION ALL '.join(parts)}){where}")  # noqa: S608
+    opened.execute(f"CREATE VIEW {TABLE} AS FROM ({every}){where}")
 
 
 def _rows(

@@ -6,6 +6,7 @@ import datetime as dt
 from collections.abc import Mapping
 from pathlib import Path
 
+import duckdb
 import pytest
 
 from gateway.eventlog import query
@@ -155,3 +156,14 @@ def test_a_log_that_is_damaged_is_told_with_what_to_do(log: Path) -> None:
     damaged.write_bytes(damaged.read_bytes().replace(b'"kind":"update"', b'"kind:"update"', 1))
     with pytest.raises(LogReadError, match=f"{damaged.name}.*log compact"):
         seqs(log)
+
+
+def test_a_file_made_before_a_column_came_has_it_without_values(log: Path) -> None:
+    (file,) = (log / "lake").glob("*/*/*.parquet")
+    with duckdb.connect() as database:
+        database.execute(
+            f"COPY (FROM '{file}' SELECT * EXCLUDE (lost, outcome)) TO '{file}.older' (FORMAT parquet)"
+        )
+    Path(f"{file}.older").replace(file)
+    assert seqs(log) == list(range(1, 76))
+    assert rows(log, "SELECT count(*), count(outcome), count(lost) FROM log") == [(75, 0, 0)]

@@ -154,5 +154,18 @@ JMX_GC_SECONDS = _counter("jmx_gc_seconds", "Time that the virtual machine's gar
 JMX_GC_COLLECTIONS = _counter("jmx_gc_collections", "Garbage collections of the virtual machine.")
 JMX_THREADS = _gauge("jmx_threads", "Threads of the virtual machine.")
 
+# The compactor.
+COMPACTION_WAITING = _gauge("log_compaction_waiting_segments", "Segments that wait to become Parquet.")
+COMPACTION_SEGMENTS = _counter("log_compaction_segments", "Segments that did.")
+COMPACTION_DAMAGED = _counter(
+    "log_compaction_damaged_segments", "Of these, damaged ones that were set aside."
+)
+COMPACTION_RECORDS = _counter("log_compaction_records", "Records in the files that were made.")
+COMPACTION_READ = _counter("log_compaction_read_bytes", "Octets of the segments.")
+COMPACTION_WRITTEN = _counter("log_compaction_written_bytes", "Octets of the files that were made.")
+COMPACTION_FAILURES = _counter(
+    "log_compaction_failures", "Times that a segment could not be compacted, and waits to be tried again."
+)
+
 FAMILIES: tuple[Family, ...] = tuple(_all)
 """All of them, in the order in which they are told."""

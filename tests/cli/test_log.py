@@ -1,0 +1,315 @@
+"""``amqp-gateway log`` over logs as the writer and the compactor leave them."""
+
+from __future__ import annotations
+
+import csv
+import datetime as dt
+import io
+import json
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from gateway.cli.main import main
+from gateway.eventlog.compaction import Compactor, compactable
+from gateway.eventlog.identity import LogIdentity, identity_path
+from gateway.eventlog.record import LogRecord, RecordKind
+from gateway.service.exit_codes import ExitCode
+from tests.components.command_line import COMMAND, Ended, Site, environment
+from tests.eventlog.logs import HOUR, LOG_ID, blocks, lines_of, segment, some_segments, update
+
+NASTY = "/|a\x1b[2Jb"
+EVENT = LogRecord(
+    kind=RecordKind.EVENT,
+    ingest_ts="2026-11-20T08:00:01.000000Z",
+    source="orders",
+    package="rabbitmq",
+    class_name="queue",
+    object_name=NASTY,
+    event="queueGrows",
+    severity="warning",
+    state="raised",
+    text="the queue grows",
+)
+SNAPSHOT = LogRecord(kind=RecordKind.SNAPSHOT, ingest_ts="2026-11-20T08:00:01.000000Z", source="orders")
+
+
+def command(*arguments: str | Path) -> Ended:
+    """A command in this process: what it does is the same, and no interpreter has to be started for it."""
+    result = CliRunner().invoke(main, ["log", *map(str, arguments)])
+    return Ended(ExitCode(result.exit_code), result.stdout, result.stderr)
+
+
+@pytest.fixture(autouse=True)
+def no_nicer_than_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    """These commands run in the test's own process, which has to stay as quick as it is."""
+    monkeypatch.setattr("os.nice", lambda _: 0)
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    """Records 1 to 25 in the lake, 26 to 50 in a complete segment, 51 to 57 in the open one."""
+    folder = tmp_path / "log"
+    some_segments(folder, 2)
+    identity = LogIdentity(version=1, log_id=LOG_ID, next_seq=51)
+    identity_path(folder).write_text(identity.text(), encoding="utf-8")
+    with Compactor(folder) as compactor:
+        compactor.compact(compactable(folder)[0])
+    segment(folder, 51, [*map(update, range(51, 56)), SNAPSHOT, EVENT], is_open=True)
+    return folder
+
+
+def flip(path: Path, near: bytes) -> None:
+    octets = bytearray(path.read_bytes())
+    octets[octets.index(near) + 60] ^= 1
+    path.write_bytes(octets)
+
+
+# -- which log
+
+
+def test_the_log_is_that_of_the_configuration(site: Site) -> None:
+    some_segments(site.folder / "elsewhere", 1)
+    site.configure(log={"folder": "elsewhere"})
+    found = command("tail", "--config", site.configuration, "-n", "2", "--json")
+    assert [json.loads(line)["seq"] for line in found.output.splitlines()] == [24, 25]
+
+
+@pytest.mark.parametrize("name", ["tail", "query", "verify", "compact"])
+def test_without_a_log_each_says_what_to_do(tmp_path: Path, name: str) -> None:
+    ended = command(name, "--folder", tmp_path / "nowhere")
+    assert (ended.code, ended.output) == (ExitCode.STATE, "")
+    assert "there is no event log" in ended.told[0]
+    assert "--folder" in ended.told[0]
+
+
+# -- tail
+
+
+def test_tail_shows_what_happened_last(log: Path) -> None:
+    numbers, happening = command("tail", "--folder", log, "-n", "2").output.splitlines()
+    assert numbers == (
+        "2026-11-20 08:00:00.055  update     orders queue /|queue-6  "
+        "messages=55 published=18446744073709551560 (+55) absent: consumerUtilisation"
+    )
+    assert happening == (
+        "2026-11-20 08:00:01.000  event      orders warning queueGrows raised queue "
+        "/|a\\x1b[2Jb  the queue grows"
+    )
+
+
+def test_tail_shows_how_things_stand_where_it_is_asked_to(log: Path) -> None:
+    for option in ("--all", "--kind=snapshot"):
+        assert "snapshot" in command("tail", "--folder", log, option).output
+
+
+@pytest.mark.parametrize(
+    ("options", "seqs"),
+    [
+        (("--event", "queueGrows"), [57]),
+        (("--severity", "warning", "--kind", "event"), [57]),
+        (("--object", "/|queue-3", "-n", "2"), [45, 52]),
+        (("--class", "rabbitmq:queue", "--kind", "update", "-n", "1"), [55]),
+        (("--source", "others"), []),
+    ],
+)
+def test_tail_shows_what_is_chosen(log: Path, options: tuple[str, ...], seqs: list[int]) -> None:
+    lines = command("tail", "--folder", log, "--json", *options).output.splitlines()
+    assert [json.loads(line)["seq"] for line in lines] == seqs
+
+
+def test_tail_prints_lines_as_they_are(log: Path) -> None:
+    found = command("tail", "--folder", log, "--json", "--all", "-n", "3").output
+    path = log / "segments" / f"{51:020}.open.jsonl"
+    assert found.encode() == b"".join(path.read_bytes().splitlines(keepends=True)[4:7])
+
+
+def test_tail_says_what_is_damaged(log: Path) -> None:
+    flip(log / "segments" / f"{26:020}.jsonl", b'"seq":40')
+    ended = command("tail", "--folder", log, "-n", "40")
+    assert ended.code is ExitCode.OK
+    assert "CRC" in ended.errors
+    assert "log verify" in ended.errors
+
+
+@contextmanager
+def following(log: Path, *options: str) -> Iterator[subprocess.Popen[str]]:
+    arguments = [*COMMAND, "log", "tail", "--folder", str(log), "--follow", *options]
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True, env=environment()) as process:  # noqa: S603  our own command
+        try:
+            yield process
+        finally:
+            process.terminate()
+
+
+def test_tail_follows_over_rotation(log: Path) -> None:
+    with following(log, "--json", "-n", "1") as process:
+        assert process.stdout is not None
+        assert json.loads(process.stdout.readline())["seq"] == 57
+        path = log / "segments" / f"{51:020}.open.jsonl"
+        with path.open("ab") as file:
+            file.writelines(blocks(58, [update(58)]))
+        assert json.loads(process.stdout.readline())["seq"] == 58
+        path.rename(log / "segments" / f"{51:020}.jsonl")
+        segment(log, 59, [update(59)], is_open=True)
+        assert json.loads(process.stdout.readline())["seq"] == 59
+
+
+# -- query
+
+
+def test_query_answers_sql_as_a_table(log: Path) -> None:
+    ended = command(
+        "query", "--folder", log, "SELECT kind, count(*) AS n FROM log GROUP BY kind ORDER BY n DESC"
+    )
+    assert ended.code is ExitCode.OK
+    assert [line.split() for line in ended.output.splitlines() if line.strip(" ─")] == [
+        ["kind", "n"],
+        ["update", "55"],
+        ["snapshot", "1"],
+        ["event", "1"],
+    ]
+
+
+def test_query_answers_in_json_with_all_digits(log: Path) -> None:
+    sql = 'SELECT seq, "values", absent, sum(seq) OVER () AS total FROM log WHERE seq IN (1, 5) ORDER BY seq'
+    found = command("query", "--folder", log, "--json", sql).output.splitlines()
+    assert [json.loads(line) for line in found] == [
+        {"seq": 1, "values": {"messages": 1, "published": 2**64 - 2}, "absent": None, "total": 6},
+        {
+            "seq": 5,
+            "values": {"messages": 5, "published": 2**64 - 6},
+            "absent": ["consumerUtilisation"],
+            "total": 6,
+        },
+    ]
+
+
+def test_query_without_sql_tells_records_of_a_time_as_lines(log: Path) -> None:
+    bounds = ("--from", "2026-11-20T08:00:00.020", "--to", "2026-11-20T09:00:00.030+01:00")
+    found = command("query", "--folder", log, "--json", *bounds).output.splitlines()
+    in_segment = lines_of(log / "segments" / f"{26:020}.jsonl")[:4]
+    assert [json.loads(line)["seq"] for line in found] == list(range(20, 30))
+    assert [json.loads(line) for line in found][6:] == in_segment
+
+
+def test_query_of_the_last_hour(tmp_path: Path) -> None:
+    now = dt.datetime.now(tz=dt.UTC)
+    times = [now - dt.timedelta(hours=2), now - dt.timedelta(minutes=30)]
+    records = [
+        LogRecord(kind=RecordKind.GAP, ingest_ts=f"{time:%Y-%m-%dT%H:%M:%S.%fZ}", text=str(number))
+        for number, time in enumerate(times)
+    ]
+    for number, record in enumerate(records, start=1):
+        segment(tmp_path, number, [record])
+    found = command("query", "--folder", tmp_path, "--last", "1h", "--json").output.splitlines()
+    assert [json.loads(line)["text"] for line in found] == ["1"]
+
+
+def test_query_chooses_records_and_writes_csv(log: Path) -> None:
+    found = command("query", "--folder", log, "--csv", "--event", "queueGrows").output
+    (row,) = csv.DictReader(io.StringIO(found))
+    assert (row["seq"], row["object_name"], row["lost"]) == ("57", NASTY, "")
+    assert row["ingest_ts"] == "2026-11-20T08:00:01.000000Z"
+
+
+def test_query_shows_nothing_that_a_terminal_obeys(log: Path) -> None:
+    found = command("query", "--folder", log, "--event", "queueGrows").output
+    assert "\\x1b[2J" in found
+    assert "\x1b" not in found
+
+
+def test_query_says_when_a_table_is_cut(log: Path) -> None:
+    ended = command("query", "--folder", log, "-n", "3", "FROM log")
+    assert "first 3 rows" in ended.errors
+    whole = command("query", "--folder", log, "-n", "0", "FROM log SELECT seq")
+    assert (whole.errors, len(whole.output.split())) == ("", 59)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (("SELEKT",), "syntax error"),
+        (("DELETE FROM log",), "only read"),
+        (("FROM log", "--kind", "event"), "WHERE"),
+        (("--last", "yesterday"), "90s, 15min, 24h or 7d"),
+        (("--from", "noon"), "2026-11-20T14:05"),
+        (("--last", "1h", "--from", "2026-11-20"), "either --last or --from"),
+        (("--json", "--csv"), "either --json or --csv"),
+        (("--kind", "surprise"), "surprise"),
+    ],
+)
+def test_query_says_what_is_wrong_with_it(log: Path, arguments: tuple[str, ...], why: str) -> None:
+    ended = command("query", "--folder", log, *arguments)
+    assert (ended.code, ended.output) == (ExitCode.USAGE, "")
+    assert why in ended.errors
+
+
+def test_query_of_a_damaged_log_says_what_to_do(log: Path) -> None:
+    path = log / "segments" / f"{26:020}.jsonl"
+    path.write_bytes(path.read_bytes().replace(b'"kind":"update"', b'"kind:"update"', 1))
+    ended = command("query", "--folder", log, "SELECT count(seq) FROM log")
+    assert ended.code is ExitCode.STATE
+    assert "log compact" in ended.errors
+
+
+# -- verify
+
+
+def test_verify_of_a_good_log(log: Path) -> None:
+    ended = command("verify", "--folder", log)
+    assert ended.code is ExitCode.OK
+    assert ended.output.splitlines()[1:] == [f"log {LOG_ID}: seq 1 to 57", "all is as it was written"]
+    assert "57 records in 1 files of the lake and 2 segments" in ended.output
+
+
+def test_verify_of_a_damaged_log(log: Path) -> None:
+    path = log / "segments" / f"{26:020}.jsonl"
+    flip(path, b'"seq":40')
+    ended = command("verify", "--folder", log)
+    assert ended.code is ExitCode.DIFFERENCE
+    assert ended.output.splitlines()[0].startswith(f"{path}: octet ")
+    assert ended.output.splitlines()[-1] == "problems: 1"
+
+
+def test_verify_for_programs(log: Path) -> None:
+    flip(log / "segments" / f"{26:020}.jsonl", b'"seq":40')
+    ended = command("verify", "--folder", log, "--json")
+    problem, sums = map(json.loads, ended.output.splitlines())
+    assert (ended.code, problem["offset"] > 0, sums["problems"]) == (ExitCode.DIFFERENCE, True, 1)
+    assert (sums["records"], sums["last_seq"]) == (47, {LOG_ID: 57})
+
+
+# -- compact
+
+
+def test_compact_makes_parquet_of_all_that_is_complete(log: Path) -> None:
+    ended = command("compact", "--folder", log)
+    assert ended.code is ExitCode.OK
+    file = f"lake/dt={HOUR:%Y-%m-%d}/hour={HOUR:%H}/{LOG_ID}-{26:020}.parquet"
+    assert ended.output.startswith(f"1 of 1: {26:020}.jsonl: 25 records, ")
+    assert ended.output.endswith(f" in {file}\n")
+    assert (log / file).exists()
+    assert command("compact", "--folder", log).output == "no segment waits\n"
+    assert command("verify", "--folder", log).code is ExitCode.OK
+
+
+def test_compact_tells_what_is_damaged(log: Path) -> None:
+    flip(log / "segments" / f"{26:020}.jsonl", b'"seq":40')
+    ended = command("compact", "--folder", log)
+    assert ended.code is ExitCode.DIFFERENCE
+    assert "is damaged (octet " in ended.output
+    assert "15 records" in ended.output
+    assert f"lost/{26:020}.damaged.jsonl" in ended.output
+
+
+def test_compact_says_what_waits_still(log: Path) -> None:
+    (log / "lake" / "dt=2026-11-20" / "hour=08" / f"{LOG_ID}-{26:020}.parquet").mkdir()
+    ended = command("compact", "--folder", log)
+    assert ended.code is ExitCode.FAILED
+    assert ended.told[-1].endswith("1 of 1 segments wait still: see why above, and try again")
+    assert (log / "segments" / f"{26:020}.jsonl").exists()

@@ -1,0 +1,73 @@
+"""The compactor as a process of a gateway, and what it does where something is in its way."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import psutil
+import structlog
+
+from gateway.eventlog.segment import list_segments
+from gateway.service.compactor_process import NICENESS, Compaction
+from gateway.service.metrics import families
+from tests.components.command_line import new_site, running
+from tests.components.waiting import wait_until
+from tests.eventlog.logs import LOG_ID, everything, segment, some_segments, update
+
+
+def values(compaction: Compaction) -> dict[str, float]:
+    return {reading.family: reading.value for reading in compaction.readings()}
+
+
+def test_it_compacts_what_is_complete_when_it_comes_and_gives_way_to_others(tmp_path: Path) -> None:
+    site = new_site(tmp_path)
+    log = site.folder / "state" / "log"
+    some_segments(log, 2)
+    before = everything(log)
+    with running("process", "compactor", "--config", site.configuration, log=tmp_path / "stderr") as process:
+        process.ready()
+        wait_until(lambda: len(list_segments(log)) == 1, "the segments are in the lake")
+        assert psutil.Process(process.process.pid).nice() == NICENESS
+        assert everything(log) == before
+        (log / "segments" / f"{51:020}.open.jsonl").unlink()
+        segment(log, 51, map(update, range(51, 60)))
+        segment(log, 60, (), is_open=True)
+        wait_until(lambda: len(list_segments(log)) == 1, "the new one too")
+    assert len(everything(log)) == 59
+
+
+def test_what_cannot_be_compacted_keeps_nothing_else_from_it(tmp_path: Path) -> None:
+    first, second, _ = some_segments(tmp_path, 3)
+    in_the_way = tmp_path / "lake" / "dt=2026-11-20" / "hour=08" / f"{LOG_ID}-{1:020}.parquet"
+    in_the_way.mkdir(parents=True)
+    second.path.write_bytes(b"no log at all")
+    compaction = Compaction(tmp_path)
+    with structlog.testing.capture_logs() as logs:
+        assert compaction.compact_all()
+    assert [segment.first_seq for segment in list_segments(tmp_path)] == [first.first_seq, 76]
+    assert [(line["event"], line["log_level"]) for line in logs] == [
+        ("segment-damaged", "warning"),
+        ("compaction-failed", "warning"),
+    ]
+    assert values(compaction) == {
+        families.COMPACTION_WAITING.name: 1,
+        families.COMPACTION_SEGMENTS.name: 2,
+        families.COMPACTION_DAMAGED.name: 1,
+        families.COMPACTION_RECORDS.name: 25,
+        families.COMPACTION_READ.name: compaction.octets,
+        families.COMPACTION_WRITTEN.name: compaction.file_octets,
+        families.COMPACTION_FAILURES.name: 1,
+    }
+
+
+def test_a_log_that_did_not_begin_is_nothing_to_do(tmp_path: Path) -> None:
+    assert not Compaction(tmp_path / "log").compact_all()
+    assert not (tmp_path / "log").exists()
+
+
+def test_what_was_interrupted_begins_nothing(tmp_path: Path) -> None:
+    some_segments(tmp_path, 2)
+    compaction = Compaction(tmp_path)
+    compaction.interrupt()
+    assert not compaction.compact_all()
+    assert len(list_segments(tmp_path)) == 3
