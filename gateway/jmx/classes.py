@@ -100,6 +100,7 @@ class ShownClass:
 
     Attributes:
         record: as the core told it.
+        name: ``package:name``.
         places: of each element that can be read, by its position in the schema.
         attributes: of the MBeans.
         has_parent: whether the stable names of its objects begin with their parents'.
@@ -109,17 +110,13 @@ class ShownClass:
     """
 
     record: ClassRecord
+    name: str
     attributes: tuple[Attribute, ...]
     places: Mapping[int, _Place]
     has_parent: bool
     number: int = 0
     objects: int = 0
     emits: bool = False
-
-    @property
-    def name(self) -> str:
-        """``package:name``."""
-        return str(self.record.schema.key)
 
     def same_as(self, record: ClassRecord) -> bool:
         """Whether ``record`` tells the same version, under whatever number."""
@@ -235,7 +232,7 @@ def shown_class(record: ClassRecord, column_oid: ColumnOids) -> ShownClass:
         places[number] = _Place(len(attributes), convert, element.type is ValueType.REFERENCE)
         oid = column_oid(str(schema.key), element.name)
         attributes.append(_attribute(name, element, statistic=statistic, oid=oid))
-    return ShownClass(record, tuple(attributes), places, begins_with_parent(record))
+    return ShownClass(record, str(schema.key), tuple(attributes), places, begins_with_parent(record))
 
 
 def event_type(schema: EventSchema) -> str:

@@ -39,17 +39,13 @@ from gateway.jmx.event_log import GATEWAY, ShownEventLog
 from gateway.jmx.events import EventCursor, ShownEvent
 from gateway.jmx.groups import Groups, counts
 from gateway.jmx.health import Health, health_values
+from gateway.jmx.leaving import Leaving
 from gateway.jmx.links import Target, WaitingLinks
 from gateway.jmx.names import name_of
 from gateway.jmx.own_beans import OwnBean
 from gateway.jmx.sources import ShownObject, ShownSource, source_values
+from gateway.jmx.unfit_values import UnfitValues
 from gateway.model.observations import SourceState
-
-SLICE_OBJECTS = 1000
-"""Objects that one call takes away at most: a millisecond's worth."""
-
-MAX_LOGGED = 1000
-"""Elements with unfit values that are told apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,19 +88,18 @@ class Projection:
         self._settings = settings
         self._cursor = cursor
         self._clock = clock
-        self._log = log
         self._commands: deque[Command] = deque()
+        self._tell = self._commands.append
         self._numbers = itertools.count(1)
         self._groups = Groups(self._tell, settings.serve_stale_for)
-        self._classes = ClassVersions(self._commands.append, log, column_oid)
+        self._classes = ClassVersions(self._tell, log, column_oid)
         self._events: dict[int, ShownEvent] = {}
         self._sources: dict[int, ShownSource] = {}
         self._links = WaitingLinks()
-        self._unfit: set[tuple[str, str]] = set()
+        self._unfit = UnfitValues(log)
         self._generation = 0
         self._in_snapshot = False
-        self._unswept: list[tuple[ShownSource, str, int, ShownObject]] = []
-        self._doomed: list[int] = []
+        self._leaving = Leaving(self._take_away)
         self._health = Health(stale_since=clock())
         self._event_log = ShownEventLog()
         for definition in (own_beans.GATEWAY, own_beans.SOURCE):
@@ -123,7 +118,7 @@ class Projection:
             SourceRecord: self._source_told,
             ClassRecord: self._classes.tell,
             EventClassRecord: self._event_class_told,
-            AgentRecord: self._agent_told,
+            AgentRecord: lambda record: self._groups.agent_told(record, clock()),
             ObjectRecord: self._object_told,
             UpdateRecord: self._object_updated,
             DeleteRecord: self._object_deleted,
@@ -168,7 +163,7 @@ class Projection:
             self._in_snapshot = True
         else:
             self._snapshot_ended()
-        self._work()
+        self._leaving.work()
 
     def disconnected(self, reason: str) -> None:
         """The core cannot be reached: nothing is known to be true any more. May be called again and again."""
@@ -195,11 +190,11 @@ class Projection:
         To be called about once a second; and again soon while it returns ``True``.
         """
         self._groups.tick(self._clock())
-        self._work()
+        self._leaving.work()
         for source in self._sources.values():
             source.show_history()
         self._show()
-        return bool(self._unswept or self._doomed)
+        return bool(self._leaving)
 
     # ---- messages -------------------------------------------------------------------------------------
 
@@ -247,9 +242,6 @@ class Projection:
     def _event_class_told(self, record: EventClassRecord) -> None:
         self._events[record.number] = ShownEvent(record)
 
-    def _agent_told(self, record: AgentRecord) -> None:
-        self._groups.agent_told(record, self._clock())
-
     def _object_told(self, record: ObjectRecord) -> None:
         shown_class = self._classes.by_number.get(record.class_number)
         source = self._sources.get(record.source)
@@ -278,7 +270,7 @@ class Projection:
             shown.generation = self._generation
         self._count(shown, 1)
         resolve = self._resolver(record.source, shown.number)
-        values = shown_class.values(record, source.name, resolve, self._unfit_value)
+        values = shown_class.values(record, source.name, resolve, self._unfit.seen)
         self._tell(Register(shown.number, shown_class.number, group.number, name, values))
         for referrer, position in self._links.arrived(Target(record.source, class_name, record.row)):
             self._tell(Change(referrer, {position: name}))
@@ -291,7 +283,7 @@ class Projection:
         shown_class = shown.shown_class
         self._links.settle_all(shown.number, shown_class.positions(record))
         resolve = self._resolver(record.source, shown.number)
-        self._tell(Change(shown.number, shown_class.changes(record, resolve, self._unfit_value)))
+        self._tell(Change(shown.number, shown_class.changes(record, resolve, self._unfit.seen)))
 
     def _object_deleted(self, record: DeleteRecord) -> None:
         shown_class = self._classes.by_number.get(record.class_number)
@@ -306,7 +298,8 @@ class Projection:
         if shown is None:
             self._health.refused += 1
             return
-        self._remove(source, shown_class.name, record.row, shown)
+        del source.objects[shown_class.name][record.row]
+        self._take_away(shown)
 
     def _event_told(self, record: EventRecord) -> None:
         if not self._cursor.is_new(self._health.epoch, record.number, repeated=self._in_snapshot):
@@ -329,7 +322,7 @@ class Projection:
         if subject is not None and subject.shown_class.emits:
             emitters.insert(0, subject.number)
         name = source.name if source is not None else ""
-        return event.emit(record, tuple(emitters), name, resolve, self._unfit_value)
+        return event.emit(record, tuple(emitters), name, resolve, self._unfit.seen)
 
     def _alarm_told(self, record: AlarmRecord) -> None:
         source = self._sources.get(record.source)
@@ -363,19 +356,11 @@ class Projection:
 
         return resolve
 
-    def _unfit_value(self, class_name: str, element: str, value: object) -> None:
-        if (class_name, element) not in self._unfit and len(self._unfit) < MAX_LOGGED:
-            self._unfit.add((class_name, element))
-            self._log(
-                "value-not-shown", f"{class_name}.{element}: {str(value)[:100]!r} does not fit its type"
-            )
-
     def _count(self, shown: ShownObject, objects: int) -> None:
         shown.group.objects += objects
         shown.shown_class.objects += objects
 
-    def _remove(self, source: ShownSource, class_name: str, row: int, shown: ShownObject) -> None:
-        del source.objects[class_name][row]
+    def _take_away(self, shown: ShownObject) -> None:
         self._count(shown, -1)
         self._links.forget(shown.number)
         self._tell(Unregister(shown.number))
@@ -392,11 +377,9 @@ class Projection:
         return ShownSource(record.name, bean)
 
     def _remove_source(self, number: int) -> None:
+        """A source is not configured any more: it goes at once, its objects in slices."""
         source = self._sources.pop(number)
-        for _, _, shown in source.everything():
-            self._count(shown, -1)
-            self._links.forget(shown.number)
-            self._doomed.append(shown.number)
+        self._leaving.sweep(source, self._generation + 1)
         self._groups.remove_source(number)
         source.bean.remove()
 
@@ -407,23 +390,7 @@ class Projection:
             return
         source.swept = self._generation
         source.drop_alarms_before(self._generation)
-        self._unswept += [
-            (source, class_name, row, shown)
-            for class_name, row, shown in source.everything()
-            if shown.generation < self._generation
-        ]
-
-    def _work(self) -> None:
-        """Take away up to `SLICE_OBJECTS` of what is to go."""
-        for _ in range(min(SLICE_OBJECTS, len(self._unswept))):
-            source, class_name, row, shown = self._unswept.pop()
-            if source.objects[class_name].get(row) is shown and shown.generation < self._generation:
-                self._remove(source, class_name, row, shown)
-        for _ in range(min(SLICE_OBJECTS, len(self._doomed))):
-            self._tell(Unregister(self._doomed.pop()))
-
-    def _tell(self, command: Command) -> None:
-        self._commands.append(command)
+        self._leaving.sweep(source, self._generation)
 
     def _show(self) -> None:
         """Bring counts and health up to date."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from gateway.feed.records import AlarmRecord, DeleteRecord, SourceRecord
@@ -64,12 +64,6 @@ class ShownSource:
     _alarms_changed: bool = True
     _deletions: dict[int, str] = field(default_factory=dict)
     _latest_deletion: int = 0
-
-    def everything(self) -> Iterator[tuple[str, int, ShownObject]]:
-        """Class, row and object of all that is there."""
-        for class_name, rows in self.objects.items():
-            for row, shown in rows.items():
-                yield class_name, row, shown
 
     def tell_alarm(self, record: AlarmRecord, generation: int) -> None:
         """A condition has begun, changed or ended; a later one of its name replaces it."""

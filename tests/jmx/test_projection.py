@@ -12,8 +12,8 @@ from gateway.inventory.source import SHOWN_COUNTERS
 from gateway.jmx.class_versions import MAX_VERSIONS
 from gateway.jmx.classes import Own
 from gateway.jmx.commands import AttributeType, DefineClass, Register
+from gateway.jmx.leaving import SLICE_LOOKS, SLICE_OBJECTS
 from gateway.jmx.own_beans import COUNTERS
-from gateway.jmx.projection import SLICE_OBJECTS
 from gateway.model.observations import SourceState
 from gateway.model.schema import ClassKey, ClassSchema, Element
 from gateway.model.values import Reference, ValueType
@@ -469,6 +469,23 @@ def test_many_objects_go_in_slices(gateway: Gateway) -> None:
     assert len(gateway.names()) > SLICE_OBJECTS
     gateway.settle()
     assert gateway.names() == ["till1,id=1"]
+
+
+def test_objects_of_a_source_that_is_gone_go_in_slices(gateway: Gateway) -> None:
+    gateway.tell(*(till(row) for row in range(1, 3 * SLICE_OBJECTS + 1)))
+    gateway.snapshot(source(number=2), *classes())
+    assert len(gateway.names()) > SLICE_OBJECTS
+    gateway.settle()
+    assert gateway.machine.names.keys() == {GATEWAY, "amqp.gateway:type=Source,source=shop2"}
+
+
+def test_finding_what_is_to_go_is_work_for_several_slices_too(gateway: Gateway) -> None:
+    rows = [till(row) for row in range(1, 2 * SLICE_LOOKS + 1)]
+    gateway.tell(*rows)
+    gateway.snapshot(source(), *classes(), agent(fresh=True), hall(), *rows[1:])
+    assert gateway.projection.tick()
+    gateway.settle()
+    assert len(gateway.names()) == len(rows) - 1
 
 
 def test_commands_are_taken_in_order_and_no_more_than_asked_for(gateway: Gateway) -> None:
