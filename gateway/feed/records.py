@@ -219,7 +219,7 @@ class EventLogState(enum.Enum):
     """Whether what is told reaches the event log's disk.
 
     ``off``: the log is not configured. ``writing``: all is well. The others say what is wrong: no room, no
-    right, an error, too slow; ``unclosed``: records are written, but a file of them cannot be completed;
+    right, an error, too slow; ``upkeep``: records are written, but a file cannot be completed or deleted;
     ``failed``: the log itself, until the gateway is started again.
     """
 
@@ -229,7 +229,7 @@ class EventLogState(enum.Enum):
     READ_ONLY = "read-only"
     DISK_ERROR = "disk-error"
     SLOW = "slow"
-    UNCLOSED = "unclosed"
+    UPKEEP = "upkeep"
     FAILED = "failed"
 
 

@@ -27,7 +27,7 @@ HOLD = 10 * 10**9
 """Nanoseconds without trouble after which it is over: a disk that is slow now and then is one condition."""
 
 _WELL = frozenset({EventLogState.OFF, EventLogState.WRITING})
-_SEVERITIES = {EventLogState.SLOW: Severity.WARNING, EventLogState.UNCLOSED: Severity.WARNING}
+_SEVERITIES = {EventLogState.SLOW: Severity.WARNING, EventLogState.UPKEEP: Severity.WARNING}
 
 
 class EventLogCondition:

@@ -1,9 +1,10 @@
-"""The core process: sources in, inventory, feed out."""
+"""The core process: sources in, inventory, feed and event log out."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+from contextlib import AsyncExitStack
 from functools import partial
 
 import structlog
@@ -12,7 +13,7 @@ from gateway.clock import Clock
 from gateway.config.files import LoadedConfiguration
 from gateway.config.types import SecretError
 from gateway.feed.messages import VERSION
-from gateway.feed.records import Hello
+from gateway.feed.records import Batch, EventLogRecord, Hello
 from gateway.feed.server import FeedServer
 from gateway.inventory.classes import ClassRegistry
 from gateway.inventory.instance_file import InstanceIndexError
@@ -20,6 +21,7 @@ from gateway.inventory.instances import InstanceIndex
 from gateway.inventory.inventory import Inventory
 from gateway.mapping.files import MappingError, load_shipped_mappings, secret_patterns
 from gateway.model.secrets import SecretRules
+from gateway.service.event_log import OFF, CoreEventLog
 from gateway.service.exit_codes import CommandError, ExitCode
 from gateway.service.garbage import tune_garbage_collection
 from gateway.service.index_upkeep import count_start, keep_index
@@ -70,39 +72,65 @@ async def _run_locked(
     patterns = [pattern for mapping in mappings.values() for pattern in secret_patterns(mapping)]
     epoch = count_start(state, index)
     feed: FeedServer | None = None
-    inventory = Inventory(
-        state.identity,
-        epoch,
-        ClassRegistry(mappings),
-        index,
-        lambda batch: feed.publish(batch) if feed else None,
-    )
+    event_log = _event_log(loaded, state, epoch, clock)
+
+    def publish(batch: Batch) -> None:
+        if feed is not None:
+            feed.publish(batch)
+        if event_log is not None:
+            event_log.take(batch)
+
+    inventory = Inventory(state.identity, epoch, ClassRegistry(mappings), index, publish)
     surroundings = Surroundings(
         inventory, mappings, SecretRules(patterns), clock, loaded.folder, epoch, lifeline.metrics
     )
     sources = [source_of(name, settings, surroundings) for name, settings in loaded.settings.sources.items()]
-    hello = Hello(VERSION, epoch, state.identity, clock.now())
-    limit = loaded.settings.feed.max_waiting_records
-    feed = FeedServer(loaded.feed_socket, hello, inventory.snapshot, limit)
-    try:
-        await feed.start()
-    except (OSError, ValueError) as error:
-        raise CommandError(ExitCode.CONFIGURATION, f"the feed cannot be served: {error}") from error
-    lifeline.metrics.add("feed", partial(feed_readings, feed))
-    lifeline.metrics.add("sources", partial(source_readings, inventory))
-    lifeline.metrics.add("index", partial(index_readings, index, inventory, state.instances))
-    tune_garbage_collection()
-    lifeline.ready()
-    log.info("core-ready", epoch=epoch, sources=sorted(loaded.settings.sources), feed=str(loaded.feed_socket))
-    try:
+    async with AsyncExitStack() as running:
+        if event_log is not None:
+            await running.enter_async_context(event_log)
+            records, sequence = inventory.snapshot()
+            event_log.take(Batch(epoch, sequence, tuple(records)))
+        hello = Hello(VERSION, epoch, state.identity, clock.now())
+        limit = loaded.settings.feed.max_waiting_records
+        feed = FeedServer(loaded.feed_socket, hello, inventory.snapshot, limit)
+        running.push_async_callback(feed.close)
+        try:
+            await feed.start()
+        except (OSError, ValueError) as error:
+            raise CommandError(ExitCode.CONFIGURATION, f"the feed cannot be served: {error}") from error
+        lifeline.metrics.add("feed", partial(feed_readings, feed))
+        lifeline.metrics.add("sources", partial(source_readings, inventory))
+        lifeline.metrics.add("index", partial(index_readings, index, inventory, state.instances))
+        tune_garbage_collection()
+        lifeline.ready()
+        names = sorted(loaded.settings.sources)
+        log.info("core-ready", epoch=epoch, sources=names, feed=str(loaded.feed_socket))
         await until_one_ends(
             lifeline.parent_gone(),
             _tick(inventory, clock),
             keep_index(index, clock, needs_upkeep),
+            _keep_event_log(event_log, inventory, clock),
             *(run() for run in sources),
         )
-    finally:
-        await feed.close()
+
+
+def _event_log(
+    loaded: LoadedConfiguration, state: StateFolder, epoch: int, clock: Clock
+) -> CoreEventLog | None:
+    if not loaded.settings.log.enabled:
+        return None
+    facts: dict[str, object] = {"gateway": state.identity, "epoch": epoch}
+    return CoreEventLog(loaded.log_folder, loaded.settings.log, clock, facts)
+
+
+async def _keep_event_log(event_log: CoreEventLog | None, inventory: Inventory, clock: Clock) -> None:
+    def tell(record: EventLogRecord) -> None:
+        inventory.event_log_stands(record, clock.now())
+
+    if event_log is not None:
+        await event_log.run(tell)
+    tell(OFF)
+    await asyncio.get_running_loop().create_future()
 
 
 async def _tick(inventory: Inventory, clock: Clock) -> None:

@@ -287,7 +287,7 @@ class LogStateNumber(enum.IntEnum):
     READ_ONLY = 5
     DISK_ERROR = 6
     SLOW = 7
-    UNCLOSED = 8
+    UPKEEP = 8
     FAILED = 9
 
 

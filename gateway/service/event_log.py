@@ -1,0 +1,229 @@
+"""The event log of the core: batches in, records to the log's writer, and how the log is to everybody else.
+
+Nothing waits for the log, and nothing stops because of it: what is wrong with it is said here, in the feed,
+and from there by every north.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Final, NoReturn, Self
+
+import structlog
+
+from gateway.clock import Clock
+from gateway.config.model import LogSettings
+from gateway.eventlog.mirror import Mirror, MirrorSettings
+from gateway.eventlog.record import LogRecord, RecordKind
+from gateway.eventlog.settings import LogFileSettings
+from gateway.eventlog.state import EventLogError, LogState, Trouble
+from gateway.eventlog.timestamps import microseconds_text
+from gateway.eventlog.writer import EventLog
+from gateway.feed.records import Batch, EventLogRecord, EventLogState
+from gateway.jmx.log_limit import LogLimit
+
+log = structlog.get_logger(__name__)
+
+OFF: Final = EventLogRecord(EventLogState.OFF)
+"""What is told where no log is configured."""
+
+TELL_SECONDS: Final = 1.0
+"""The feed is told of numbers so often at most; of trouble at once."""
+
+_LINES, _LINES_SECONDS = 3, 60.0
+_MEBIBYTE = 1 << 20
+
+
+class CoreEventLog:
+    """The event log of one core; to be entered before anything is observed.
+
+    Args:
+        folder: of the log.
+        settings: as configured.
+        clock: the gateway's.
+        facts: of gateway and core, for the first record of each segment.
+
+    Attributes:
+        mirror: what has been told so far.
+        last_seq: of the record that was appended last.
+    """
+
+    def __init__(
+        self, folder: Path, settings: LogSettings, clock: Clock, facts: dict[str, object] | None = None
+    ) -> None:
+        self.mirror = Mirror(MirrorSettings(settings.statistics_interval, settings.statistics_intervals))
+        self.last_seq = 0
+        self._folder = folder
+        self._clock = clock
+        self._stirred = asyncio.Event()
+        self._is_open = False
+        self._failure = ""
+        self._since = 0
+        self._told_trouble = Trouble.NONE
+        self._told_lost = 0
+        self._told_deleted = 0
+        self._trouble_lines = LogLimit(_LINES, _LINES_SECONDS)
+        self._fault_lines = LogLimit(_LINES, _LINES_SECONDS)
+        self._log = EventLog(
+            folder,
+            file_settings(settings),
+            clock,
+            lambda: self.mirror.head(clock.now),
+            lambda _state: self._stirred.set(),
+            facts=facts,
+        )
+
+    async def __aenter__(self) -> Self:
+        self._since = self._clock.now()
+        try:
+            await self._log.__aenter__()
+        except EventLogError as error:
+            self._failure = str(error)
+            log.error("event-log-failed", reason=str(error))  # noqa: TRY400  the text says what to do
+            return self
+        self._is_open = True
+        for problem in self._log.problems:
+            log.warning("event-log-recovered", problem=problem)
+        log.info("event-log-ready", folder=str(self._folder), committed=self._log.committed)
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if not self._is_open:
+            return
+        self._is_open = False
+        try:
+            await self._log.__aexit__(kind, error, traceback)
+        except Exception:  # told long since; the core ends all the same
+            log.exception("event-log-failed")
+
+    def take(self, batch: Batch) -> int:
+        """Record a batch; neither waits nor raises.
+
+        Returns:
+            Seq of the last record that was appended so far, for `reached`.
+        """
+        self._record(lambda: self.mirror.apply(batch, self._clock.now()), len(batch.records))
+        return self.last_seq
+
+    async def reached(self, seq: int) -> None:
+        """Return when the record of this seq is on the disk, or the gap that counts it.
+
+        Raises:
+            EventLogClosedError: the log was closed before.
+        """
+        await self._log.reached(seq)
+
+    @property
+    def record(self) -> EventLogRecord:
+        """How the log is, for the feed."""
+        if not self._is_open:
+            return EventLogRecord(EventLogState.FAILED, self._failure, since=self._since)
+        return feed_record(self._log.state, self._since)
+
+    async def run(self, tell: Callable[[EventLogRecord], None]) -> NoReturn:
+        """Record what becomes due, and tell how the log is. Ends by cancellation only.
+
+        Args:
+            tell: given how the log is, at once when there is trouble, else once a second.
+        """
+        loop = asyncio.get_running_loop()
+        tell_at = loop.time()
+        while True:
+            if self._stirred.is_set() or loop.time() >= tell_at:
+                self._stirred.clear()
+                tell_at = loop.time() + TELL_SECONDS
+                self._say()
+                tell(self.record)
+            self._record(lambda: self.mirror.tick(self._clock.now()), 0)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(min(self._seconds_to_wait(), tell_at - loop.time())):
+                    await self._stirred.wait()
+
+    def _seconds_to_wait(self) -> float:
+        wake_at = self.mirror.wake_at if self._is_open else None
+        return TELL_SECONDS if wake_at is None else max(0.0, (wake_at - self._clock.now()) / 10**9)
+
+    def _record(self, make: Callable[[], list[LogRecord]], size: int) -> None:
+        """Append what ``make`` makes of so many records of the feed."""
+        if not self._is_open:
+            return
+        self.mirror.pressure = self._log.pressure
+        try:
+            records = make()
+        except Exception as error:  # noqa: BLE001  our fault may cost these records, not the core
+            records = [self._faulty(error, size)]
+        for record in records:
+            try:
+                self.last_seq = self._log.append(record)
+            except (TypeError, ValueError) as error:
+                self.last_seq = self._log.append(self._faulty(error, 1))
+
+    def _faulty(self, error: Exception, size: int) -> LogRecord:
+        """What stands for records that are missing because of an error of ours."""
+        if self._fault_lines.admit() is not None:
+            log.error("event-log-fault", records=size, exc_info=error)
+        now = microseconds_text(self._clock.now()) or ""
+        return LogRecord(
+            kind=RecordKind.GAP,
+            ingest_ts=now,
+            text="a fault of the gateway: see its process log",
+            from_ts=now,
+            to_ts=now,
+            lost=size,
+        )
+
+    def _say(self) -> None:
+        """Say in the process log what is new with the event log."""
+        if not self._is_open:
+            return
+        state = self._log.state
+        if state.trouble is not self._told_trouble and self._trouble_lines.admit() is not None:
+            self._told_trouble = state.trouble
+            if state.trouble:
+                log.warning("event-log-trouble", trouble=state.trouble.value, detail=state.detail)
+            else:
+                log.info("event-log-written", committed=state.committed, lost=state.lost)
+        if state.lost > self._told_lost and not state.trouble:
+            log.warning("event-log-lost", records=state.lost - self._told_lost)
+            self._told_lost = state.lost
+        if state.deleted_files > self._told_deleted:
+            log.info("event-log-files-deleted", files=state.deleted_files - self._told_deleted)
+            self._told_deleted = state.deleted_files
+
+
+def file_settings(settings: LogSettings) -> LogFileSettings:
+    """What the files of the log follow."""
+    return LogFileSettings(
+        commit_interval=settings.commit_interval,
+        segment_duration=settings.segment_duration,
+        segment_size=settings.segment_size * _MEBIBYTE,
+        max_size=settings.max_size * _MEBIBYTE,
+        max_age=settings.max_age,
+        min_free=settings.min_free * _MEBIBYTE,
+        max_waiting=settings.max_waiting,
+    )
+
+
+def feed_record(state: LogState, opened: int) -> EventLogRecord:
+    """How the log is, as the feed tells it; ``opened`` is when it was."""
+    return EventLogRecord(
+        EventLogState(state.trouble.value) if state.trouble else EventLogState.WRITING,
+        state.detail,
+        since=state.since or opened,
+        committed=state.committed,
+        waiting=state.waiting,
+        lost=state.lost,
+        octets=state.bytes,
+        segments=state.segments,
+        deleted_files=state.deleted_files,
+        deleted_octets=state.deleted_bytes,
+    )
