@@ -37,10 +37,15 @@ _Key = tuple[int, str]
 
 @dataclass(slots=True)
 class _Block:
-    """Numbers of one source and class that may be given out: ``next`` up to ``reserved``."""
+    """Numbers of one source and class that may be given out: ``next`` up to ``reserved``.
+
+    ``began`` is the first that this process may give out; until the counter wraps, former ones gave what is
+    below.
+    """
 
     next: int
     reserved: int
+    began: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,6 +212,14 @@ class InstanceIndex:
             if not self._taken(key, number) and not in_use(number):
                 return number
 
+    def gave_before(self, source: int, class_name: str, row: int) -> bool:
+        """Whether a number was given out before this process began, and to no durable object.
+
+        Numbers of transient objects are not stored: whoever knows one from elsewhere must ask.
+        """
+        key = (source, class_name)
+        return 0 < row < self._block(key).began and not self._taken(key, row)
+
     def retire(self, source: int, class_name: str, name: str, now: int) -> None:
         """A durable object is gone: its number waits for its return, for about a year."""
         self._retired += self._set_retired(source, class_name, name, now)
@@ -325,7 +338,7 @@ class InstanceIndex:
             row = self._row_or_none("SELECT high_water FROM counters WHERE source = ? AND class = ?", key)
             (high_water,) = row or self._row("SELECT floor FROM about")
             high_water %= MAX_ROW
-            block = self._blocks[key] = _Block(high_water + 1, high_water)
+            block = self._blocks[key] = _Block(high_water + 1, high_water, high_water + 1)
         return block
 
     def _reserve(self, key: _Key, block: _Block) -> None:

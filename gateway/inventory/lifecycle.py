@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from gateway.feed.records import ClassRecord, Lifetime, ObjectLink, ObjectRecord, Record
 from gateway.inventory.classes import ClassRegistry
+from gateway.inventory.former_objects import FormerObject, FormerObjects
 from gateway.inventory.identity import duplicate_name
 from gateway.inventory.instances import InstanceIndex
 from gateway.inventory.naming import Name, is_another, name_of
@@ -68,6 +69,7 @@ class ObjectLifecycle:
         self._objects = ObjectTable()
         self._references = References()
         self._lately_ended = EndedObjects()
+        self._former = FormerObjects()
         self._waiting = WaitingRoom()
         self._generation = 0
         self._resyncs: dict[tuple[str, str], int] = {}
@@ -78,6 +80,10 @@ class ObjectLifecycle:
     def records(self) -> Iterator[ObjectRecord]:
         """The current record of every object."""
         return (entry.record for entry in self._objects)
+
+    def remember(self, objects: Iterable[FormerObject]) -> None:
+        """These lived when the gateway before this one ended."""
+        self._former.remember(objects)
 
     def living(self, link: ObjectLink) -> Entry | None:
         """The object that a link leads to, if it lives."""
@@ -94,6 +100,7 @@ class ObjectLifecycle:
         self._generation += 1
         self._resyncs[began.agent, began.class_name] = self._generation
         if began.restarted:
+            self._former.forget_native_ids()
             self._lately_ended.forget(began.agent)
             for entry in self._objects:
                 if _in_scope(entry, began.agent, began.class_name):
@@ -110,6 +117,10 @@ class ObjectLifecycle:
                 self._remove(entry, 0, inferred=True, now=now)
         for entry in self._objects:
             self._name_anew(entry, now)  # who held its name may be gone
+        if not ended.agent and not ended.class_name:
+            for native_id in self._former.forget():
+                if self._objects.by_native_id(native_id) is None:
+                    self._refer_no_more(native_id, now)
 
     def end(self, now: int) -> None:
         """Nothing is known of any object any more."""
@@ -265,6 +276,10 @@ class ObjectLifecycle:
         if not bound:
             return
         self._references.forget(native_id)
+        self._refer_no_more(native_id, now)
+
+    def _refer_no_more(self, native_id: str, now: int) -> None:
+        """What references to an object led to is gone."""
         for referrer_id, position in self._references.referring_to(native_id):
             referrer = self._objects.by_native_id(referrer_id)
             if referrer is not None and position in referrer.record.values:
@@ -299,7 +314,7 @@ class ObjectLifecycle:
         )
 
     def _name(self, seen: ObjectSeen, class_record: ClassRecord) -> Name:
-        return name_of(seen, class_record, self._classes, self._objects)
+        return name_of(seen, class_record, self._classes, self._objects, self._former)
 
     def _name_anew(self, entry: Entry, now: int) -> bool:
         """Give a provisional object the name it should have, if it can have that now."""
@@ -340,13 +355,21 @@ class ObjectLifecycle:
     def _row(self, class_name: str, name: str, *, durable: bool) -> int:
         if durable:
             return self._index.durable_row(self._source, class_name, name)
+        former = self._former.take_row(class_name, name)
+        if former is not None and self._may_return(class_name, former):
+            return former
         return self._index.transient_row(
             self._source, class_name, lambda row: self._objects.row_in_use(class_name, row)
         )
 
+    def _may_return(self, class_name: str, row: int) -> bool:
+        """Whether a row can be a former object's again: the index may be an older copy, and have given it."""
+        free = not self._objects.row_in_use(class_name, row)
+        return free and self._index.gave_before(self._source, class_name, row)
+
     def _link(self, native_id: str) -> ObjectLink | None:
         entry = self._objects.by_native_id(native_id)
-        return entry.link() if entry is not None else None
+        return entry.link() if entry is not None else self._former.link(native_id)
 
 
 def _in_scope(entry: Entry, agent: str, class_name: str) -> bool:

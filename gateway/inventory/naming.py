@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from gateway.feed.records import ClassRecord
 from gateway.inventory.classes import ClassRegistry
+from gateway.inventory.former_objects import FormerObjects
 from gateway.inventory.identity import incarnation_name, stable_name
 from gateway.inventory.objects import Entry, ObjectTable
 from gateway.model.observations import ObjectSeen
@@ -30,16 +31,21 @@ class Name:
 
 
 def name_of(
-    seen: ObjectSeen, class_record: ClassRecord, classes: ClassRegistry, objects: ObjectTable
+    seen: ObjectSeen,
+    class_record: ClassRecord,
+    classes: ClassRegistry,
+    objects: ObjectTable,
+    former: FormerObjects,
 ) -> Name:
-    """The name of an object told with all its properties."""
+    """The name of an object told with all its properties; targets may be ``former`` objects."""
     schema, properties = class_record.schema, seen.properties or ()
     lent: list[Entry] = []  # those whose names became part of this one
 
     def target_name(native_id: str) -> str | None:
         target = objects.by_native_id(native_id)
         if target is None:
-            return None
+            link = former.link(native_id)
+            return None if link is None else link.stable_name
         lent.append(target)
         return target.record.stable_name
 

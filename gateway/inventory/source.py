@@ -22,6 +22,7 @@ from gateway.inventory.classes import ClassRegistry
 from gateway.inventory.conditions import Conditions
 from gateway.inventory.event_texts import duration_text, one_line, time_text
 from gateway.inventory.events import EventRecorder
+from gateway.inventory.former_objects import FormerObject
 from gateway.inventory.instances import InstanceIndex
 from gateway.inventory.lifecycle import ObjectLifecycle
 from gateway.inventory.losses import Losses
@@ -164,6 +165,10 @@ class SourceInventory:
     def alarm_count(self) -> int:
         """Conditions that last."""
         return len(self._alarms)
+
+    def remember(self, objects: Iterable[FormerObject]) -> None:
+        """These lived when a gateway before this one ended, and nothing said since was missed."""
+        self._objects.remember(objects)
 
     def apply(self, observations: Iterable[Observation], now: int) -> list[Record]:
         """Apply what one message body told, whole; returns the records it makes, in order.
