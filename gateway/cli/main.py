@@ -21,6 +21,7 @@ COMMANDS = {
     "mib": "gateway.cli.mib:mib",
     "trap": "gateway.cli.trap:trap",
     "demo": "gateway.cli.demo:demo",
+    "analytics": "gateway.cli.analytics:analytics",
     "version": "gateway.cli.version:version",
     "process": "gateway.cli.process:process",
 }

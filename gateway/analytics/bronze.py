@@ -1,0 +1,199 @@
+"""Bronze: the log's records as they stand, each once, as one DataFrame with typed columns.
+
+Records are in the lake (Parquet) or still in segments (JSON lines), for a moment in both. ``_commit`` lines
+are left out, and so are lines behind a file's last commit line: they were never acknowledged. Checksums are
+not looked at here (``amqp-gateway log verify`` does).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Final
+
+from pyspark import StorageLevel
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.types import StringType, StructField, StructType
+
+from gateway.analytics import coverage
+from gateway.analytics.coverage import Stretch
+from gateway.analytics.errors import AnalyticsError, NoLogError
+from gateway.analytics.form import COMMIT_KIND, LAKE, RECORD
+from gateway.analytics.period import Period
+from gateway.analytics.session import reason
+from gateway.analytics.storage import Storage, below
+
+LAKE_FOLDER: Final = "lake"
+SEGMENT_FOLDER: Final = "segments"
+
+_FILE: Final = "file"
+_UNREADABLE: Final = "unreadable"
+_LINE: Final = StructType([*RECORD.fields, StructField(_UNREADABLE, StringType())])
+_ATTEMPTS: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Bronze:
+    """The records of a log in a period.
+
+    Attributes:
+        records: columns of `gateway.analytics.form.LAKE`; each record once by (``log_id``, ``seq``).
+        held: which records the files of these hours hold, as stretches of seq.
+        duplicates: how many records stood in the files once more.
+        uncommitted: lines behind the last commit line of their segment.
+        unreadable: lines of segments that are no JSON object of ours.
+    """
+
+    records: DataFrame
+    held: tuple[Stretch, ...]
+    duplicates: int
+    uncommitted: int
+    unreadable: int
+
+    @property
+    def missing(self) -> int:
+        """How many records are not there between the first and the last of each log."""
+        return sum(len(hole) for hole in coverage.holes(self.held))
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentFile:
+    """What there is in a segment.
+
+    Attributes:
+        file: its path.
+        committed: seq of the last record that a commit line confirms; ``None`` where there is none.
+        records: lines that are records, confirmed or not.
+        unreadable: lines that are no JSON object of ours.
+    """
+
+    file: str
+    committed: int | None
+    records: int
+    unreadable: int
+
+
+@contextmanager
+def bronze(spark: SparkSession, log: str, period: Period) -> Iterator[Bronze]:
+    """The records of the log folder ``log`` in ``period``, lake and segments together; also of a live log.
+
+    What is still in segments is read here and kept by Spark for as long as the block lasts, because segments
+    turn into files of the lake meanwhile.
+
+    Raises:
+        NoLogError: there is none.
+        AnalyticsError: its segments cannot be read.
+    """
+    storage = Storage(spark)
+    if not any(storage.exists(below(log, name)) for name in (LAKE_FOLDER, SEGMENT_FOLDER)):
+        raise NoLogError(f"{log} holds no event log: it has neither {LAKE_FOLDER}/ nor {SEGMENT_FOLDER}/")
+    # Segments first: one that is compacted in between is then read twice, not never.
+    lines, segments = _lines(spark, storage, log)
+    try:
+        records = segment_records(lines, segments)
+        if storage.exists(below(log, LAKE_FOLDER)):
+            lake = lake_records(spark, log).where(period.may_hold_hour())
+            records = records.unionByName(lake.select("*", F.col("_metadata.file_path").alias(_FILE)))
+        files = coverage.contents(records)
+        count = sum(file.records for file in files)
+        held = coverage.union(stretch for file in files for stretch in file.stretches)
+        duplicates = count - coverage.size(held)
+        wanted = records.where(period.holds()).drop(_FILE)
+        committed = sum(file.records for file in files if file.file in {segment.file for segment in segments})
+        yield Bronze(
+            records=once(wanted) if duplicates else wanted,
+            held=tuple(held),
+            duplicates=duplicates,
+            uncommitted=sum(segment.records for segment in segments) - committed,
+            unreadable=sum(segment.unreadable for segment in segments),
+        )
+    finally:
+        lines.unpersist()
+
+
+def once(records: DataFrame) -> DataFrame:
+    """Each record once, whichever of its copies: they are the same."""
+    return records.dropDuplicates(["log_id", "seq"])
+
+
+def segment_records(lines: DataFrame, segments: Sequence[SegmentFile]) -> DataFrame:
+    """The committed records among the ``lines`` of ``segments``."""
+    spark = lines.sparkSession
+    committed = spark.createDataFrame(
+        [(segment.file, segment.committed) for segment in segments], "committed_file string, committed long"
+    )
+    is_committed = (F.col(_FILE) == F.col("committed_file")) & (F.col("seq") <= F.col("committed"))
+    records = lines.where(F.col("kind") != COMMIT_KIND).join(F.broadcast(committed), is_committed)
+    placed = records.withColumns({"dt": F.to_date("ingest_ts"), "hour": F.hour("ingest_ts")})
+    return placed.select(*LAKE.fieldNames(), _FILE)
+
+
+def lake_records(spark: SparkSession, log: str) -> DataFrame:
+    """All records of the lake, of all its hours; a filter by ``dt`` and ``hour`` reads these folders only."""
+    return spark.read.schema(LAKE).parquet(below(log, LAKE_FOLDER))
+
+
+def lake_stream(spark: SparkSession, log: str, max_files_per_trigger: int = 64) -> DataFrame:
+    """The lake as a stream: each file once, in the order in which files appeared.
+
+    Files of the lake are never rewritten. Copies of a file under another name come again: see `once_within`,
+    and `gateway.analytics.pipeline`, which needs no memory of single records. ``file`` tells files apart.
+    """
+    return (
+        spark.readStream.schema(LAKE)
+        .option("maxFilesPerTrigger", max_files_per_trigger)
+        .option("maxFileAge", "400d")  # a copy keeps the age of its original; the default is 7 days
+        .parquet(below(log, LAKE_FOLDER))
+        .select("*", F.col("_metadata.file_path").alias(_FILE))
+    )
+
+
+def once_within(records: DataFrame, lateness: str) -> DataFrame:
+    """Each record of a stream once, remembering every one for ``lateness`` of ``ingest_ts`` (``2 hours``).
+
+    Records that come later than that behind the newest are dropped: choose it longer than any gateway's files
+    are on their way.
+    """
+    return records.withWatermark("ingest_ts", lateness).dropDuplicatesWithinWatermark(["log_id", "seq"])
+
+
+def _lines(spark: SparkSession, storage: Storage, log: str) -> tuple[DataFrame, list[SegmentFile]]:
+    """All lines of all segments, read and kept; and what there is in each segment."""
+    folder = below(log, SEGMENT_FOLDER)
+    schema = StructType([*_LINE.fields, StructField(_FILE, StringType())])
+    if not storage.exists(folder):
+        return spark.createDataFrame([], schema), []
+    for attempt in range(_ATTEMPTS):
+        lines = (
+            spark.read.schema(_LINE)
+            .option("columnNameOfCorruptRecord", _UNREADABLE)
+            .option("pathGlobFilter", "*.jsonl")
+            .json(folder)
+            .select("*", F.col("_metadata.file_path").alias(_FILE))
+            .persist(StorageLevel.MEMORY_AND_DISK)
+        )
+        try:
+            return lines, _segments(lines)
+        except PySparkException as error:
+            lines.unpersist()
+            # Compacted, or given its final name, between listing and reading.
+            if "FILE_NOT_EXIST" not in str(error) or attempt == _ATTEMPTS - 1:
+                raise AnalyticsError(f"{folder} cannot be read: {reason(error)}") from error
+    raise AssertionError
+
+
+def _segments(lines: DataFrame) -> list[SegmentFile]:
+    is_record = F.col("seq").isNotNull() & F.col("kind").isNotNull()
+    is_commit = is_record & (F.col("kind") == COMMIT_KIND)
+    found = lines.groupBy(_FILE).agg(
+        F.max(F.when(is_commit, F.col("seq"))).alias("committed"),
+        F.count_if(is_record & ~is_commit).alias("records"),
+        F.count_if(~is_record).alias("unreadable"),
+    )
+    return [
+        SegmentFile(row[_FILE], row["committed"], row["records"], row["unreadable"])
+        for row in found.collect()
+    ]

@@ -1,0 +1,52 @@
+"""Gold: sums by hour that add up over any number of rows, for dashboards and for tools other than Spark.
+
+Each function takes silver of any part of the log. The sums of two parts are the sum of the whole, so a
+stream writes what each of its batches adds, and whoever reads sums up: ``sum(delta)`` is what a counter
+gained, ``sum(delta) / sum(interval_ns) * 1e9`` its mean rate a second while it was measured.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+
+
+def counters_by_hour(samples: DataFrame) -> DataFrame:
+    """What counters gained: for each object, element and hour.
+
+    ``delta`` DECIMAL(38,0), ``interval_ns`` (time that it was measured over), ``samples``, ``resets``, and
+    ``peak``, the highest rate per second between two samples.
+    """
+    hour = ("dt", "hour", "log_id", "source", "package", "class", "object_id", "object_name", "element")
+    return (
+        samples.where(F.col("delta") >= 0)
+        .groupBy(*hour)
+        .agg(
+            F.sum("delta").cast("decimal(38,0)").alias("delta"),
+            F.sum("interval_ns").alias("interval_ns"),
+            F.count(F.lit(1)).alias("samples"),
+            F.sum(F.col("reset").cast("bigint")).alias("resets"),
+            F.max("rate").alias("peak"),
+        )
+    )
+
+
+def objects_by_hour(marks: DataFrame) -> DataFrame:
+    """How many objects began and ended: for each class and hour; ``inferred``: ends that nobody told."""
+    ended = F.col("kind") == "delete"
+    return (
+        marks.where(F.col("kind").isin("create", "delete"))
+        .groupBy("dt", "hour", "log_id", "source", "package", "class")
+        .agg(
+            F.count_if(F.col("kind") == "create").alias("created"),
+            F.count_if(ended).alias("deleted"),
+            F.count_if(ended & F.col("inferred")).alias("inferred"),
+        )
+    )
+
+
+def events_by_hour(events: DataFrame) -> DataFrame:
+    """How many events there were: for each name, severity, state and hour."""
+    return events.groupBy("dt", "hour", "log_id", "source", "package", "event", "severity", "state").agg(
+        F.count(F.lit(1)).alias("events")
+    )

@@ -1,0 +1,177 @@
+"""The stream from the lake to tables of silver and gold: each record once, whatever is killed meanwhile.
+
+Spark's checkpoint says which files belong to which batch. Beside the tables stands which records were
+published (stretches of seq): files that come again, under whatever name and however late, add nothing. That
+takes a few lines of text, where remembering each record would take a state that grows with the log.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import astuple, dataclass
+from typing import Final
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from gateway.analytics import bronze, coverage, gold, silver
+from gateway.analytics.coverage import Stretch
+from gateway.analytics.errors import AnalyticsError, NoLogError
+from gateway.analytics.session import reason
+from gateway.analytics.storage import Storage, below
+from gateway.analytics.tables import Tables
+
+CHECKPOINT: Final = "_checkpoint"
+PUBLISHED: Final = "_published"
+
+SILVER: Final[dict[str, Callable[[DataFrame], DataFrame]]] = {
+    "silver/samples": silver.samples,
+    "silver/life_marks": silver.life_marks,
+    "silver/events": silver.events,
+    "silver/source_states": silver.source_states,
+    "silver/gaps": silver.gaps,
+}
+"""Tables made of bronze."""
+
+GOLD: Final[dict[str, Callable[[DataFrame], DataFrame]]] = {
+    "gold/counters_by_hour": lambda records: gold.counters_by_hour(silver.samples(records)),
+    "gold/objects_by_hour": lambda records: gold.objects_by_hour(silver.life_marks(records)),
+    "gold/events_by_hour": lambda records: gold.events_by_hour(silver.events(records)),
+}
+"""Tables whose rows add up; made of silver."""
+
+_KEPT_BATCHES: Final = 10
+_WAIT_SECONDS: Final = 1
+
+
+@dataclass(frozen=True, slots=True)
+class BatchDone:
+    """A batch was published.
+
+    Attributes:
+        number: of the batch.
+        records: how many it added.
+        known: how many records of its files had been published before.
+    """
+
+    number: int
+    records: int
+    known: int
+
+
+class Publisher:
+    """Publishes batches of bronze; made for ``foreachBatch``.
+
+    Args:
+        storage: where the output is.
+        output: folder of tables, checkpoint and what was published.
+        done: told after each batch.
+    """
+
+    def __init__(self, storage: Storage, output: str, done: Callable[[BatchDone], None]) -> None:
+        self._storage = storage
+        self._ledger = below(output, PUBLISHED)
+        self._tables = Tables(storage, output)
+        self._done = done
+
+    def __call__(self, records: DataFrame, batch: int) -> None:
+        """Publish what is new in ``records`` as ``batch``; again with the same ones changes nothing."""
+        published = self._published_before(batch)
+        files = coverage.contents(records)
+        count = sum(file.records for file in files)
+        new = coverage.without((stretch for file in files for stretch in file.stretches), published)
+        all_new = coverage.size(new) == count
+        fresh = records if all_new else bronze.once(records.where(coverage.among(new)))
+        fresh.persist()
+        try:
+            for table, made in (SILVER | GOLD).items():
+                self._tables.publish(table, batch, made(fresh))
+        finally:
+            fresh.unpersist()
+        self._publish_ledger(batch, coverage.union([*published, *new]))
+        self._done(BatchDone(batch, coverage.size(new), count - coverage.size(new)))
+
+    def _published_before(self, batch: int) -> list[Stretch]:
+        """What all batches before this one published; what this one left when it was cut off is not in it."""
+        earlier = [name for name in self._storage.names(self._ledger) if 0 <= _batch_of(name) < batch]
+        if not earlier:
+            return []
+        newest = max(earlier, key=_batch_of)
+        return [Stretch(*stretch) for stretch in json.loads(self._storage.read(below(self._ledger, newest)))]
+
+    def _publish_ledger(self, batch: int, stretches: list[Stretch]) -> None:
+        draft, place = below(self._ledger, "_draft"), below(self._ledger, f"batch-{batch:012}.json")
+        self._storage.write(draft, json.dumps([astuple(stretch) for stretch in stretches]))
+        self._storage.remove(place)
+        self._storage.move(draft, place)
+        for name in self._storage.names(self._ledger):
+            if 0 <= _batch_of(name) <= batch - _KEPT_BATCHES:
+                self._storage.remove(below(self._ledger, name))
+
+
+def run(
+    spark: SparkSession,
+    log: str,
+    output: str,
+    *,
+    interval_seconds: float | None,
+    done: Callable[[BatchDone], None],
+    files_per_batch: int = 64,
+) -> None:
+    """Publish the lake of the log folder ``log`` below ``output``, and go on where an earlier run ended.
+
+    Args:
+        spark: the session.
+        log: the log's folder.
+        output: folder of the tables; one run at a time may write to it.
+        interval_seconds: how often to look for new files; ``None``: what is there now, then return.
+        done: told after each batch.
+        files_per_batch: at most; bounds memory.
+
+    Raises:
+        NoLogError: there is no lake.
+        AnalyticsError: what Spark says where a batch cannot be read or written.
+    """
+    storage = Storage(spark)
+    if not storage.exists(below(log, bronze.LAKE_FOLDER)):
+        raise NoLogError(
+            f"{log} has no {bronze.LAKE_FOLDER}/ yet: complete segments are made into it by "
+            "'amqp-gateway log compact', and by a gateway with log.compact"
+        )
+    if storage.names(below(output, PUBLISHED)) and not storage.exists(below(output, CHECKPOINT)):
+        raise AnalyticsError(
+            f"{output} holds tables, but {CHECKPOINT}/ is gone, which says what is in them: "
+            "name another folder, or remove this one"
+        )
+    writer = (
+        bronze.lake_stream(spark, log, files_per_batch)
+        .writeStream.foreachBatch(Publisher(storage, output, done))
+        .option("checkpointLocation", below(output, CHECKPOINT))
+        .queryName("amqp-gateway")
+    )
+    writer = (
+        writer.trigger(availableNow=True)
+        if interval_seconds is None
+        else writer.trigger(processingTime=f"{interval_seconds} seconds")
+    )
+    query = writer.start()
+    try:
+        _wait(query)
+    except PySparkException as error:
+        raise AnalyticsError(f"the stream ended: {reason(error)}") from error
+    finally:
+        query.stop()
+
+
+def _wait(query: StreamingQuery) -> None:
+    # In slices, because a signal is only seen between two calls of Java.
+    while not query.awaitTermination(_WAIT_SECONDS):
+        pass
+
+
+def _batch_of(name: str) -> int:
+    """The batch that a file of the ledger is of; -1 where it is none."""
+    number = name.removeprefix("batch-").removesuffix(".json")
+    return int(number) if number.isdecimal() else -1

@@ -1,0 +1,95 @@
+"""What a report says in one sentence each: what somebody should look at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from gateway.analytics.reports.answers import Form, Report, Row, number
+from gateway.analytics.reports.readable import readable
+
+MOST_OF_A_KIND: Final = 3
+"""Sentences about the same; the tables have the rest."""
+
+_SHORT_SHARE: Final = 0.5
+_SHORT_LEAST: Final = 10
+_NUMBER_OF: Final = {
+    "missing": "records are missing in the log",
+    "lost": "records could not be written to the log",
+    "unreadable": "lines of the log are unreadable",
+    "resets": "times a counter began again",
+}
+
+
+def findings(report: Report) -> list[str]:
+    """The sentences, the most urgent first; none where nothing is conspicuous."""
+    return [
+        *_silent(report),
+        *_worst_events(report),
+        *_growing(report),
+        *_storms(report),
+        *_flapping(report),
+        *_short(report),
+        *_doubts(report),
+    ]
+
+
+def _silent(report: Report) -> Iterator[str]:
+    for row in report.table("sources").rows[:MOST_OF_A_KIND]:
+        who = f"agent {_text(row, 'agent')} of " if row["agent"] is not None else ""
+        if row["silent"]:
+            yield f"{who}{_text(row, 'source')} is {_text(row, 'state')} since {readable(row['since'])}"
+        elif number(row, "times"):
+            lasted = readable(row["silent_seconds"], Form.SECONDS)
+            yield f"{who}{_text(row, 'source')} was silent {_times(row, 'times')}, {lasted} in all"
+
+
+def _worst_events(report: Report) -> Iterator[str]:
+    worst = [row for row in report.table("events").rows if row["severity"] in ("critical", "major")]
+    for row in worst[:MOST_OF_A_KIND]:
+        yield f"{_text(row, 'event')} ({_text(row, 'severity')}) came {_times(row, 'events')}"
+
+
+def _growing(report: Report) -> Iterator[str]:
+    for row in report.table("growing").rows[:MOST_OF_A_KIND]:
+        pace, then = readable(row["per_hour"], Form.COUNT), readable(row["in_24_hours"], Form.COUNT)
+        yield f"queue {_text(row, 'queue')} grows by {pace} messages an hour: {then} in 24 hours"
+
+
+def _storms(report: Report) -> Iterator[str]:
+    for row in report.table("storms").rows[:MOST_OF_A_KIND]:
+        begin, end = readable(row["begin"])[:-3], readable(row["end"])[:-3]
+        yield f"{_text(row, 'event')} came {_times(row, 'events')}, {begin} to {end.rpartition(' ')[2]}"
+
+
+def _flapping(report: Report) -> Iterator[str]:
+    for row in report.table("flapping").rows[:MOST_OF_A_KIND]:
+        what = _text(row, "what")
+        is_condition = what == "condition"
+        name, verb = _text(row, "name"), "was raised" if is_condition else "was made"
+        yield f"{'' if is_condition else what + ' '}{name} {verb} {_times(row, 'times')}"
+
+
+def _short(report: Report) -> Iterator[str]:
+    users = [row for row in report.table("connections").rows if row["user"] is not None]
+    for row in users[:MOST_OF_A_KIND]:
+        short, known = number(row, "short"), number(row, "known")
+        if short >= _SHORT_LEAST and short >= _SHORT_SHARE * known:
+            who = _text(row, "user") or "an unknown user"
+            yield f"{short:,.0f} of {known:,.0f} connections of {who} lasted less than a second"
+
+
+def _doubts(report: Report) -> Iterator[str]:
+    for row in report.table("quality").rows:
+        sentence = _NUMBER_OF.get(str(row["what"]))
+        if sentence is not None and number(row, "count"):
+            yield f"{readable(row['count'], Form.COUNT)} {sentence}"
+
+
+def _times(row: Row, name: str) -> str:
+    times = number(row, name)
+    return "once" if times == 1 else f"{times:,.0f} times"
+
+
+def _text(row: Row, name: str) -> str:
+    return readable(row[name])

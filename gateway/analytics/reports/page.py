@@ -1,0 +1,327 @@
+"""The report as one page: a picture for whoever wants to know how the last day was."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator
+
+from gateway.analytics.reports.answers import Form, Report, number
+from gateway.analytics.reports.findings import findings
+from gateway.analytics.reports.happenings import SEVERITIES
+from gateway.analytics.reports.readable import duration, readable, rounded
+
+SIZE: Final = (16.0, 10.5)
+"""Inches."""
+
+RESOLUTION: Final = 120
+"""Dots an inch."""
+
+# Okabe and Ito's colours, which people with any colour vision can tell apart.
+_BLUE, _ORANGE, _GREEN, _RED = "#0072B2", "#E69F00", "#009E73", "#D55E00"
+_SKY, _PINK, _GREY = "#56B4E9", "#CC79A7", "#8A8F98"
+_INK, _PAPER, _FAINT = "#20242B", "#FFFFFF", "#E6E8EC"
+_LINES: Final = (_BLUE, _ORANGE, _GREEN, _PINK, _SKY, _RED)
+_FLOWS: Final = {"published": _BLUE, "delivered": _GREEN, "acknowledged": _ORANGE}
+_SEVERITY: Final = {
+    "critical": "#8C1D18",
+    "major": _RED,
+    "minor": _ORANGE,
+    "warning": "#E3BD20",
+    "info": _SKY,
+    "cleared": _GREEN,
+}
+_DURATIONS: Final = (0.001, 0.01, 0.1, 1, 10, 60, 600, 3600, 21_600, 86_400, 864_000, 8_640_000)
+_ABOVE: Final = 24
+"""Points between a panel and its title: room for the legend."""
+_BARS: Final = 8
+_FINDINGS: Final = 10
+_NAME: Final = 28
+_FINDING: Final = 70
+
+
+def draw(report: Report, file: Path) -> None:
+    """Write the page as PNG.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    figure = Figure(figsize=SIZE, dpi=RESOLUTION, facecolor=_PAPER)
+    FigureCanvasAgg(figure)
+    grid = figure.add_gridspec(
+        3,
+        2,
+        left=0.055,
+        right=0.975,
+        top=0.775,
+        bottom=0.055,
+        hspace=0.55,
+        wspace=0.16,
+        width_ratios=(1.75, 1),
+    )
+    _head(figure, report)
+    panels = [_panel(figure.add_subplot(grid[row, column])) for row in range(3) for column in range(2)]
+    _throughput(panels[0], report)
+    _busiest(panels[1], report)
+    _depths(panels[2], report)
+    _lifetimes(panels[3], report)
+    _events(panels[4], report)
+    _findings(panels[5], report)
+    figure.savefig(file, format="png", facecolor=_PAPER)
+
+
+def _head(figure: Figure, report: Report) -> None:
+    period = report.period
+    figure.text(0.03, 0.955, "AMQP management report", fontsize=21, weight="bold", color=_INK)
+    when = f"{readable(period.begin)} to {readable(period.end)} UTC"
+    figure.text(0.03, 0.925, when, fontsize=11.5, color=_GREY)
+    tiles = _key_figures(report)
+    for place, (label, value, is_bad) in enumerate(tiles):
+        left = 0.03 + place * 0.95 / len(tiles)
+        figure.text(left, 0.872, value, fontsize=18, weight="bold", color=_RED if is_bad else _INK)
+        figure.text(left, 0.848, label, fontsize=10, color=_GREY)
+
+
+def _key_figures(report: Report) -> list[tuple[str, str, bool]]:
+    """Label, value, and whether it is a reason to look closer."""
+    step = report.series.step_seconds
+    published = sum(number(row, "published") for row in report.series.throughput) * step
+    delivered = sum(number(row, "delivered") for row in report.series.throughput) * step
+    bad = sum(
+        number(row, "events") for row in report.series.events if row["severity"] in ("critical", "major")
+    )
+    growing = report.table("growing").of
+    not_heard = sum(number(row, "seconds") for row in report.table("gaps").rows)
+    return [
+        ("messages published", _short(published), False),
+        ("messages delivered", _short(delivered), False),
+        ("queues seen", f"{report.table('queues').of:,}", False),
+        ("queues growing", f"{growing:,}", growing > 0),
+        ("severe events", _short(bad), bad > 0),
+        ("not heard", duration(not_heard), not_heard > 0),
+        ("records", _short(number(report.contents, "records")), False),
+    ]
+
+
+def _panel(axes: Axes) -> Axes:
+    axes.set_facecolor(_PAPER)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.spines[["left", "bottom"]].set_color(_FAINT)
+    axes.tick_params(colors=_GREY, labelsize=9, length=0)
+    axes.grid(axis="y", color=_FAINT, linewidth=0.8)
+    axes.set_axisbelow(True)
+    return axes
+
+
+def _titled(axes: Axes, title: str, unit: str = "") -> None:
+    axes.set_title(title, loc="left", fontsize=12, weight="bold", color=_INK, pad=_ABOVE)
+    if unit:
+        axes.set_title(unit, loc="right", fontsize=9, color=_GREY, pad=_ABOVE)
+
+
+def _throughput(axes: Axes, report: Report) -> None:
+    _titled(axes, "Messages through all queues", "per second")
+    _over_time(axes, report)
+    rows = report.series.throughput
+    if not rows:
+        _nothing(axes, "no counter of a queue changed")
+        return
+    steps = _whole_steps(report)
+    for name, colour in _FLOWS.items():
+        by_step: dict[float, float] = defaultdict(float)
+        for row in rows:
+            by_step[number(row, "step")] += number(row, name)
+        axes.plot(
+            _times(report, steps), [by_step[step] for step in steps], color=colour, linewidth=1.8, label=name
+        )
+    axes.set_ylim(bottom=0)
+    _legend(axes)
+
+
+def _busiest(axes: Axes, report: Report) -> None:
+    _titled(axes, "Busiest queues", "published and delivered a second")
+    rows = [row for row in report.table("queues").rows if number(row, "through")][:_BARS]
+    if not rows:
+        _nothing(axes, report.table("queues").nothing)
+        return
+    places = range(len(rows))
+    bars = (("published_per_second", _BLUE, 0.19), ("delivered_per_second", _GREEN, -0.19))
+    for name, colour, shift in bars:
+        values = [number(row, name) for row in rows]
+        axes.barh([-place + shift for place in places], values, height=0.34, color=colour)
+        for place, value in enumerate(values):
+            axes.text(
+                value,
+                -place + shift,
+                f" {rounded(value)}",
+                va="center",
+                fontsize=8,
+                color=_GREY,
+                clip_on=False,
+            )
+    axes.set_yticks([-place for place in places], [_cut(readable(row["queue"]), _NAME) for row in rows])
+    axes.set_xticks([])
+    axes.set_ylim(-max(len(rows), 4) + 0.4, 0.6)
+    axes.grid(visible=False)
+    axes.spines["bottom"].set_visible(False)
+
+
+def _depths(axes: Axes, report: Report) -> None:
+    _titled(axes, "Messages in queues that grow, and in the fullest", "messages")
+    _over_time(axes, report)
+    queues = list(dict.fromkeys(row["object_id"] for row in report.series.depths))
+    if not queues:
+        _nothing(axes, "no queue held messages")
+        return
+    for queue, colour in zip(queues, _LINES, strict=False):
+        rows = [row for row in report.series.depths if row["object_id"] == queue]
+        times = _times(report, [number(row, "step") for row in rows])
+        name = _cut(readable(rows[0]["queue"]), _NAME)
+        axes.plot(times, [number(row, "messages") for row in rows], color=colour, linewidth=1.8, label=name)
+    axes.set_ylim(bottom=0)
+    _legend(axes)
+
+
+def _lifetimes(axes: Axes, report: Report) -> None:
+    _titled(axes, "How long connections last", "median, 90 %, 99 %")
+    rows = [
+        row for row in report.table("connections").rows if row["user"] is not None and number(row, "known")
+    ]
+    rows = rows[:_BARS]
+    if not rows:
+        _nothing(axes, "no connection ended")
+        return
+    for place, row in enumerate(rows):
+        median, most, nearly_all = (max(number(row, name), 1e-3) for name in ("median", "p90", "p99"))
+        axes.plot([median, nearly_all], [-place, -place], color=_SKY, linewidth=5, solid_capstyle="round")
+        axes.plot([most], [-place], marker="|", color=_BLUE, markersize=11, markeredgewidth=2)
+        axes.plot([median], [-place], marker="o", color=_BLUE, markersize=7)
+    labels = [
+        f"{_cut(readable(row['user']) or '?', _NAME)}  ({readable(row['ended'], Form.COUNT)})" for row in rows
+    ]
+    axes.set_yticks([-place for place in range(len(rows))], labels)
+    axes.set_ylim(-max(len(rows), 4) + 0.4, 0.6)
+    axes.set_xscale("log")
+    low, high = axes.get_xlim()
+    axes.set_xlim(low / 2, high * 2)
+    axes.minorticks_off()
+    axes.xaxis.set_major_locator(FixedLocator(_DURATIONS))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda seconds, _: duration(seconds)))
+    axes.grid(visible=False, axis="y")
+    axes.grid(axis="x", color=_FAINT, linewidth=0.8)
+
+
+def _events(axes: Axes, report: Report) -> None:
+    step = report.series.step_seconds
+    _titled(axes, "Events by severity", f"in {duration(step)}")
+    _over_time(axes, report)
+    rows = report.series.events
+    if not rows:
+        _nothing(axes, "there was no event")
+        return
+    steps = _steps(report)
+    floor = [0.0] * len(steps)
+    # The worst stands on the ground, where it is seen however little of it there is.
+    for severity in SEVERITIES:
+        by_step = {row["step"]: number(row, "events") for row in rows if row["severity"] == severity}
+        if not by_step:
+            continue
+        heights = [by_step.get(int(at), 0.0) for at in steps]
+        axes.bar(
+            _times(report, steps), heights, width=step / 86_400, bottom=floor, align="edge",
+            color=_SEVERITY[severity], label=severity,
+        )  # fmt: skip
+        floor = [below + height for below, height in zip(floor, heights, strict=True)]
+    axes.yaxis.set_major_locator(MaxNLocator(integer=True, nbins=5))
+    _legend(axes)
+
+
+def _findings(axes: Axes, report: Report) -> None:
+    _titled(axes, "What to look at")
+    axes.set_axis_off()
+    said = findings(report)
+    if not said:
+        _nothing(axes, "nothing is conspicuous")
+        return
+    shown = said[:_FINDINGS] if len(said) <= _FINDINGS else said[: _FINDINGS - 1]
+    lines = [*shown, *([f"and {len(said) - len(shown)} more"] if len(shown) < len(said) else [])]
+    for place, line in enumerate(lines):
+        high = 0.95 - place * 0.1
+        axes.text(0.0, high, "\N{BULLET}", transform=axes.transAxes, color=_RED, fontsize=12, va="center")
+        axes.text(
+            0.03, high, _cut(line, _FINDING), transform=axes.transAxes, color=_INK, fontsize=9.5, va="center"
+        )
+
+
+def _over_time(axes: Axes, report: Report) -> None:
+    """The period as horizontal axis, with what was not heard in grey."""
+    period = report.period
+    axes.set_xlim(_date(period.begin), _date(period.end))
+    locator = AutoDateLocator(minticks=4, maxticks=9, tz=dt.UTC)  # type: ignore[no-untyped-call]
+    axes.xaxis.set_major_locator(locator)
+    axes.xaxis.set_major_formatter(ConciseDateFormatter(locator, tz=dt.UTC, show_offset=False))  # type: ignore[no-untyped-call]
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _short(value)))
+    axes.yaxis.set_major_locator(MaxNLocator(nbins=5))
+    for row in report.series.gaps:
+        begin, end = row["from_ts"], row["to_ts"]
+        if isinstance(begin, dt.datetime) and isinstance(end, dt.datetime):
+            axes.axvspan(_date(begin), _date(end), color=_GREY, alpha=0.22, linewidth=0)
+
+
+def _legend(axes: Axes) -> None:
+    axes.legend(
+        loc="lower left", ncols=6, fontsize=9, frameon=False, borderaxespad=0.0, handlelength=1.4,
+        bbox_to_anchor=(0.0, 1.01), labelcolor=_GREY, columnspacing=1.4,
+    )  # fmt: skip
+
+
+def _nothing(axes: Axes, why: str) -> None:
+    axes.grid(visible=False)
+    axes.set_yticks([])
+    axes.text(
+        0.5, 0.5, why, transform=axes.transAxes, ha="center", va="center", color=_GREY, fontsize=11,
+        style="italic",
+    )  # fmt: skip
+
+
+def _steps(report: Report) -> list[int]:
+    """Begins of all steps of the period, those in which nothing happened too."""
+    step = report.series.step_seconds
+    return list(range(0, max(int(report.period.seconds), 1), step))
+
+
+def _whole_steps(report: Report) -> list[int]:
+    """Those that were over when the log was last written: a part of one would look like a fall."""
+    end = report.contents["end"]
+    log_end = end if isinstance(end, dt.datetime) else report.period.end
+    known = (log_end - report.period.begin).total_seconds()
+    return [step for step in _steps(report) if step + report.series.step_seconds <= known]
+
+
+def _times(report: Report, steps: Sequence[float]) -> list[float]:
+    return [_date(report.period.begin + dt.timedelta(seconds=step)) for step in steps]
+
+
+def _date(time: dt.datetime) -> float:
+    """Days since 1970, as matplotlib counts."""
+    return time.timestamp() / 86_400
+
+
+def _short(value: float) -> str:
+    """A number for a glance: 12.3 k, 4.56 M."""
+    for size, unit in ((1e12, " T"), (1e9, " G"), (1e6, " M"), (1e4, " k")):
+        if abs(value) >= size:
+            return f"{rounded(value / (1e3 if unit == ' k' else size))}{unit}"
+    return rounded(value)
+
+
+def _cut(text: str, length: int) -> str:
+    return text if len(text) <= length else text[: length - 1] + "\N{HORIZONTAL ELLIPSIS}"

@@ -1,0 +1,88 @@
+"""How good the data is: what is missing, twice, late, not vouched for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+
+from gateway.analytics.bronze import Bronze
+from gateway.analytics.form import VALUE_KINDS
+from gateway.analytics.reports.answers import Row, Value, number
+from gateway.analytics.silver import DELTAS
+
+_QUANTILES = {"lag_median": 0.5, "lag_p99": 0.99}
+
+
+def contents(records: DataFrame) -> DataFrame:
+    """One row: how many records of which kind, ``begin`` and ``end`` of what there is, and the lag.
+
+    ``lag_median``, ``lag_p99``, ``lag_longest``: seconds from a sample (the agent's clock) to its record (the
+    gateway's), of updates; ``ahead``: updates whose sample is later than their record, so that the clocks
+    differ. ``lost``: records that the log says were not recorded.
+    """
+    kinds = ("create", "update", "delete", "snapshot", "event", "operation", "gap")
+    is_update = (F.col("kind") == "update") & F.col("sample_ts").isNotNull()
+    lag = F.when(is_update, (F.unix_micros("ingest_ts") - F.unix_micros("sample_ts")) / 1e6)
+    return records.agg(
+        F.count(F.lit(1)).alias("records"),
+        *(F.count_if(F.col("kind") == kind).alias(kind) for kind in kinds),
+        F.min("ingest_ts").alias("begin"),
+        F.max("ingest_ts").alias("end"),
+        F.count_distinct("log_id").alias("logs"),
+        F.count_distinct(F.when(F.col("kind").isin(*VALUE_KINDS), F.col("object_id"))).alias("objects"),
+        *(F.percentile_approx(lag, part).alias(name) for name, part in _QUANTILES.items()),
+        F.max(lag).alias("lag_longest"),
+        F.count_if(lag < 0).alias("ahead"),
+        F.coalesce(F.sum("lost"), F.lit(0)).alias("lost"),
+        F.coalesce(F.sum(_resets()), F.lit(0)).alias("resets"),
+    )
+
+
+def gaps_by_source(gaps: DataFrame) -> DataFrame:
+    """One row for each source: ``gaps``, ``seconds`` not heard, ``lost`` records, ``last``, ``text``."""
+    return gaps.groupBy("source").agg(
+        F.count(F.lit(1)).alias("gaps"),
+        F.coalesce(F.sum("seconds"), F.lit(0.0)).alias("seconds"),
+        F.coalesce(F.sum("lost"), F.lit(0)).alias("lost"),
+        F.max("to_ts").alias("last"),
+        F.max_by("text", "seq").alias("text"),
+    )
+
+
+def facts(contents: Row, found: Bronze, gaps: Iterable[Row], sources: Iterable[Row]) -> list[Row]:
+    """What a reader should know before believing the rest: ``what``, ``count``, ``unit``, ``meaning``.
+
+    Args:
+        contents: the row of `contents`.
+        found: the records and the files they came from.
+        gaps: rows of `gaps_by_source`.
+        sources: rows of `gateway.analytics.reports.sources.silence`.
+    """
+    not_heard = sum(number(row, "seconds") for row in gaps)
+    stale = max((number(row, "silent_seconds") for row in sources), default=0.0)
+    told: tuple[tuple[str, Value, str, str], ...] = (
+        ("records", contents["records"], "", "in the period, each counted once"),
+        ("missing", found.missing, "", "not there between the first and the last of a log"),
+        ("lost", contents["lost"], "", "which the log says it could not write"),
+        ("twice", found.duplicates, "", "stood in the files once more, and were counted once"),
+        ("uncommitted", found.uncommitted, "", "at the end of a segment: never acknowledged, left out"),
+        ("unreadable", found.unreadable, "", "lines of segments that are no record"),
+        ("resets", contents["resets"], "", "counters that began again; what they had counted unseen is lost"),
+        ("not heard", not_heard, "s", "all gaps of all sources together"),
+        ("longest silence", stale, "s", "of one source or agent, in all: its values were not vouched for"),
+        ("lag", contents["lag_median"], "s", "from sample to record, half of all updates"),
+        ("lag 99 %", contents["lag_p99"], "s", "from sample to record, all but one of a hundred"),
+        ("longest lag", contents["lag_longest"], "s", "from sample to record"),
+        ("ahead", contents["ahead"], "", "updates sampled after they were recorded: the clocks differ"),
+    )
+    return [
+        {"what": what, "count": count, "unit": unit, "meaning": meaning}
+        for what, count, unit, meaning in told
+    ]
+
+
+def _resets() -> Column:
+    """How many counters of a record began again."""
+    return F.size(F.filter(F.map_values(F.from_json("deltas", DELTAS)), lambda delta: delta["reset"]))

@@ -1,0 +1,172 @@
+"""The report: all questions asked of one period of the log."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Final, TypeAlias
+
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from gateway.analytics import bronze, silver
+from gateway.analytics.bronze import Bronze
+from gateway.analytics.errors import AnalyticsError
+from gateway.analytics.period import Period
+from gateway.analytics.reports import connections, happenings, quality, queues, sources
+from gateway.analytics.reports.answers import Report, Row, Series, Table, collected, number
+from gateway.analytics.reports.layout import LAYOUTS
+from gateway.analytics.session import reason
+
+Tell: TypeAlias = Callable[[str], None]
+"""Told in a few words what is being done."""
+
+_STEPS: Final = (60, 120, 300, 600, 900, 1800, 3600, 7200, 14_400, 21_600, 43_200, 86_400)
+_MOST_STEPS: Final = 180
+_DRAWN_QUEUES: Final = 6
+_DRAWN_GAPS: Final = 1000
+
+
+def make_report(spark: SparkSession, log: str, period: Period, tell: Tell, most_rows: int = 20) -> Report:
+    """Ask everything of the log folder ``log``; no table has more than ``most_rows`` rows.
+
+    Raises:
+        NoLogError: there is none.
+        AnalyticsError: it cannot be read.
+    """
+    try:
+        tell("reading the log")
+        with bronze.bronze(spark, log, period) as found:
+            return _Questions(found, period, tell, most_rows).answered(log)
+    except PySparkException as error:
+        raise AnalyticsError(reason(error)) from error
+
+
+def step_seconds(period: Period) -> int:
+    """How finely a period is drawn."""
+    return next((step for step in _STEPS if period.seconds / step <= _MOST_STEPS), _STEPS[-1])
+
+
+class _Questions:
+    """Asks; what several questions share is made once."""
+
+    def __init__(self, found: Bronze, period: Period, tell: Tell, most_rows: int) -> None:
+        self._found = found
+        self._period = period
+        self._tell = tell
+        self._most_rows = most_rows
+
+    def answered(self, log: str) -> Report:
+        records = self._found.records
+        contents = collected(quality.contents(records))[0]
+        end = contents["end"]
+        log_end = end if isinstance(end, dt.datetime) else self._period.end
+        with (
+            _kept(silver.lives(records)) as lives,
+            _kept(silver.samples(_of_class(records, queues.CLASS), queues.ELEMENTS)) as samples,
+            _kept(silver.events(records)) as events,
+        ):
+            users = silver.samples(_of_class(records, connections.CLASS), [connections.USER])
+            tables = {
+                "queues": self._queues(samples, lives, log_end),
+                "growing": self._growing(samples),
+                "connections": self._connections(_of_class(lives, connections.CLASS), users),
+                "events": self._events(events),
+                "storms": self._storms(events),
+                "flapping": self._flapping(lives, events),
+                "sources": self._sources(silver.source_states(records), log_end),
+                "gaps": self._gaps(silver.gaps(records)),
+            }
+            tables["quality"] = self._quality(contents, tables)
+            series = self._series(samples, events, silver.gaps(records), tables)
+        return Report(log, self._period, contents, tuple(tables[name] for name in LAYOUTS), series)
+
+    def _queues(self, samples: DataFrame, lives: DataFrame, log_end: dt.datetime) -> Table:
+        found = queues.flows(samples, lives, log_end)
+        return self._table("queues", found, F.col("through").desc(), F.col("queue"))
+
+    def _growing(self, samples: DataFrame) -> Table:
+        found = queues.growth(samples, self._period.begin)
+        return self._table("growing", found, F.col("per_hour").desc(), F.col("queue"))
+
+    def _connections(self, lives: DataFrame, users: DataFrame) -> Table:
+        found = connections.lifetimes(lives, users)
+        is_user = F.col("user").isNotNull()
+        return self._table(
+            "connections", found, F.col("source"), is_user, F.col("ended").desc(), F.col("user")
+        )
+
+    def _events(self, events: DataFrame) -> Table:
+        severities = F.array(*(F.lit(name) for name in happenings.SEVERITIES))
+        worst = F.array_position(severities, F.col("severity"))
+        found = happenings.by_name(events)
+        return self._table("events", found, worst, F.col("events").desc(), F.col("event"))
+
+    def _storms(self, events: DataFrame) -> Table:
+        return self._table("storms", happenings.storms(events), F.col("events").desc(), F.col("begin"))
+
+    def _flapping(self, lives: DataFrame, events: DataFrame) -> Table:
+        found = happenings.flapping(lives, events)
+        return self._table("flapping", found, F.col("times").desc(), F.col("name"))
+
+    def _sources(self, states: DataFrame, log_end: dt.datetime) -> Table:
+        found = sources.silence(states, log_end)
+        worst = (F.col("silent").desc(), F.col("silent_seconds").desc())
+        return self._table("sources", found, *worst, F.col("source"), F.col("agent"))
+
+    def _gaps(self, gaps: DataFrame) -> Table:
+        found = quality.gaps_by_source(gaps)
+        return self._table("gaps", found, F.col("seconds").desc(), F.col("source"))
+
+    def _quality(self, contents: Row, tables: dict[str, Table]) -> Table:
+        found = self._found
+        rows = quality.facts(contents, found, tables["gaps"].rows, tables["sources"].rows)
+        return self._filled("quality", rows, len(rows))
+
+    def _series(
+        self, samples: DataFrame, events: DataFrame, gaps: DataFrame, tables: dict[str, Table]
+    ) -> Series:
+        self._tell("what happened when")
+        step, begin = step_seconds(self._period), self._period.begin
+        drawn = _drawn_queues(tables)
+        return Series(
+            step,
+            tuple(collected(queues.throughput(samples, begin, step))),
+            tuple(collected(queues.depths(samples, begin, step, drawn))) if drawn else (),
+            tuple(collected(happenings.by_step(events, begin, step))),
+            tuple(collected(gaps.select("source", "from_ts", "to_ts").limit(_DRAWN_GAPS))),
+        )
+
+    def _table(self, name: str, found: DataFrame, *order: Column) -> Table:
+        self._tell(LAYOUTS[name].title.lower())
+        rows = collected(found.orderBy(*order).limit(self._most_rows))
+        count = found.count() if len(rows) == self._most_rows else len(rows)
+        return self._filled(name, rows, count)
+
+    def _filled(self, name: str, rows: Sequence[Row], count: int) -> Table:
+        layout = LAYOUTS[name]
+        return Table(name, layout.title, layout.columns, tuple(rows), count, layout.nothing)
+
+
+@contextmanager
+def _kept(frame: DataFrame) -> Iterator[DataFrame]:
+    """Keeps what is asked several times."""
+    frame.persist()
+    try:
+        yield frame
+    finally:
+        frame.unpersist()
+
+
+def _of_class(rows: DataFrame, name: str) -> DataFrame:
+    return rows.where(F.col("class") == name)
+
+
+def _drawn_queues(tables: dict[str, Table]) -> list[str]:
+    """The queues whose number of messages is drawn: those that grow, then the fullest."""
+    growing = [str(row["object_id"]) for row in tables["growing"].rows]
+    full = sorted(tables["queues"].rows, key=lambda row: number(row, "most_messages"), reverse=True)
+    names = [*growing, *(str(row["object_id"]) for row in full if row["most_messages"])]
+    return list(dict.fromkeys(names))[:_DRAWN_QUEUES]

@@ -1,0 +1,47 @@
+"""Who was heard, who was silent, and for how long nobody vouched for values."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Final
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812
+
+BELIEVED: Final = ("synchronised", "degraded", "fresh")
+"""States of sources and agents in which what they told is current."""
+
+
+def silence(states: DataFrame, log_end: dt.datetime) -> DataFrame:
+    """One row for each source (``agent`` null) and each agent.
+
+    Columns: ``state`` as last told, ``since`` (it is in this state), ``silent``: it is not believed now;
+    ``times``: how often it fell silent; ``silent_seconds``: how long it was so in the period; ``text``.
+
+    Args:
+        states: of `gateway.analytics.silver.source_states`.
+        log_end: when the log was last written; the last state holds up to then.
+    """
+    who = ("log_id", "source", "agent")
+    order = Window.partitionBy(*who).orderBy("seq")
+    believed = F.col("state").isin(*BELIEVED)
+    was_believed = F.coalesce(F.lag(believed).over(order), F.lit(True))
+    until = F.coalesce(F.lead("ingest_ts").over(order), F.lit(log_end))
+    lasted = (F.unix_micros(until) - F.unix_micros("ingest_ts")) / 1e6
+    changed = F.coalesce(F.lag("state").over(order) != F.col("state"), F.lit(True))
+    return (
+        states.withColumns({"believed": believed, "fell": ~believed & was_believed, "lasted": lasted})
+        .withColumn("changed", changed)
+        .groupBy(*who)
+        .agg(
+            F.max_by("state", "seq").alias("state"),
+            F.max(F.when(F.col("changed"), F.col("ingest_ts"))).alias("since"),
+            (~F.max_by("believed", "seq")).alias("silent"),
+            F.count_if(F.col("fell")).alias("times"),
+            F.coalesce(F.sum(F.when(~F.col("believed"), F.col("lasted"))), F.lit(0.0)).alias(
+                "silent_seconds"
+            ),
+            F.max_by("text", "seq").alias("text"),
+        )
+        .drop("log_id")
+    )

@@ -1,0 +1,126 @@
+"""Starting Spark with what suits a small machine; all of it can be set otherwise."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from gateway.analytics.errors import AnalyticsError, MissingError
+
+JAVA_VERSION: Final = 17
+"""The least that Spark 4 runs on."""
+
+_ADVICE: Final = (
+    f"Spark needs a Java virtual machine of version {JAVA_VERSION} or newer: "
+    f"install one (on Debian: apt-get install openjdk-17-jre-headless) or name it by JAVA_HOME"
+)
+_LOGGING: Final = Path(__file__).with_name("log4j2.properties")
+_VERSION: Final = re.compile(r'version "(?:1\.)?(\d+)')
+_JAVA_SECONDS: Final = 60
+
+_ALWAYS: Final = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.parquet.compression.codec": "zstd",
+    "spark.sql.adaptive.enabled": "true",
+    "spark.sql.streaming.stateStore.providerClass": (
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    ),
+    # Tables hold what was published, and nothing else that a reader of all files would meet.
+    "spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
+}
+_LOCAL: Final = {
+    # 200 partitions, the default, are for clusters; adaptive execution splits what is large after all.
+    "spark.sql.shuffle.partitions": "4",
+    "spark.driver.memory": "4g",
+    # Nothing outside this machine has business with it.
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SparkSettings:
+    """How to start Spark.
+
+    Attributes:
+        master: where it runs, such as ``local[2]``, ``yarn``, ``spark://HOST:7077``.
+        conf: settings by their Spark names; they hold over everything that is set here.
+    """
+
+    master: str = "local[*]"
+    conf: Mapping[str, str] = field(default_factory=dict)
+
+    def all(self) -> dict[str, str]:
+        """Every setting by its Spark name."""
+        local = _LOCAL if self.master.startswith("local") else {}
+        quiet = {"spark.driver.defaultJavaOptions": f'-Dlog4j2.configurationFile="{_LOGGING.as_uri()}"'}
+        return {"spark.master": self.master} | _ALWAYS | local | quiet | dict(self.conf)
+
+
+@contextmanager
+def session(settings: SparkSettings, name: str = "AMQP management gateway") -> Iterator[SparkSession]:
+    """A session that ends with the block.
+
+    Raises:
+        MissingError: there is no Java that Spark can run on.
+        AnalyticsError: Spark does not start.
+    """
+    check_java()
+    # It would print each error with its whole plan, beside the exception that tells it.
+    logging.getLogger("DataFrameQueryContextLogger").setLevel(logging.CRITICAL)
+    builder = SparkSession.builder.appName(name)
+    for key, value in settings.all().items():
+        builder = builder.config(key, value)
+    try:
+        spark = builder.getOrCreate()
+    except PySparkException as error:
+        raise AnalyticsError(f"Spark does not start: {reason(error)}") from error
+    try:
+        yield spark
+    finally:
+        spark.stop()
+
+
+def check_java() -> None:
+    """See that the Java that Spark will find is new enough.
+
+    Raises:
+        MissingError: there is none, or it is too old.
+    """
+    home = os.environ.get("JAVA_HOME")
+    java = shutil.which("java", path=str(Path(home, "bin"))) if home else shutil.which("java")
+    if java is None:
+        where = f"JAVA_HOME ({home}) holds none. " if home else ""
+        raise MissingError(f"{where}{_ADVICE}")
+    said = subprocess.run(  # noqa: S603  what the user's own environment names
+        [java, "-version"], capture_output=True, text=True, timeout=_JAVA_SECONDS, check=False
+    ).stderr
+    version = _VERSION.search(said)
+    if version is None or int(version[1]) < JAVA_VERSION:
+        found = f"{java} is of version {version[1]}" if version else f"{java} does not tell its version"
+        raise MissingError(f"{found}. {_ADVICE}")
+
+
+def reason(error: BaseException) -> str:
+    """What an error of Spark says, in one line: without the plan and the stack behind it."""
+    text = (str(error).strip() or type(error).__name__).splitlines()[0]
+    if "FILE_NOT_EXIST" not in str(error):
+        return text
+    return (
+        f"{text} A file of the log was removed before it was read, by retention perhaps: try again, or go on "
+        "without it by --conf spark.sql.files.ignoreMissingFiles=true"
+    )

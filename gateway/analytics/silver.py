@@ -1,0 +1,214 @@
+"""Silver: what the records tell, by subject and with types: samples, lives of objects, events, states, gaps.
+
+`samples`, `events`, `source_states`, `gaps` and `life_marks` look at one record at a time, so they are the
+same in batch and in Structured Streaming. `lives` needs all records of an object and is for batches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812
+
+from gateway.analytics.form import EXACT, VALUE_KINDS
+
+SAME_CREATION_SECONDS: Final = 1.0
+"""Two times of creation that differ by less are one, told by two witnesses."""
+
+DELTAS: Final = "map<string,struct<delta:decimal(20,0),interval_ns:bigint,reset:boolean>>"
+"""The column ``deltas`` of bronze, which is JSON text."""
+
+_PLACE: Final = ("log_id", "seq", "dt", "hour", "ingest_ts")
+_INTEGERS: Final = ("BIGINT", "DECIMAL(19,0)", "DECIMAL(20,0)")
+_NANOSECONDS: Final = 1e9
+
+
+def samples(records: DataFrame, elements: Collection[str] | None = None) -> DataFrame:
+    """One row for each object, element and sample.
+
+    Columns: the record's place, times and object; ``kind`` of the record (a ``snapshot`` repeats what was
+    told before); ``element``; ``type`` (``integer``, ``number``, ``boolean``, ``text``, ``list``, ``map``,
+    ``absent``); the value in ``integer`` (exact, DECIMAL(20,0)), ``number`` (any number, as DOUBLE),
+    ``boolean`` or ``text`` (lists and maps as JSON); of counters ``delta`` (exact), ``interval_ns``,
+    ``reset``, and ``rate`` per second: null where the interval is not known, never negative.
+
+    Args:
+        records: bronze.
+        elements: which ones; all where it is left out.
+    """
+    told = records.where(
+        F.col("kind").isin(*VALUE_KINDS) & (F.col("values").isNotNull() | F.col("absent").isNotNull())
+    ).withColumn("deltas", F.from_json("deltas", DELTAS))
+    entries = told.withColumn("entry", F.explode(_entries())).withColumn("element", F.col("entry.key"))
+    if elements is not None:
+        entries = entries.where(F.col("element").isin(*elements))
+    value = F.col("entry.value")
+    form = F.schema_of_variant(value)
+    counter = F.col("deltas")[F.col("element")]
+    typed = entries.withColumns(
+        {"form": form, "delta": counter["delta"], "interval_ns": counter["interval_ns"]}
+    )
+    form = F.col("form")
+    is_number = form.isin(*_INTEGERS, "DOUBLE", "FLOAT") | form.startswith("DECIMAL")
+    return typed.select(
+        *_PLACE,
+        *("sample_ts", "sample_ns", "source", "package", "class", "object_id", "object_name", "parent_id"),
+        *("agent", "kind", "element"),
+        _type(form).alias("type"),
+        F.when(form.isin(*_INTEGERS), F.try_variant_get(value, "$", EXACT.simpleString())).alias("integer"),
+        F.when(is_number, F.try_variant_get(value, "$", "double")).alias("number"),
+        F.when(form == "BOOLEAN", F.try_variant_get(value, "$", "boolean")).alias("boolean"),
+        F.when(_is_text(form), F.try_variant_get(value, "$", "string")).alias("text"),
+        "delta",
+        "interval_ns",
+        F.when(F.col("delta").isNotNull(), F.coalesce(counter["reset"], F.lit(False))).alias("reset"),
+        rate(F.col("delta"), F.col("interval_ns")).alias("rate"),
+    )
+
+
+def rate(delta: Column, interval_ns: Column) -> Column:
+    """Per second; null where it cannot be known, never negative."""
+    known = (delta >= 0) & (interval_ns > 0)
+    return F.when(known, delta.cast("double") / interval_ns * _NANOSECONDS)
+
+
+def life_marks(records: DataFrame) -> DataFrame:
+    """What happened to objects: one row for each ``create``, ``delete``, and ``snapshot`` that shows one."""
+    return _of_objects(records.where(F.col("kind").isin("create", "delete", "snapshot")))
+
+
+def lives(records: DataFrame) -> DataFrame:
+    """One row for each life of each object.
+
+    A life begins with the object's ``create``, or where the log begins to show it, and ends with its
+    ``delete``. A durable object that is made anew under its name has another life. Columns: the object;
+    ``life`` (1, 2, ...); ``created`` and ``deleted`` by the agent's clock, null where nobody told;
+    ``first_seen``, ``last_seen``, ``ended`` by the gateway's; ``inferred``: nobody told the end; ``began``:
+    the log saw it being made; ``state``: ``living``, ``deleted``, or ``lost`` where the next life began and
+    the end was not told; ``seconds``: how long it lived, by the agent's clock where that told both ends, else
+    by the gateway's where it saw both, else null; never negative.
+
+    Args:
+        records: bronze, or the rows of `life_marks`; ``last_seen`` is more exact with all records.
+    """
+    marks = _of_objects(records.where(F.col("kind").isin("create", "delete", *VALUE_KINDS)))
+    order = Window.partitionBy("log_id", "object_id").orderBy("seq")
+    before = order.rowsBetween(Window.unboundedPreceding, -1)
+    former_creation = F.last("create_ts", ignorenulls=True).over(before)
+    made_anew = F.col("kind").isin("create", "snapshot") & (
+        F.col("create_ts").cast("double") - former_creation.cast("double") > SAME_CREATION_SECONDS
+    )
+    former_mark = F.last(F.when(F.col("kind") != "update", F.col("kind")), ignorenulls=True).over(before)
+    after_end = (former_mark == "delete") & F.col("kind").isin("create", "snapshot")
+    begins = F.coalesce(after_end, F.lit(False)) | F.coalesce(made_anew, F.lit(False))
+    numbered = marks.withColumn("life", F.sum(begins.cast("int")).over(order) + 1)
+    is_end, is_begin = F.col("kind") == "delete", F.col("kind") == "create"
+    latest = (
+        F.max_by(F.col(name), F.when(F.col(name).isNotNull(), F.col("seq"))).alias(name)
+        for name in ("source", "package", "class", "object_name", "parent_id", "agent", "lifetime")
+    )
+    found = numbered.groupBy("log_id", "object_id", "life").agg(
+        *latest,
+        F.min("create_ts").alias("created"),
+        F.max(F.when(is_end, F.col("delete_ts"))).alias("deleted"),
+        F.min("ingest_ts").alias("first_seen"),
+        F.max("ingest_ts").alias("last_seen"),
+        F.max(F.when(is_end, F.col("ingest_ts"))).alias("ended"),
+        F.bool_or(F.when(is_end, F.coalesce("inferred", F.lit(False)))).alias("inferred"),
+        F.bool_or(is_begin).alias("began"),
+    )
+    lasted = F.max("life").over(Window.partitionBy("log_id", "object_id"))
+    state = (
+        F.when(F.col("ended").isNotNull(), "deleted").when(F.col("life") < lasted, "lost").otherwise("living")
+    )
+    return found.withColumns({"state": state, "seconds": _lived()})
+
+
+def events(records: DataFrame) -> DataFrame:
+    """One row for each event; ``sample_ts``: when it happened by the agent's clock, ``values``: JSON text."""
+    return records.where(F.col("kind") == "event").select(
+        *_PLACE,
+        *("event_id", "source", "package", "event", "severity", "state", "condition", "text"),
+        *("class", "object_id", "object_name", "agent", "sample_ts", "values"),
+    )
+
+
+def source_states(records: DataFrame) -> DataFrame:
+    """One row for each time that the state of a source was told, or of an agent (``agent`` is not null)."""
+    return records.where(F.col("kind").isin("source", "agent")).select(
+        *_PLACE, "kind", "source", "dialect", "agent", "state", "text", "sample_ts", "values"
+    )
+
+
+def gaps(records: DataFrame) -> DataFrame:
+    """One row for each time in which something was not heard, or not recorded; ``seconds`` is how long."""
+    return records.where(F.col("kind") == "gap").select(
+        *_PLACE,
+        *("source", "from_ts", "to_ts"),
+        _seconds(F.col("from_ts"), F.col("to_ts")).alias("seconds"),
+        *("lost", "text", "values"),
+    )
+
+
+def schemas(records: DataFrame) -> DataFrame:
+    """One row for each element of each class, as last told: type, kind, unit, description."""
+    newest = F.row_number().over(
+        Window.partitionBy("log_id", "package", "class").orderBy(F.col("seq").desc())
+    )
+    element = "struct<name:string,group:string,type:string,kind:string,unit:string,description:string>"
+    return (
+        records.where((F.col("kind") == "schema") & F.col("class").isNotNull())
+        .withColumn("newest", newest)
+        .where(F.col("newest") == 1)
+        .withColumn("told", F.from_json("values", f"struct<elements:array<{element}>>"))
+        .select("log_id", "package", "class", F.explode("told.elements").alias("element"))
+        .select("log_id", "package", "class", "element.*")
+        .withColumnRenamed("name", "element")
+    )
+
+
+def _entries() -> Column:
+    """All elements that a record tells with their values, those that have none any more included."""
+    variants = F.from_json("values", "map<string,variant>")
+    nothing = F.lit(None).cast("variant").alias("value")
+    gone = F.transform("absent", lambda name: F.struct(name.alias("key"), nothing))
+    return F.concat(F.coalesce(F.map_entries(variants), F.array()), F.coalesce(gone, F.array()))
+
+
+def _type(form: Column) -> Column:
+    return (
+        F.when(form.isNull() | (form == "VOID"), "absent")
+        .when(form.isin(*_INTEGERS), "integer")
+        .when(form.startswith("DECIMAL") | form.isin("DOUBLE", "FLOAT"), "number")
+        .when(form == "BOOLEAN", "boolean")
+        .when(form.startswith("ARRAY"), "list")
+        .when(form.startswith("OBJECT"), "map")
+        .otherwise("text")
+    )
+
+
+def _is_text(form: Column) -> Column:
+    return _type(form).isin("text", "list", "map")
+
+
+def _of_objects(records: DataFrame) -> DataFrame:
+    return records.where(F.col("object_id").isNotNull()).select(
+        *_PLACE,
+        *("kind", "source", "package", "class", "object_id", "object_name", "parent_id", "agent", "lifetime"),
+        *("create_ts", "delete_ts", "inferred"),
+    )
+
+
+def _lived() -> Column:
+    by_agent = _seconds(F.col("created"), F.col("deleted"))
+    by_gateway = F.when(F.col("began"), _seconds(F.col("first_seen"), F.col("ended")))
+    return F.coalesce(by_agent, by_gateway)
+
+
+def _seconds(begin: Column, end: Column) -> Column:
+    """From one time to another; null where the later one is earlier."""
+    # Microseconds as integers: a double has not enough digits for a time since 1970 and its microseconds.
+    lasted = F.unix_micros(end) - F.unix_micros(begin)
+    return F.when(lasted >= 0, lasted / 1e6)

@@ -1,0 +1,170 @@
+"""``amqp-gateway analytics``: what the event log says, by Apache Spark. Needs the extra ``[spark]``."""
+
+from __future__ import annotations
+
+import datetime as dt
+import importlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from gateway.cli.log_options import duration, time
+from gateway.cli.options import config_option, loaded
+from gateway.service.exit_codes import CommandError, ExitCode
+
+JOBS = "gateway.cli.analytics_jobs"
+"""What does the work, and imports Spark: not before it is needed, because it may not be installed."""
+
+NOT_INSTALLED = (
+    "{name} is not installed: analytics needs the extra [spark], by "
+    "pip install 'amqp-management-gateway[spark]', and a Java virtual machine of version 17 or newer"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SparkOptions:
+    """Where Spark runs, and its settings by their Spark names."""
+
+    master: str
+    conf: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a report is to be of, and in which forms.
+
+    Attributes:
+        log: path of the log's folder, as Spark takes it.
+        begin: of the period.
+        end: likewise.
+        top: rows of a table that are shown.
+        as_json: print JSON, not tables.
+        plot: file of the page.
+        output: folder for files.
+    """
+
+    log: str
+    begin: dt.datetime
+    end: dt.datetime
+    top: int
+    as_json: bool
+    plot: Path | None
+    output: Path | None
+
+
+log_option = click.option(
+    "--log",
+    metavar="FOLDER",
+    help="The log's folder, or its copy wherever Spark reaches it (hdfs://, s3a://); else as configured.",
+)
+master_option = click.option(
+    "--master", default="local[*]", help="Where Spark runs: local[2], yarn, spark://HOST:7077 (local[*])."
+)
+conf_option = click.option(
+    "--conf", "conf", multiple=True, metavar="KEY=VALUE", help="A setting of Spark; as often as needed."
+)
+
+
+@click.group()
+def analytics() -> None:
+    """Ask the event log with Apache Spark; needs the extra [spark] and a Java of version 17 or newer."""
+
+
+@analytics.command()
+@config_option
+@log_option
+@click.option("--last", default="24h", show_default=True, help="Up to now: 90min, 24h, 7d.")
+@click.option("--from", "begin", metavar="TIME", help="From then on instead; UTC where it names no zone.")
+@click.option("--to", "end", metavar="TIME", help="Up to then; with --last, so long before it.")
+@click.option("--top", default=20, show_default=True, type=click.IntRange(min=1), help="Rows of a table.")
+@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@click.option(
+    "--plot", type=click.Path(path_type=Path, dir_okay=False), help="Also draw it as one page, a PNG."
+)
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Also write report.json and a CSV of each whole table there.",
+)
+@master_option
+@conf_option
+def report(  # noqa: PLR0913  one for each option
+    config: Path | None,
+    log: str | None,
+    last: str,
+    begin: str | None,
+    end: str | None,
+    top: int,
+    *,
+    as_json: bool,
+    plot: Path | None,
+    output: Path | None,
+    master: str,
+    conf: tuple[str, ...],
+) -> None:
+    """Say how it went: queues, connections, events, sources, and how good the data is."""
+    until = time(end) if end else dt.datetime.now(tz=dt.UTC)
+    since = time(begin) if begin else until - duration(last)
+    if since >= until:
+        raise click.BadParameter("the period ends before it begins")
+    spark = _spark(master, conf)
+    asked = Asked(_log(config, log), since, until, top, as_json=as_json, plot=plot, output=output)
+    _jobs().report(asked, spark, _tell)
+
+
+@analytics.command()
+@config_option
+@log_option
+@click.option("--output", required=True, metavar="FOLDER", help="Where the tables are; one run at a time.")
+@click.option("--once", is_flag=True, help="What is in the lake now, then end; else until Ctrl-C.")
+@click.option("--interval", default="60s", show_default=True, help="How often to look for new files.")
+@master_option
+@conf_option
+def run(
+    config: Path | None,
+    log: str | None,
+    output: str,
+    interval: str,
+    *,
+    once: bool,
+    master: str,
+    conf: tuple[str, ...],
+) -> None:
+    """Make tables of the lake, each record once, and go on where an earlier run ended."""
+    seconds = None if once else duration(interval).total_seconds()
+    spark = _spark(master, conf)
+    _jobs().run(_log(config, log), _place(output), seconds, spark, _tell)
+
+
+def _jobs() -> Any:  # noqa: ANN401  a module that may not be there
+    try:
+        return importlib.import_module(JOBS)
+    except ModuleNotFoundError as error:
+        name = str(error.name).partition(".")[0]
+        if name == "gateway":
+            raise
+        raise CommandError(ExitCode.NOT_INSTALLED, NOT_INSTALLED.format(name=name)) from error
+
+
+def _log(config: Path | None, log: str | None) -> str:
+    return str(loaded(config).log_folder.absolute()) if log is None else _place(log)
+
+
+def _place(path: str) -> str:
+    """A path as Spark takes it: a URL as it is, a folder of this machine from its root."""
+    return path if "://" in path else str(Path(path).absolute())
+
+
+def _spark(master: str, conf: tuple[str, ...]) -> SparkOptions:
+    pairs = [setting.partition("=") for setting in conf]
+    wrong = next((key for key, equals, _ in pairs if not key or not equals), None)
+    if wrong is not None:
+        raise click.BadParameter(f"{wrong!r}: write KEY=VALUE", param_hint="--conf")
+    return SparkOptions(master, {key: value for key, _, value in pairs})
+
+
+def _tell(what: str) -> None:
+    click.echo(f"  ..  {what}", err=True)

@@ -1,0 +1,82 @@
+"""What ``amqp-gateway analytics`` does; imported when it is asked for, because Spark may not be installed."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+import click
+
+from gateway.analytics import pipeline
+from gateway.analytics.errors import AnalyticsError, MissingError, NoLogError
+from gateway.analytics.period import Period
+from gateway.analytics.pipeline import BatchDone
+from gateway.analytics.reports import files, page, terminal
+from gateway.analytics.reports.report import make_report
+from gateway.analytics.session import SparkSettings, session
+from gateway.cli.analytics import Asked, SparkOptions
+from gateway.service.exit_codes import CommandError, ExitCode
+
+MOST_ROWS = 100_000
+"""Of a table in a file; all of them are held in memory."""
+
+
+def report(asked: Asked, spark_options: SparkOptions, tell: Callable[[str], None]) -> None:
+    """Make the report and show it in every form that was asked for."""
+    period = Period(asked.begin, asked.end)
+    most_rows = asked.top if asked.output is None else MOST_ROWS
+    with _told():
+        tell("starting Spark")
+        with session(SparkSettings(spark_options.master, spark_options.conf)) as spark:
+            made = make_report(spark, asked.log, period, tell, most_rows)
+        if asked.plot is not None:
+            tell(f"drawing {asked.plot}")
+            page.draw(made, asked.plot)
+        if asked.output is not None:
+            for file in files.write(made, asked.output):
+                tell(f"wrote {file}")
+    if asked.as_json:
+        click.echo(json.dumps(made.as_json(asked.top), indent=2))
+    else:
+        terminal.show(made, sys.stdout, asked.top)
+
+
+def run(
+    log: str,
+    output: str,
+    interval_seconds: float | None,
+    spark_options: SparkOptions,
+    tell: Callable[[str], None],
+) -> None:
+    """Publish tables until there is nothing left (without an interval), or until the end of the process."""
+
+    def done(batch: BatchDone) -> None:
+        known = f", {batch.known:,} known already" if batch.known else ""
+        tell(f"batch {batch.number}: {batch.records:,} records{known}")
+
+    signal.signal(signal.SIGTERM, _interrupt)
+    with _told():
+        tell("starting Spark")
+        with session(SparkSettings(spark_options.master, spark_options.conf)) as spark:
+            tell(f"reading {log}")
+            pipeline.run(spark, log, output, interval_seconds=interval_seconds, done=done)
+
+
+def _interrupt(_number: int, _frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    try:
+        yield
+    except MissingError as error:
+        raise CommandError(ExitCode.NOT_INSTALLED, str(error)) from error
+    except NoLogError as error:
+        raise CommandError(ExitCode.STATE, str(error)) from error
+    except (AnalyticsError, OSError) as error:
+        raise CommandError(ExitCode.FAILED, str(error)) from error

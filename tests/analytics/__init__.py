@@ -1,0 +1,1 @@
+"""Analytics over logs whose contents are known by construction."""
