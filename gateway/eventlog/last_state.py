@@ -37,7 +37,8 @@ class LastState:
         objects: those that live, by ``object_id``, with all that is known of each; ``kind`` is ``snapshot``.
         heard_until: by source: until when it was listened to, nanoseconds since 1970 UTC. Absent where the
             log does not know the source.
-        deliveries: of durable subscriptions, whose records are in the log; the last ones, in order.
+        deliveries: of durable subscriptions of any source, whose records are in the log; the last ones, in
+            order.
         is_complete: no object that lived is missing.
     """
 
@@ -97,10 +98,10 @@ class _Reader:
     def _take(self, record: LogRecord) -> None:
         self._first_ts = self._first_ts or record.ingest_ts
         self._last_ts = record.ingest_ts
-        if record.source not in self._sources:
-            return
         if record.delivery is not None:
             self._note_delivery(record.delivery)
+        if record.source not in self._sources:
+            return
         match record.kind:
             case RecordKind.SOURCE:
                 self._source_told(record.source, record)

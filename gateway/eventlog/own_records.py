@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from gateway.eventlog.record import VERSION, LogRecord, RecordKind
 from gateway.eventlog.retention import Deleted
@@ -39,12 +39,13 @@ def start_record(
     return LogRecord(kind=RecordKind.START, ingest_ts=ingest_ts, values=values)
 
 
-def absence_record(ingest_ts: str, last_ts: str) -> LogRecord:
+def absence_record(ingest_ts: str, last_ts: str, covered: Collection[str] = ()) -> LogRecord:
     """A gap: from the last record of the last writer to now.
 
     Args:
         ingest_ts: now.
         last_ts: ``ingest_ts`` of that record.
+        covered: names of sources that tell by gaps of their own what of theirs was missed, if anything was.
     """
     return LogRecord(
         kind=RecordKind.GAP,
@@ -52,4 +53,5 @@ def absence_record(ingest_ts: str, last_ts: str) -> LogRecord:
         text="the gateway was not running, or what it recorded last was not yet on the disk",
         from_ts=last_ts,
         to_ts=ingest_ts,
+        values={"covered": sorted(covered)} if covered else None,
     )

@@ -95,8 +95,8 @@ class LogRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, g
             ``update`` those that changed. Of ``schema`` the class itself, of ``start`` and ``source`` facts.
         absent: elements that have no value any more.
         deltas: counters among ``values``, by name.
-        delivery: identity of the message from a durable subscription that this and the records before it came
-            of, on the last of them: the gateway's own, to tell nothing twice.
+        delivery: source and identity of the message from a durable subscription that this and records before
+            it came of, on the last of them that tells what happened: the gateway's own, to tell nothing twice.
     """
 
     kind: RecordKind

@@ -13,7 +13,7 @@ import dataclasses
 import os
 import time
 import uuid
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -65,6 +65,7 @@ class EventLog:
             records are appended in between.
         on_state: told when trouble begins or ends, records were lost, segments came or went.
         facts: further values of each segment's first record.
+        covered: names of sources that miss nothing while there is no writer, or tell it themselves.
         disk: that the folder is on.
 
     Attributes:
@@ -81,6 +82,7 @@ class EventLog:
         on_state: Callable[[LogState], None],
         *,
         facts: Mapping[str, object] | None = None,
+        covered: Collection[str] = (),
         disk: Disk | None = None,
     ) -> None:
         self.problems: tuple[str, ...] = ()
@@ -91,6 +93,7 @@ class EventLog:
         self._head = head
         self._on_state = on_state
         self._facts = dict(facts or {})
+        self._covered = covered
         self._disk = disk or Disk()
         self._rotation = Rotation(settings)
         self._lock: int | None = None
@@ -188,7 +191,7 @@ class EventLog:
         now = self._clock.now()
         self._begin_segment(Why.RECOVERED if self.recovered else Why.BEGAN, time_text(now), now)
         if found.last_ts:
-            self._waiting.add(absence_record(self._rotation.last_ts, found.last_ts))
+            self._waiting.add(absence_record(self._rotation.last_ts, found.last_ts, self._covered))
         self._run(lambda: self._committer.run(self._files.close))
         self._run(self._tell_heads)
         self._run(self._look_after)

@@ -12,6 +12,7 @@ import structlog
 from gateway.clock import Clock
 from gateway.config.files import LoadedConfiguration
 from gateway.config.types import SecretError
+from gateway.eventlog.last_state import LastState, last_state
 from gateway.feed.messages import VERSION
 from gateway.feed.records import Batch, EventLogRecord, Hello
 from gateway.feed.server import FeedServer
@@ -21,6 +22,7 @@ from gateway.inventory.instances import InstanceIndex
 from gateway.inventory.inventory import Inventory
 from gateway.mapping.files import MappingError, load_shipped_mappings, secret_patterns
 from gateway.model.secrets import SecretRules
+from gateway.service.delivery_ledger import DeliveryLedger
 from gateway.service.event_log import OFF, CoreEventLog
 from gateway.service.exit_codes import CommandError, ExitCode
 from gateway.service.garbage import tune_garbage_collection
@@ -28,7 +30,7 @@ from gateway.service.index_upkeep import count_start, keep_index
 from gateway.service.lifeline import Lifeline
 from gateway.service.metrics.core import feed_readings, index_readings, source_readings
 from gateway.service.sources import source_of
-from gateway.service.surroundings import Surroundings
+from gateway.service.surroundings import Lasting, Surroundings
 from gateway.state_folder import StateError, StateFolder
 from gateway.tasks import until_one_ends
 from gateway.yaml_documents import DocumentError
@@ -72,7 +74,8 @@ async def _run_locked(
     patterns = [pattern for mapping in mappings.values() for pattern in secret_patterns(mapping)]
     epoch = count_start(state, index)
     feed: FeedServer | None = None
-    event_log = _event_log(loaded, state, epoch, clock)
+    last = await asyncio.to_thread(_last_state, loaded)
+    event_log = _event_log(loaded, state, epoch, clock, last)
 
     def publish(batch: Batch) -> None:
         if feed is not None:
@@ -82,7 +85,16 @@ async def _run_locked(
 
     inventory = Inventory(state.identity, epoch, ClassRegistry(mappings), index, publish)
     surroundings = Surroundings(
-        inventory, mappings, SecretRules(patterns), clock, loaded.folder, epoch, lifeline.metrics
+        inventory,
+        mappings,
+        SecretRules(patterns),
+        clock,
+        loaded.folder,
+        epoch,
+        lifeline.metrics,
+        None
+        if event_log is None or last is None
+        else Lasting(state.path, DeliveryLedger(event_log, last.deliveries), last),
     )
     sources = [source_of(name, settings, surroundings) for name, settings in loaded.settings.sources.items()]
     async with AsyncExitStack() as running:
@@ -115,12 +127,24 @@ async def _run_locked(
 
 
 def _event_log(
-    loaded: LoadedConfiguration, state: StateFolder, epoch: int, clock: Clock
+    loaded: LoadedConfiguration, state: StateFolder, epoch: int, clock: Clock, last: LastState | None
 ) -> CoreEventLog | None:
     if not loaded.settings.log.enabled:
         return None
     facts: dict[str, object] = {"gateway": state.identity, "epoch": epoch}
-    return CoreEventLog(loaded.log_folder, loaded.settings.log, clock, facts)
+    return CoreEventLog(loaded.log_folder, loaded.settings.log, clock, facts, last)
+
+
+def _last_state(loaded: LoadedConfiguration) -> LastState | None:
+    """How sources with a durable subscription stood when the log ended; ``None`` where there are none."""
+    durable = [name for name, settings in loaded.settings.sources.items() if settings.durable is not None]
+    if not durable:
+        return None
+    try:
+        return last_state(loaded.log_folder, durable)
+    except OSError as error:  # what is wrong with the log is said when it is opened
+        log.warning("event-log-not-read", path=error.filename, reason=error.strerror)
+        return LastState(is_complete=False)
 
 
 async def _keep_event_log(event_log: CoreEventLog | None, inventory: Inventory, clock: Clock) -> None:

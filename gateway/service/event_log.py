@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Final, NoReturn, Self
 
+import msgspec
 import structlog
 
 from gateway.clock import Clock
 from gateway.config.model import LogSettings
+from gateway.eventlog.last_state import LastState
 from gateway.eventlog.mirror import Mirror, MirrorSettings
 from gateway.eventlog.record import LogRecord, RecordKind
 from gateway.eventlog.settings import LogFileSettings
@@ -35,6 +37,7 @@ TELL_SECONDS: Final = 1.0
 """The feed is told of numbers so often at most; of trouble at once."""
 
 _LINES, _LINES_SECONDS = 3, 60.0
+_DROPPED_FIRST = frozenset({RecordKind.UPDATE, RecordKind.SNAPSHOT})
 _MEBIBYTE = 1 << 20
 
 
@@ -46,6 +49,7 @@ class CoreEventLog:
         settings: as configured.
         clock: the gateway's.
         facts: of gateway and core, for the first record of each segment.
+        former: how sources with a durable subscription stood when the log ended.
 
     Attributes:
         mirror: what has been told so far.
@@ -53,13 +57,20 @@ class CoreEventLog:
     """
 
     def __init__(
-        self, folder: Path, settings: LogSettings, clock: Clock, facts: dict[str, object] | None = None
+        self,
+        folder: Path,
+        settings: LogSettings,
+        clock: Clock,
+        facts: dict[str, object] | None = None,
+        former: LastState | None = None,
     ) -> None:
-        self.mirror = Mirror(MirrorSettings(settings.statistics_interval, settings.statistics_intervals))
+        mirrored = MirrorSettings(settings.statistics_interval, settings.statistics_intervals)
+        self.mirror = Mirror(mirrored, former)
         self.last_seq = 0
         self._folder = folder
         self._clock = clock
         self._stirred = asyncio.Event()
+        self._gathered: list[LogRecord] | None = None
         self._is_open = False
         self._failure = ""
         self._since = 0
@@ -75,6 +86,7 @@ class CoreEventLog:
             lambda: self.mirror.head(clock.now),
             lambda _state: self._stirred.set(),
             facts=facts,
+            covered=() if former is None else tuple(former.heard_until),
         )
 
     async def __aenter__(self) -> Self:
@@ -123,6 +135,22 @@ class CoreEventLog:
         await self._log.reached(seq)
 
     @property
+    def is_open(self) -> bool:
+        """Whether it is written at all, be it with trouble."""
+        return self._is_open
+
+    @contextlib.contextmanager
+    def delivering(self, delivery: str) -> Iterator[None]:
+        """What is recorded in the block came of one delivery: it is appended together, and names it."""
+        gathered: list[LogRecord] = []
+        self._gathered = gathered
+        try:
+            yield
+        finally:
+            self._gathered = None
+            self._append(_named(gathered, delivery))
+
+    @property
     def record(self) -> EventLogRecord:
         """How the log is, for the feed."""
         if not self._is_open:
@@ -161,6 +189,12 @@ class CoreEventLog:
             records = make()
         except Exception as error:  # noqa: BLE001  our fault may cost these records, not the core
             records = [self._faulty(error, size)]
+        if self._gathered is not None:
+            self._gathered += records
+        else:
+            self._append(records)
+
+    def _append(self, records: list[LogRecord]) -> None:
         for record in records:
             try:
                 self.last_seq = self._log.append(record)
@@ -198,6 +232,15 @@ class CoreEventLog:
         if state.deleted_files > self._told_deleted:
             log.info("event-log-files-deleted", files=state.deleted_files - self._told_deleted)
             self._told_deleted = state.deleted_files
+
+
+def _named(records: list[LogRecord], delivery: str) -> list[LogRecord]:
+    """The last record names what they all came of; of those that are not dropped for want of room, if any."""
+    kept = [number for number, record in enumerate(records) if record.kind not in _DROPPED_FIRST]
+    if records:
+        last = kept[-1] if kept else -1
+        records[last] = msgspec.structs.replace(records[last], delivery=delivery)
+    return records
 
 
 def file_settings(settings: LogSettings) -> LogFileSettings:

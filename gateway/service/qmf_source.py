@@ -2,43 +2,51 @@
 
 from __future__ import annotations
 
+import secrets
+from dataclasses import replace
+from typing import Final
+
 import structlog
 
-from gateway.config.model import QmfSource
+from gateway.config.model import DurableSettings, QmfSource
 from gateway.dialects.qmf.console import ConsoleConfig, ConsoleSession
 from gateway.dialects.qmf.console_agents import HeartbeatRules
 from gateway.inventory.source import SourceInventory
-from gateway.links.amqp import AmqpLink, AmqpRole
+from gateway.links.amqp import AmqpLink, AmqpRole, KeptSubscription
 from gateway.links.amqp_connection import AmqpEndpoint
 from gateway.links.conversation import Conversation
-from gateway.service.surroundings import Surroundings
+from gateway.model.observations import ClassLearned, EventLearned, Observation
+from gateway.service.known_schemas import KnownSchemas
+from gateway.service.surroundings import Lasting, Surroundings
+from gateway.tasks import until_one_ends
 
 log = structlog.get_logger(__name__)
+
+_SEQUENCE_BITS: Final = 32
 
 
 async def run_qmf(
     name: str, settings: QmfSource, endpoint: AmqpEndpoint, source: SourceInventory, around: Surroundings
 ) -> None:
     """Run the source until it is cancelled."""
-    session = ConsoleSession(
-        ConsoleConfig(
-            believed=frozenset(settings.believe),
-            believe_anyone=settings.believe_anyone,
-            packages=frozenset(settings.packages) if settings.packages is not None else None,
-            management_exchange=settings.exchange,
-            direct_exchange=settings.direct_exchange,
-            secrets=around.secrets,
-            heartbeats=HeartbeatRules(interval=settings.heartbeat),
-            request_deadline=settings.request_deadline,
+    lasting = around.usable_lasting if settings.durable is not None else None
+    schemas = KnownSchemas(lasting.state, name) if lasting is not None else None
+    config = _console_config(settings, around)
+    if lasting is not None and schemas is not None:
+        config = replace(
+            config,
+            definitions=schemas.read(),
+            heard_until=lasting.last.heard_until.get(name, 0),
+            first_sequence=secrets.randbits(_SEQUENCE_BITS),
         )
-    )
-    conversation = Conversation(
-        name,
-        session,
-        lambda observations: around.inventory.observed(source, observations, around.clock.now()),
-        around.clock,
-        source.counters,
-    )
+    session = ConsoleSession(config)
+
+    def observed(observations: tuple[Observation, ...]) -> None:
+        around.inventory.observed(source, observations, around.clock.now())
+        if schemas is not None and any(isinstance(one, ClassLearned | EventLearned) for one in observations):
+            schemas.learnt()
+
+    conversation = Conversation(name, session, observed, around.clock, source.counters)
     if settings.believe:
         log.warning(
             "impersonators-not-checked",
@@ -52,5 +60,37 @@ async def run_qmf(
         session.bindings,
         probed=settings.exchange,
         max_queue_length=settings.max_queue_length,
+        kept=_kept(name, settings.durable, lasting, session),
     )
-    await AmqpLink(endpoint, role, session, conversation, around.clock).run()
+    link = AmqpLink(endpoint, role, session, conversation, around.clock)
+    if schemas is None:
+        await link.run()
+    else:
+        await until_one_ends(link.run(), schemas.keep(lambda: session.definitions))
+
+
+def _console_config(settings: QmfSource, around: Surroundings) -> ConsoleConfig:
+    return ConsoleConfig(
+        believed=frozenset(settings.believe),
+        believe_anyone=settings.believe_anyone,
+        packages=frozenset(settings.packages) if settings.packages is not None else None,
+        management_exchange=settings.exchange,
+        direct_exchange=settings.direct_exchange,
+        secrets=around.secrets,
+        heartbeats=HeartbeatRules(interval=settings.heartbeat),
+        request_deadline=settings.request_deadline,
+    )
+
+
+def _kept(
+    name: str, durable: DurableSettings | None, lasting: Lasting | None, session: ConsoleSession
+) -> KeptSubscription | None:
+    if durable is None or lasting is None:
+        return None
+    return KeptSubscription(
+        durable.queue or f"amqp-gateway.console.{name}",
+        durable.max_length,
+        durable.expires,
+        lasting.ledger.of(name),
+        session.catch_up,
+    )

@@ -9,11 +9,12 @@ from collections.abc import Callable
 
 import structlog
 
+from gateway.agents.rabbitmq.event_consumer import KeptEvents
 from gateway.agents.rabbitmq.http_reader import HttpReader
 from gateway.agents.rabbitmq.runner import AgentRunner, Reader
 from gateway.agents.rabbitmq.status import AgentStatus
 from gateway.clock import Clock
-from gateway.config.model import RabbitMqSource
+from gateway.config.model import DurableSettings, RabbitMqSource
 from gateway.dialects.qmf.agent import AgentConfig
 from gateway.dialects.qmf.console import ConsoleConfig, ConsoleSession
 from gateway.dialects.qmf.console_agents import HeartbeatRules
@@ -21,11 +22,12 @@ from gateway.inventory.inventory import Inventory
 from gateway.inventory.source import SourceInventory
 from gateway.links.amqp_connection import AmqpEndpoint
 from gateway.links.conversation import Conversation
-from gateway.links.loopback import USER_ID, carry
-from gateway.model.observations import Observation, SourceState, SourceStateSeen
+from gateway.links.loopback import USER_ID, carry, carry_now
+from gateway.model.observations import Gap, Observation, SourceState, SourceStateSeen
 from gateway.service.endpoints import rabbitmq_agent
+from gateway.service.former_objects import former_objects
 from gateway.service.metrics.core import MeasuredReader
-from gateway.service.surroundings import Surroundings
+from gateway.service.surroundings import Lasting, Surroundings
 from gateway.tasks import until_one_ends
 
 log = structlog.get_logger(__name__)
@@ -93,7 +95,29 @@ async def _talk(
         ),
     )
     agent_side = Conversation(name, agent, lambda _: None, clock, Counter())
-    runner = AgentRunner(agent, reader, agent_side.perform, clock, events=events, on_status=sight.agent_saw)
+    lasting = around.usable_lasting if settings.durable is not None else None
+    if lasting is not None:
+        agent.remember(former_objects(around.mappings["rabbitmq"], lasting.last, name))
+
+    def heard() -> bool:
+        return sight.console_is_synchronised and agent.tells_at_once(clock.now())
+
+    def tell() -> None:
+        agent_side.perform(agent.tell_now(clock.now()))
+        carry_now(agent_side, console_side, clock)
+        sight.heard_until = clock.now()
+
+    runner = AgentRunner(
+        agent,
+        reader,
+        agent_side.perform,
+        clock,
+        events=events,
+        on_status=sight.agent_saw,
+        kept=_kept(name, settings.durable, lasting, heard, tell),
+        on_missed=sight.missed,
+    )
+    sight.heard_until = lasting.last.heard_until.get(name, 0) if lasting is not None else 0
     try:
         console_side.perform(console.connected(REPLY_KEY, clock.now()))
         agent_side.perform(agent.connected("", clock.now()))
@@ -107,12 +131,35 @@ async def _talk(
         agent_side.stop()
 
 
+def _kept(
+    name: str,
+    durable: DurableSettings | None,
+    lasting: Lasting | None,
+    heard: Callable[[], bool],
+    tell: Callable[[], None],
+) -> KeptEvents | None:
+    if durable is None or lasting is None:
+        return None
+    return KeptEvents(
+        durable.queue or f"amqp-gateway.events.{name}",
+        durable.max_length,
+        durable.expires,
+        lasting.ledger.of(name),
+        heard,
+        tell,
+    )
+
+
 class Sight:
     """Joins what the console session says of the source with what the agent can see of the broker.
 
     Alone, the console would call a broker down "silent" after three heartbeats, and would not know of events
     that are not seen or virtual hosts that may not be read. A broker that was down for less than that is not
     noticed by the console at all: so it resynchronises whenever the agent can see again.
+
+    Attributes:
+        resync: has the console begin anew.
+        heard_until: when something was heard last, nanoseconds of the gateway's clock; 0 for never.
     """
 
     def __init__(self, source: SourceInventory, inventory: Inventory, clock: Clock) -> None:
@@ -123,6 +170,18 @@ class Sight:
         self._agent = AgentStatus(SourceState.CONNECTING, "")
         self._was_blind = False
         self.resync: Callable[[str], None] = lambda _reason: None
+        self.heard_until = 0
+
+    @property
+    def console_is_synchronised(self) -> bool:
+        """Whether the console knows all that the agent tells, events too."""
+        return self._console.state is SourceState.SYNCHRONISED
+
+    def missed(self, reason: str, until: int) -> None:
+        """The broker's events are missing from when one was heard last ``until`` then."""
+        if self.heard_until:
+            gap = Gap(min(self.heard_until, until), until, reason)
+            self._inventory.observed(self._source, [gap], self._clock.now())
 
     def observed(self, observations: tuple[Observation, ...]) -> None:
         """The console learnt something."""

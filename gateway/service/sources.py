@@ -7,6 +7,7 @@ from functools import partial
 
 from gateway.config.model import QmfSource, RabbitMqSource
 from gateway.service.endpoints import amqp_endpoint, event_endpoint, http_reader
+from gateway.service.former_objects import former_identities
 from gateway.service.qmf_source import run_qmf
 from gateway.service.rabbitmq_source import run_rabbitmq
 from gateway.service.surroundings import Surroundings
@@ -23,6 +24,8 @@ def source_of(name: str, settings: QmfSource | RabbitMqSource, around: Surroundi
         CommandError: its certificates cannot be read.
     """
     source = around.inventory.add_source(name, settings.kind, settings.max_objects)
+    if settings.durable is not None and around.lasting is not None:
+        source.remember(former_identities(around.lasting.last, name))
     if isinstance(settings, QmfSource):
         endpoint = amqp_endpoint(settings.amqp, around.folder)
         return partial(run_qmf, name, settings, endpoint, source, around)

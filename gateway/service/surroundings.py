@@ -7,10 +7,27 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gateway.clock import Clock
+from gateway.eventlog.last_state import LastState
 from gateway.inventory.inventory import Inventory
 from gateway.mapping.rules import Mapping as MappingFile
 from gateway.model.secrets import SecretRules
+from gateway.service.delivery_ledger import DeliveryLedger
 from gateway.service.metrics.readings import Metrics
+
+
+@dataclass(frozen=True, slots=True)
+class Lasting:
+    """What durable subscriptions share.
+
+    Attributes:
+        state: the state folder.
+        ledger: what of them was told.
+        last: how their sources stood when the log ended.
+    """
+
+    state: Path
+    ledger: DeliveryLedger
+    last: LastState
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +38,7 @@ class Surroundings:
         folder: what relative paths of the configuration are relative to.
         boot: number of the core's start.
         metrics: what the core tells of itself.
+        lasting: for durable subscriptions; ``None`` where no source has one.
     """
 
     inventory: Inventory
@@ -30,3 +48,13 @@ class Surroundings:
     folder: Path
     boot: int
     metrics: Metrics = field(default_factory=Metrics)
+    lasting: Lasting | None = None
+
+    @property
+    def usable_lasting(self) -> Lasting | None:
+        """What durable subscriptions need; ``None`` where the log cannot be written.
+
+        Nothing can be acknowledged then, and the source is heard as if it had no such subscription: its queue
+        waits for a log.
+        """
+        return self.lasting if self.lasting is not None and self.lasting.ledger.is_open else None
