@@ -36,12 +36,13 @@ from gateway.snmp.lock import Lock
 from gateway.snmp.notification import Notification, StandingAlarms
 from gateway.snmp.schema_locks import Log, SaveProvisional, SchemaLocks
 from gateway.snmp.store import Store
+from gateway.snmp.sweep import Sweep
 from gateway.snmp.tables.alarms import AlarmTable
 from gateway.snmp.tables.classes import ClassTables
 from gateway.snmp.tables.deleted import DeletedTable
 from gateway.snmp.tables.event_log import LogScalars
 from gateway.snmp.tables.health import FeedHealth, HealthScalars
-from gateway.snmp.tables.rows import BoundClass, Row
+from gateway.snmp.tables.rows import BoundClass
 from gateway.snmp.tables.sources import SourceTable
 from gateway.snmp.tables.summaries import Summaries
 
@@ -117,7 +118,8 @@ class Projection:
         self._class_names: dict[int, str] = {}
         self._generation = 0
         self._in_snapshot = False
-        self._unswept: list[Row] = []
+        self._unswept = Sweep()
+        self._leaving: set[int] = set()
         self._handlers: dict[type, Callable[..., None]] = {
             SourceRecord: self._source_told,
             ClassRecord: self._class_told,
@@ -234,7 +236,8 @@ class Projection:
         self._alarms.sweep(_GATEWAY, self._generation)
         for number in self._source_table:
             if self._freshness.snapshots[number].generation < self._generation:
-                self._remove_source(number)
+                self._leaving.add(number)
+                self._take_away(number)
             else:
                 self._sweep(number)
 
@@ -245,6 +248,7 @@ class Projection:
                 handler(record)
 
     def _source_told(self, record: SourceRecord) -> None:
+        self._leaving.discard(record.number)
         self._source_table.show(record)
         self._freshness.source_told(record, self._generation)
         if not self._in_snapshot:
@@ -319,17 +323,21 @@ class Projection:
         if self._freshness.is_doubted(number) or snapshots.swept == self._generation:
             return
         snapshots.swept = self._generation
+        self._take_away(number)
+
+    def _take_away(self, number: int) -> None:
+        """Whatever this snapshot did not tell of a source is to go, in slices."""
         self._alarms.sweep(number, self._generation)
         for group in self._freshness.of_source(number):
-            self._unswept += [row for row in group.rows if row.generation < self._generation]
+            self._unswept.add(group.rows, self._generation)
 
-    def _remove_source(self, number: int) -> None:
-        now = self._clock()
-        for group in self._freshness.of_source(number):
-            for row in tuple(group.rows):
-                row.table.remove(row, now)
+    def _see_off(self, number: int) -> None:
+        """A source that is not configured any more goes when all of it has gone."""
+        if any(group.rows for group in self._freshness.of_source(number)) or self._alarms.has(number):
+            return
+        self._leaving.discard(number)
         self._freshness.remove_source(number)
-        self._alarms.remove_source(number)
+        self._alarms.forget_source(number)
         self._summaries.remove_source(number)
         self._source_table.remove(number)
 
@@ -337,16 +345,12 @@ class Projection:
 
     def _work(self) -> None:
         """Settle and sweep up to `SLICE_ROWS` rows, or fewer where every cell is touched."""
-        rows_left = SLICE_ROWS
-        now = self._clock()
-        while rows_left > 0 and self._unswept:
-            rows_left -= _HEAVY
-            row = self._unswept.pop()
-            if row in row.group.rows and row.generation < self._generation:
-                row.table.remove(row, now)
+        rows_left = self._unswept.work(SLICE_ROWS, _HEAVY, self._clock())
         rows_left = self._freshness.settle(rows_left, _HEAVY)
         rows_left -= _HEAVY * self._alarms.settle(max(rows_left // _HEAVY, 0))
         self._deleted.settle(max(rows_left // _HEAVY, 0))
+        for number in tuple(self._leaving):
+            self._see_off(number)
 
     def _show(self) -> None:
         """Bring counts, sums and health up to date."""

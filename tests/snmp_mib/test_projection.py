@@ -22,6 +22,7 @@ from gateway.model.schema import ClassKey, ClassSchema, Element, EventSchema
 from gateway.model.values import ValueType
 from gateway.snmp import ber
 from gateway.snmp.cells import date_and_time
+from gateway.snmp.fixed_mib import ALARM_ENTRY
 from gateway.snmp.projection import SLICE_ROWS
 from gateway.snmp.row_columns import RowColumn
 from tests.snmp_mib.shop import (
@@ -35,6 +36,7 @@ from tests.snmp_mib.shop import (
     TILL_ENTRY,
     Gateway,
     agent,
+    alarm,
     classes,
     delete,
     hall,
@@ -284,6 +286,31 @@ def test_many_rows_change_in_slices(gateway: Gateway) -> None:
     gateway.settle()
     assert set(gateway.walk((*TILL_ENTRY, RowColumn.STALE)).values()) == {FALSE}
     assert len(gateway.walk((*TILL_ENTRY, RowColumn.NAME))) == 1
+
+
+def many_tills_and_alarms(gateway: Gateway) -> None:
+    gateway.tell(*(till(row) for row in range(1, 2 * SLICE_ROWS)))
+    gateway.tell(*(alarm(number, f"c{number}") for number in range(1, 101)))
+
+
+def test_a_source_that_is_gone_leaves_when_all_of_it_has_left_in_slices(gateway: Gateway) -> None:
+    many_tills_and_alarms(gateway)
+    gateway.snapshot(source(number=2), *classes())
+    assert gateway.walk(TILL_ENTRY)
+    assert {index[-1] for index in gateway.walk((*ROOT, 1, 1, 2))} == {1, 2}
+    gateway.settle()
+    assert gateway.walk((*ROOT, 2)) == gateway.walk((*ROOT, *ALARM_ENTRY)) == {}
+    assert {index[-1] for index in gateway.walk((*ROOT, 1, 1, 2))} == {2}
+
+
+def test_a_source_that_comes_back_while_it_leaves_stays(gateway: Gateway) -> None:
+    many_tills_and_alarms(gateway)
+    gateway.snapshot(source(number=2), *classes())
+    gateway.snapshot(source(), *classes(), agent(fresh=True), hall(), till(1), alarm(1, "c1"))
+    gateway.settle()
+    assert {row for _, _, row in gateway.walk(TILL_ENTRY)} == {1}
+    assert {number for _, number in gateway.walk((*ROOT, *ALARM_ENTRY))} == {1}
+    assert {index[-1] for index in gateway.walk((*ROOT, 1, 1, 2))} == {1}
 
 
 # ---- classes that no shipped lock knows -----------------------------------------------------------------

@@ -52,6 +52,7 @@ class AlarmTable:
         self._is_stale = is_stale
         self._limit = limit
         self._alarms: dict[int, _Alarm] = {}
+        self._of_source: dict[int, dict[int, None]] = {}
         self._by_condition: dict[tuple[int, str], int] = {}
         self._active = dict.fromkeys(Severity, 0)
         self._by_source: dict[int, dict[Severity, int]] = {}
@@ -92,6 +93,7 @@ class AlarmTable:
         self._remove(record.number)
         alarm = _Alarm(record, generation, self._is_stale(record, generation))
         self._alarms[record.number] = alarm
+        self._of_source.setdefault(record.source, {})[record.number] = None
         self._by_condition[record.source, record.condition] = record.number
         if generation != self._standing_generation:
             self._standing, self._standing_generation = {}, generation
@@ -121,18 +123,19 @@ class AlarmTable:
         self._swept[source] = generation
         self.unsettle([source])
 
-    def remove_source(self, source: int) -> None:
-        """A source is not configured any more, and none of its alarms lasts."""
+    def has(self, source: int) -> bool:
+        """Whether any alarm of a source is shown."""
+        return bool(self._of_source.get(source))
+
+    def forget_source(self, source: int) -> None:
+        """A source is not configured any more; its alarms must have gone before."""
         self._swept.pop(source, None)
-        for alarm in tuple(self._alarms.values()):
-            if alarm.record.source == source:
-                self._remove(alarm.record.number)
+        self._of_source.pop(source, None)
 
     def unsettle(self, sources: Iterable[int]) -> None:
         """How far these sources or their agents can be believed has changed: see to it with `settle`."""
-        wanted = set(sources)
-        if wanted:
-            self._unsettled |= {n: None for n, a in self._alarms.items() if a.record.source in wanted}
+        for source in sources:
+            self._unsettled.update(self._of_source.get(source, {}))
 
     def settle(self, limit: int) -> int:
         """Bring up to ``limit`` rows up to date; returns how many it looked at."""
@@ -180,6 +183,7 @@ class AlarmTable:
         if alarm is None:
             return
         record = alarm.record
+        del self._of_source[record.source][number]
         if self._by_condition.get((record.source, record.condition)) == number:
             del self._by_condition[record.source, record.condition]
             if alarm.generation == self._standing_generation:
