@@ -42,7 +42,8 @@ def state() -> None:
 def show(config: Path | None, folder: Path | None, *, as_json: bool) -> None:
     """Say what the state folder holds; also while the gateway runs."""
     with _told():
-        found = report(StateFolder(_place(config, folder)))
+        place = _place(config, folder)
+        found = report(StateFolder(place), place / "log" if folder else loaded(config).log_folder.absolute())
     click.echo(json.dumps(found.as_json(), indent=2) if as_json else "\n".join(found.lines()))
 
 

@@ -27,7 +27,10 @@ class StateReport:
         sources: the number of every source that ever was, by name.
         classes: row numbers of each source and class.
         secrets: names of what was generated; never what they are.
-        octets: size of each file, by its path in the folder.
+        octets: size of each file, by its path in the folder; without the event log.
+        log: folder of the event log.
+        log_files: how many files it has.
+        log_octets: their size.
     """
 
     folder: str
@@ -40,6 +43,9 @@ class StateReport:
     classes: tuple[ClassRows, ...]
     secrets: tuple[str, ...]
     octets: Mapping[str, int]
+    log: str
+    log_files: int
+    log_octets: int
 
     def as_json(self) -> dict[str, object]:
         """With names of its own fields."""
@@ -57,6 +63,7 @@ class StateReport:
             f"size          {total:,} octets in {len(self.octets)} files",
         ]
         told += [f"  {octets:>14,}  {name}" for name, octets in sorted(self.octets.items())]
+        told.append(f"event log     {self.log_octets:,} octets in {self.log_files} files: {self.log}")
         names = {number: name for name, number in self.sources.items()}
         for number in (_GATEWAY_SERIES, *names):
             rows = [entry for entry in self.classes if entry.source == number]
@@ -70,8 +77,12 @@ class StateReport:
         return told
 
 
-def report(state: StateFolder) -> StateReport:
+def report(state: StateFolder, log: Path) -> StateReport:
     """Read everything, also while a gateway runs.
+
+    Args:
+        state: the folder.
+        log: that of the event log; it need not be there, and is often inside the other.
 
     Raises:
         StateError: the folder is damaged.
@@ -81,6 +92,8 @@ def report(state: StateFolder) -> StateReport:
     index = IndexSummary(0, {}, ())
     if boots or state.instances.exists():
         index = summary(state.instances)
+    inside = f"{log.relative_to(state.path).as_posix()}/" if log.is_relative_to(state.path) else ""
+    octets, of_log = _octets(state.path), _octets(log)
     return StateReport(
         folder=str(state.path),
         version=state.read_version(),
@@ -91,7 +104,10 @@ def report(state: StateFolder) -> StateReport:
         sources=index.sources,
         classes=index.classes,
         secrets=tuple(sorted(path.name for path in (state.path / "secrets").glob("[!.]*"))),
-        octets=_octets(state.path),
+        octets={name: size for name, size in octets.items() if not inside or not name.startswith(inside)},
+        log=str(log),
+        log_files=len(of_log),
+        log_octets=sum(of_log.values()),
     )
 
 

@@ -126,6 +126,7 @@ def test_run_until_it_is_told_to_end(site: Site, virtual_host: VirtualHost) -> N
         ended = gateway.terminate()
 
     assert health.output.startswith("1 of 1 sources synchronised, ")
+    assert health.output.splitlines()[1].startswith("event log: writing, ")
     assert ended.code is ExitCode.OK
     assert ended.told == []
     assert {"core-ready", "snmp-ready", "gateway-ready"} <= {record["event"] for record in ended.log}

@@ -58,7 +58,15 @@ def used(site: Site) -> Site:
 # -- show
 
 
+def write_log(used: Site) -> None:
+    """An event log of five octets."""
+    segments = used.state.path / "log" / "segments"
+    segments.mkdir(parents=True)
+    (segments / "1.jsonl").write_bytes(b"12345")
+
+
 def test_show_says_what_is_there_and_no_secret(used: Site) -> None:
+    write_log(used)
     ended = command("state", "show", "--config", used.configuration)
     told = said(ended)
     assert told[:5] == [
@@ -70,10 +78,12 @@ def test_show_says_what_is_there_and_no_secret(used: Site) -> None:
     ]
     assert [line for line in told if line.startswith("source")] == ["source 1: orders", "source 2: field"]
     assert "  rabbitmq:queue" + " " * 35 + "1 durable,         1 gone, numbers reserved to 4,096" in told
+    assert f"event log     5 octets in 1 files: {used.folder}/state/log" in told
     assert used.state.secret("community") not in ended.output
 
 
 def test_show_for_programs(used: Site) -> None:
+    write_log(used)
     shown = json.loads("\n".join(said(command("state", "show", "--json", "--folder", used.state.path))))
     assert shown["folder"] == str(used.state.path)
     assert (shown["version"], shown["index_version"], shown["boots"]) == (1, 2, 1)
@@ -88,6 +98,18 @@ def test_show_for_programs(used: Site) -> None:
     }
     assert shown["secrets"] == ["community"]
     assert shown["octets"]["identity"] == 37
+    assert not [name for name in shown["octets"] if name.startswith("log/")]
+    log = str(used.state.path / "log")
+    assert (shown["log"], shown["log_files"], shown["log_octets"]) == (log, 1, 5)
+
+
+def test_show_tells_of_a_log_elsewhere(used: Site, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "LOG").write_bytes(b"1234567")
+    with used.configuration.open("a", encoding="utf-8") as file:
+        file.write(f"log: {{folder: {tmp_path / 'elsewhere'}}}\n")
+    told = said(command("state", "show", "--config", used.configuration))
+    assert f"event log     7 octets in 1 files: {tmp_path}/elsewhere" in told
 
 
 def test_show_of_a_folder_that_is_none(tmp_path: Path) -> None:
