@@ -15,7 +15,7 @@ from yarl import URL
 
 from gateway.demo.broker import PrivateBroker
 from gateway.demo.comparison import OWN_QUEUE_PREFIX
-from gateway.links.amqp_connection import close_soon, connect_once
+from gateway.links.amqp_connection import close_soon, connect_once, is_cancelled
 
 MARKER_VHOST, MARKER_QUEUE = "/", "end-to-end.marker"
 MARKER = f"{MARKER_VHOST}|{MARKER_QUEUE}"
@@ -69,7 +69,8 @@ class MarkerQueue:
 
     async def run(self) -> None:
         """Publish; ends by cancellation only."""
-        while True:
+        # Asked in each round: until Python 3.12 ``asyncio.wait_for`` may swallow a cancellation.
+        while not is_cancelled():
             try:
                 await self._publish()
             except CONNECTION_EXCEPTIONS:
@@ -86,7 +87,7 @@ class MarkerQueue:
             length = queue.declaration_result.message_count or 0
             self.lengths.note([length], time.time())
             self.declared.set()
-            while True:
+            while not is_cancelled():
                 self.lengths.note([length, length + 1], time.time())
                 # Without a time limit: what a blocked connection has in its socket is taken later.
                 await channel.default_exchange.publish(

@@ -11,6 +11,7 @@ import psutil
 
 from gateway.demo.jmx_client import JmxClient, JmxClientError
 from gateway.demo.snmp_commands import SnmpCommandError
+from gateway.links.amqp_connection import is_cancelled
 from tests.end_to_end.judge import AGENT, CORE, Judge
 from tests.end_to_end.observer import Observer
 from tests.end_to_end.shown import Shown, moment, shown_by_jmx, shown_by_snmp
@@ -98,7 +99,7 @@ class Witness:
 
     async def _look_at_broker(self) -> None:
         """See what is true, and judge what was shown before."""
-        while True:
+        while not is_cancelled():
             shown, self._shown = self._shown, []
             self._look_at_processes()
             await self.truth.look()
@@ -117,7 +118,7 @@ class Witness:
             self._judge.is_alive(AGENT, time.time())
 
     async def _look_at_snmp(self) -> None:
-        while True:
+        while not is_cancelled():
             for prefix in TABLES:
                 with contextlib.suppress(SnmpCommandError):  # nobody is there to answer
                     await self._walk(prefix)
@@ -139,7 +140,7 @@ class Witness:
         ]
 
     async def _look_at_jmx(self) -> None:
-        while True:
+        while not is_cancelled():
             if self.client is None:
                 await self._enter_jmx()
             if self.client is not None:
