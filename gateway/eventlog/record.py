@@ -96,7 +96,7 @@ class LogRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, g
         absent: elements that have no value any more.
         deltas: counters among ``values``, by name.
         delivery: source and identity of the message from a durable subscription that this and records before
-            it came of, on the last of them that tells what happened: the gateway's own, to tell nothing twice.
+            it came of, on the last of them that tells what happened: for the gateway, to tell nothing twice.
     """
 
     kind: RecordKind
