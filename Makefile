@@ -13,13 +13,15 @@ UV ?= uv
 WORKERS ?= 2
 SEED ?= 20080206
 NEWER_PYTHONS ?= python3.12 python3.13 python3.14
+PREFIX ?= /opt/amqp-gateway
+REQUIREMENTS ?= requirements.txt
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip install --quiet
 SPHINX := $(BIN)/sphinx-build --fail-on-warning --keep-going --quiet --builder html
 
-.PHONY: help venv demo demo-check test prove bench lint format types docs pictures lock debian-packages clean
+.PHONY: help venv demo demo-check test prove bench lint format types docs pictures dist install lock debian-packages clean
 
 help:  ## what each command does
 	@sed -n 's/^\([a-z-]*\):.*## */\1\t/p' $(MAKEFILE_LIST) | expand -t 18
@@ -50,11 +52,13 @@ prove: lint docs debian-packages  ## the tests with large counts and new seeds, 
 bench: $(VENV)/.development debian-packages  ## speed beside others: writes docs/benchmarks.md; BENCH=name for one, JSON=file
 	@$(BIN)/python -m tests.bench $(BENCH) $(if $(JSON),--json $(JSON))
 
-lint: $(VENV)/.development types  ## format, rules, types, import contracts, dependencies
+lint: $(VENV)/.development types  ## format, rules, types, import contracts, dependencies, container files
 	@$(BIN)/ruff format --check --quiet .
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/lint-imports --no-logo >$(VENV)/lint-imports.txt || { cat $(VENV)/lint-imports.txt; exit 1; }
 	@$(BIN)/deptry .
+	@$(BIN)/hadolint docker/Dockerfile
+	@$(BIN)/check-jsonschema --quiet --builtin-schema vendor.compose-spec docker/compose.yaml
 
 types: $(VENV)/.development
 	@$(BIN)/mypy
@@ -72,17 +76,30 @@ debian-packages: $(VENV)/.development
 pictures: $(VENV)/.runtime  ## the documentation's pictures, taken of a running demonstration
 	@$(BIN)/python -m gateway.demo.pictures docs/_static
 
+# Of the same sources and compiler these are the same octets, whenever and wherever they are made.
+dist: $(VENV)/.runtime  ## wheel and source distribution, in dist/
+	@rm -rf dist
+	@$(BIN)/python -m hatchling build --target sdist --directory dist
+	@$(BIN)/python -m hatchling build --target wheel --directory dist
+
+install: dist  ## the gateway in a virtual environment of its own at PREFIX; REQUIREMENTS=requirements-spark.txt with Spark
+	@test ! -e $(PREFIX) || test -e $(PREFIX)/pyvenv.cfg || { echo "$(PREFIX) is there, and no virtual environment"; exit 1; }
+	@$(BIN)/python -m venv --without-pip $(PREFIX)
+	@$(BIN)/python -m pip --python $(PREFIX)/bin/python install --quiet --require-hashes -r $(REQUIREMENTS)
+	@$(BIN)/python -m pip --python $(PREFIX)/bin/python install --quiet --no-deps --force-reinstall dist/*.whl
+
 lock:  ## resolve the requirements anew, with hashes
 	@compile() { $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	    --no-header --no-annotate "$$@"; }; \
-	compile --upgrade --group dev pyproject.toml -o requirements-dev.txt; \
+	compile --upgrade --extra spark --group dev pyproject.toml -o requirements-dev.txt; \
 	compile --upgrade -c requirements-dev.txt pyproject.toml -o requirements.txt; \
+	compile --upgrade -c requirements-dev.txt --extra spark pyproject.toml -o requirements-spark.txt; \
 	compile --upgrade -c requirements-dev.txt --group build -o requirements-build.txt
 
 venv: $(VENV)/.development  ## the virtual environment for development
 
 clean:  ## remove what the commands above made
-	rm -rf $(VENV) docs/_build .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) dist docs/_build .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 
 $(VENV)/.made:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=...")'

@@ -1,7 +1,8 @@
 """Debian packages that the demonstration and the tests need: what is missing, and installing it.
 
-``python -m gateway.demo.install [--tests]`` installs what is missing, or names it. Standard library only,
-so that it also runs before there is a virtual environment.
+``python -m gateway.demo.install [--tests]`` installs what is missing, or names it; with ``--run`` or
+``--build`` no more than an installed gateway, or making one, takes. Standard library only, so that it also
+runs before there is a virtual environment.
 """
 
 from __future__ import annotations
@@ -81,6 +82,17 @@ def _base_mibs_are_there() -> bool:
     return any(Path("/usr/lib/erlang/lib").glob("snmp-*/mibs/SNMPv2-TC.mib"))
 
 
+_JAVA = Package("openjdk-17-jre-headless", "the Java machine that JMX needs", _java_runs)
+_JAVA_COMPILER = Package(
+    "ecj", "the compiler of the gateway's Java classes in a source checkout", _java_can_be_compiled
+)
+
+RUN_PACKAGES: Final = (_JAVA,)
+"""What an installed gateway needs, with JMX."""
+
+BUILD_PACKAGES: Final = (_JAVA, _JAVA_COMPILER)
+"""What ``make dist`` and ``make install`` need."""
+
 DEMO_PACKAGES: Final = (
     Package("rabbitmq-server", "the broker that is shown", _rabbitmq_is_there),
     Package("snmp", "net-snmp's commands: snmpwalk, snmptable", _command("snmpwalk")),
@@ -88,8 +100,8 @@ DEMO_PACKAGES: Final = (
         "erlang-snmp", "the texts of the base MIBs, without which no name resolves", _base_mibs_are_there
     ),
     Package("snmptrapd", "net-snmp's receiver of traps and informs", _command("snmptrapd")),
-    Package("openjdk-17-jre-headless", "the Java machine that JMX needs", _java_runs),
-    Package("ecj", "the compiler of the gateway's Java classes in a source checkout", _java_can_be_compiled),
+    _JAVA,
+    _JAVA_COMPILER,
 )
 """What ``make demo`` and ``make demo-check`` need."""
 
@@ -97,8 +109,10 @@ TEST_PACKAGES: Final = (
     *DEMO_PACKAGES,
     Package("snmpd", "net-snmp's agent, whose answers ours are compared with", _command("snmpd")),
     Package("smitools", "smilint, which checks MIB modules", _command("smilint")),
+    Package("systemd", "systemd-analyze, which checks units", _command("systemd-analyze")),
     Package("ecj", "the other Java compiler, which must understand the same classes", _command("ecj")),
     Package("openjdk-17-jdk-headless", "javac, and Java clients of the tests", _command("javac")),
+    Package("jq", "the documentation's examples of reading the event log's lines", _command("jq")),
     Package("gcc", "the compiler of agents in C that ours is measured beside", _c_can_be_compiled),
     Package("libc6-dev", "the headers of the C library", _c_can_be_compiled),
     Package("libsnmp-dev", "net-snmp's agent library, of which one of them is made", _net_snmp_can_be_linked),
@@ -236,11 +250,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--tests", action="store_true", help="also those that only the tests need")
     parser.add_argument("--pictures", action="store_true", help="also those that only the pictures need")
+    parser.add_argument("--run", action="store_true", help="only those that an installed gateway needs")
+    parser.add_argument("--build", action="store_true", help="only those that building it needs")
     options = parser.parse_args(arguments)
-    packages: list[Package] = list(TEST_PACKAGES if options.tests else DEMO_PACKAGES)
-    packages += PICTURE_PACKAGES if options.pictures else ()
+    wanted = {
+        RUN_PACKAGES: options.run,
+        BUILD_PACKAGES: options.build,
+        TEST_PACKAGES: options.tests,
+        PICTURE_PACKAGES: options.pictures,
+    }
+    packages = [package for group, is_wanted in wanted.items() if is_wanted for package in group]
     try:
-        ensure_installed(packages, _say)
+        ensure_installed(packages or DEMO_PACKAGES, _say)
     except InstallError as error:
         sys.stderr.write(f"{error}\n")
         return EXIT_NOT_INSTALLED

@@ -28,9 +28,10 @@ class JavaClassesHook(BuildHookInterface[Any]):
         place = f"gateway/shipped/java/{java_build.JAR_NAME}"
         carried = Path(self.root, place)
         if java_build.digest_of_jar(carried) == java_build.source_digest():
-            return  # this is an unpacked source distribution, whose files are all taken
-        jar = Path(self._folder.name, java_build.JAR_NAME)
-        java_build.build_jar(jar)
+            jar = carried  # this is an unpacked source distribution
+        else:
+            jar = Path(self._folder.name, java_build.JAR_NAME)
+            java_build.build_jar(jar)
         build_data["force_include"][str(jar)] = place
 
     def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:  # noqa: ARG002

@@ -7,7 +7,7 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -57,10 +57,15 @@ def is_log_record(line: str) -> bool:
         return False
 
 
-def amqp_gateway(*arguments: str | Path, folder: Path | None = None, **variables: str) -> Ended:
-    """Run a command to its end."""
+def amqp_gateway(
+    *arguments: str | Path,
+    folder: Path | None = None,
+    program: Sequence[str | Path] = COMMAND,
+    **variables: str,
+) -> Ended:
+    """Run a command to its end; ``program`` is how it is called."""
     done = subprocess.run(  # noqa: S603  our own command
-        [*COMMAND, *map(str, arguments)],
+        [*map(str, program), *map(str, arguments)],
         cwd=folder,
         env=environment(**variables),
         stdin=subprocess.DEVNULL,
@@ -107,13 +112,15 @@ class RunningCommand:
 
 
 @contextmanager
-def running(*arguments: str | Path, log: Path, **variables: str) -> Iterator[RunningCommand]:
+def running(
+    *arguments: str | Path, log: Path, program: Sequence[str | Path] = COMMAND, **variables: str
+) -> Iterator[RunningCommand]:
     """A command held by a lifeline: whatever becomes of the test, it ends with it."""
     ours, theirs = socket.socketpair()
     with ours:
         with theirs, log.open("wb") as errors:
             process = subprocess.Popen(  # noqa: S603  our own command
-                [*COMMAND, *map(str, arguments), "--lifeline", str(theirs.fileno())],
+                [*map(str, program), *map(str, arguments), "--lifeline", str(theirs.fileno())],
                 env=environment(**variables),
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
@@ -135,6 +142,14 @@ def running(*arguments: str | Path, log: Path, **variables: str) -> Iterator[Run
 def free_udp_port() -> int:
     """Free on 127.0.0.1 now."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def free_tcp_port() -> int:
+    """Free on 127.0.0.1 now."""
+    with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
         return port

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import signal
-import socket
 from collections.abc import Iterator
 
 import httpx
@@ -17,19 +16,20 @@ from gateway.demo.broker import PrivateBroker
 from gateway.service.exit_codes import ExitCode
 from gateway.service.metrics import families
 from gateway.service.metrics.readings import Family, Kind
-from tests.components.command_line import RunningCommand, Site, amqp_gateway, free_udp_port, new_site, running
+from tests.components.command_line import (
+    RunningCommand,
+    Site,
+    amqp_gateway,
+    free_tcp_port,
+    free_udp_port,
+    new_site,
+    running,
+)
 from tests.components.waiting import wait_until
 
 SOURCE = "orders"
 MAX_SERIES = 1000
 """Of a gateway with one source: what Prometheus keeps of it must not depend on what is watched."""
-
-
-def free_tcp_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 class Gateway:
@@ -52,8 +52,7 @@ class Gateway:
         """Of the sample with these labels; ``None`` where there is none."""
         metric = self.families().get(exposed_name(family))
         samples = [] if metric is None else metric.samples
-        (found,) = [one.value for one in samples if one.labels == labels] or [None]
-        return found
+        return next((one.value for one in samples if one.labels == labels), None)
 
 
 def exposed_name(family: Family) -> str:
