@@ -52,7 +52,7 @@ class Judge:
         self._back_since = back_since
         self._lengths = lengths
         self._alive: dict[str, float] = {}
-        self._first: dict[str, float] = {}
+        self._first: dict[tuple[str, str], tuple[str, float, bool]] = {}
         self._doubted: dict[str, tuple[float, float]] = {}
         self._believed_since: dict[str, float] = {}
         self._names: dict[tuple[str, str, str], str] = {}
@@ -80,11 +80,13 @@ class Judge:
         """
         yield from self._numbers(shown, source)
         begun, ended = shown.reading
-        first = self._first.setdefault(shown.thing, begun)
+        first, again = self._incarnation(shown, source)
         if not shown.fresh:
             return
         # What came and went between two looks of ours was never seen: it counts from when it was shown first.
-        seen = self._last_seen(shown.thing) or first
+        # So does a connection that has the port, and so the name, of one long gone: its row is another one.
+        last_seen = self._last_seen(shown.thing)
+        seen = max(last_seen, first) if again else last_seen or first
         waits = [("the broker has it no more", seen, BROKER_SECONDS)]
         waits.append(("the core is gone", self._alive.get(CORE, begun), CORE_SECONDS))
         if source == AGENT_SOURCE:
@@ -115,6 +117,15 @@ class Judge:
                     f"{_who(shown, source)} is shown as fresh with {shown.length} messages, {age},"
                     f" but had {min(possible)} to {max(possible)}"
                 )
+
+    def _incarnation(self, shown: Shown, source: str) -> tuple[float, bool]:
+        """When this row of the thing was shown first, and whether another row of it was shown before."""
+        place = (source, shown.thing)
+        row, first, again = self._first.get(place, (shown.row, shown.reading[0], False))
+        if row != shown.row:
+            first, again = shown.reading[0], shown.transient
+        self._first[place] = (shown.row, first, again)
+        return first, again
 
     def _numbers(self, shown: Shown, source: str) -> Iterator[str]:
         """Rows never become another object's; a durable object never gets another one."""

@@ -129,3 +129,16 @@ def test_a_node_is_another_one_in_each_process() -> None:
     assert shown.sampled is None
     half = {"2.4": {"rmqNodeRowFullName": "rabbit@shop"}}
     assert list(shown_by_snmp("rmqNode", half, (NOW, NOW))) == []
+
+
+def test_a_port_that_is_used_again_is_another_connection() -> None:
+    judging = judge(NOW - 300)
+    connection = replace(QUEUE, thing="rmqConnection 127.0.0.1:1 -> 127.0.0.1:2", transient=True)
+    earlier = replace(connection, reading=(NOW - 300, NOW - 300))
+    assert list(judging.lies(earlier, SOURCE)) == []
+    again = replace(connection, row="9", full_name="127.0.0.1:1 -> 127.0.0.1:2#2")
+    assert list(judging.lies(again, SOURCE)) == []  # came and went unseen by us
+    later = replace(again, reading=(NOW + 31, NOW + 31))
+    judging.is_alive(CORE, NOW + 31)
+    (lie,) = judging.lies(later, SOURCE)
+    assert "row 9" in lie
