@@ -16,7 +16,7 @@ from gateway.snmp import ber, message
 from gateway.snmp.ber import Oid
 from tests.bench.jmx.programs import compile_java, load_client
 from tests.bench.latency.agent import FIRST_READING
-from tests.bench.latency.sightings import Sightings, notifications, number_in, traps, values
+from tests.bench.latency.sightings import Sightings, commits, notifications, number_in, traps, values
 from tests.bench.latency.site import Publishing, Scene, scene
 from tests.bench.rows import OURS, Case, Reading
 from tests.bench.run import Run
@@ -24,7 +24,7 @@ from tests.components.waiting import DEADLINE, eventually
 from tests.snmp.datagrams import read_answer, request
 
 YARDSTICK: Final = "yardstick"
-ALL, SNMP, JMX, TRAP = "latency", "latency-snmp", "latency-jmx", "latency-trap"
+ALL, SNMP, JMX, LOG, TRAP = "latency", "latency-snmp", "latency-jmx", "latency-log", "latency-trap"
 """The rows; the first is of when all others have seen a sample."""
 
 _PROVISIONAL: Final[Oid] = (1, 3, 6, 1, 4, 1, 8072, 9999, 9999, 3)
@@ -124,13 +124,14 @@ async def _observers(run: Run, there: Scene) -> AsyncIterator[Mapping[str, Sight
     community = there.site.state.secret("community").encode()
     reading = await _instance_of_the_meter(there.snmp_port, community)
     password = there.site.state.secret("jmx-monitor")
-    seen = {name: Sightings(loop) for name in (SNMP, JMX, TRAP)}
+    seen = {name: Sightings(loop) for name in (SNMP, JMX, LOG, TRAP)}
     with contextlib.ExitStack() as stack:
         load = stack.enter_context(load_client(jar, there.jmx_port, "monitor", password))
         await asyncio.to_thread(load.ask, "listen", "amqp.gateway:type=Gateway")
         asking = request(message.GET, [reading], community=community)
         stack.enter_context(values(asking, there.snmp_port, seen[SNMP]))
         stack.enter_context(notifications(load, seen[JMX]))
+        stack.enter_context(commits(there.site.state.path / "log", seen[LOG]))
         stack.enter_context(traps(there.traps, seen[TRAP]))
         yield seen
 

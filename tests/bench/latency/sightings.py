@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import queue
 import re
 import socket
@@ -14,8 +15,10 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
 
+from gateway.eventlog.block import Block, BlockScanner
+from gateway.eventlog.segment import list_segments
 from tests.bench.jmx.programs import Load
 from tests.bench.latency.agent import COUNTED
 from tests.components.waiting import DEADLINE
@@ -23,6 +26,7 @@ from tests.snmp.datagrams import read_answer
 
 _POLLER: Final = Path(__file__).with_name("poller.py")
 _MAX_DATAGRAM: Final = 65_535
+_LOOK_AGAIN_SECONDS: Final = 0.000_5
 _BREATH_SECONDS: Final = 0.2
 """After so long at most an observer sees that it is to end."""
 
@@ -116,10 +120,61 @@ def notifications(load: Load, seen: Sightings) -> Iterator[None]:
         yield
 
 
+@contextmanager
+def commits(log: Path, seen: Sightings) -> Iterator[None]:
+    """Watch an event log: a record counts as soon as its commit line is on the disk."""
+    tail = _LogTail(log)
+
+    def look() -> None:
+        time.sleep(_LOOK_AGAIN_SECONDS)
+        for block in tail.committed():
+            seen.saw_in(block, time.monotonic_ns())
+
+    with _repeating(look):
+        yield
+    tail.close()
+
+
 def number_in(datagram: bytes) -> int:
     """The number that the one varbind of a response has; 0 where there is none."""
     (_, value), *_ = read_answer(datagram).varbinds
     return int.from_bytes(value[2:], "big")
+
+
+class _LogTail:
+    """The end of a log, whichever segment is being written."""
+
+    def __init__(self, log: Path) -> None:
+        self._log = log
+        self._first_seq = 0
+        self._scanner = BlockScanner()
+        self._segment: BinaryIO | None = None
+
+    def committed(self) -> list[bytes]:
+        """The record lines of the blocks that were committed since the last call."""
+        octets = self._segment.read() if self._segment is not None else b""
+        if self._segment is None or not octets:
+            self._look_for_the_next()
+            return []
+        blocks = [found for found in self._scanner.feed(octets) if isinstance(found, Block)]
+        if blocks:
+            # The line is seen when it was written, before it is on the disk: wait for that here too.
+            os.fdatasync(self._segment.fileno())
+        return [b"\n".join(block.split()) for block in blocks]
+
+    def close(self) -> None:
+        """Nothing more is read."""
+        if self._segment is not None:
+            self._segment.close()
+
+    def _look_for_the_next(self) -> None:
+        newest = max(list_segments(self._log), default=None)
+        if newest is None or newest.first_seq <= self._first_seq:
+            return
+        with contextlib.suppress(FileNotFoundError):  # renamed just now: it is found at the next look
+            segment = newest.path.open("rb")
+            self.close()
+            self._first_seq, self._scanner, self._segment = newest.first_seq, BlockScanner(), segment
 
 
 @contextmanager

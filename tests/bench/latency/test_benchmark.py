@@ -8,7 +8,7 @@ from pathlib import Path
 from tests.bench.__main__ import main
 from tests.bench.latency.benchmark import percentile
 
-ROWS = ["latency", "latency-jmx", "latency-snmp", "latency-trap"]
+ROWS = ["latency", "latency-jmx", "latency-log", "latency-snmp", "latency-trap"]
 
 
 def test_every_way_north_is_measured_beside_the_yardstick(tmp_path: Path) -> None:
