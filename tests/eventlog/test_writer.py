@@ -4,62 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from gateway.eventlog.disk import Disk
 from gateway.eventlog.pressure import Pressure
 from gateway.eventlog.record import LogRecord, RecordKind
-from gateway.eventlog.rotation import time_text
 from gateway.eventlog.segment import list_segments
 from gateway.eventlog.settings import LogFileSettings
-from gateway.eventlog.state import EventLogClosedError, EventLogError, LogState
-from gateway.eventlog.writer import EventLog
-from tests.components.waiting import DEADLINE, eventually
-from tests.eventlog.reading import BEGIN, HeldClock, numbers, of_kind, read_log, reasons
+from gateway.eventlog.state import EventLogClosedError, EventLogError
+from tests.components.waiting import DEADLINE
+from tests.eventlog.plant import HOUR, SECOND, Plant, until
+from tests.eventlog.reading import BEGIN, numbers, of_kind, read_log, reasons
 from tests.eventlog.records import update
-
-SECOND = 10**9
-HOUR = 3600 * SECOND
-QUICK = LogFileSettings(commit_interval=1_000_000, min_free=0, retry_interval=10_000_000)
-
-
-class Plant:
-    """What a log is made with."""
-
-    def __init__(self, folder: Path, settings: LogFileSettings = QUICK, disk: Disk | None = None) -> None:
-        self.folder = folder / "log"
-        self.settings = settings
-        self.disk = disk
-        self.clock = HeldClock()
-        self.states: list[LogState] = []
-        self.standing: list[int] = []  # numbers of the objects that a head tells
-        self.heads = 0
-
-    def log(self) -> EventLog:
-        return EventLog(
-            self.folder, self.settings, self.clock, self.head, self.states.append,
-            facts={"boot": 7}, disk=self.disk,
-        )  # fmt: skip
-
-    def head(self) -> Iterator[LogRecord]:
-        self.heads += 1
-        for number in self.standing:
-            yield LogRecord(
-                kind=RecordKind.SNAPSHOT, ingest_ts=time_text(self.clock.now()), values={"number": number}
-            )
-
-    def update(self, number: int) -> LogRecord:
-        return update(number, time_text(self.clock.now()))
-
-
-async def until(condition: Callable[[], object], what: str) -> None:
-    async def holds() -> object:
-        return condition()
-
-    await eventually(holds, what)
 
 
 async def test_what_is_appended_is_on_the_disk_when_it_is_reached(tmp_path: Path) -> None:

@@ -1,0 +1,207 @@
+"""Disks that fail, hang, or lose their power."""
+
+from __future__ import annotations
+
+import errno
+import os
+import random
+import shutil
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from gateway.eventlog.disk import Disk
+
+PAGE = 512
+
+
+class WatchedDisk(Disk):
+    """Tells of each call `before` it is made and `after` it; both may raise."""
+
+    def __init__(self) -> None:
+        self._paths: dict[int, Path] = {}
+
+    def before(self, call: str, path: Path) -> None:
+        """A call will be made."""
+
+    def after(self, call: str, path: Path) -> None:
+        """A call was made."""
+
+    @contextmanager
+    def _told(self, call: str, path: Path) -> Iterator[None]:
+        self.before(call, path)
+        yield
+        self.after(call, path)
+
+    def make_folder(self, path: Path) -> None:
+        if not path.is_dir():
+            with self._told("make_folder", path):
+                super().make_folder(path)
+
+    def create(self, path: Path) -> int:
+        self.before("create", path)
+        descriptor = super().create(path)
+        self._paths[descriptor] = path
+        try:
+            self.after("create", path)
+        except OSError:
+            os.close(descriptor)
+            raise
+        return descriptor
+
+    def write(self, descriptor: int, octets: bytes | bytearray) -> None:
+        half = len(octets) // 2
+        for part in (octets[:half], octets[half:]):
+            with self._told("write", self._paths[descriptor]):
+                super().write(descriptor, bytes(part))
+
+    def sync(self, descriptor: int) -> None:
+        with self._told("sync", self._paths[descriptor]):
+            super().sync(descriptor)
+
+    def shorten(self, path: Path, octets: int) -> None:
+        with self._told("shorten", path):
+            super().shorten(path, octets)
+
+    def copy_tail(self, path: Path, offset: int, target: Path) -> None:
+        with self._told("copy_tail", path):
+            super().copy_tail(path, offset, target)
+
+    def rename(self, path: Path, target: Path) -> None:
+        with self._told("rename", path):
+            super().rename(path, target)
+
+    def delete(self, path: Path) -> None:
+        with self._told("delete", path):
+            super().delete(path)
+
+    def replace_text(self, path: Path, text: str) -> None:
+        with self._told("replace_text", path):
+            super().replace_text(path, text)
+
+
+class FailingDisk(WatchedDisk):
+    """Fails as long as ``fails`` says so of a call: before it is made (``sync``) or after (``sync done``)."""
+
+    def __init__(self, fails: Callable[[str], bool], error: int = errno.EIO) -> None:
+        super().__init__()
+        self.fails = fails
+        self.error = error
+        self.failures = 0
+
+    def before(self, call: str, path: Path) -> None:
+        if self.fails(call):
+            self.failures += 1
+            raise OSError(self.error, os.strerror(self.error), str(path))
+
+    def after(self, call: str, path: Path) -> None:
+        self.before(f"{call} done", path)
+
+    def check_free(self, folder: Path, octets: int) -> None:
+        self.before("check_free", folder)
+        super().check_free(folder, octets)
+
+
+class HangingDisk(WatchedDisk):
+    """Answers no sync between `hang` and `answer`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._answers = threading.Event()
+        self._answers.set()
+
+    def hang(self) -> None:
+        self._answers.clear()
+
+    def answer(self) -> None:
+        self._answers.set()
+
+    def sync(self, descriptor: int) -> None:
+        self._answers.wait()
+        super().sync(descriptor)
+
+
+@dataclass(frozen=True)
+class Image:
+    """What a disk had on it when its power was cut.
+
+    Attributes:
+        folder: with what was on it.
+        acknowledged: seq of the last record that somebody had been told of as being on the disk.
+        instant: for messages.
+    """
+
+    folder: Path
+    acknowledged: int
+    instant: str
+
+
+class PowerCutDisk(WatchedDisk):
+    """Makes images of what would be left if the power were cut at an instant.
+
+    What was synced is there. Of what was written since, any part: none, some, with holes of zeros, in
+    whatever order the disk took it. One sync in twenty fails, and what was to be synced is forgotten: no
+    later sync of the same file brings it to the disk.
+    """
+
+    def __init__(
+        self, folder: Path, images: Path, choice: random.Random, acknowledged: Callable[[], int], every: int
+    ) -> None:
+        super().__init__()
+        self.made: list[Image] = []
+        self._folder = folder
+        self._images = images
+        self._choice = choice
+        self._acknowledged = acknowledged
+        self._every = every
+        self._synced: dict[str, int] = {}
+        self._forgotten: set[int] = set()
+
+    def before(self, call: str, path: Path) -> None:
+        self._perhaps(f"before {call} of {path.name}")
+
+    def sync(self, descriptor: int) -> None:
+        path = self._paths[descriptor]
+        if self._choice.randrange(20) == 0:
+            self._forgotten.add(path.stat().st_ino)
+        if path.stat().st_ino in self._forgotten:
+            raise OSError(errno.EIO, "forgotten", str(path))
+        super().sync(descriptor)
+
+    def create(self, path: Path) -> int:
+        descriptor = super().create(path)
+        self._forgotten.discard(os.fstat(descriptor).st_ino)
+        self._synced.pop(_seq(path), None)
+        return descriptor
+
+    def after(self, call: str, path: Path) -> None:
+        if call == "sync":
+            self._synced[_seq(path)] = path.stat().st_size
+        self._perhaps(f"after {call} of {path.name}")
+
+    def _perhaps(self, instant: str) -> None:
+        if self._choice.randrange(self._every):
+            return
+        acknowledged = self._acknowledged()
+        image = self._images / f"{len(self.made)}"
+        shutil.copytree(self._folder, image)
+        for path in image.glob("segments/*"):
+            synced = self._synced.get(_seq(path), 0)
+            octets = path.read_bytes()
+            path.write_bytes(octets[:synced] + self._remains(octets[synced:]))
+        self.made.append(Image(image, acknowledged, instant))
+
+    def _remains(self, octets: bytes) -> bytes:
+        choose = self._choice
+        rest = bytearray(octets[: choose.choice([0, choose.randint(0, len(octets)), len(octets)])])
+        if choose.random() < 0.5:
+            for start in range(0, len(rest), PAGE):
+                if choose.random() < 0.3:
+                    rest[start : start + PAGE] = bytes(len(rest[start : start + PAGE]))
+        return bytes(rest)
+
+
+def _seq(path: Path) -> str:
+    return path.name.partition(".")[0]

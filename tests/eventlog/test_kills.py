@@ -1,0 +1,60 @@
+"""The writer is killed at random instants, again and again on the same log."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+from gateway.eventlog.segment import list_segments
+from tests.eventlog.plant import Plant
+from tests.eventlog.reading import of_kind, read_log, reasons
+from tests.hypothesis_profiles import PROVING
+
+KILLS = 200 if PROVING else 20
+
+
+def acknowledged_until_killed(folder: Path, seed: int, lines: int) -> dict[int, int]:
+    """Run a writer, kill it once it has told so many lines; seq and number of all that it told."""
+    command = [sys.executable, "-m", "tests.eventlog.appender", str(folder), str(seed)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as writer:  # noqa: S603  our own
+        assert writer.stdout is not None
+        try:
+            told = [writer.stdout.readline() for _ in range(lines)]
+        finally:
+            writer.kill()
+        told += writer.stdout.readlines()
+    whole = [line.split() for line in told if line.endswith(b"\n")]
+    return {int(seq): int(number) for seq, number in whole}
+
+
+async def test_nothing_acknowledged_is_lost_and_nothing_is_there_twice(tmp_path: Path) -> None:
+    plant = Plant(tmp_path)
+    chance = random.Random(KILLS)  # noqa: S311  a test's choice
+    acknowledged: dict[int, int] = {}
+    for seed in range(1, KILLS + 1):
+        told = acknowledged_until_killed(plant.folder, seed, chance.choice([1, 5, 100, 1000]))
+        assert not told.keys() & acknowledged.keys(), "a seq that was acknowledged is not given again"
+        acknowledged |= told
+    plant.clock.time = 2**62  # after all that the writers' clock told
+    async with plant.log():
+        pass
+    records = read_log(plant.folder)
+    assert records[0]["seq"] == 1
+    there = {record["seq"]: record["values"]["messagesReady"] for record in of_kind(records, "update")}
+    assert acknowledged.items() <= there.items()
+    assert len(set(there.values())) == len(there)
+    for writer, numbers in of_each_writer(list(there.values())).items():
+        first = writer * 1_000_000
+        assert numbers == list(range(first, first + len(numbers))), "without a hole, in order"
+    assert reasons(records).count("recovered") == KILLS
+    assert not [segment for segment in list_segments(plant.folder) if segment.is_open]
+
+
+def of_each_writer(numbers: list[int]) -> dict[int, list[int]]:
+    """The numbers of each writer, in the order of the log."""
+    found: dict[int, list[int]] = {}
+    for number in numbers:
+        found.setdefault(number // 1_000_000, []).append(number)
+    return found

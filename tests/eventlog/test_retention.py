@@ -1,0 +1,134 @@
+"""The log within its bounds: what goes, in which order, and how it is told."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from gateway.eventlog.retention import Deleted, keep_within, stored, too_much
+from gateway.eventlog.settings import LogFileSettings
+from tests.eventlog.plant import HOUR, Plant, until
+from tests.eventlog.reading import BEGIN, numbers, read_log, reasons
+from tests.eventlog.records import LOG_ID, write_segment
+
+DAY = 24 * HOUR
+
+
+def in_lake(folder: Path, hour: str, first_seq: int, octets: int) -> Path:
+    """A file of the lake: ``hour`` as ``2026-11-20 14``."""
+    day, _, of_day = hour.partition(" ")
+    path = folder / f"lake/dt={day}/hour={of_day}/{LOG_ID}-{first_seq:020}.parquet"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(bytes(octets))
+    return path
+
+
+def aged(path: Path, nanoseconds: int) -> Path:
+    os.utime(path, ns=(BEGIN - nanoseconds,) * 2)
+    return path
+
+
+def some_log(folder: Path) -> dict[str, Path]:
+    """One file of each sort, 1,000 octets each."""
+    lost = folder / "lost" / "00000000000000000001-5.tail"
+    lost.parent.mkdir(parents=True)
+    lost.write_bytes(bytes(1000))
+    files = {
+        "tail": aged(lost, 50 * HOUR),
+        "lake, older": in_lake(folder, "2026-11-18 14", 1, 1000),  # ends 47 h ago
+        "lake": in_lake(folder, "2026-11-20 11", 20, 1000),
+        "segment": aged(write_segment(folder, 30, bytes(1000)), HOUR),
+        "open": aged(write_segment(folder, 40, bytes(1000), is_open=True), 60 * HOUR),
+    }
+    draft = folder / "lake" / ".tmp-x" / "file"
+    draft.parent.mkdir()
+    draft.write_bytes(bytes(1000))
+    return files
+
+
+def test_all_files_count_and_those_in_use_stay(tmp_path: Path) -> None:
+    files = some_log(tmp_path)
+    held = stored(tmp_path)
+    assert (held.octets, held.segments) == (6000, 2)
+    assert [file.path for file in held.files] == [
+        files[name] for name in ("tail", "lake, older", "lake", "segment")
+    ]
+
+
+def test_a_folder_without_a_log_holds_nothing(tmp_path: Path) -> None:
+    assert keep_within(tmp_path / "absent", LogFileSettings(), BEGIN)[1] is None
+
+
+def test_what_is_too_old_goes(tmp_path: Path) -> None:
+    files = some_log(tmp_path)
+    settings = LogFileSettings(max_age=47 * HOUR)
+    old, large = too_much(stored(tmp_path), settings, BEGIN)
+    assert ([file.path for file in old], large) == ([files["tail"], files["lake, older"]], [])
+    left, deleted = keep_within(tmp_path, settings, BEGIN)
+    assert deleted == Deleted(2, 2000, "max_age", "2026-11-18T15:00:00.000000Z")
+    assert left.octets == 4000
+    assert not (tmp_path / "lake/dt=2026-11-18").exists(), "no empty folders are left"
+    assert files["lake"].exists()
+    assert keep_within(tmp_path, settings, BEGIN) == (left, None)
+
+
+def test_beyond_the_size_the_oldest_go_until_there_is_some_room(tmp_path: Path) -> None:
+    files = some_log(tmp_path)
+    left, deleted = keep_within(tmp_path, LogFileSettings(max_size=4200), BEGIN)
+    assert deleted is not None
+    assert (deleted.files, deleted.octets, deleted.because) == (2, 2000, "max_size")
+    assert left.octets == 4000
+    assert files["lake"].exists()
+
+
+def test_what_is_in_use_stays_whatever_its_size(tmp_path: Path) -> None:
+    files = some_log(tmp_path)
+    left, deleted = keep_within(tmp_path, LogFileSettings(max_size=1), BEGIN)
+    assert deleted is not None
+    assert deleted.files == 4
+    assert left.octets == 2000
+    assert files["open"].exists()
+
+
+def test_deletions_add_up() -> None:
+    first = Deleted(1, 10, "max_age", "2026-11-18T15:00:00.000000Z")
+    second = Deleted(2, 20, "max_size", "2026-11-19T15:00:00.000000Z")
+    assert first + second == Deleted(3, 30, "max_age, max_size", "2026-11-19T15:00:00.000000Z")
+
+
+async def test_a_writer_stays_within_its_bounds_and_tells_what_that_cost(tmp_path: Path) -> None:
+    bound = 200_000
+    settings = LogFileSettings(
+        commit_interval=1_000_000, min_free=0, max_size=bound, segment_size=20_000
+    )  # fmt: skip
+    plant = Plant(tmp_path, settings)
+    async with plant.log() as log:
+        number = 0
+        while log.state.deleted_files < 5:
+            for _ in range(50):
+                log.append(plant.update(number))
+                number += 1
+            await log.reached(log.append(plant.update(number)))
+            number += 1
+            held = stored(plant.folder).octets
+            if held > bound:
+                await until(lambda: stored(plant.folder).octets <= bound, "old segments go")
+        assert plant.states[-1].deleted_files >= 1
+    async with plant.log():
+        pass
+    records = read_log(plant.folder)
+    assert records[0]["seq"] > 1
+    assert numbers(records)[-1] == number - 1
+    told = [record["values"]["deleted"] for record in records if "deleted" in (record.get("values") or {})]
+    assert told
+    assert all(one["because"] == "max_size" and one["octets"] > 0 for one in told)
+    assert set(reasons(records)) == {"size", "began"}
+
+
+async def test_old_hours_go_while_the_gateway_runs(tmp_path: Path) -> None:
+    plant = Plant(tmp_path, LogFileSettings(commit_interval=0, min_free=0, max_age=DAY))
+    old = in_lake(plant.folder, "2026-11-19 12", 1, 10)
+    (plant.folder / "LOG").write_text(f'{{"version":1,"log_id":"{LOG_ID}","next_seq":9}}')
+    async with plant.log() as log:
+        await until(lambda: log.state.deleted_files == 1, "the old file goes")
+    assert not old.exists()
