@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -102,24 +101,53 @@ def build(base: Path, context: Path, folder: Path) -> Image:
     return image
 
 
-@contextmanager
-def running(image: Image, state: Path, settings: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """The image's own command, as a container that can change nothing but its state.
+@dataclass(frozen=True, slots=True)
+class Container:
+    """An image with a root that cannot be changed, its state, and its settings.
 
-    It is killed at the end, with all that it started, if it has not ended by itself.
+    Attributes:
+        state: mounted where the image keeps it.
+        settings: mounted where the image looks for its configuration.
     """
-    command = [*image.entrypoint, *image.command]
-    process = subprocess.Popen(  # noqa: S603  the image's own command
-        _entered(_ENTER_READ_ONLY, image.root, image.user, image.environment, command),
-        env={**os.environ, "STATE": str(state), "SETTINGS": str(settings)},
-        stderr=subprocess.PIPE,
-        start_new_session=True,
-    )
-    try:
-        yield process
-    finally:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+
+    image: Image
+    state: Path
+    settings: Path
+
+    def run(self, *command: str) -> subprocess.CompletedProcess[str]:
+        """Run a command to its end."""
+        return subprocess.run(  # noqa: S603  the image's own command
+            self._entered(command),
+            env=self._mounts,
+            capture_output=True,
+            text=True,
+            timeout=SECONDS,
+            check=False,
+        )
+
+    @contextmanager
+    def running(self, log: Path) -> Iterator[subprocess.Popen[bytes]]:
+        """The image's own command; killed at the end, with all that it started, if it has not ended."""
+        with log.open("wb") as errors:
+            process = subprocess.Popen(  # noqa: S603  the image's own command
+                self._entered([*self.image.entrypoint, *self.image.command]),
+                env=self._mounts,
+                stderr=errors,
+                start_new_session=True,
+            )
+        try:
+            yield process
+        finally:
+            process.kill()
+            process.wait()
+
+    @property
+    def _mounts(self) -> dict[str, str]:
+        return {**os.environ, "STATE": str(self.state), "SETTINGS": str(self.settings)}
+
+    def _entered(self, command: Sequence[str]) -> list[str]:
+        image = self.image
+        return _entered(_ENTER_READ_ONLY, image.root, image.user, image.environment, command)
 
 
 def first_process(process: subprocess.Popen[bytes]) -> int:
