@@ -131,7 +131,7 @@ def _event_log(
 ) -> CoreEventLog | None:
     if not loaded.settings.log.enabled:
         return None
-    facts: dict[str, object] = {"gateway": state.identity, "epoch": epoch}
+    facts: dict[str, object] = {"gateway": state.identity, "boot": epoch}
     return CoreEventLog(loaded.log_folder, loaded.settings.log, clock, facts, last)
 
 

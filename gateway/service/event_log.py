@@ -18,6 +18,7 @@ import structlog
 
 from gateway.clock import Clock
 from gateway.config.model import LogSettings
+from gateway.eventlog.disk import Disk
 from gateway.eventlog.last_state import LastState
 from gateway.eventlog.mirror import Mirror, MirrorSettings
 from gateway.eventlog.record import LogRecord, RecordKind
@@ -50,6 +51,7 @@ class CoreEventLog:
         clock: the gateway's.
         facts: of gateway and core, for the first record of each segment.
         former: how sources with a durable subscription stood when the log ended.
+        disk: that the folder is on.
 
     Attributes:
         mirror: what has been told so far.
@@ -63,6 +65,7 @@ class CoreEventLog:
         clock: Clock,
         facts: dict[str, object] | None = None,
         former: LastState | None = None,
+        disk: Disk | None = None,
     ) -> None:
         mirrored = MirrorSettings(settings.statistics_interval, settings.statistics_intervals)
         self.mirror = Mirror(mirrored, former)
@@ -87,6 +90,7 @@ class CoreEventLog:
             lambda _state: self._stirred.set(),
             facts=facts,
             covered=() if former is None else tuple(former.heard_until),
+            disk=disk,
         )
 
     async def __aenter__(self) -> Self:
