@@ -164,6 +164,29 @@ def test_durable_subscriptions(durable: str, complaint: str) -> None:
     assert found.partition(": ")[2].startswith(complaint)
 
 
+@pytest.mark.parametrize(
+    ("written", "complaint"),
+    [
+        ("commit_interval: 11s", "3: log.commit_interval: is 1ms to 10s here"),
+        ("segment_duration: 2h", "3: log.segment_duration: is 1s to 1h here"),
+        ("statistics_interval: often", f"3: log.statistics_interval: {UNIT}"),
+        ("max_age: 59min", "3: log.max_age: is 1h to 366d here"),
+        ("max_size: 15", "3: log.max_size: Input should be greater than or equal to 16"),
+        ("statistics_intervals: {'rabbitmq:*': 2d}", "3: log.statistics_intervals.rabbitmq:*: is 1ms to 1d here"),
+        (
+            "statistics_intervals: {queue: 5s}",
+            "3: log.statistics_intervals.queue: write PACKAGE:CLASS, such as rabbitmq:queue or *:broker",
+        ),
+    ],
+)
+def test_the_event_log(written: str, complaint: str) -> None:
+    assert complaints(f"version: 1\nlog:\n  {written}\n") == [complaint]
+
+
+def test_intervals_of_classes_that_nobody_knows_yet() -> None:
+    assert complaints("version: 1\nlog: {statistics_intervals: {'acme:*': 5s, 'rabbitmq:queue': 1s}}\n") == []
+
+
 def test_a_durable_subscription_needs_the_log() -> None:
     text = f"{RABBITMQ}    events: {{url: 'amqp://broker'}}\n    durable: {{}}\n"
     assert complaints(text) == []
