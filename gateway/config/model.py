@@ -23,7 +23,15 @@ from gateway.yaml_documents import StrictModel
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")]
 
-ClassPattern = Annotated[str, Field(pattern=r"^[^:\s]+:[^:\s]+$", max_length=255)]
+
+def _class_pattern(text: str) -> str:
+    package, colon, name = text.partition(":")
+    if not (package and colon and name) or not text.isprintable() or " " in text:
+        raise ValueError("write PACKAGE:CLASS, such as rabbitmq:queue or *:broker")
+    return text
+
+
+ClassPattern = Annotated[str, Field(max_length=255), AfterValidator(_class_pattern)]
 """``package:class``, with ``*``, ``?`` and ``[...]`` as of a shell."""
 
 SECOND = 10**9
