@@ -39,7 +39,7 @@ class Committer:
 
     Attributes:
         committed: seq of the last record on the disk.
-        stir_above: while more octets than this wait, `stir` has to be called.
+        stir_above: when more octets than this were appended, since the start, `stir` has to be called.
     """
 
     def __init__(
@@ -122,7 +122,7 @@ class Committer:
         if self._waiting.octets > octets or self._closing:
             return
         self._stirred.clear()
-        self.stir_above = octets
+        self.stir_above = self._waiting.appended - self._waiting.octets + octets
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout_at(deadline):
                 await self._stirred.wait()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 from collections.abc import Collection, Mapping
+from functools import cache
 
 from gateway.eventlog.record import VERSION, LogRecord, RecordKind
 from gateway.eventlog.retention import Deleted
@@ -25,7 +26,7 @@ def start_record(
     """
     values: dict[str, object] = {
         "version": VERSION,
-        "gateway_version": importlib.metadata.version(_DISTRIBUTION),
+        "gateway_version": _gateway_version(),
         "why": why.value,
         **facts,
     }
@@ -55,3 +56,8 @@ def absence_record(ingest_ts: str, last_ts: str, covered: Collection[str] = ()) 
         to_ts=ingest_ts,
         values={"covered": sorted(covered)} if covered else None,
     )
+
+
+@cache
+def _gateway_version() -> str:
+    return importlib.metadata.version(_DISTRIBUTION)

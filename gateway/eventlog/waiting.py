@@ -11,7 +11,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Final
 
-from gateway.eventlog.block import MAX_BLOCK_OCTETS, BlockDraft
+from gateway.eventlog.block import FULL_BLOCK_OCTETS, MAX_BLOCK_OCTETS, MAX_BLOCK_RECORDS, BlockDraft
 from gateway.eventlog.pressure import Pressure
 from gateway.eventlog.record import LogRecord, RecordKind
 
@@ -85,8 +85,6 @@ class WaitingRecords:
 
     Attributes:
         next_seq: of the record that is added next.
-        records: how many wait, those being written too.
-        octets: of their lines.
         appended: octets of all lines so far.
         lost: records not taken so far.
         segment: number of the segment that takes what is added.
@@ -94,18 +92,30 @@ class WaitingRecords:
 
     def __init__(self, log_id: str, next_seq: int, bound: int) -> None:
         self.next_seq = next_seq
-        self.records = 0
-        self.octets = 0
         self.appended = 0
         self.lost = 0
         self.segment = 0
         self._log_id = log_id
         self._bound = bound
-        self._calm, self._calm_octets = bound // 2, bound // 2 * _RECORD_OCTETS
+        self._first_seq = next_seq  # of what waits
+        self._written = 0  # octets of what waits no more
         self._blocks: deque[_WaitingBlock] = deque()
         self._draft: BlockDraft | None = None  # the last block's, while it takes records
         self._last_ts = ""
         self._gap: _Gap | None = None  # while its turn has not come
+        self._gap_seq = 0
+        self._calm_seq = self._calm_appended = 0
+        self._set_calm()
+
+    @property
+    def records(self) -> int:
+        """How many wait, those being written too."""
+        return self.next_seq - self._first_seq
+
+    @property
+    def octets(self) -> int:
+        """Of the lines that wait."""
+        return self.appended - self._written
 
     @property
     def pressure(self) -> Pressure:
@@ -117,7 +127,7 @@ class WaitingRecords:
 
     def takes(self, kind: RecordKind) -> bool:
         """Whether a record of this kind still fits."""
-        if self.records < self._calm and self.octets < self._calm_octets:
+        if self.next_seq < self._calm_seq and self.appended < self._calm_appended:
             return True
         waiting = max(self.records, self.octets // _RECORD_OCTETS)
         return waiting < self._bound and (kind not in _VALUES or waiting * 4 < self._bound * 3)
@@ -129,15 +139,13 @@ class WaitingRecords:
             TypeError, ValueError: a value has no form in JSON; nothing was added.
         """
         draft = self._draft
-        if draft is None or draft.is_full:
+        if draft is None or draft.records >= MAX_BLOCK_RECORDS or len(draft.lines) >= FULL_BLOCK_OCTETS:
             draft = self._begin_block()
-        octets = draft.add(record)
+        self.appended += draft.add(record)
         self._last_ts = record.ingest_ts
-        self.octets += octets
-        self.appended += octets
-        self.records += 1
-        self.next_seq += 1
-        return self.next_seq - 1
+        seq = self.next_seq
+        self.next_seq = seq + 1
+        return seq
 
     def lose(self, kind: RecordKind, at: str, earliest: str) -> int:
         """Count a record instead of taking it.
@@ -193,8 +201,9 @@ class WaitingRecords:
 
     def done(self, batch: Batch) -> None:
         """A batch is on the disk."""
-        self.records -= batch.last_seq - batch.first_seq + 1
-        self.octets -= batch.octets
+        self._first_seq = batch.last_seq + 1
+        self._written += batch.octets
+        self._set_calm()
 
     def _begin_block(self) -> BlockDraft:
         self._end_block()
@@ -212,13 +221,15 @@ class WaitingRecords:
         self._gap = gap = _Gap(at, at)
         self._gap_seq = self.next_seq
         self._blocks.append(_WaitingBlock(self.segment, BlockDraft(self._log_id, self.next_seq), at, gap))
-        self.records += 1
         self.next_seq += 1
         return gap
 
     def _render(self, block: _WaitingBlock) -> None:
         assert block.gap is not None
-        octets = block.draft.add(block.gap.record())
-        self.octets += octets
-        self.appended += octets
+        self.appended += block.draft.add(block.gap.record())
         self._gap = None
+
+    def _set_calm(self) -> None:
+        """Below a half of the bound everything is taken: the quick way to know."""
+        self._calm_seq = self._first_seq + self._bound // 2
+        self._calm_appended = self._written + self._bound // 2 * _RECORD_OCTETS

@@ -128,7 +128,7 @@ class EventLog:
         if record.ingest_ts != rotation.last_ts or waiting.appended >= rotation.full_at:
             record = self._placed(record)
         seq = waiting.add(record)
-        if waiting.octets > self._committer.stir_above:
+        if waiting.appended > self._committer.stir_above:
             self._committer.stir()
         return seq
 
@@ -308,7 +308,7 @@ class EventLog:
             why = self._rotation.of_time(self._waiting.appended, now)
             if why is not None and self._waiting.pressure is Pressure.NONE and not self._is_stuck():
                 self._begin_segment(why, time_text(now), now)
-                if self._waiting.octets > self._committer.stir_above:
+                if self._waiting.appended > self._committer.stir_above:
                     self._committer.stir()
 
     async def _keep_within(self) -> None:
