@@ -10,6 +10,7 @@ import pytest
 from gateway.config import model
 from gateway.dialects.qmf import console_states
 from gateway.service.exit_codes import ExitCode
+from gateway.service.metrics.families import FAMILIES
 from gateway.service.metrics.table import metrics_table
 from gateway.yaml_documents import StrictModel, parse_document
 
@@ -97,6 +98,13 @@ def test_every_exit_code_is_described() -> None:
 
 def test_every_metric_is_described_as_it_is_told() -> None:
     assert f"\n{metrics_table()}\n" in (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_metrics_that_are_named_are_there(page: Path) -> None:
+    suffixes = {"", "_bucket", "_sum", "_count"}
+    known = {family.name + suffix for family in FAMILIES for suffix in suffixes}
+    assert set(re.findall(r"amqp_gateway_[a-z_]+", page.read_text(encoding="utf-8"))) <= known
 
 
 def test_the_states_of_a_console_are_drawn_as_they_are() -> None:

@@ -23,12 +23,12 @@ from gateway.inventory.inventory import Inventory
 from gateway.mapping.files import MappingError, load_shipped_mappings, secret_patterns
 from gateway.model.secrets import SecretRules
 from gateway.service.delivery_ledger import DeliveryLedger
-from gateway.service.event_log import OFF, CoreEventLog
+from gateway.service.event_log import OFF, CoreEventLog, file_settings
 from gateway.service.exit_codes import CommandError, ExitCode
 from gateway.service.garbage import tune_garbage_collection
 from gateway.service.index_upkeep import count_start, keep_index
 from gateway.service.lifeline import Lifeline
-from gateway.service.metrics.core import feed_readings, index_readings, source_readings
+from gateway.service.metrics.core import feed_readings, index_readings, log_readings, source_readings
 from gateway.service.sources import source_of
 from gateway.service.surroundings import Lasting, Surroundings
 from gateway.state_folder import StateError, StateFolder
@@ -111,6 +111,9 @@ async def _run_locked(
         except (OSError, ValueError) as error:
             raise CommandError(ExitCode.CONFIGURATION, f"the feed cannot be served: {error}") from error
         lifeline.metrics.add("feed", partial(feed_readings, feed))
+        if event_log is not None:
+            files = file_settings(loaded.settings.log)
+            lifeline.metrics.add("event log", partial(log_readings, event_log, files))
         lifeline.metrics.add("sources", partial(source_readings, inventory))
         lifeline.metrics.add("index", partial(index_readings, index, inventory, state.instances))
         tune_garbage_collection()

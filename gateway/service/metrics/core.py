@@ -9,12 +9,15 @@ from pathlib import Path
 
 from gateway.agents.rabbitmq.management_api import Answer, Document, ListingRequest, ManagementRequest
 from gateway.agents.rabbitmq.runner import Reader
+from gateway.eventlog.settings import LogFileSettings
+from gateway.feed.records import EventLogState
 from gateway.feed.server import FeedServer
 from gateway.inventory.alarms import MAX_ALARMS
 from gateway.inventory.instances import MAX_RETIRED, MAX_ROW, InstanceIndex
 from gateway.inventory.inventory import Inventory
 from gateway.inventory.source import SourceInventory
 from gateway.model.observations import SourceState
+from gateway.service.event_log import CoreEventLog
 from gateway.service.metrics import families
 from gateway.service.metrics.readings import Family, Histogram, Reading
 
@@ -84,6 +87,22 @@ def _of_source(source: SourceInventory) -> Iterator[Reading]:
     yield families.SOURCE_ALARMS_MAX.at(MAX_ALARMS, name)
     for counter, family in SOURCE_COUNTERS.items():
         yield family.at(source.counters[counter], name)
+
+
+def log_readings(event_log: CoreEventLog, settings: LogFileSettings) -> Iterator[Reading]:
+    """Of the event log; ``settings`` are what its files follow."""
+    record = event_log.record
+    for state in EventLogState:
+        yield families.LOG_STATE.at(state is record.state, state.value)
+    yield families.LOG_COMMITTED.at(record.committed)
+    yield families.LOG_WAITING.at(record.waiting)
+    yield families.LOG_WAITING_MAX.at(settings.max_waiting)
+    yield families.LOG_LOST.at(record.lost)
+    yield families.LOG_BYTES.at(record.octets)
+    yield families.LOG_BYTES_MAX.at(settings.max_size)
+    yield families.LOG_SEGMENTS.at(record.segments)
+    yield families.LOG_DELETED_FILES.at(record.deleted_files)
+    yield families.LOG_DELETED_BYTES.at(record.deleted_octets)
 
 
 class MeasuredReader:

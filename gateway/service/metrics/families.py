@@ -154,6 +154,18 @@ JMX_GC_SECONDS = _counter("jmx_gc_seconds", "Time that the virtual machine's gar
 JMX_GC_COLLECTIONS = _counter("jmx_gc_collections", "Garbage collections of the virtual machine.")
 JMX_THREADS = _gauge("jmx_threads", "Threads of the virtual machine.")
 
+# The event log.
+LOG_STATE = _gauge("log_state", "1 for the state that the event log is in.", "state")
+LOG_COMMITTED = _gauge("log_committed_seq", "Seq of the last record on the disk; it never begins anew.")
+LOG_WAITING = _gauge("log_waiting_records", "Records that wait for the disk.")
+LOG_WAITING_MAX = _gauge("log_waiting_records_max", "Records that may wait.")
+LOG_LOST = _counter("log_lost_records", "Records that were not taken; gap records count them.")
+LOG_BYTES = _gauge("log_bytes", "Size of all files of the log and the lake.")
+LOG_BYTES_MAX = _gauge("log_bytes_max", "Size beyond which the oldest are deleted.")
+LOG_SEGMENTS = _gauge("log_segments", "Segments that are not Parquet yet, with the one that is written.")
+LOG_DELETED_FILES = _counter("log_deleted_files", "Files deleted because of size or age.")
+LOG_DELETED_BYTES = _counter("log_deleted_bytes", "Octets of these files.")
+
 # The compactor.
 COMPACTION_WAITING = _gauge("log_compaction_waiting_segments", "Segments that wait to become Parquet.")
 COMPACTION_SEGMENTS = _counter("log_compaction_segments", "Segments that did.")
