@@ -172,7 +172,10 @@ def test_durable_subscriptions(durable: str, complaint: str) -> None:
         ("statistics_interval: often", f"3: log.statistics_interval: {UNIT}"),
         ("max_age: 59min", "3: log.max_age: is 1h to 366d here"),
         ("max_size: 15", "3: log.max_size: Input should be greater than or equal to 16"),
-        ("statistics_intervals: {'rabbitmq:*': 2d}", "3: log.statistics_intervals.rabbitmq:*: is 1ms to 1d here"),
+        (
+            "statistics_intervals: {'rabbitmq:*': 2d}",
+            "3: log.statistics_intervals.rabbitmq:*: is 1ms to 1d here",
+        ),
         (
             "statistics_intervals: {queue: 5s}",
             "3: log.statistics_intervals.queue: write PACKAGE:CLASS, such as rabbitmq:queue or *:broker",
