@@ -16,8 +16,9 @@ from gateway.feed.messages import VERSION
 from gateway.feed.records import Batch, Hello, Record
 from gateway.feed.server import FeedServer
 from tests.components.command_line import RunningCommand, Site, new_site, running
+from tests.components.shop import START, agent, source
 from tests.components.waiting import eventually
-from tests.jmx.shop import GATEWAY, START, agent, classes, hall, source, till
+from tests.jmx.shop import GATEWAY, classes, hall, till
 from tests.jmx_java.client_machine import client_machine
 
 

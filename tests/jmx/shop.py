@@ -6,30 +6,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from gateway.feed.records import (
-    AgentRecord,
     AlarmRecord,
-    Batch,
     ClassRecord,
     DeleteRecord,
     EventClassRecord,
     EventRecord,
+    FeedMessage,
     FeedValue,
-    Hello,
-    Lifetime,
     ObjectLink,
     ObjectRecord,
-    Record,
-    SnapshotBegan,
-    SnapshotEnded,
-    SourceRecord,
-    UpdateRecord,
 )
 from gateway.jmx.commands import JmxValue
 from gateway.jmx.events import EventCursor
 from gateway.jmx.own_beans import GATEWAY_NAME, source_name
 from gateway.jmx.projection import Projection, ProjectionSettings
 from gateway.model.events import EventState, Severity
-from gateway.model.observations import SourceState
 from gateway.model.schema import (
     Access,
     Argument,
@@ -41,11 +32,18 @@ from gateway.model.schema import (
     NamedValue,
 )
 from gateway.model.values import ValueType
+from tests.components import shop
+from tests.components.shop import (
+    HALL_CLASS,
+    SECOND,
+    SERVE_STALE_FOR,
+    START,
+    TILL_CLASS,
+    Feeding,
+    hall_link,
+    till_record,
+)
 from tests.jmx.model_machine import ModelMachine
-
-SECOND = 1_000_000_000
-START = 1_700_000_000 * SECOND
-SERVE_STALE_FOR = 60 * SECOND
 
 HALL = ClassSchema(
     ClassKey("shop", "hall", b"h"),
@@ -87,22 +85,19 @@ SOURCE = source_name("shop1")
 
 
 @dataclass
-class Gateway:
-    """A projection with a clock of its own, the core that talks to it, and what clients see."""
+class Gateway(Feeding):
+    """A projection, and what clients see."""
 
-    now: int = START
     cursor: EventCursor = field(default_factory=EventCursor)
     buckets: Mapping[str, int] = field(default_factory=dict)
     machine: ModelMachine = field(default_factory=ModelMachine)
-    logged: list[tuple[str, str]] = field(default_factory=list)
-    epoch: int = 1
 
     def __post_init__(self) -> None:
         self.projection = Projection(
             ProjectionSettings(SERVE_STALE_FOR, "1.2.3", self.buckets),
             cursor=self.cursor,
             clock=lambda: self.now,
-            log=lambda event, detail: self.logged.append((event, detail)),
+            log=self.log,
             column_oid=lambda class_name, element: f"1.3.{len(class_name)}.{len(element)}",
         )
         self.push()
@@ -111,22 +106,8 @@ class Gateway:
         while self.projection.waiting:
             self.machine.carry_out(self.projection.take(7))
 
-    def hello(self, epoch: int = 1) -> None:
-        self.epoch = epoch
-        self.projection.received(Hello(2, epoch, "7b0c", self.now))
-        self.push()
-
-    def tell(self, *records: Record) -> None:
-        self.projection.received(Batch(self.epoch, 1, records))
-        self.push()
-
-    def begin_snapshot(self, *records: Record) -> None:
-        self.projection.received(SnapshotBegan(self.epoch, 1))
-        self.tell(*records)
-
-    def snapshot(self, *records: Record) -> None:
-        self.begin_snapshot(*records)
-        self.projection.received(SnapshotEnded(self.epoch, 1))
+    def received(self, message: FeedMessage) -> None:
+        self.projection.received(message)
         self.push()
 
     def disconnect(self) -> None:
@@ -138,10 +119,6 @@ class Gateway:
         while busy:
             busy = self.projection.tick()
             self.push()
-
-    def wait(self, seconds: float) -> None:
-        self.now += int(seconds * SECOND)
-        self.settle()
 
     def till(self, row: int = 1) -> dict[str, JmxValue]:
         return self.machine.read(till_name(row))
@@ -159,44 +136,20 @@ def hall_name(row: int = 1) -> str:
     return f"amqp.gateway:source=shop1,package=shop,type=hall,name=hall{row}"
 
 
-def source(state: SourceState = SourceState.SYNCHRONISED, number: int = 1, **counters: int) -> SourceRecord:
-    return SourceRecord(number, f"shop{number}", "qmf", state, "a detail", START, START, counters)
-
-
 def classes() -> tuple[ClassRecord, ClassRecord, EventClassRecord]:
     return (
-        ClassRecord(10, HALL, "name", ""),
-        ClassRecord(20, TILL, "name", "hall"),
+        ClassRecord(HALL_CLASS, HALL, "name", ""),
+        ClassRecord(TILL_CLASS, TILL, "name", "hall"),
         EventClassRecord(5, BURNING),
     )
 
 
-def agent(*, fresh: bool, since: int = START, name: str = "1.0", number: int = 1) -> AgentRecord:
-    return AgentRecord(number, name, fresh, since, since)
-
-
 def link(row: int = 1, class_name: str = "shop:hall") -> ObjectLink:
-    return ObjectLink(class_name, row, f"hall{row}" if class_name == "shop:hall" else f"hall1|till{row}#1")
+    return hall_link(row) if class_name == "shop:hall" else ObjectLink(class_name, row, f"hall1|till{row}#1")
 
 
 def hall(row: int = 1, number: int = 1) -> ObjectRecord:
-    return ObjectRecord(
-        number,
-        10,
-        row,
-        f"hall{row}",
-        f"hall{row}",
-        None,
-        f"0-1-1-0-{row}",
-        "1.0",
-        Lifetime.DURABLE,
-        START,
-        START,
-        0,
-        START,
-        START,
-        {0: f"hall{row}", 1: 5},
-    )
+    return shop.hall(row, number, {1: 5})
 
 
 def till(
@@ -204,31 +157,12 @@ def till(
     values: Mapping[int, FeedValue] | None = None,
     number: int = 1,
     agent_name: str = "1.0",
-    class_number: int = 20,
+    class_number: int = TILL_CLASS,
 ) -> ObjectRecord:
-    return ObjectRecord(
-        number,
-        class_number,
-        row,
-        f"hall1|till{row}#1",
-        f"till{row}",
-        link(),
-        f"0-1-1-0-{row}",
-        agent_name,
-        Lifetime.TRANSIENT,
-        START,
-        START,
-        START + SECOND,
-        START,
-        START,
-        {0: link(), NAME: f"till{row}", STATE: "open", NUMBER: 2**64 - 1, SALES: 10 * row, WAITING: row}
-        if values is None
-        else values,
-    )
-
-
-def update(row: int, values: Mapping[int, FeedValue], absent: tuple[int, ...] = ()) -> UpdateRecord:
-    return UpdateRecord(1, 20, row, START, START + 9 * SECOND, START, START, values, absent)
+    if values is None:
+        values = {0: link(), NAME: f"till{row}", STATE: "open", NUMBER: 2**64 - 1}
+        values |= {SALES: 10 * row, WAITING: row}
+    return till_record(row, f"hall1|till{row}#1", values, number, agent_name, class_number)
 
 
 def delete(row: int, number: int = 0, class_number: int = 20) -> DeleteRecord:

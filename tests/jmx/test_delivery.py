@@ -18,8 +18,9 @@ from gateway.jmx.delivery import Delivery, batches
 from gateway.jmx.events import EventCursor
 from gateway.jmx.projection import Projection, ProjectionSettings
 from gateway.jmx.virtual_machine import PushResult
+from tests.components.shop import SERVE_STALE_FOR, START, agent, source
 from tests.components.waiting import eventually
-from tests.jmx.shop import SERVE_STALE_FOR, START, agent, classes, hall, source, till
+from tests.jmx.shop import classes, hall, till
 
 REGISTER = 3
 

@@ -9,7 +9,8 @@ import pytest
 from gateway.feed.records import EventClassRecord, EventLogRecord, EventLogState, EventRecord
 from gateway.inventory.own_events import LOG_TROUBLE
 from gateway.model.events import EventState, Severity
-from tests.jmx.shop import GATEWAY, START, Gateway, alarm, source
+from tests.components.shop import START, source
+from tests.jmx.shop import GATEWAY, Gateway, alarm
 
 FULL = EventLogRecord(
     EventLogState.DISK_FULL,

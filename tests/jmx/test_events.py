@@ -12,22 +12,8 @@ from gateway.jmx.events import EventCursor
 from gateway.model.events import EventState
 from gateway.model.schema import Argument, ClassKey, EventSchema
 from gateway.model.values import ValueType
-from tests.jmx.shop import (
-    GATEWAY,
-    SECOND,
-    SOURCE,
-    START,
-    Gateway,
-    agent,
-    classes,
-    delete,
-    event,
-    hall,
-    link,
-    source,
-    till,
-    till_name,
-)
+from tests.components.shop import SECOND, START, agent, source
+from tests.jmx.shop import GATEWAY, SOURCE, Gateway, classes, delete, event, hall, link, till, till_name
 
 
 def snapshot(gateway: Gateway, *events: int) -> None:

@@ -16,22 +16,10 @@ from gateway.model.observations import SourceState
 from gateway.service.exit_codes import ExitCode
 from gateway.state_folder import StateFolder
 from tests.components.command_line import amqp_gateway, is_log_record
+from tests.components.shop import START, agent, source, update
 from tests.components.waiting import eventually
 from tests.jmx.conftest import JmxSite, canonical, java_process
-from tests.jmx.shop import (
-    GATEWAY,
-    SALES,
-    SOURCE,
-    START,
-    STATE,
-    agent,
-    event,
-    hall_name,
-    link,
-    source,
-    till_name,
-    update,
-)
+from tests.jmx.shop import GATEWAY, SALES, SOURCE, STATE, event, hall_name, link, till_name
 
 NAMES = sorted(map(canonical, (GATEWAY, SOURCE, hall_name(), till_name(1), till_name(2))))
 

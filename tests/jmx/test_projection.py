@@ -17,6 +17,7 @@ from gateway.jmx.own_beans import COUNTERS
 from gateway.model.observations import SourceState
 from gateway.model.schema import ClassKey, ClassSchema, Element
 from gateway.model.values import Reference, ValueType
+from tests.components.shop import SECOND, START, agent, source, update
 from tests.jmx.shop import (
     GATEWAY,
     IDLE,
@@ -24,25 +25,20 @@ from tests.jmx.shop import (
     NEXT,
     NUMBER,
     SALES,
-    SECOND,
     SOURCE,
-    START,
     STATE,
     TAGS,
     TILL,
     WAITING,
     Gateway,
-    agent,
     alarm,
     classes,
     delete,
     hall,
     hall_name,
     link,
-    source,
     till,
     till_name,
-    update,
 )
 
 

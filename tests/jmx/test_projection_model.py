@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from gateway.feed.records import FeedValue, Lifetime, ObjectRecord, Record
 from gateway.jmx.commands import JmxValue
 from gateway.model.observations import SourceState
+from tests.components.shop import agent, source, update
 from tests.jmx.shop import (
     GATEWAY,
     NAME,
@@ -20,13 +21,10 @@ from tests.jmx.shop import (
     TAGS,
     WAITING,
     Gateway,
-    agent,
     classes,
     delete,
     link,
-    source,
     till,
-    update,
 )
 
 AGENTS = ("1.0", "2.0")

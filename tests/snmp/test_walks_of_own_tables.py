@@ -15,9 +15,10 @@ from gateway.snmp.fixed_mib import TargetKindNumber
 from gateway.snmp.lock import DEFAULT_ROOT
 from gateway.snmp.mib.lint import base_folders
 from gateway.snmp.tables.targets import TargetHealth, TargetTable
+from tests.components.shop import SECOND, START, agent, hall, source
 from tests.snmp.conftest import Serve
 from tests.snmp.datagrams import COMMUNITY
-from tests.snmp_mib.shop import SECOND, START, Gateway, agent, alarm, classes, end, hall, link, source, till
+from tests.snmp_mib.shop import Gateway, alarm, classes, end, link, till
 
 
 @pytest.fixture

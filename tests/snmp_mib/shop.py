@@ -8,26 +8,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from gateway.feed.records import (
-    AgentRecord,
     AlarmRecord,
-    Batch,
     ClassRecord,
     DeleteRecord,
     EventClassRecord,
     EventRecord,
+    FeedMessage,
     FeedValue,
-    Hello,
     Lifetime,
     ObjectLink,
     ObjectRecord,
-    Record,
-    SnapshotBegan,
-    SnapshotEnded,
-    SourceRecord,
-    UpdateRecord,
 )
 from gateway.model.events import Severity
-from gateway.model.observations import SourceState
 from gateway.model.schema import Argument, ClassKey, ClassSchema, Element, EventSchema, Kind, NamedValue
 from gateway.model.values import ValueType
 from gateway.snmp import ber
@@ -39,11 +31,18 @@ from gateway.snmp.notification import Notification
 from gateway.snmp.projection import Projection, ProjectionSettings
 from gateway.snmp.schema_locks import SeenSchemas
 from gateway.snmp.store import Store
+from tests.components.shop import (
+    HALL_CLASS,
+    SECOND,
+    SERVE_STALE_FOR,
+    START,
+    TILL_CLASS,
+    Feeding,
+    hall_link,
+    till_record,
+)
 
 ROOT: Oid = (1, 3, 6, 1, 4, 1, 99999)
-SECOND = 1_000_000_000
-START = 1_700_000_000 * SECOND
-SERVE_STALE_FOR = 60 * SECOND
 DAY = dt.date(2026, 5, 1)
 
 HALL = ClassSchema(
@@ -90,17 +89,14 @@ ARGUMENTS: Oid = (*ROOT, 2, 7, 1, 1000)
 
 
 @dataclass
-class Gateway:
-    """A projection with a clock of its own, and the core that talks to it."""
+class Gateway(Feeding):
+    """A projection and its store."""
 
-    now: int = START
     store: Store = field(default_factory=Store)
     provisional: Lock = PROVISIONAL
     saved: list[Lock] = field(default_factory=list)
     disk_full: bool = False
-    logged: list[tuple[str, str]] = field(default_factory=list)
     notified: list[Notification] = field(default_factory=list)
-    epoch: int = 1
     with_receivers: bool = True
     root: Oid = ROOT
 
@@ -111,7 +107,7 @@ class Gateway:
             provisional=self.provisional,
             save=self.save,
             clock=lambda: self.now,
-            log=lambda event, detail: self.logged.append((event, detail)),
+            log=self.log,
             notify=self.notified.append if self.with_receivers else None,
         )
 
@@ -120,25 +116,12 @@ class Gateway:
             raise OSError(errno.ENOSPC, "no space left")
         self.saved.append(lock)
 
-    def hello(self, epoch: int = 1) -> None:
-        self.epoch = epoch
-        self.projection.received(Hello(1, epoch, "7b0c", self.now))
-
-    def tell(self, *records: Record) -> None:
-        self.projection.received(Batch(self.epoch, 1, records))
-
-    def snapshot(self, *records: Record) -> None:
-        self.projection.received(SnapshotBegan(self.epoch, 1))
-        self.tell(*records)
-        self.projection.received(SnapshotEnded(self.epoch, 1))
+    def received(self, message: FeedMessage) -> None:
+        self.projection.received(message)
 
     def settle(self) -> None:
         while self.projection.tick():
             pass
-
-    def wait(self, seconds: float) -> None:
-        self.now += int(seconds * SECOND)
-        self.settle()
 
     def cell(self, entry: Oid, column: int, *index: int) -> bytes | None:
         tlv = self.store.get((*entry, column, *index))
@@ -157,36 +140,8 @@ class Gateway:
         return found
 
 
-def source(state: SourceState = SourceState.SYNCHRONISED, number: int = 1, **counters: int) -> SourceRecord:
-    return SourceRecord(number, f"shop{number}", "qmf", state, "a detail", START, START, counters)
-
-
 def classes() -> tuple[ClassRecord, ClassRecord]:
-    return ClassRecord(10, HALL, "name", ""), ClassRecord(20, TILL, "name", "hall")
-
-
-def agent(*, fresh: bool, since: int = START, name: str = "1.0", number: int = 1) -> AgentRecord:
-    return AgentRecord(number, name, fresh, since, since)
-
-
-def hall(row: int = 1, number: int = 1) -> ObjectRecord:
-    return ObjectRecord(
-        number,
-        10,
-        row,
-        f"hall{row}",
-        f"hall{row}",
-        None,
-        f"0-1-1-0-{row}",
-        "1.0",
-        Lifetime.DURABLE,
-        START,
-        START,
-        0,
-        START,
-        START,
-        {0: f"hall{row}"},
-    )
+    return ClassRecord(HALL_CLASS, HALL, "name", ""), ClassRecord(TILL_CLASS, TILL, "name", "hall")
 
 
 def till(
@@ -194,35 +149,14 @@ def till(
     values: Mapping[int, FeedValue] | None = None,
     number: int = 1,
     agent_name: str = "1.0",
-    class_number: int = 20,
+    class_number: int = TILL_CLASS,
 ) -> ObjectRecord:
-    link = ObjectLink("shop:hall", 1, "hall1")
-    return ObjectRecord(
-        number,
-        class_number,
-        row,
-        f"hall1/till{row}",
-        f"till{row}",
-        link,
-        f"0-1-1-0-{row}",
-        agent_name,
-        Lifetime.TRANSIENT,
-        START,
-        START,
-        START + SECOND,
-        START,
-        START,
-        {0: link, 1: f"till{row}", 2: "open", 3: "by the door", 4: 10 * row, 5: row}
-        if values is None
-        else values,
-    )
+    if values is None:
+        values = {0: hall_link(), 1: f"till{row}", 2: "open", 3: "by the door", 4: 10 * row, 5: row}
+    return till_record(row, f"hall1/till{row}", values, number, agent_name, class_number)
 
 
-def update(row: int, values: Mapping[int, FeedValue], absent: tuple[int, ...] = ()) -> UpdateRecord:
-    return UpdateRecord(1, 20, row, START, START + 9 * SECOND, START, START, values, absent)
-
-
-def delete(row: int, class_number: int = 20) -> DeleteRecord:
+def delete(row: int, class_number: int = TILL_CLASS) -> DeleteRecord:
     return DeleteRecord(1, class_number, row, f"hall1/till{row}", START, inferred=False)
 
 

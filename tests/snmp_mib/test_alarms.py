@@ -28,20 +28,8 @@ from gateway.snmp.notification import NO_ROW
 from gateway.snmp.row_columns import RowColumn
 from gateway.snmp.store import Store
 from gateway.snmp.tables.alarms import AlarmTable
-from tests.snmp_mib.shop import (
-    ROOT,
-    SECOND,
-    START,
-    TILL_ENTRY,
-    Gateway,
-    agent,
-    alarm,
-    classes,
-    hall,
-    link,
-    source,
-    till,
-)
+from tests.components.shop import SECOND, START, agent, hall, source
+from tests.snmp_mib.shop import ROOT, TILL_ENTRY, Gateway, alarm, classes, link, till
 
 ENTRY = (*ROOT, *ALARM_ENTRY)
 TRUE, FALSE = ber.encode_integer(1), ber.encode_integer(2)

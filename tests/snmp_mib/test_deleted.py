@@ -11,20 +11,8 @@ from gateway.snmp.cells import date_and_time
 from gateway.snmp.fixed_mib import DELETED, DELETED_ENTRY, HEALTH, DeletedColumn, DeletedScalar, Health
 from gateway.snmp.row_columns import RowColumn, RowLifetime
 from gateway.snmp.tables.deleted import MAX_DELETED
-from tests.snmp_mib.shop import (
-    ROOT,
-    SECOND,
-    START,
-    TILL_ENTRY,
-    Gateway,
-    agent,
-    classes,
-    delete,
-    end,
-    hall,
-    source,
-    till,
-)
+from tests.components.shop import SECOND, START, agent, hall, source
+from tests.snmp_mib.shop import ROOT, TILL_ENTRY, Gateway, classes, delete, end, till
 
 ENTRY = (*ROOT, *DELETED_ENTRY)
 TRUE, FALSE = ber.encode_integer(1), ber.encode_integer(2)

@@ -23,7 +23,8 @@ from gateway.snmp.fixed_mib import (
     OwnNotification,
 )
 from gateway.snmp.notification import StandingAlarms
-from tests.snmp_mib.shop import ROOT, START, Gateway, alarm, source
+from tests.components.shop import START, source
+from tests.snmp_mib.shop import ROOT, Gateway, alarm
 
 FULL = EventLogRecord(
     EventLogState.DISK_FULL,

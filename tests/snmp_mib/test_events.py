@@ -33,23 +33,19 @@ from gateway.snmp.fixed_mib import (
 from gateway.snmp.lock import read_lock
 from gateway.snmp.notification import NO_ROW, Notification
 from gateway.snmp.row_columns import RowColumn
+from tests.components.shop import SECOND, START, agent, hall, source
 from tests.snmp_mib.shop import (
     ARGUMENTS,
     ROOT,
-    SECOND,
-    START,
     TILL_CLOSED,
     TILL_CLOSED_OID,
     TILL_ENTRY,
     Gateway,
-    agent,
     classes,
     delete,
     event,
     event_class,
-    hall,
     link,
-    source,
     till,
 )
 

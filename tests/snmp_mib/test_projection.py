@@ -25,24 +25,19 @@ from gateway.snmp.cells import date_and_time
 from gateway.snmp.fixed_mib import ALARM_ENTRY
 from gateway.snmp.projection import SLICE_ROWS
 from gateway.snmp.row_columns import RowColumn
+from tests.components.shop import SECOND, START, agent, hall, source, update
 from tests.snmp_mib.shop import (
     HALL_ENTRY,
     LOCK,
     ROOT,
-    SECOND,
     SITE_ENTRY,
-    START,
     TILL,
     TILL_ENTRY,
     Gateway,
-    agent,
     alarm,
     classes,
     delete,
-    hall,
-    source,
     till,
-    update,
 )
 
 FRESH, STALE, WITHHELD = (ber.encode_integer(state) for state in Freshness)

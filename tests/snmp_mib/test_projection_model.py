@@ -24,20 +24,8 @@ from gateway.snmp.fixed_mib import (
     SumColumn,
 )
 from gateway.snmp.row_columns import RowColumn
-from tests.snmp_mib.shop import (
-    ROOT,
-    START,
-    TILL_ENTRY,
-    Gateway,
-    agent,
-    alarm,
-    classes,
-    end,
-    link,
-    source,
-    till,
-    update,
-)
+from tests.components.shop import START, agent, source, update
+from tests.snmp_mib.shop import ROOT, TILL_ENTRY, Gateway, alarm, classes, end, link, till
 
 AGENTS = ("1.0", "2.0")
 WAITING = 107

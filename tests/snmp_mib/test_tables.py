@@ -18,20 +18,8 @@ from gateway.snmp.fixed_mib import (
     SourceColumn,
     SumColumn,
 )
-from tests.snmp_mib.shop import (
-    ROOT,
-    SECOND,
-    START,
-    TILL_ENTRY,
-    Gateway,
-    agent,
-    classes,
-    delete,
-    hall,
-    source,
-    till,
-    update,
-)
+from tests.components.shop import SECOND, START, agent, hall, source, update
+from tests.snmp_mib.shop import ROOT, TILL_ENTRY, Gateway, classes, delete, till
 
 SALES, WAITING = 106, 107
 

@@ -1,0 +1,140 @@
+"""What a core tells of a shop with halls and tills in them, for tests of any north.
+
+Each north has classes with the elements that matter to it; what is told of objects is the same.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from gateway.feed.messages import VERSION
+from gateway.feed.records import (
+    AgentRecord,
+    Batch,
+    FeedMessage,
+    FeedValue,
+    Hello,
+    Lifetime,
+    ObjectLink,
+    ObjectRecord,
+    Record,
+    SnapshotBegan,
+    SnapshotEnded,
+    SourceRecord,
+    UpdateRecord,
+)
+from gateway.model.observations import SourceState
+
+SECOND = 1_000_000_000
+START = 1_700_000_000 * SECOND
+SERVE_STALE_FOR = 60 * SECOND
+GATEWAY_ID = "7b0c"
+HALL_CLASS, TILL_CLASS = 10, 20
+"""Numbers of the classes."""
+
+
+@dataclass
+class Feeding(ABC):
+    """A north with a clock of its own, and the core that talks to it."""
+
+    now: int = START
+    logged: list[tuple[str, str]] = field(default_factory=list)
+    epoch: int = 1
+
+    @abstractmethod
+    def received(self, message: FeedMessage) -> None:
+        """Hand a message to the north."""
+
+    @abstractmethod
+    def settle(self) -> None:
+        """Let it do what it does by and by."""
+
+    def hello(self, epoch: int = 1) -> None:
+        self.epoch = epoch
+        self.received(Hello(VERSION, epoch, GATEWAY_ID, self.now))
+
+    def tell(self, *records: Record) -> None:
+        self.received(Batch(self.epoch, 1, records))
+
+    def begin_snapshot(self, *records: Record) -> None:
+        self.received(SnapshotBegan(self.epoch, 1))
+        self.tell(*records)
+
+    def snapshot(self, *records: Record) -> None:
+        self.begin_snapshot(*records)
+        self.received(SnapshotEnded(self.epoch, 1))
+
+    def wait(self, seconds: float) -> None:
+        self.now += int(seconds * SECOND)
+        self.settle()
+
+    def log(self, event: str, detail: str) -> None:
+        self.logged.append((event, detail))
+
+
+def source(state: SourceState = SourceState.SYNCHRONISED, number: int = 1, **counters: int) -> SourceRecord:
+    return SourceRecord(number, f"shop{number}", "qmf", state, "a detail", START, START, counters)
+
+
+def agent(*, fresh: bool, since: int = START, name: str = "1.0", number: int = 1) -> AgentRecord:
+    return AgentRecord(number, name, fresh, since, since)
+
+
+def hall_link(row: int = 1) -> ObjectLink:
+    return ObjectLink("shop:hall", row, f"hall{row}")
+
+
+def hall(row: int = 1, number: int = 1, values: Mapping[int, FeedValue] | None = None) -> ObjectRecord:
+    """A hall with these values beside its name."""
+    return ObjectRecord(
+        number,
+        HALL_CLASS,
+        row,
+        f"hall{row}",
+        f"hall{row}",
+        None,
+        f"0-1-1-0-{row}",
+        "1.0",
+        Lifetime.DURABLE,
+        START,
+        START,
+        0,
+        START,
+        START,
+        {0: f"hall{row}", **(values or {})},
+    )
+
+
+def till_record(
+    row: int,
+    stable_name: str,
+    values: Mapping[int, FeedValue],
+    number: int = 1,
+    agent_name: str = "1.0",
+    class_number: int = TILL_CLASS,
+) -> ObjectRecord:
+    """A till of the first hall."""
+    return ObjectRecord(
+        number,
+        class_number,
+        row,
+        stable_name,
+        f"till{row}",
+        hall_link(),
+        f"0-1-1-0-{row}",
+        agent_name,
+        Lifetime.TRANSIENT,
+        START,
+        START,
+        START + SECOND,
+        START,
+        START,
+        values,
+    )
+
+
+def update(row: int, values: Mapping[int, FeedValue], absent: tuple[int, ...] = ()) -> UpdateRecord:
+    """Of a till, 9 s after the start."""
+    return UpdateRecord(1, TILL_CLASS, row, START, START + 9 * SECOND, START, START, values, absent)
