@@ -25,6 +25,7 @@ MAX_PROBLEMS: Final = 100
 """Told of one recovery; a log with more of them tells the first ones."""
 
 _LAST_LINE: Final = 512
+_ATTEMPTS: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,17 +53,21 @@ def look(folder: Path) -> Recovery:
     Raises:
         EventLogError: its identity is missing, damaged or not that of its files, or it cannot be read.
     """
-    identity = read_identity(folder)
-    try:
-        segments = list_segments(folder)
-        if identity is None:
-            _check_is_new(folder, segments)
-            return Recovery(None)
-        return _Look(folder, identity).at(segments)
-    except OSError as error:
-        raise EventLogError(
-            f"{error.filename or folder}: the event log cannot be read: {error.strerror}"
-        ) from error
+    attempts = _ATTEMPTS
+    while True:
+        identity = read_identity(folder)
+        try:
+            segments = list_segments(folder)
+            if identity is None:
+                _check_is_new(folder, segments)
+                return Recovery(None)
+            return _Look(folder, identity).at(segments)
+        except OSError as error:
+            attempts -= 1
+            if not attempts or not isinstance(error, FileNotFoundError):  # else: compacted meanwhile
+                raise EventLogError(
+                    f"{error.filename or folder}: the event log cannot be read: {error.strerror}"
+                ) from error
 
 
 @dataclass(frozen=True, slots=True)

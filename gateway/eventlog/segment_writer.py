@@ -124,7 +124,10 @@ class SegmentWriter:
         self.unclosed_because = ""
         for unclosed in tuple(self.unclosed):
             try:
-                self._complete(unclosed)
+                if unclosed.path.exists():
+                    self._complete(unclosed)
+                else:
+                    self._pass_over(unclosed)  # whoever took it away
             except OSError as error:
                 self.unclosed_because = f"{unclosed.path}: {error.strerror or error}"
             else:
@@ -162,15 +165,19 @@ class SegmentWriter:
             return
         self._disk.shorten(unclosed.path, unclosed.octets)
         # Before the name lets compaction take the segment away, and its last seq with it.
+        self._pass_over(unclosed)
+        complete = segment_path(self._folder, unclosed.first_seq, is_open=False)
+        if unclosed.path != complete:
+            self._disk.rename(unclosed.path, complete)
+
+    def _pass_over(self, unclosed: Unclosed) -> None:
+        """No seq of a segment is given again, whatever becomes of it."""
         if unclosed.last_seq >= self._identity.next_seq:
             self._write_identity(
                 msgspec.structs.replace(
                     self._identity, next_seq=unclosed.last_seq + 1, last_ts=unclosed.last_ts
                 )
             )
-        complete = segment_path(self._folder, unclosed.first_seq, is_open=False)
-        if unclosed.path != complete:
-            self._disk.rename(unclosed.path, complete)
 
     def _write_identity(self, identity: LogIdentity) -> None:
         if identity == self._identity and self._identity_is_written:

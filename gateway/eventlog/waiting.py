@@ -50,6 +50,7 @@ class Batch:
 class _Gap:
     """Records that were not taken."""
 
+    ingest_ts: str
     from_ts: str
     to_ts: str
     lost: dict[RecordKind, int] = field(default_factory=dict)
@@ -58,7 +59,7 @@ class _Gap:
         total = sum(self.lost.values())
         return LogRecord(
             kind=RecordKind.GAP,
-            ingest_ts=self.from_ts,
+            ingest_ts=self.ingest_ts,
             text=f"{total} records were lost, because too many waited for the disk",
             from_ts=self.from_ts,
             to_ts=self.to_ts,
@@ -147,13 +148,13 @@ class WaitingRecords:
         self.next_seq = seq + 1
         return seq
 
-    def lose(self, kind: RecordKind, at: str, earliest: str) -> int:
+    def lose(self, kind: RecordKind, at: str, last_ts: str) -> int:
         """Count a record instead of taking it.
 
         Args:
             kind: of the record.
             at: its ``ingest_ts``.
-            earliest: ``ingest_ts`` of the record that was added last.
+            last_ts: that of the segment's last record: the gap has it too, and so is of the same hour.
 
         Returns:
             Seq of the gap that tells it.
@@ -161,7 +162,7 @@ class WaitingRecords:
         self.lost += 1
         gap = self._gap
         if gap is None:
-            gap = self._begin_gap(max(at, earliest))
+            gap = self._begin_gap(at, last_ts)
         gap.to_ts = max(gap.to_ts, at)
         gap.lost[kind] = gap.lost.get(kind, 0) + 1
         return self._gap_seq
@@ -216,11 +217,13 @@ class WaitingRecords:
             self._blocks[-1].last_ts = self._last_ts
             self._draft = None
 
-    def _begin_gap(self, at: str) -> _Gap:
+    def _begin_gap(self, at: str, last_ts: str) -> _Gap:
         self._end_block()
-        self._gap = gap = _Gap(at, at)
+        self._gap = gap = _Gap(last_ts, at, at)
         self._gap_seq = self.next_seq
-        self._blocks.append(_WaitingBlock(self.segment, BlockDraft(self._log_id, self.next_seq), at, gap))
+        self._blocks.append(
+            _WaitingBlock(self.segment, BlockDraft(self._log_id, self.next_seq), last_ts, gap)
+        )
         self.next_seq += 1
         return gap
 

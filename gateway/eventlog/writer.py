@@ -215,8 +215,7 @@ class EventLog:
         await asyncio.wait({committing}, timeout=CLOSE_SECONDS)
         committing.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        if self._lock is not None:
-            os.close(self._lock)
+        self._unlock()
         if self._failures and error is None:
             raise self._failures[0]
 
@@ -233,7 +232,16 @@ class EventLog:
                     )
                 time.sleep(_LOCK_POLL_SECONDS)
             self._lock = lock
-        return look(self._folder)
+        try:
+            return look(self._folder)
+        except EventLogError:
+            self._unlock()
+            raise
+
+    def _unlock(self) -> None:
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
 
     def _run(self, part: Callable[[], Coroutine[Any, Any, None]]) -> None:
         async def guarded() -> None:

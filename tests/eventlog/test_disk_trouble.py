@@ -16,7 +16,7 @@ from gateway.eventlog.segment import list_segments
 from gateway.eventlog.settings import LogFileSettings
 from tests.components.full_disk import full_disk
 from tests.eventlog.disks import FailingDisk, HangingDisk
-from tests.eventlog.plant import SECOND, Plant, until
+from tests.eventlog.plant import HOUR, SECOND, Plant, until
 from tests.eventlog.reading import numbers, of_kind, read_log, reasons
 from tests.hypothesis_profiles import PROVING
 
@@ -242,6 +242,23 @@ async def test_pressure_rises_and_what_is_lost_is_counted_by_kind_from_when_to_w
     assert (told["from_ts"][17:19], told["to_ts"][17:19]) == ("07", "09")
     assert reasons(records) == ["began", "trouble"]
     assert plant.states[-1].lost == 4
+
+
+async def test_a_gap_is_of_the_hour_of_its_segment_whenever_it_begins(tmp_path: Path) -> None:
+    broken = True
+    plant = Plant(tmp_path, SMALL, FailingDisk(lambda call: broken and call == "sync"))
+    async with plant.log() as log:
+        while log.pressure is not Pressure.FULL:
+            log.append(plant.update(0))
+        plant.clock.time += HOUR
+        log.append(plant.update(0))
+        plant.clock.time -= 5 * SECOND
+        log.append(event(plant, 1))
+        broken = False
+        await until(lambda: log.state.waiting == 0, "what waits is written")
+    records = read_log(plant.folder)  # each segment of one hour, and forward in time
+    (gap,) = of_kind(records, "gap")
+    assert (gap["ingest_ts"][11:16], gap["from_ts"][11:16]) == ("14:05", "15:05")
 
 
 async def test_few_large_records_are_bounded_by_their_octets(tmp_path: Path) -> None:

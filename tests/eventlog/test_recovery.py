@@ -254,6 +254,15 @@ def test_a_log_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
         look(folder)
 
 
+def test_a_segment_that_is_listed_and_never_there_is_refused_in_the_end(tmp_path: Path) -> None:
+    folder = made(tmp_path)
+    path = write_segment(folder, 1, b"")
+    path.unlink()
+    path.symlink_to(tmp_path / "absent")
+    with pytest.raises(EventLogError, match="cannot be read: No such file"):
+        look(folder)
+
+
 async def test_after_a_kill_the_log_goes_on_in_a_new_segment(tmp_path: Path) -> None:
     plant = Plant(tmp_path)
     async with plant.log() as log:

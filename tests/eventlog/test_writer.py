@@ -213,6 +213,31 @@ async def test_the_log_waits_for_the_end_of_its_last_writer(tmp_path: Path) -> N
     assert reasons(read_log(plant.folder)) == ["began", "began"]
 
 
+async def test_a_log_that_was_refused_is_not_held(tmp_path: Path) -> None:
+    plant = Plant(tmp_path)
+    async with plant.log():
+        pass
+    identity = (plant.folder / "LOG").read_text()
+    (plant.folder / "LOG").unlink()
+    refused = plant.log()
+    with pytest.raises(EventLogError, match="LOG: is missing"):
+        await refused.__aenter__()
+    (plant.folder / "LOG").write_text(identity)
+    async with plant.log():
+        pass
+    assert reasons(read_log(plant.folder)) == ["began", "began"]
+
+
+async def test_no_seq_is_given_again_when_somebody_takes_a_segment_away(tmp_path: Path) -> None:
+    plant = Plant(tmp_path)
+    async with plant.log() as log:
+        await log.reached(log.append(plant.update(1)))
+        list_segments(plant.folder)[0].path.unlink()
+    async with plant.log():
+        pass
+    assert read_log(plant.folder)[0]["seq"] == 3
+
+
 async def test_without_trouble_there_is_no_pressure(tmp_path: Path) -> None:
     plant = Plant(tmp_path)
     async with plant.log() as log:
