@@ -20,6 +20,7 @@ COMMANDS = {
     "log": "gateway.cli.log:log",
     "mib": "gateway.cli.mib:mib",
     "trap": "gateway.cli.trap:trap",
+    "systemd": "gateway.cli.systemd:systemd",
     "demo": "gateway.cli.demo:demo",
     "analytics": "gateway.cli.analytics:analytics",
     "version": "gateway.cli.version:version",
