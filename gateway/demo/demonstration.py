@@ -9,7 +9,7 @@ import shutil
 import socket
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
@@ -76,9 +76,10 @@ class Demonstration:
         settings: of the broker.
         amqp_port: at 127.0.0.1, where gateway and agent reach our broker if something stands in between.
         management_port: the same for its management API.
+        log: what the configuration says of the event log.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  each is one thing that tests choose
         self,
         progress: Progress,
         *,
@@ -89,6 +90,7 @@ class Demonstration:
         settings: BrokerSettings | None = None,
         amqp_port: int = 0,
         management_port: int = 0,
+        log: Mapping[str, object] | None = None,
     ) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="amqp-gateway-demo-"))
         # The broker shares the folder: its keeper removes it even when this process is killed.
@@ -98,6 +100,7 @@ class Demonstration:
         self._progress = progress
         self._snmp_port = snmp_port
         self._ports_between = (amqp_port, management_port)
+        self._log = dict(log or {})
         self.jmx_address = f"127.0.0.1:{jmx_port}"
         self._with_agent = agent
         self._processes: dict[str, _Child] = {}
@@ -240,6 +243,7 @@ class Demonstration:
                 "notifications": {"snmptrapd": {"address": f"{host}:{port}"}},
             },
             "jmx": {"enabled": True, "listen": self.jmx_address},
+            "log": self._log,
             "state": {"folder": "state"},
             "feed": {"socket": "feed.sock"},
         }

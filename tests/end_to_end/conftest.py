@@ -32,7 +32,7 @@ async def ways() -> AsyncIterator[Ways]:
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def demonstration(ways: Ways) -> AsyncIterator[Demonstration]:
-    """Everything running, with quick statistics."""
+    """Everything running, with quick statistics, also in the event log."""
     # Each attempt to reach a broker that is down is an error there; a failing test would print them all.
     logging.getLogger("aiormq").setLevel(logging.CRITICAL)
     running = Demonstration(
@@ -43,6 +43,7 @@ async def demonstration(ways: Ways) -> AsyncIterator[Demonstration]:
         settings=BrokerSettings(statistics_interval=1.0),
         amqp_port=ways.amqp.port,
         management_port=ways.http.port,
+        log={"statistics_interval": "1s", "segment_duration": "20s"},
     )
     assert running.broker is not None
     broker = running.broker

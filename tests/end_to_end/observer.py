@@ -14,6 +14,7 @@ import psutil
 from gateway.demo.demonstration import AGENT_SOURCE, SOURCE, Demonstration
 from gateway.demo.jmx_client import JmxClientError
 from gateway.demo.snmp_commands import SnmpCommandError, Table
+from gateway.eventlog.query import ask
 
 DEADLINE_SECONDS = 120.0
 POLL_SECONDS = 0.05
@@ -75,6 +76,27 @@ class Observer:
         """Whether every row of ``source`` is stale."""
         cells = (await self.sources())[source]
         return int(cells["agSourceRows"]) > 0 and cells["agSourceStaleRows"] == cells["agSourceRows"]
+
+    async def logged(self, sql: str, **parameters: object) -> list[tuple[object, ...]]:
+        """What the event log has on the disk, asked in SQL; ``$name`` stands for a parameter."""
+
+        def asked() -> list[tuple[object, ...]]:
+            with ask(self.demonstration.folder / "state" / "log", sql, parameters) as answer:
+                return list(answer.rows)
+
+        return await asyncio.to_thread(asked)
+
+    async def until_logged(self, holds: Callable[[str], bool], sql: str) -> str:
+        """The text of what ``sql`` finds, once ``holds`` says yes to it."""
+        text = ""
+
+        async def found() -> bool:
+            nonlocal text
+            text = str(await self.logged(sql))
+            return holds(text)
+
+        await self.until(f"the event log has it: {sql}", found)
+        return text
 
     def process(self, name: str) -> psutil.Process:
         """The gateway's process ``core``, ``snmp`` or ``jmx``.

@@ -1,4 +1,4 @@
-"""Secrets planted where RabbitMQ lets anybody plant them: none leaves by AM2, feed, SNMP or a log."""
+"""Secrets planted where RabbitMQ lets anybody plant them: none leaves by AM2, feed, SNMP or any log."""
 
 from __future__ import annotations
 
@@ -80,6 +80,7 @@ async def test_no_planted_secret_leaves(observer: Observer, demonstration: Demon
                 return MASKED in b"".join(heard)
 
             await observer.until("AM2 carries the masked argument", published)
+            logged = await observer.until_logged(lambda text: MASKED.decode() in text, "FROM log")
             everything = await asyncio.to_thread(observer.snmp.run, "snmpbulkwalk", "-On", "-Oa", "1")
             feed = await octets_of_feed(demonstration.folder / "feed.sock")
         finally:
@@ -95,5 +96,6 @@ async def test_no_planted_secret_leaves(observer: Observer, demonstration: Demon
             ("feed", feed),
             ("SNMP", everything.encode()),
             ("logs", logs),
+            ("event log", logged.encode()),
         ):
             assert secret.encode() not in octets, f"{place} carries a secret"
