@@ -27,7 +27,8 @@ def configure_logs(process: str) -> None:
             renderer,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        # A line and its end in one write: all processes share standard error.
+        logger_factory=structlog.WriteLoggerFactory(sys.stderr),
     )
     structlog.contextvars.bind_contextvars(process=process)
     # The links tell in one line what these libraries tell in a traceback.
