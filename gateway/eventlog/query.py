@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Final
+from typing import Final, TypeVar
 
 import duckdb
 
@@ -28,6 +30,9 @@ TABLE: Final = "log"
 _ATTEMPTS: Final = 5
 _ROWS_AT_A_TIME: Final = 1_000
 _HOUR: Final = dt.timedelta(hours=1)
+
+
+_T = TypeVar("_T")
 
 
 class QueryError(Exception):
@@ -132,9 +137,10 @@ def ask(
                         database(folder, memory_mebibytes=memory_mebibytes, threads=threads, scratch=scratch)
                     )
                     _make_table(opened, files, scratch, after, before)
-                    found = opened.execute(statement, dict(parameters or {}) or None)
+                    execute = partial(opened.execute, statement, dict(parameters or {}) or None)
+                    found = _interruptible(opened, execute)
                     columns = tuple(column[0] for column in found.description or ())
-                    first = found.fetchmany(_ROWS_AT_A_TIME)
+                    first = _interruptible(opened, partial(found.fetchmany, _ROWS_AT_A_TIME))
                 except (duckdb.Error, OSError) as error:
                     if not files.are_all_there and attempt < _ATTEMPTS:
                         continue
@@ -201,13 +207,24 @@ def _rows(
     while rows:
         yield from rows
         try:
-            rows = opened.fetchmany(_ROWS_AT_A_TIME)
+            rows = _interruptible(opened, partial(opened.fetchmany, _ROWS_AT_A_TIME))
         except duckdb.Error as error:
             if not files.are_all_there:
                 raise LogReadError(
                     "files of the log were compacted or deleted while they were read: ask again"
                 ) from error
             raise _told(error) from error
+
+
+def _interruptible(opened: duckdb.DuckDBPyConnection, work: Callable[[], _T]) -> _T:
+    """Carry out ``work`` of the database so that Ctrl-C ends it: DuckDB itself would go on to the end."""
+    with ThreadPoolExecutor(1) as pool:
+        working = pool.submit(work)
+        try:
+            return working.result()
+        except BaseException:
+            opened.interrupt()
+            raise
 
 
 def _told(error: Exception) -> QueryError | LogReadError:
