@@ -74,7 +74,7 @@ async def test_run_runs_it_with_the_others(jmx: JmxSite) -> None:
         await asyncio.to_thread(gateway.ready)
         children = psutil.Process(gateway.process.pid).children()
         names = sorted(child.cmdline()[child.cmdline().index("process") + 1] for child in children)
-        assert names == ["core", "jmx", "snmp"]
+        assert names == ["compactor", "core", "jmx", "snmp"]
         async with jmx.client() as client:
             assert await client.read("amqp.gateway:type=Gateway", "Epoch") == "java.lang.Long 1"
         everybody = psutil.Process(gateway.process.pid).children(recursive=True)

@@ -30,8 +30,8 @@ _GET_12: Final = Case("getAttributes12", "us per call", Reading.COST)
 _PUSH: Final = Case("push", "objects/s", Reading.RATE)
 _REGISTER: Final = Case("register", "MBeans/s", Reading.RATE)
 
-_TURNS: Final = 10
-"""Of each side in a round, so that both meet the same disturbances."""
+_TURNS: Final = 40
+"""Of each side in a round: short ones, so that both meet the same disturbances."""
 
 _HEAP_MIB: Final = 512
 
@@ -76,7 +76,7 @@ class _Scene:
         self._load = load
         self._process = process
         self._count = count
-        self._calls = run.count(1_000, 10)
+        self._calls = run.count(250, 3)
         self._value = 0
         self._next_row = count
 
@@ -93,7 +93,7 @@ class _Scene:
 
     def warm_up(self) -> None:
         """Until the compilers of both virtual machines have done what they will do."""
-        for _ in range(2 * _TURNS):
+        for _ in range(3 * _TURNS):
             for side in SIDES:
                 self._get(_GET, side)
                 self._get(_GET_12, side)
