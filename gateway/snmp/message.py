@@ -8,7 +8,7 @@ anything else inside a list of variable bindings is refused.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from gateway.snmp import ber
 from gateway.snmp.ber import BerError
@@ -26,12 +26,17 @@ INFORM: Final = 0xA6
 TRAP_V2: Final = 0xA7
 _KNOWN_PDUS: Final = range(0xA0, 0xA9)
 _USUAL_VERSIONS: Final = {ber.encode_integer(version): version for version in (VERSION_1, VERSION_2C)}
-# The first octets of a varbind with a NULL, by the length of its name; no match for one with long lengths.
-_USUAL_VARBINDS: Final = tuple(
-    bytes((ber.SEQUENCE, length + 4, ber.OBJECT_IDENTIFIER)) if length + 4 < 0x80 else b""  # noqa: PLR2004
-    for length in range(0x100)
-)
-_LARGEST_HEADERS: Final = 4 * 4 + 3 + 6 + 3 + 4
+_LONGEST_USUAL: Final = 0x7F + 2  # octets of a message whose length takes one octet
+_BESIDE_NAME: Final = 6  # octets of a variable binding with a NULL
+_LONGEST_USUAL_NAME: Final = 0x7F - 4
+_REQUEST_ID_OCTETS: Final = 4
+_LARGEST_OCTET: Final = 0x7F  # a number of one octet that is not negative
+_BESIDE_VARBINDS: Final = 8  # octets of a response's PDU that are neither request id nor varbinds
+RESPONSE_OVERHEAD: Final = 4 * 4 + 3 + 6 + 3 + 4
+"""At most how many octets a response has beside its community and its varbinds.
+
+Message, community, PDU and list have tags and lengths of up to 4 octets each; the integers 3, 6, 3 and 4.
+"""
 
 NO_ERROR: Final = 0
 TOO_BIG: Final = 1
@@ -40,6 +45,13 @@ GEN_ERR: Final = 5
 NO_ACCESS: Final = 6
 NOT_WRITABLE: Final = 17
 _NO_ERROR_AT_ALL: Final = 2 * ber.encode_integer(NO_ERROR)
+
+_READS: Final = frozenset({GET, GET_NEXT, GET_BULK})
+_FILLING: Final = (0x00, 0xFF)
+# What stands before a content of so many octets, as long as its length takes one.
+_SEQUENCE_HEADS: Final = tuple(bytes((ber.SEQUENCE, length)) for length in range(0x80))
+_RESPONSE_HEADS: Final = tuple(bytes((RESPONSE, length)) for length in range(0x80))
+_LIST_HEADS: Final = tuple(_NO_ERROR_AT_ALL + head for head in _SEQUENCE_HEADS)
 
 
 class UnknownVersionError(Exception):
@@ -70,6 +82,52 @@ class Request(NamedTuple):
     second: int
     names: list[bytes]
     values: list[bytes]
+
+
+UsualRead: TypeAlias = "tuple[bytes, int, bytes, int, int, list[bytes]]"
+"""What `read_usual` finds: preamble, PDU type, TLV of the request id, then as the fields of a `Request`.
+
+The preamble is what stands before the PDU, and has not been looked at: version and community, if it is that
+of a known community. Nothing is cheaper to make than a plain tuple.
+"""
+
+
+def read_usual(datagram: bytes) -> UsualRead | None:
+    """A read (GET, GETNEXT, GETBULK) in the form in which managers send nearly all of them.
+
+    Every length takes one octet, all is canonical, each value is NULL. ``None`` for anything else, which may
+    be as good a request: `read_message` and `read_request` tell.
+    """
+    size = len(datagram)
+    try:
+        pdu = 7 + datagram[6]  # behind 30 length, 02 01 version, 04 length and community
+        id_end = pdu + 4 + datagram[pdu + 3]  # 02 length and request id, behind the PDU's tag and length
+        offset = id_end + 8  # 02 01 and a number, twice, and the list's 30 length
+        pdu_type = datagram[pdu]
+        if (
+            size > _LONGEST_USUAL
+            or datagram[0] != ber.SEQUENCE
+            or datagram[1] != size - 2
+            or pdu_type not in _READS
+            or datagram[pdu + 1] != size - pdu - 2
+            or datagram[id_end + 7] != size - offset
+            or datagram[pdu + 2] != ber.INTEGER
+            or not 0 < id_end - pdu - 4 <= _REQUEST_ID_OCTETS
+            or datagram[pdu + 4] in _FILLING  # perhaps an octet too many: rare, and not decided here
+            or not (datagram[id_end] == datagram[id_end + 3] == ber.INTEGER)
+            or not (datagram[id_end + 1] == datagram[id_end + 4] == 1)
+            or datagram[id_end + 6] != ber.SEQUENCE
+        ):
+            return None
+        first, second = datagram[id_end + 2], datagram[id_end + 5]
+        if first > _LARGEST_OCTET or second > _LARGEST_OCTET:
+            return None
+        names = _read_usual_names(datagram, offset, size)
+    except IndexError:
+        return None
+    if not names:
+        return None
+    return datagram[2:pdu], pdu_type, datagram[pdu + 2 : id_end], first, second, names
 
 
 def read_message(datagram: bytes) -> Message:
@@ -103,25 +161,14 @@ def read_request(datagram: bytes, start: int, stop: int) -> Request:
         first, offset = ber.read_integer(datagram, offset, stop)
         second, offset = ber.read_integer(datagram, offset, stop)
     offset, end = ber.read_tagged(datagram, offset, stop, ber.SEQUENCE)
-    names: list[bytes] = []
-    values: list[bytes] = []
+    names = _read_usual_names(datagram, offset, end)
+    if names is not None:
+        return Request(request_id, first, second, names, [ber.NULL] * len(names))
+    names, values = [], []
     while offset < end:
-        name_start = offset + 4
-        name_end = name_start + datagram[offset + 3] if name_start < end else end
-        if (
-            # Nearly every varbind of a read: short lengths, NULL for a value, a name in canonical form.
-            name_end + 2 <= end
-            and datagram[name_end : name_end + 2] == ber.NULL
-            and datagram[offset : offset + 3] == _USUAL_VARBINDS[name_end - name_start]
-            and ber.is_canonical_name(name := datagram[name_start:name_end])
-        ):
-            names.append(name)
-            values.append(ber.NULL)
-            offset = name_end + 2
-        else:
-            name, value, offset = _read_varbind(datagram, offset, end)
-            names.append(name)
-            values.append(value)
+        name, value, offset = _read_varbind(datagram, offset, end)
+        names.append(name)
+        values.append(value)
     return Request(request_id, first, second, names, values)
 
 
@@ -136,11 +183,34 @@ def encode_response(
     message: Message, request_id: int, status: int, index: int, varbinds: list[bytes]
 ) -> bytes:
     """The datagram that answers ``message``: error-status, error-index and encoded varbinds."""
+    head = preamble(message.version, message.community)
+    if not status and not index:
+        return encode_success(head, ber.encode_integer(request_id), varbinds)
+    numbers = ber.encode_integer(request_id) + ber.encode_integer(status) + ber.encode_integer(index)
+    pdu = ber.encode_tlv(RESPONSE, numbers + ber.encode_tlv(ber.SEQUENCE, b"".join(varbinds)))
+    return ber.encode_tlv(ber.SEQUENCE, head + pdu)
+
+
+def encode_success(preamble: bytes, request_id: bytes, varbinds: list[bytes]) -> bytes:
+    """A response without error; ``request_id`` is a TLV."""
     content = b"".join(varbinds)
-    head = ber.encode_integer(request_id)
-    head += ber.encode_integer(status) + ber.encode_integer(index) if status or index else _NO_ERROR_AT_ALL
-    pdu = ber.encode_tlv(RESPONSE, head + ber.encode_tlv(ber.SEQUENCE, content))
-    return ber.encode_tlv(ber.SEQUENCE, preamble(message.version, message.community) + pdu)
+    length = len(content)
+    pdu_length = length + len(request_id) + _BESIDE_VARBINDS
+    whole_length = pdu_length + len(preamble) + 2
+    if whole_length < 0x80:  # noqa: PLR2004  all lengths take one octet
+        return b"".join(
+            (
+                _SEQUENCE_HEADS[whole_length],
+                preamble,
+                _RESPONSE_HEADS[pdu_length],
+                request_id,
+                _LIST_HEADS[length],
+                content,
+            )
+        )
+    numbers = request_id + _NO_ERROR_AT_ALL + bytes((ber.SEQUENCE,)) + ber.encode_length(length)
+    head = preamble + bytes((RESPONSE,)) + ber.encode_length(length + len(numbers)) + numbers
+    return bytes((ber.SEQUENCE,)) + ber.encode_length(length + len(head)) + head + content
 
 
 @lru_cache(maxsize=64)  # messages are made for known communities only, and of those there are few
@@ -150,11 +220,36 @@ def preamble(version: int, community: bytes) -> bytes:
 
 
 def response_overhead(message: Message) -> int:
-    """At most how many octets a response to ``message`` has beside its varbinds.
+    """At most how many octets a response to ``message`` has beside its varbinds."""
+    return len(message.community) + RESPONSE_OVERHEAD
 
-    Message, community, PDU and list have tags and lengths of up to 4 octets each; the integers 3, 6, 3 and 4.
+
+def _read_usual_names(datagram: bytes, offset: int, end: int) -> list[bytes] | None:
+    """The names of nearly every list of variable bindings of a read; ``None`` for any other list.
+
+    Short lengths, NULL for each value, names in canonical form.
     """
-    return len(message.community) + _LARGEST_HEADERS
+    names = []
+    while end - offset > _BESIDE_NAME:
+        length = datagram[offset + 3]
+        start = offset + 4
+        stop = start + length
+        offset = stop + 2
+        if (
+            offset > end
+            or not 0 < length <= _LONGEST_USUAL_NAME
+            or datagram[start - 4] != ber.SEQUENCE
+            or datagram[start - 3] != length + 4
+            or datagram[start - 2] != ber.OBJECT_IDENTIFIER
+            or datagram[stop] != ber.NULL_TAG
+            or datagram[stop + 1] != 0
+        ):
+            return None
+        name = datagram[start:stop]
+        if not ber.is_short_name(name):
+            return None
+        names.append(name)
+    return names if offset == end else None
 
 
 def _read_varbind(datagram: bytes, offset: int, end: int) -> tuple[bytes, bytes, int]:

@@ -12,17 +12,25 @@ from typing import Final
 HALF_BLOCK: Final = 256
 _FULL_BLOCK: Final = 2 * HALF_BLOCK
 
+LAST: Final = -1
+"""No slot: no row follows."""
+
 
 class RowOrder:
     """Row keys (`ber.sort_key` of the index), sorted, each with the slot where the row's cells are.
 
     A place is a block's number and a position in it; any insert or removal may move what stands behind.
+
+    Attributes:
+        slots: the slots in order, by block.
+        following: by slot, the slot of the next row; `LAST` where there is none.
     """
 
-    __slots__ = ("_keys", "_last", "slots")
+    __slots__ = ("_keys", "_last", "following", "slots")
 
     def __init__(self) -> None:
         self.slots: list[list[int]] = []
+        self.following: list[int] = []
         self._keys: list[list[bytes]] = []
         self._last: list[bytes] = []  # the last key of each block
 
@@ -44,6 +52,7 @@ class RowOrder:
             self._keys.append([])
             self.slots.append([])
             self._last.append(key)
+        self._link(self._before(block, position), slot)
         keys = self._keys[block]
         keys.insert(position, key)
         self.slots[block].insert(position, slot)
@@ -51,6 +60,9 @@ class RowOrder:
 
     def remove(self, block: int, position: int) -> bool:
         """Take a row away; its block goes with the last row in it, and then the answer is true."""
+        before = self._before(block, position)
+        if before is not None:
+            self.following[before] = self.following[self.slots[block][position]]
         keys = self._keys[block]
         del keys[position], self.slots[block][position]
         if keys:
@@ -70,6 +82,21 @@ class RowOrder:
         self.slots.insert(block + 1, slots[HALF_BLOCK:])
         del keys[HALF_BLOCK:], slots[HALF_BLOCK:]
         self._last.insert(block, keys[-1])
+
+    def _before(self, block: int, position: int) -> int | None:
+        """The slot of the row before a place."""
+        if position:
+            return self.slots[block][position - 1]
+        return self.slots[block - 1][-1] if block else None
+
+    def _link(self, before: int | None, slot: int) -> None:
+        """Make ``slot`` the row after ``before``, the first of all where there is none."""
+        following = self.following
+        following += [LAST] * (slot + 1 - len(following))
+        if before is not None:
+            following[slot], following[before] = following[before], slot
+        else:
+            following[slot] = self.slots[0][0] if self.slots[0] else LAST
 
 
 class RowSet:

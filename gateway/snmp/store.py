@@ -10,7 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import Protocol, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 from gateway.snmp import ber
 from gateway.snmp.ber import Oid
@@ -18,6 +18,8 @@ from gateway.snmp.table import Region, Table
 
 ScalarValue: TypeAlias = "bytes | Callable[[], bytes]"
 """A value TLV, or what gives the current one."""
+
+_NO_TYPE: Final = 0
 
 
 class MibView(Protocol):
@@ -136,18 +138,19 @@ class Store:
     def walk(self, name: bytes, limit: int, *, counter64: bool = True) -> tuple[list[bytes], bytes]:
         """As `MibView.walk`. Each region crossed costs a bisection; those without instances cost nothing."""
         varbinds: list[bytes] = []
+        passed_over = _NO_TYPE if counter64 else ber.COUNTER64
         region = self._region_of(name)
         if region is None:
             position = bisect_right(self._active_keys, ber.sort_key(ber.decode_name(name)))
         else:
-            name = region.walk(name[len(region.prefix) :], limit, varbinds, counter64=counter64) or name
+            name = region.walk(name[len(region.prefix) :], limit, varbinds, passed_over) or name
             if len(varbinds) == limit:
                 return varbinds, name
             position = bisect_right(self._active_keys, region.key)
         active = self._active
         while len(varbinds) < limit and position < len(active):
             wanted = limit - len(varbinds)
-            name = active[position].walk(b"", wanted, varbinds, counter64=counter64) or name
+            name = active[position].walk(b"", wanted, varbinds, passed_over) or name
             position += 1
         return varbinds, name
 
@@ -202,11 +205,11 @@ class _Scalar:
             return None
         return self.value if isinstance(self.value, bytes) else self.value()
 
-    def walk(self, suffix: bytes, limit: int, varbinds: list[bytes], *, counter64: bool) -> bytes | None:
+    def walk(self, suffix: bytes, limit: int, varbinds: list[bytes], passed_over: int) -> bytes | None:
         if suffix or limit < 1:
             return None
         value = self.value if isinstance(self.value, bytes) else self.value()
-        if value[0] == ber.COUNTER64 and not counter64:
+        if value[0] == passed_over:
             return None
         name = self.prefix + b"\x00"
         varbinds.append(ber.encode_varbind(name, value))

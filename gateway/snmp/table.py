@@ -7,7 +7,7 @@ from typing import Protocol
 
 from gateway.snmp import ber
 from gateway.snmp.ber import Oid
-from gateway.snmp.row_order import RowOrder, RowSet
+from gateway.snmp.row_order import LAST, RowOrder, RowSet
 
 _REMEMBERED_VALUE_LENGTH = 64
 
@@ -21,8 +21,15 @@ class Region(Protocol):
     def read(self, suffix: bytes) -> bytes | None:
         """The value TLV of the instance that ``suffix`` names."""
 
-    def walk(self, suffix: bytes, limit: int, varbinds: list[bytes], *, counter64: bool) -> bytes | None:
-        """Append up to ``limit`` encoded varbinds after ``suffix``; the name of the last, if any."""
+    def walk(self, suffix: bytes, limit: int, varbinds: list[bytes], passed_over: int) -> bytes | None:
+        """Append up to ``limit`` encoded varbinds after ``suffix``; the name of the last, if any.
+
+        Args:
+            suffix: what stands behind the prefix in a name; empty for the start of the region.
+            limit: how many at most, 1 or more.
+            varbinds: where to.
+            passed_over: type of the objects that are left out; no type is 0.
+        """
 
 
 class Directory(Protocol):
@@ -72,22 +79,24 @@ class Column:
         slot = self._rows.slots.get(suffix)
         return None if slot is None else self.cells[slot]
 
-    def walk(self, suffix: bytes, limit: int, varbinds: list[bytes], *, counter64: bool) -> bytes | None:
+    def walk(self, suffix: bytes, limit: int, varbinds: list[bytes], passed_over: int) -> bytes | None:
         """Append up to ``limit`` encoded varbinds after ``suffix``; the name of the last, if any.
 
-        Costs a bisection and a slice. Without ``counter64`` a column of that type is passed over whole
-        (RFC 3584 section 4.2.2.1), however many rows it has.
+        Costs a look-up for a row that is there, a bisection for any other. A column of the type
+        ``passed_over`` is passed over whole, however many rows it has.
         """
-        if self.tag == ber.COUNTER64 and not counter64:
+        if self.tag == passed_over:
             return None
         rows, cells, heads = self._rows, self.cells, self._heads
         suffixes = rows.suffixes
-        block = position = 0
-        if suffix:
-            row = rows.slots.get(suffix)
-            key = ber.sort_key(ber.decode_sub_identifiers(suffix)) if row is None else rows.keys[row]
-            block, position = rows.order.place_after(key)
-        slots = self._filled_slots(block, position, limit)
+        row = rows.slots.get(suffix)
+        if row is not None:
+            slots = self._filled_after(row, limit)
+        elif suffix:
+            key = ber.sort_key(ber.decode_sub_identifiers(suffix))
+            slots = self._filled_from(*rows.order.place_after(key), limit)
+        else:
+            slots = self._filled_from(0, 0, limit)
         suffix_length = value_length = -1
         head = b""
         for slot in slots:
@@ -106,7 +115,21 @@ class Column:
                 raise ValueError(f"a column of type 0x{self.tag:02x} cannot hold one of 0x{value[0]:02x}")
             self.tag = value[0]
 
-    def _filled_slots(self, block: int, position: int, limit: int) -> list[int]:
+    def _filled_after(self, slot: int, limit: int) -> list[int]:
+        """The slots of up to ``limit`` rows with a value after the one in ``slot``."""
+        order, cells = self._rows.order, self.cells
+        following = order.following
+        found: list[int] = []
+        for _ in range(limit):
+            slot = following[slot]
+            if slot == LAST:
+                break
+            if cells[slot] is None:  # perhaps the first of many holes
+                return found + self._filled_from(*order.place_of(self._rows.keys[slot]), limit - len(found))
+            found.append(slot)
+        return found
+
+    def _filled_from(self, block: int, position: int, limit: int) -> list[int]:
         """The slots of up to ``limit`` rows with a value, from a place on."""
         found: list[int] = []
         cells, blocks = self.cells, self._rows.order.slots

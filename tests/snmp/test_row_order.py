@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from gateway.snmp.row_order import HALF_BLOCK, RowOrder, RowSet
+from gateway.snmp.row_order import HALF_BLOCK, LAST, RowOrder, RowSet
 from tests.hypothesis_profiles import PROVING
 
 
@@ -18,6 +18,14 @@ def _members(order: RowOrder, rows: RowSet) -> list[int]:
         block, position = place
         found.append(order.slots[block][position])
         place = rows.first_from(block, position + 1)
+    return found
+
+
+def _chain(order: RowOrder) -> list[int]:
+    """All slots, each found from the one before."""
+    found = [order.slots[0][0]] if order.slots else []
+    while found and order.following[found[-1]] != LAST:
+        found.append(order.following[found[-1]])
     return found
 
 
@@ -70,6 +78,8 @@ def test_inserts_removals_and_splits_keep_order_and_members(seed: int) -> None:
             members.discard(key)
             rows.discard(block, position)
         if slot % 100 == 0:
-            assert [slot for block in order.slots for slot in block] == [slots[key] for key in sorted(slots)]
+            in_order = [slots[key] for key in sorted(slots)]
+            assert [slot for block in order.slots for slot in block] == in_order
+            assert _chain(order) == in_order
             assert _members(order, rows) == [slots[key] for key in sorted(members)]
             assert bool(rows) == bool(members)

@@ -1,0 +1,98 @@
+"""The quick reader of usual reads, beside the one that reads everything."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.snmp import ber, message
+from gateway.snmp.ber import BerError, Oid
+from gateway.snmp.message import GET, GET_BULK, GET_NEXT, SET
+from tests.hypothesis_profiles import PROVING
+from tests.snmp.datagrams import COMMUNITY, request
+
+NAME: Oid = (1, 3, 6, 1, 4, 1, 8072, 9999, 9999, 3, 1, 1, 1, 100, 1, 54_321)
+PREAMBLE = message.preamble(message.VERSION_2C, COMMUNITY)
+
+
+def test_a_usual_read_is_read_in_one_go() -> None:
+    asked = request(GET_BULK, [NAME, (1, 3, 6)], request_id=70_000, first=1, second=25)
+    names = [ber.encode_name(NAME), ber.encode_name((1, 3, 6))]
+    assert message.read_usual(asked) == (PREAMBLE, GET_BULK, ber.encode_integer(70_000), 1, 25, names)
+
+
+@pytest.mark.parametrize(
+    "unusual",
+    [
+        b"",
+        b"\x30",
+        request(SET, [NAME]),
+        request(GET, []),
+        request(GET, [NAME] * 6),  # lengths of two octets
+        request(GET, [NAME], value=ber.encode_integer(1)),
+        request(GET, [(1, 3, 2**32 - 1)]),
+        request(GET_BULK, [NAME], first=-1, second=200),
+        request(GET, [NAME])[:-1],
+        request(GET, [NAME]) + b"\0",
+        request(GET, [NAME]).replace(b"\x06\x14\x2b", b"\x06\x14\x80"),
+    ],
+)
+def test_what_is_unusual_is_left_to_the_other_reader(unusual: bytes) -> None:
+    assert message.read_usual(unusual) is None
+
+
+def _agree(datagram: bytes) -> None:
+    """What the quick reader takes as a read of a known community is what the other one finds."""
+    usual = message.read_usual(datagram)
+    if usual is None or usual[0] != PREAMBLE:
+        return
+    envelope = message.read_message(datagram)
+    assert (envelope.version, envelope.community) == (message.VERSION_2C, COMMUNITY)
+    asked = message.read_request(datagram, envelope.start, envelope.stop)
+    assert asked.values == [ber.NULL] * len(asked.names)
+    request_id = ber.encode_integer(asked.request_id)
+    assert usual[1:] == (envelope.pdu_type, request_id, asked.first, asked.second, asked.names)
+
+
+@given(
+    st.sampled_from((GET, GET_NEXT, GET_BULK)),
+    st.lists(st.binary(max_size=20), max_size=4),
+    st.integers(-(2**31), 2**31 - 1),
+    st.integers(-300, 300),
+)
+def test_both_readers_agree_on_any_names_and_numbers(
+    pdu_type: int, names: list[bytes], request_id: int, number: int
+) -> None:
+    varbinds = b"".join(ber.encode_varbind(name, ber.NULL) for name in names)
+    numbers = b"".join(ber.encode_integer(value) for value in (request_id, number, -number))
+    pdu = ber.encode_tlv(pdu_type, numbers + ber.encode_tlv(ber.SEQUENCE, varbinds))
+    try:
+        _agree(ber.encode_tlv(ber.SEQUENCE, PREAMBLE + pdu))
+    except BerError as error:
+        pytest.fail(f"one reader takes what the other one refuses: {error}")
+
+
+@pytest.mark.parametrize("seed", range(100 if PROVING else 2))
+def test_both_readers_agree_on_requests_with_octets_changed(seed: int) -> None:
+    chance = random.Random(seed)  # noqa: S311  repeatable
+    for _ in range(5_000):
+        datagram = bytearray(request(chance.choice((GET, GET_BULK)), [NAME, (1, 3)], request_id=9, second=4))
+        for _ in range(chance.randrange(3)):
+            datagram[chance.randrange(len(datagram))] = chance.choice((0, 1, 2, 5, 6, 0x30, 0x80, 0xFF, 100))
+        try:
+            _agree(bytes(datagram))
+        except (BerError, message.UnknownVersionError) as error:
+            pytest.fail(f"one reader takes what the other one refuses, {datagram.hex()}: {error}")
+
+
+@pytest.mark.parametrize("name", [b"\x80\x01", b"\x2b\x80\x01", b"\x2b\x81", b"\x90\x80\x80\x80\x00"])
+def test_a_name_with_octets_too_many_or_too_few_is_not_short(name: bytes) -> None:
+    assert not ber.is_short_name(name)
+
+
+@given(st.binary(min_size=1, max_size=40))
+def test_no_name_is_short_that_is_not_canonical(name: bytes) -> None:
+    assert not ber.is_short_name(name) or ber.is_canonical_name(name)
