@@ -29,6 +29,7 @@ STATISTICS_SECONDS = 1.0
 @click.option("--check", is_flag=True, help="Try everything with net-snmp's commands, and end.")
 @click.option("--snmp-port", default=1161, show_default=True, type=click.IntRange(1, 65535))
 @click.option("--jmx-port", default=9990, show_default=True, type=click.IntRange(1, 65535))
+@click.option("--metrics-port", default=9464, show_default=True, type=click.IntRange(1, 65535))
 @click.option("--management", help="Read this RabbitMQ instead of starting one: http://HOST:15672")
 @click.option("--amqp", default="", help="Of the same broker, for its events: amqp://HOST:5672")
 @click.option("--user", help="Of the same broker, with the tag 'monitoring'.")
@@ -40,6 +41,7 @@ def demo(
     check: bool,
     snmp_port: int,
     jmx_port: int,
+    metrics_port: int,
     management: str | None,
     amqp: str,
     user: str | None,
@@ -58,7 +60,7 @@ def demo(
     except InstallError as error:
         raise CommandError(ExitCode.NOT_INSTALLED, str(error)) from error
     try:
-        asyncio.run(_run(existing, snmp_port, jmx_port, check=check))
+        asyncio.run(_run(existing, (snmp_port, jmx_port, metrics_port), check=check))
     except CheckFailedError as error:
         raise CommandError(ExitCode.DIFFERENCE, str(error)) from error
     except DemonstrationError as error:
@@ -74,7 +76,8 @@ def progress(line: str) -> None:
     click.echo(f"  ..  {line}")
 
 
-async def _run(existing: ExistingBroker | None, snmp_port: int, jmx_port: int, *, check: bool) -> None:
+async def _run(existing: ExistingBroker | None, ports: tuple[int, int, int], *, check: bool) -> None:
+    snmp_port, jmx_port, metrics_port = ports
     # That its publishers are blocked by the alarm which the check raises is no news.
     logging.getLogger("aiormq").setLevel(logging.ERROR)
     stop = asyncio.Event()
@@ -84,6 +87,7 @@ async def _run(existing: ExistingBroker | None, snmp_port: int, jmx_port: int, *
         progress,
         snmp_port=snmp_port,
         jmx_port=jmx_port,
+        metrics_port=metrics_port,
         existing=existing,
         agent=check,
         settings=BrokerSettings(statistics_interval=STATISTICS_SECONDS, grace=0),  # its data is thrown away
@@ -141,6 +145,7 @@ def _what_is_where(demonstration: Demonstration, busy_row: str) -> str:
         f"  traps         as snmptrapd prints them: {traps.printed}",
         f"  JMX           {demonstration.jmx_address}",
         f"                user {JMX_USER}, password in {state.secret_path(JMX_SECRET)}",
+        f"  Prometheus    http://{demonstration.metrics_address}/metrics",
         f"  configuration {demonstration.configuration}",
         f"  log           {demonstration.folder / 'gateway.log'}",
         "",

@@ -71,6 +71,7 @@ class Demonstration:
         progress: told each step in one line.
         snmp_port: to listen on at 127.0.0.1.
         jmx_port: to listen on at 127.0.0.1.
+        metrics_port: for Prometheus, at 127.0.0.1; 0 for no metrics.
         existing: read this broker instead of starting one; there is no workload and no agent then.
         agent: also run the agent as a process of its own, and a second source that believes it.
         settings: of the broker.
@@ -85,6 +86,7 @@ class Demonstration:
         *,
         snmp_port: int = 1161,
         jmx_port: int = 9990,
+        metrics_port: int = 0,
         existing: ExistingBroker | None = None,
         agent: bool = False,
         settings: BrokerSettings | None = None,
@@ -102,6 +104,7 @@ class Demonstration:
         self._ports_between = (amqp_port, management_port)
         self._log = dict(log or {})
         self.jmx_address = f"127.0.0.1:{jmx_port}"
+        self.metrics_address = f"127.0.0.1:{metrics_port}" if metrics_port else ""
         self._with_agent = agent
         self._processes: dict[str, _Child] = {}
         self._users: dict[str, Credentials] = {}
@@ -243,6 +246,9 @@ class Demonstration:
                 "notifications": {"snmptrapd": {"address": f"{host}:{port}"}},
             },
             "jmx": {"enabled": True, "listen": self.jmx_address},
+            **(
+                {"metrics": {"enabled": True, "listen": self.metrics_address}} if self.metrics_address else {}
+            ),
             "log": self._log,
             "state": {"folder": "state"},
             "feed": {"socket": "feed.sock"},

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import httpx
 import psutil
 import pytest
 
@@ -42,12 +43,22 @@ def temporary() -> Iterator[Path]:
         wait_until(lambda: not processes_of(folder), "nothing works in the folder any more")
 
 
+def ports() -> list[str]:
+    """Options that keep a demonstration apart from others."""
+    tcp = ("--jmx-port", "--metrics-port")
+    return [
+        "--snmp-port",
+        str(free_udp_port()),
+        *(word for name in tcp for word in (name, str(free_tcp_port()))),
+    ]
+
+
 @contextmanager
 def demonstration(printed: Path, temporary: Path) -> Iterator[subprocess.Popen[bytes]]:
     """``amqp-gateway demo`` with its own folder for temporary files, running when given."""
     with printed.open("wb") as output:
         process = subprocess.Popen(  # noqa: S603  our own command
-            [*COMMAND, "demo", "--snmp-port", str(free_udp_port()), "--jmx-port", str(free_tcp_port())],
+            [*COMMAND, "demo", *ports()],
             env=environment(TMPDIR=str(temporary)),
             stdin=subprocess.DEVNULL,
             stdout=output,
@@ -86,6 +97,8 @@ def test_what_it_prints_can_be_typed(tmp_path: Path, temporary: Path) -> None:
         (folder,) = re.findall(r"export SNMPCONFPATH=(\S+)", text)
         commands = re.findall(r"^  (snmp(?:table|walk) .*)$", text, re.MULTILINE)
         assert len(commands) >= 4
+        (metrics,) = re.findall(r"Prometheus +(http\S+)", text)
+        assert 'amqp_gateway_process_up{process="jmx"} 1.0' in httpx.get(metrics, trust_env=False).text
         for command in commands:
             done = subprocess.run(  # noqa: S603  what a newcomer would type
                 command.split(),
@@ -105,8 +118,7 @@ def test_its_check_keeps_every_promise() -> None:
             *COMMAND,
             "demo",
             "--check",
-            *("--snmp-port", str(free_udp_port())),
-            *("--jmx-port", str(free_tcp_port())),
+            *ports(),
         ],
         env=environment(),
         stdin=subprocess.DEVNULL,
