@@ -111,6 +111,15 @@ def test_our_containers_may_do_nothing_that_they_need_not(name: str) -> None:
     assert not {"privileged", "cap_add", "network_mode", "user"} & service.keys()
 
 
+@pytest.mark.parametrize("name", OURS)
+def test_our_containers_are_of_the_image_that_is_built_here(name: str) -> None:
+    service = composition()["services"][name]
+    context, dockerfile = service["build"]["context"], service["build"]["dockerfile"]
+    assert (FOLDER / context).resolve() == ROOT
+    assert (ROOT / dockerfile).is_file()
+    assert service["image"] == "amqp-gateway"
+
+
 def test_who_is_set_up_is_who_reads() -> None:
     (source,) = configuration().sources.values()
     assert isinstance(source, RabbitMqSource)
