@@ -23,6 +23,9 @@ ENOUGH_OCTETS: Final = 2 << 20
 SLOW_SECONDS: Final = 1.0
 """A commit that takes longer is trouble; the trouble ends with one that takes less than half of it."""
 
+CLOSING_ATTEMPTS: Final = 3
+"""So often is a batch tried when the log is being closed; before, there is no end to it."""
+
 _NEVER: Final = 2**63
 
 
@@ -74,7 +77,7 @@ class Committer:
         self._stirred.set()
 
     def close(self) -> None:
-        """Commit what waits, without waiting for more; what then fails is given up."""
+        """Commit what waits and no more; what fails `CLOSING_ATTEMPTS` times is given up."""
         self._closing = True
         self.stir()
 
@@ -132,13 +135,11 @@ class Committer:
         """Whether the batch is on the disk; if not, the log is being closed."""
         attempts = 1
         while (error := await self._attempt(batch)) is not None:
-            attempts += 1
             self._on_trouble(trouble_of(error), _words(error))
-            if self._closing:
+            if self._closing and attempts >= CLOSING_ATTEMPTS:
                 return False
-            self._stirred.clear()
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._stirred.wait(), self._retry)
+            attempts += 1
+            await asyncio.sleep(self._retry)
         self._waiting.done(batch)
         self.committed = batch.last_seq
         while self._waiters and self._waiters[0][0] <= self.committed:

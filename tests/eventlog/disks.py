@@ -158,15 +158,17 @@ class PowerCutDisk(WatchedDisk):
         self._every = every
         self._synced: dict[str, int] = {}
         self._forgotten: set[int] = set()
+        self._failed_last = False
 
     def before(self, call: str, path: Path) -> None:
         self._perhaps(f"before {call} of {path.name}")
 
     def sync(self, descriptor: int) -> None:
         path = self._paths[descriptor]
-        if self._choice.randrange(20) == 0:
+        if not self._failed_last and self._choice.randrange(20) == 0:
             self._forgotten.add(path.stat().st_ino)
-        if path.stat().st_ino in self._forgotten:
+        self._failed_last = path.stat().st_ino in self._forgotten
+        if self._failed_last:
             raise OSError(errno.EIO, "forgotten", str(path))
         super().sync(descriptor)
 

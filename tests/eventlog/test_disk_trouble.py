@@ -295,6 +295,15 @@ async def test_a_log_that_ends_in_trouble_keeps_what_was_acknowledged(tmp_path: 
     assert numbers(records)[-1] == 2
 
 
+async def test_a_failure_at_the_end_is_tried_again_too(tmp_path: Path) -> None:
+    disk = FailingDisk(lambda call: call == "sync" and disk.failures < 2)
+    plant = Plant(tmp_path, disk=disk)
+    async with plant.log() as log:
+        log.append(plant.update(0))
+    assert disk.failures == 2
+    assert numbers(read_log(plant.folder)) == [0]
+
+
 async def test_a_disk_that_never_answers_does_not_hold_the_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
