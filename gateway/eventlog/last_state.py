@@ -6,6 +6,7 @@ head does. Only sources are looked at that ask for it.
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
@@ -23,6 +24,7 @@ MAX_DELIVERIES: Final = 100_000
 """Identities of deliveries that are remembered: many times what a broker delivers again."""
 
 _SEGMENTS: Final = 2
+_ATTEMPTS: Final = 3
 _HEAD_SECONDS: Final = 60.0
 """A segment that spans so much time has told all of its head."""
 
@@ -62,7 +64,13 @@ def last_state(folder: Path, sources: Collection[str]) -> LastState:
     Raises:
         OSError: it cannot be read.
     """
-    segments = list_segments(folder)[-_SEGMENTS:]
+    for _ in range(_ATTEMPTS):
+        with contextlib.suppress(FileNotFoundError):  # a segment became Parquet in between
+            return _read(list_segments(folder)[-_SEGMENTS:], sources)
+    return _read(list_segments(folder)[-1:], sources)
+
+
+def _read(segments: list[Segment], sources: Collection[str]) -> LastState:
     reader = _Reader(frozenset(sources))
     for segment in segments:
         reader.read(segment)
@@ -89,7 +97,8 @@ class _Reader:
     def result(self, segments: list[Segment]) -> LastState:
         state = self._state
         lasted = _nanoseconds(self._last_ts) - _nanoseconds(self._first_ts)
-        if len(segments) < _SEGMENTS and lasted < _HEAD_SECONDS * 10**9:
+        whole = len(segments) == _SEGMENTS or lasted >= _HEAD_SECONDS * 10**9
+        if not whole and segments and segments[0].first_seq > 1:  # a log's first segment has no head to tell
             state.is_complete = False
         until = _nanoseconds(self._last_ts)
         state.heard_until = {source: self._unheard.get(source, until) for source in self._known}

@@ -97,8 +97,10 @@ def test_deliveries_are_known_the_last_ones_only(tmp_path: Path, monkeypatch: py
 
 def test_a_short_segment_alone_may_lack_objects(tmp_path: Path) -> None:
     """The log may have ended in the middle of its head."""
-    folder = logged(tmp_path, recorded(SHOP, QUEUE, AGENT, queue(1)))
-    assert not last_state(folder, ["shop"]).is_complete
+    records = recorded(SHOP, QUEUE, AGENT, queue(1))
+    write_segment(tmp_path / "later", 8, block(records, 8), is_open=True)
+    assert not last_state(tmp_path / "later", ["shop"]).is_complete
+    assert last_state(logged(tmp_path / "first", records), ["shop"]).is_complete
 
 
 def test_what_is_damaged_is_passed_over_and_told(tmp_path: Path) -> None:

@@ -217,6 +217,7 @@ class RabbitMqAgent:
         self._visibility.last_event = now
         if missed:
             self._events.lost()
+            self._view.known.remember(())  # nobody will tell what became of these
         return self._awake(self._doubted(missed or "events are connected again", now))
 
     def events_caught_up(self) -> list[Effect]:

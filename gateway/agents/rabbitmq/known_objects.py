@@ -160,6 +160,7 @@ class KnownObjects:
         if known is None:
             if self._is_stale(reading.name, created, began):
                 return []
+            reading, created = self._continued(reading, created)
             return self._added(reading, created, sampled, now, listed=True)
         if self._is_of_former(known, created, began):
             return []
@@ -281,6 +282,16 @@ class KnownObjects:
             return 0
         time = reading.properties[reader.schema.positions[reader.rule.created]]
         return time if isinstance(time, int) else 0
+
+    def _continued(self, reading: Reading, created: int) -> tuple[Reading, int]:
+        """What a listing shows with what was known before a restart: it tells no time of creation.
+
+        Where another has the name by now, the events of meanwhile, which come next, tell that.
+        """
+        former = self._remembered.get(reading.name)
+        if former is None or created or self._differs(former, reading):
+            return reading, created
+        return replace(reading, properties=self._merged(former, reading.properties)), former.created
 
     def _is_stale(self, name: ObjectName, created: int, began: int) -> bool:
         end = self._ends.get(name)

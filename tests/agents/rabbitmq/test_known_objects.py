@@ -299,3 +299,52 @@ def test_whatever_happens_each_object_is_new_once_and_gone_once(steps: list[tupl
                 assert change.new == (number not in alive)
                 alive[number] = change.object.name.leaf
         assert sorted(alive.values()) == sorted(one.name.leaf for one in known.of_class("queue"))
+
+
+# -- after a restart, with what an agent before this one knew
+
+
+def remembering(created: int = T0 - 500 * SECOND) -> KnownObjects:
+    """An agent that was just started; the one before it knew of ``orders``."""
+    former = KnownObjects(READERS)
+    former.created(queue(state="running"), created, created)
+    known = KnownObjects(READERS)
+    known.remember(former.of_class("queue"))
+    return known
+
+
+def test_the_end_of_what_only_a_former_agent_knew_is_told_whole() -> None:
+    known = remembering()
+    born, gone = known.deleted(ORDERS, T0 - SECOND, T0)
+    assert told([born, gone]) == [
+        ("new", "orders", T0 - 500 * SECOND),
+        ("gone", "orders", T0 - SECOND),
+    ]
+    assert gone.object.properties[READERS["queue"].schema.positions["state"]] == "running"
+    assert known.deleted(ORDERS, T0 - SECOND, T0) == []
+
+
+def test_a_listing_shows_what_a_former_agent_knew_with_its_time_of_creation() -> None:
+    known = remembering()
+    assert told(known.listed(queue(), T0, T0, T0)) == [("new", "orders", T0 - 500 * SECOND)]
+
+
+def test_what_was_made_anew_meanwhile_is_two_objects_when_the_events_of_meanwhile_have_come() -> None:
+    known = remembering()
+    known.listed(queue(), T0, T0, T0)
+    late = T0 + 60 * SECOND
+    assert told(known.deleted(ORDERS, T0 - 9 * SECOND, late)) == [("gone", "orders", T0 - 9 * SECOND)]
+    assert told(known.created(queue(), T0 - 8 * SECOND, late)) == [("new", "orders", T0 - 8 * SECOND)]
+
+
+def test_an_event_from_before_the_first_sight_of_an_object_is_about_it_however_late_it_comes() -> None:
+    known = KnownObjects(READERS)
+    known.listed(queue(), T0, T0, T0)
+    assert told(known.created(queue(), T0 - SECOND, T0 + 60 * SECOND)) == [("put", "orders", T0 - SECOND)]
+
+
+def test_what_was_told_by_events_is_remembered_no_more() -> None:
+    known = remembering()
+    known.created(queue(), T0, T0)
+    assert told(known.deleted(ORDERS, T0 + 1, T0 + 1)) == [("gone", "orders", T0 + 1)]
+    assert known.deleted(ORDERS, T0 + 2, T0 + 2) == []

@@ -1,0 +1,1 @@
+"""Durable subscriptions of the whole gateway, at a real RabbitMQ."""

@@ -1,0 +1,219 @@
+"""A broker with an agent of its own, and a gateway that hears both with durable subscriptions."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from gateway.agents.rabbitmq.provisioning import ProvisionedUser, provision
+from gateway.agents.rabbitmq.rights import MANAGEMENT_VHOST, agent_rights, gateway_rights
+from gateway.demo.broker import Credentials, PrivateBroker
+from gateway.eventlog.block import Block
+from gateway.eventlog.segment import list_segments, scan_segment
+from tests.components.command_line import RunningCommand, Site, new_site, running
+from tests.components.waiting import wait_until
+
+READ, TOLD = "orders", "agents"
+"""The sources: the broker as the gateway reads it, and as the agent tells it."""
+
+QUEUES = {READ: "amqp-gateway.events.orders", TOLD: "amqp-gateway.console.agents"}
+VHOSTS = {READ: "%2F", TOLD: MANAGEMENT_VHOST}
+
+Line = Mapping[str, Any]
+
+
+@dataclass
+class Plant:
+    """Everything, to be worked with by one test after the other; each gives its queues names of its own."""
+
+    broker: PrivateBroker
+    folder: Path
+    site: Site
+    core: RunningCommand | None = None
+    _stack: ExitStack = field(default_factory=ExitStack)
+
+    def start(self, *, synchronised: bool = True) -> None:
+        """Start the core; it has caught up when this returns, unless told."""
+        assert self.core is None
+        starts = len(self.starts())
+        log = self.folder / "core.log"
+        command = ("process", "core", "--config", self.site.configuration)
+        self.core = self._stack.enter_context(running(*command, log=log))
+        self.core.ready()
+        wait_until(lambda: len(self.starts()) > starts, "it records")
+        if synchronised:
+            wait_until(self.is_synchronised, "both sources are synchronised", 120)
+
+    def stop(self) -> None:
+        """Ask it to end."""
+        assert self.core is not None
+        self.core.terminate()
+        self._gone()
+
+    def kill(self) -> None:
+        """Kill it."""
+        assert self.core is not None
+        os.kill(self.core.process.pid, signal.SIGKILL)
+        self._gone()
+
+    def _gone(self) -> None:
+        self.core = None
+        self._stack.pop_all().close()
+
+    def lines(self) -> list[Line]:
+        """What the log has on the disk."""
+        while True:
+            with contextlib.suppress(FileNotFoundError):  # a segment was renamed in between
+                return self._lines()
+
+    def _lines(self) -> list[Line]:
+        found = []
+        for segment in list_segments(self.site.folder / "state" / "log"):
+            for block in scan_segment(segment.path):
+                if isinstance(block, Block):
+                    found += [json.loads(line) for line in block.split()]
+        return found
+
+    def starts(self) -> list[int]:
+        """Where in the log cores began."""
+        return [
+            number
+            for number, line in enumerate(self.lines())
+            if line["kind"] == "start" and line["values"]["why"] in {"began", "recovered"}
+        ]
+
+    def lines_of_now(self) -> list[Line]:
+        """Of the last core, from its start on."""
+        return self.lines()[self.starts()[-1] :]
+
+    def is_synchronised(self) -> bool:
+        """Whether both sources are, as the last core has recorded."""
+        states = {line["source"]: line["state"] for line in self.lines_of_now() if line["kind"] == "source"}
+        return states == {READ: "synchronised", TOLD: "synchronised"}
+
+    def declare(self, name: str, *, durable: bool = True) -> None:
+        """A queue in the virtual host that is watched."""
+        with self.broker.http() as client:
+            client.put(f"queues/%2F/{name}", json={"durable": durable}).raise_for_status()
+
+    def delete(self, name: str) -> None:
+        """A queue."""
+        with self.broker.http() as client:
+            client.delete(f"queues/%2F/{name}").raise_for_status()
+
+    def waiting(self, source: str) -> int | None:
+        """Messages in the queue of a source; ``None`` where there is none."""
+        with self.broker.http() as client:
+            answer = client.get(f"queues/{VHOSTS[source]}/{QUEUES[source]}")
+            return None if answer.is_error else int(answer.json().get("messages", 0))
+
+    def drop_queue(self, source: str) -> None:
+        """As its expiry would."""
+        with self.broker.http() as client:
+            client.delete(f"queues/{VHOSTS[source]}/{QUEUES[source]}").raise_for_status()
+
+    def happened(self, *, name: str = "", prefix: str = "") -> dict[str, Counter[tuple[str, str]]]:
+        """How often what was told of queues with this name, or such names, by source."""
+        told: dict[str, Counter[tuple[str, str]]] = {READ: Counter(), TOLD: Counter()}
+        for line in self.lines():
+            about = _queue_of(line)
+            wanted = about == name if name else about.startswith(prefix)
+            what = line.get("event") or line["kind"]
+            if about and wanted and what in {"create", "delete", "queueCreated", "queueDeleted"}:
+                told[line["source"]][about, what] += 1
+        return told
+
+    def gaps(self, source: str) -> list[Line]:
+        """Told of a source."""
+        return [line for line in self.lines() if line["kind"] == "gap" and line.get("source") == source]
+
+
+def _queue_of(line: Line) -> str:
+    if line["kind"] == "event":
+        return str(line.get("values", {}).get("name", ""))
+    if line.get("class") == "queue":
+        return str(line.get("object_name", "")).partition("|")[2].partition("#")[0]
+    return ""
+
+
+def life(name: str) -> Counter[tuple[str, str]]:
+    """What is told of a queue that came and went."""
+    return Counter({(name, what): 1 for what in ("create", "queueCreated", "queueDeleted", "delete")})
+
+
+@contextmanager
+def plant(
+    broker: PrivateBroker, folder: Path, configured: Callable[[dict[str, Any]], None] = lambda _: None
+) -> Iterator[Plant]:
+    """A plant whose agent runs; its gateway does not yet.
+
+    Args:
+        broker: with no users of ours.
+        folder: for configuration, state and process logs.
+        configured: changes the sources' settings.
+    """
+    agent, gateway = Credentials.generate("agent"), Credentials.generate("gateway")
+    with broker.http() as client:
+        users = (
+            ProvisionedUser(agent.name, agent.password, agent_rights()),
+            ProvisionedUser(gateway.name, gateway.password, gateway_rights()),
+        )
+        provision(client, users)
+    site = new_site(folder)
+    url = f"amqp://127.0.0.1:{broker.ports.amqp}"
+    reading: dict[str, Any] = {
+        "kind": "rabbitmq",
+        "management": broker.management_url,
+        "events": {"url": url},
+    }
+    as_gateway = {"user": gateway.name, "password": site.secret(gateway.password)}
+    as_agent = {"user": agent.name, "password": site.secret(agent.password)}
+    sources: dict[str, Any] = {
+        READ: {**reading, **as_gateway, "interval": "1s", "own_users": [agent.name], "durable": {}},
+        TOLD: {
+            "kind": "qmf",
+            "amqp": {"url": url, **as_gateway},
+            "believe": [agent.name],
+            "heartbeat": "2s",
+            "durable": {},
+        },
+    }
+    configured(sources)
+    publish = {"amqp": {"url": url, **as_agent}, "obey": [gateway.name], "interval": "1s"}
+    site.configure(
+        sources=sources,
+        agents={"rabbitmq": {**reading, **as_agent, "interval": "1s", "publish": publish}},
+        snmp={"enabled": False},
+    )
+    speaking = running("agent", "rabbitmq", "--config", site.configuration, log=folder / "agent.log")
+    with speaking as process:
+        process.ready()
+        made = Plant(broker, folder, site)
+        try:
+            yield made
+        finally:
+            if made.core is not None:
+                made.kill()
+
+
+def second_gateway(first: Plant) -> Site:
+    """Another gateway's site, with a state of its own and the same sources."""
+    folder = first.folder / "second"
+    folder.mkdir()
+    other = new_site(folder)
+    settings = yaml.safe_load(first.site.configuration.read_text(encoding="utf-8"))
+    sources = settings["sources"]
+    for source in (sources[READ], sources[TOLD]["amqp"]):
+        source["password"] = {"file": str(first.site.folder / source["password"]["file"])}
+    other.configure(sources=sources, snmp={"enabled": False})
+    return other

@@ -1,0 +1,164 @@
+"""A gateway that was stopped, killed or refused, and what its log says of that time."""
+
+from __future__ import annotations
+
+import datetime as dt
+import random
+import time
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
+
+import pytest
+
+from gateway.demo.broker import PrivateBroker
+from tests.components.command_line import running
+from tests.components.rabbitmq import TEST_SETTINGS
+from tests.components.waiting import wait_until
+from tests.durable.plant import READ, TOLD, Line, Plant, life, plant, second_gateway
+from tests.hypothesis_profiles import PROVING
+
+pytestmark = pytest.mark.xdist_group("durable")
+
+SEEDS = 20 if PROVING else 3
+KILLS = 3
+LIVES = 12
+"""Queues that come and go between two kills."""
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plant]:
+    """One plant for all tests of this file, whose gateway knows everything; each leaves it running."""
+    with (
+        PrivateBroker(settings=TEST_SETTINGS) as broker,
+        plant(broker, tmp_path_factory.mktemp("shop")) as made,
+    ):
+        made.start()
+        yield made
+
+
+def told_whole(shop: Plant, *names: str) -> None:
+    """Wait until both sources have told the life of each of these queues; nothing may be there twice."""
+    for name in names:
+        is_told_whole(shop, name)
+
+
+def is_told_whole(shop: Plant, name: str) -> None:
+    wait_until(
+        lambda: all(told >= life(name) for told in shop.happened(name=name).values()), f"{name} is told whole"
+    )
+    assert shop.happened(name=name) == {READ: life(name), TOLD: life(name)}
+
+
+def is_recorded(shop: Plant, name: str) -> None:
+    wait_until(
+        lambda: all(told[name, "create"] for told in shop.happened(name=name).values()),
+        f"{name} is recorded",
+    )
+
+
+def time_of(line: Line, field: str) -> dt.datetime:
+    return dt.datetime.fromisoformat(line[field])
+
+
+def test_what_happens_while_the_gateway_is_away_is_told_once_with_both_times(shop: Plant) -> None:
+    shop.declare("before")
+    is_recorded(shop, "before")
+    gaps = {source: len(shop.gaps(source)) for source in (READ, TOLD)}
+    shop.stop()
+    stopped = dt.datetime.now(dt.UTC)
+    shop.delete("before")
+    shop.declare("short")
+    shop.delete("short")
+    shop.declare("after")
+    wait_until(lambda: shop.waiting(READ) and shop.waiting(TOLD), "it waits in both queues")
+    started = dt.datetime.now(dt.UTC)
+    shop.start()
+    shop.delete("after")
+    told_whole(shop, "before", "short", "after")
+
+    for source in (READ, TOLD):
+        ends = {
+            line["object_name"]: line
+            for line in shop.lines()
+            if line["kind"] == "delete" and line["source"] == source and line.get("class") == "queue"
+        }
+        for name in ("before", "short"):
+            assert stopped <= time_of(ends[f"/|{name}"], "delete_ts") <= started
+            assert time_of(ends[f"/|{name}"], "create_ts") < time_of(ends[f"/|{name}"], "delete_ts")
+            assert "inferred" not in ends[f"/|{name}"]
+        assert len(shop.gaps(source)) == gaps[source], "nothing of the source was missed"
+    absence = next(line for line in shop.lines_of_now() if line["kind"] == "gap" and "source" not in line)
+    assert absence["values"] == {"covered": [TOLD, READ]}
+
+
+def test_what_lived_before_and_lives_still_is_no_news(shop: Plant) -> None:
+    shop.declare("staying", durable=False)
+    is_recorded(shop, "staying")
+    shop.stop()
+    shop.start()
+    kinds = {
+        (line["source"], line["kind"], line["row"])
+        for line in shop.lines()
+        if line.get("object_name", "").startswith("/|staying")
+        and line["kind"] in {"create", "snapshot", "delete"}
+    }
+    assert len({row for source, _, row in kinds if source == READ}) == 1
+    assert {kind for _, kind, _ in kinds} == {"create", "snapshot"}
+    assert shop.happened(name="staying")[READ]["staying", "create"] == 1
+    shop.delete("staying")
+
+
+def records(shop: Plant, working: Future[None], enough: int) -> bool:
+    return working.done() or len(shop.lines()) >= enough
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_a_gateway_that_is_killed_again_and_again_tells_everything_once(shop: Plant, seed: int) -> None:
+    chance = random.Random(seed)  # noqa: S311  repeatable on purpose
+    names = [f"k{seed}-{number}" for number in range(KILLS * LIVES)]
+
+    def come_and_go() -> None:
+        for name in names:
+            shop.declare(name)
+            shop.delete(name)
+
+    with ThreadPoolExecutor(1) as work:
+        working = work.submit(come_and_go)
+        for _ in range(KILLS):
+            enough = len(shop.lines()) + chance.randrange(60)
+            wait_until(partial(records, shop, working, enough), "it records")
+            time.sleep(chance.random() * 0.1)  # the instant of a kill, between one commit and the next
+            shop.kill()
+            shop.start(synchronised=chance.random() < 0.5)
+        working.result()
+    wait_until(shop.is_synchronised, "both sources are synchronised", 120)
+    told_whole(shop, *names)
+    seqs = [line["seq"] for line in shop.lines()]
+    assert seqs == list(range(1, len(seqs) + 1))
+
+
+@pytest.mark.parametrize("source", [READ, TOLD])
+def test_a_queue_that_is_gone_is_told_as_a_gap(shop: Plant, source: str) -> None:
+    before = len(shop.gaps(source))
+    shop.stop()
+    stopped = dt.datetime.now(dt.UTC)
+    shop.drop_queue(source)
+    shop.start()
+    (gap,) = shop.gaps(source)[before:]
+    assert "was not there: it is new, or has expired" in gap["text"]
+    assert time_of(gap, "from_ts") <= stopped <= time_of(gap, "to_ts")
+
+
+def test_a_second_gateway_is_refused(shop: Plant) -> None:
+    other = second_gateway(shop)
+    command = ("process", "core", "--config", other.configuration)
+    with running(*command, log=other.folder / "core.log") as second:
+        second.ready()
+        wait_until(
+            lambda: [line for line in second.log if "has another consumer" in str(line)],
+            "it says that another consumes the queue",
+        )
+    shop.declare("undivided")
+    shop.delete("undivided")
+    told_whole(shop, "undivided")
