@@ -18,12 +18,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import mkdtemp
 from types import TracebackType
-from typing import BinaryIO, Final, Self
+from typing import Final, Self
 
 import duckdb
 
 from gateway.durable_files import sync_folder
 from gateway.eventlog.database import database
+from gateway.eventlog.disk import FILE_MODE, FOLDER_MODE
 from gateway.eventlog.identity import read_identity
 from gateway.eventlog.lake import DRAFTS, LAKE, LakeFile, lake_file, lake_files
 from gateway.eventlog.parquet import Contents, ParquetError, contents, first_line_of, write_parquet
@@ -90,22 +91,22 @@ class Compactor:
         self._lake = folder / LAKE
         self._memory = memory_mebibytes
         self._wait = wait
-        self._lock: BinaryIO | None = None
+        self._lock: int | None = None
         self._database: duckdb.DuckDBPyConnection | None = None
         self._interrupted = False
 
     def __enter__(self) -> Self:
-        self._lake.mkdir(parents=True, exist_ok=True)
-        lock = (self._lake / _LOCK).open("ab")
+        self._lake.mkdir(FOLDER_MODE, parents=True, exist_ok=True)
+        lock = os.open(self._lake / _LOCK, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | (0 if self._wait else fcntl.LOCK_NB))
             for draft in self._lake.glob(f"{DRAFTS}*"):
                 shutil.rmtree(draft)
         except BlockingIOError as error:
-            lock.close()
+            os.close(lock)
             raise CompactionBusyError(f"{self._folder}: another process compacts this log") from error
         except BaseException:
-            lock.close()
+            os.close(lock)
             raise
         self._lock = lock
         return self
@@ -117,7 +118,7 @@ class Compactor:
         traceback: TracebackType | None,
     ) -> None:
         assert self._lock is not None
-        self._lock.close()
+        os.close(self._lock)
         self._lock = None
 
     def interrupt(self) -> None:
@@ -233,7 +234,7 @@ class Compactor:
         self, segment: Segment, octets: int, file: Path | None, records: int, problems: list[str]
     ) -> Compacted:
         lost = self._folder / LOST
-        lost.mkdir(exist_ok=True)
+        lost.mkdir(FOLDER_MODE, exist_ok=True)
         aside = lost / f"{segment.first_seq:020}.damaged.jsonl"
         segment.path.rename(aside)
         sync_folder(lost)
@@ -285,13 +286,15 @@ def _put_in_place(made: Path, target: Path) -> None:
     """Bring a file to the disk, then under its name. Retention may take an empty folder away meanwhile."""
     descriptor = os.open(made, os.O_RDONLY)
     try:
+        os.fchmod(descriptor, FILE_MODE)
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
     hour, day = target.parent, target.parent.parent
     for attempt in range(1, _ATTEMPTS + 1):
         try:
-            hour.mkdir(parents=True, exist_ok=True)
+            day.mkdir(FOLDER_MODE, exist_ok=True)
+            hour.mkdir(FOLDER_MODE, exist_ok=True)
             made.replace(target)
             break
         except FileNotFoundError:

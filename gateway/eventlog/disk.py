@@ -18,7 +18,7 @@ FILE_MODE: Final = 0o640
 MAX_TAIL: Final = 64 << 20
 """Octets that are kept of what recovery cuts off a segment; no writer leaves so many."""
 
-_FOLDER_MODE: Final = 0o750
+FOLDER_MODE: Final = 0o750
 _PIECE: Final = 1 << 20
 
 
@@ -33,7 +33,7 @@ class Disk:
         if path.is_dir():
             return
         self.make_folder(path.parent)
-        path.mkdir(_FOLDER_MODE, exist_ok=True)
+        path.mkdir(FOLDER_MODE, exist_ok=True)
         sync_folder(path.parent)
 
     def create(self, path: Path) -> int:

@@ -10,6 +10,7 @@ from gateway.eventlog.record import RecordKind
 DETAIL_LENGTH = 200
 """Characters of values that a line shows unless all are asked for."""
 
+_WITH_STATE = frozenset({RecordKind.SOURCE, RecordKind.AGENT})
 _KIND_WIDTH = max(len(kind) for kind in RecordKind)
 
 
@@ -49,7 +50,9 @@ def _subject(record: Mapping[str, object]) -> Iterator[str]:
         yield str(record["source"])
     if record.get("kind") == RecordKind.EVENT:
         yield from (str(record[name]) for name in ("severity", "event", "state") if name in record)
-    if "class" in record:
+    if record.get("kind") == RecordKind.SCHEMA:
+        yield ":".join(str(record[name]) for name in ("package", "class", "event") if name in record)
+    elif "class" in record:
         yield str(record["class"])
     if "object_name" in record:
         yield str(record["object_name"])
@@ -59,7 +62,7 @@ def _subject(record: Mapping[str, object]) -> Iterator[str]:
 
 def _details(record: Mapping[str, object]) -> Iterator[str]:
     """How it is, or what came of it."""
-    if record.get("kind") in {RecordKind.SOURCE, RecordKind.AGENT} and "state" in record:
+    if str(record.get("kind")) in _WITH_STATE and "state" in record:
         yield str(record["state"])
     if "from_ts" in record or "to_ts" in record:
         yield f"from {_time(record.get('from_ts'))} to {_time(record.get('to_ts'))}"

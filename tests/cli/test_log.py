@@ -6,11 +6,13 @@ import csv
 import datetime as dt
 import io
 import json
+import signal
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import psutil
 import pytest
 from click.testing import CliRunner
 
@@ -20,6 +22,7 @@ from gateway.eventlog.identity import LogIdentity, identity_path
 from gateway.eventlog.record import LogRecord, RecordKind
 from gateway.service.exit_codes import ExitCode
 from tests.components.command_line import COMMAND, Ended, Site, environment
+from tests.components.waiting import DEADLINE, wait_until
 from tests.eventlog.logs import HOUR, LOG_ID, blocks, lines_of, segment, some_segments, update
 
 NASTY = "/|a\x1b[2Jb"
@@ -255,6 +258,22 @@ def test_query_of_a_damaged_log_says_what_to_do(log: Path) -> None:
     ended = command("query", "--folder", log, "SELECT count(seq) FROM log")
     assert ended.code is ExitCode.STATE
     assert "log compact" in ended.errors
+
+
+def test_ctrl_c_ends_a_query_at_once(log: Path) -> None:
+    endless = "SELECT sum(a.range * b.range) FROM range(100000000) a, range(1000000) b"
+    arguments = [*COMMAND, "log", "query", "--folder", str(log), endless]
+    with subprocess.Popen(  # noqa: S603  our own command
+        arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment()
+    ) as process:
+        try:
+            used = psutil.Process(process.pid)
+            wait_until(lambda: used.cpu_times().user > 3, "the query is under way")
+            process.send_signal(signal.SIGINT)
+            output, errors = process.communicate(timeout=DEADLINE)
+        finally:
+            process.kill()
+    assert (process.returncode, output, errors) == (ExitCode.OK, b"", b"")
 
 
 # -- verify

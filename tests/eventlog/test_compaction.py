@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import signal
+import stat
 import subprocess
 import sys
 import textwrap
@@ -20,6 +21,7 @@ from hypothesis import strategies as st
 
 from gateway.eventlog.columns import COLUMNS
 from gateway.eventlog.compaction import CompactionBusyError, CompactionError, Compactor, compactable
+from gateway.eventlog.disk import FILE_MODE, FOLDER_MODE
 from gateway.eventlog.identity import LogIdentity, identity_path
 from gateway.eventlog.record import Delta, LogRecord, RecordKind
 from gateway.eventlog.segment import list_segments
@@ -50,6 +52,15 @@ def test_a_segment_becomes_a_file_with_the_same_records_and_goes(tmp_path: Path)
     assert rows_of(file_of(tmp_path, 1)) == before
     assert not first.path.exists()
     assert entries(tmp_path / "lake") == {".lock", "dt=2026-11-20"}
+
+
+def test_whoever_may_read_segments_may_read_the_lake_and_nobody_else(tmp_path: Path) -> None:
+    (first,) = some_segments(tmp_path, 1)
+    with Compactor(tmp_path) as compactor:
+        compactor.compact(first)
+    modes = {stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "lake").rglob("*") if path.is_file()}
+    folders = {stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "lake").rglob("*") if path.is_dir()}
+    assert (modes, folders) == ({FILE_MODE}, {FOLDER_MODE})
 
 
 def test_columns_are_the_fields_of_a_record_behind_its_place() -> None:
