@@ -7,8 +7,11 @@ from pathlib import Path
 import psutil
 import structlog
 
+from gateway.eventlog.lake import lake_files
 from gateway.eventlog.segment import list_segments
+from gateway.eventlog.verification import Summary, verify
 from gateway.service.compactor_process import NICENESS, Compaction
+from gateway.service.exit_codes import ExitCode
 from gateway.service.metrics import families
 from tests.components.command_line import new_site, running
 from tests.components.waiting import wait_until
@@ -71,3 +74,34 @@ def test_what_was_interrupted_begins_nothing(tmp_path: Path) -> None:
     compaction.interrupt()
     assert not compaction.compact_all()
     assert len(list_segments(tmp_path)) == 3
+
+
+def test_a_gateway_compacts_what_it_writes_also_after_its_compactor_was_killed(tmp_path: Path) -> None:
+    site = new_site(tmp_path)
+    site.configure(jmx={"enabled": False}, log={"segment_duration": "1s", "min_free": 0})
+    log = site.folder / "state" / "log"
+
+    def compactors() -> list[psutil.Process]:
+        children = psutil.Process(gateway.process.pid).children()
+        return [child for child in children if "compactor" in child.cmdline()]
+
+    with running("run", "--config", site.configuration, log=tmp_path / "stderr") as gateway:
+        gateway.ready()
+        wait_until(lambda: len(lake_files(log)) > 1, "files in the lake")
+        (compactor,) = compactors()
+        compactor.kill()
+        there = len(lake_files(log))
+        wait_until(lambda: len(lake_files(log)) > there + 1, "more files in the lake")
+        assert gateway.terminate().code is ExitCode.OK
+    summary = Summary()
+    assert list(verify(log, summary, lambda *_: None)) == []
+    assert summary.lake_files > there
+
+
+def test_no_compactor_runs_where_none_is_wanted(tmp_path: Path) -> None:
+    site = new_site(tmp_path)
+    site.configure(jmx={"enabled": False}, log={"compact": False})
+    with running("run", "--config", site.configuration, log=tmp_path / "stderr") as gateway:
+        gateway.ready()
+        (ready,) = [line for line in gateway.log if line["event"] == "gateway-ready"]
+    assert set(ready["processes"]) == {"core", "snmp"}
