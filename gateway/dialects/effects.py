@@ -39,6 +39,8 @@ class Send:
     """Publish ``body``; ``expiration`` is milliseconds that the broker may keep it, 0 for no limit.
 
     ``message_id`` is the same however often a message is sent, so that who receives it twice can tell.
+    ``persistent``: what it tells is told once, so that it should outlive a restart of the broker where it
+    waits in a durable queue.
     """
 
     exchange: str
@@ -49,6 +51,7 @@ class Send:
     correlation_id: str = ""
     expiration: int = 0
     message_id: str = ""
+    persistent: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,6 +36,7 @@ CONFIRM_SECONDS = 2.0
 GRACE_SECONDS = 0.5
 """So long confirmations may still arrive when the broker is known to take no more messages."""
 RETRY_SECONDS = 1.0
+_DELIVERY_MODES = {False: aio_pika.DeliveryMode.NOT_PERSISTENT, True: aio_pika.DeliveryMode.PERSISTENT}
 
 
 class DetourError(Exception):
@@ -207,6 +208,7 @@ class Publisher:
             expiration=send.expiration / 1000 if send.expiration else None,
             timestamp=datetime.fromtimestamp(self._clock.now() / 10**9, UTC),
             message_id=send.message_id or None,
+            delivery_mode=_DELIVERY_MODES[send.persistent],
         )
 
     async def _suspect(self, detour: Detour) -> None:

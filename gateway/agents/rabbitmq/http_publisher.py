@@ -32,6 +32,8 @@ DEADLINE_SECONDS = 5.0
 CUT_OFF_SECONDS = 2.0
 """A connection is listed up to 5 s after it was opened; messages do not wait that long."""
 _RETRY_SECONDS = 0.2
+_PERSISTENT = 2
+"""AMQP 0-9-1 ``delivery-mode``."""
 
 
 class HttpPublisher:
@@ -144,6 +146,7 @@ class HttpPublisher:
             "reply_to": send.reply_to,
             "message_id": send.message_id,
             "expiration": str(send.expiration) if send.expiration else "",
+            "delivery_mode": _PERSISTENT if send.persistent else 0,
         }
         content = {
             "properties": {name: value for name, value in properties.items() if value},

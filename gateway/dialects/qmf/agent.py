@@ -212,8 +212,8 @@ class AgentSession:
         if not self._started:
             return []
         return [
-            *self._contents(self._objects.take_deletions()),
-            *self._contents(self._objects.take_creations()),
+            *self._contents(self._objects.take_deletions(), persistent=True),
+            *self._contents(self._objects.take_creations(), persistent=True),
         ]
 
     def tick(self, now: int) -> list[Effect]:
@@ -222,12 +222,12 @@ class AgentSession:
             return []
         if now < self._next_publication:
             return [WakeAt(self._next_publication)]
-        effects = list(self._contents(self._objects.take_deletions()))
+        effects = list(self._contents(self._objects.take_deletions(), persistent=True))
         if self._republish:
             self._republish = False
             effects.extend(self._contents(self._objects.take_all()))
         else:
-            effects.extend(self._contents(self._objects.take_creations()))
+            effects.extend(self._contents(self._objects.take_creations(), persistent=True))
             effects.extend(self._contents(self._objects.take_changes()))
         heartbeat = addresses.heartbeat_key(addresses.BROKER_AGENT)
         effects.append(self._publish(heartbeat, write(Heartbeat(0, now))))
@@ -263,7 +263,7 @@ class AgentSession:
         full_key = self.event_key(key.package, key.name)
         wire = EventIndication(0, full_key, time, severities.from_model(severity), wire_values(arguments))
         octets = write(wire, self._definitions)
-        return self._publish(addresses.event_key(addresses.BROKER_AGENT, full_key), octets)
+        return self._publish(addresses.event_key(addresses.BROKER_AGENT, full_key), octets, persistent=True)
 
     def receive(self, delivery: Delivery, now: int) -> list[Effect]:
         """Answer a request. Whatever arrives, nothing is raised; what is refused leaves a note."""
@@ -378,12 +378,15 @@ class AgentSession:
             return MethodResponse(request.sequence, Status.UNKNOWN_METHOD, "UnknownMethod")
         return MethodResponse(request.sequence, Status.NOT_IMPLEMENTED, "NotImplemented")
 
-    def _contents(self, bodies: Iterable[tuple[ClassKey, bytes]]) -> Iterator[Effect]:
+    def _contents(
+        self, bodies: Iterable[tuple[ClassKey, bytes]], *, persistent: bool = False
+    ) -> Iterator[Effect]:
         for key, body in bodies:
-            yield self._publish(addresses.object_key(addresses.BROKER_AGENT, key), body)
+            routing_key = addresses.object_key(addresses.BROKER_AGENT, key)
+            yield self._publish(routing_key, body, persistent=persistent)
 
-    def _publish(self, routing_key: str, body: bytes) -> Send:
-        return Send(self._config.management_exchange, routing_key, body)
+    def _publish(self, routing_key: str, body: bytes, *, persistent: bool = False) -> Send:
+        return Send(self._config.management_exchange, routing_key, body, persistent=persistent)
 
     def _reply(self, reply_to: str, message: Message) -> Send:
         return self._reply_octets(reply_to, write(message, self._definitions))
