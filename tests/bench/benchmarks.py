@@ -8,5 +8,6 @@ from typing import Final
 from tests.bench.jmx.benchmark import JmxBenchmark
 from tests.bench.latency.benchmark import LatencyBenchmark
 from tests.bench.run import Benchmark
+from tests.bench.snmp.benchmark import SnmpBenchmark
 
-BENCHMARKS: Final[Sequence[Benchmark]] = (JmxBenchmark(), LatencyBenchmark())
+BENCHMARKS: Final[Sequence[Benchmark]] = (SnmpBenchmark(), JmxBenchmark(), LatencyBenchmark())

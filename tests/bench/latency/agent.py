@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
+from collections.abc import Sequence
 from typing import Final
 
 from gateway.dialects.effects import Binding, Delivery, Effect, Send
@@ -30,25 +31,32 @@ _READ = EventSchema(
 )
 
 
-class MeterAgent:
-    """The session of the agent; a link carries it (`gateway.links.amqp.LinkedSession`)."""
+class LinkedAgent:
+    """An agent as a link carries it (`gateway.links.amqp.LinkedSession`).
 
-    def __init__(self) -> None:
+    Args:
+        classes: that it serves.
+        events: that it may raise.
+
+    Attributes:
+        session: what it says.
+    """
+
+    def __init__(self, classes: Sequence[ClassSchema], events: Sequence[EventSchema] = ()) -> None:
         config = AgentConfig(uuid.uuid4(), boot=1, obey=frozenset({GATEWAY_USER}))
-        self._session = AgentSession(config, (_METER,), (_READ,))
-        self._put(FIRST_READING)
+        self.session = AgentSession(config, tuple(classes), tuple(events))
 
     def bindings(self, _queue: str) -> tuple[Binding, ...]:
         """Of the agent's queue."""
-        return self._session.bindings()
+        return self.session.bindings()
 
     def connected(self, _reply_to: str, now: int) -> list[Effect]:
         """The link is up."""
-        return self._session.start(now)
+        return self.session.start(now)
 
     def disconnected(self, _detail: str, _now: int) -> list[Effect]:
         """The link is down."""
-        self._session.suspend()
+        self.session.suspend()
         return []
 
     def resync(self, _reason: str, _now: int, _since: int) -> list[Effect]:
@@ -57,18 +65,26 @@ class MeterAgent:
 
     def receive(self, delivery: Delivery, now: int) -> list[Effect]:
         """A request of the gateway's."""
-        return self._session.receive(delivery, now)
+        return self.session.receive(delivery, now)
 
     def tick(self, now: int) -> list[Effect]:
         """The time to publish has come."""
-        return self._session.tick(now)
+        return self.session.tick(now)
+
+
+class MeterAgent(LinkedAgent):
+    """The agent whose object and event tell the same number."""
+
+    def __init__(self) -> None:
+        super().__init__((_METER,), (_READ,))
+        self._put(FIRST_READING)
 
     def sample(self, number: int) -> Send:
         """The message that tells ``number`` as the object's value and by the event."""
         self._put(number)
-        contents = b"".join(body for _, body in self._session.objects.take_changes())
-        event = self._session.event_message(_READ.key, time.time_ns(), Severity.INFO, (number, "meter"))
+        contents = b"".join(body for _, body in self.session.objects.take_changes())
+        event = self.session.event_message(_READ.key, time.time_ns(), Severity.INFO, (number, "meter"))
         return Send(event.exchange, event.routing_key, event.body + contents)
 
     def _put(self, reading: int) -> None:
-        self._session.put(ManagedObject(_METER.key, 1, 1, ("meter",), (reading,), time.time_ns()))
+        self.session.put(ManagedObject(_METER.key, 1, 1, ("meter",), (reading,), time.time_ns()))

@@ -26,7 +26,7 @@ from gateway.dialects.effects import Send
 from gateway.links.amqp import AmqpLink, AmqpRole
 from gateway.links.amqp_connection import AmqpEndpoint, open_connection
 from gateway.links.conversation import Conversation
-from tests.bench.latency.agent import AGENT_USER, GATEWAY_USER, MeterAgent
+from tests.bench.latency.agent import AGENT_USER, GATEWAY_USER, LinkedAgent, MeterAgent
 from tests.bench.latency.sightings import Sightings
 from tests.components.command_line import Site, new_site, running
 from tests.components.rabbitmq import TEST_SETTINGS
@@ -93,12 +93,12 @@ async def scene(folder: Path) -> AsyncIterator[Scene]:
     agent = MeterAgent()
     with PrivateBroker(settings=TEST_SETTINGS) as broker, new_trap_socket() as traps:
         await asyncio.to_thread(broker.start)
-        passwords = await asyncio.to_thread(_grant, broker)
+        passwords = await asyncio.to_thread(grant, broker)
         site = new_site(folder)
         (jmx_port,) = free_ports(1)
         _configure(site, broker, passwords[GATEWAY_USER], jmx_port, traps.getsockname())
-        endpoint = _endpoint(broker, AGENT_USER, passwords[AGENT_USER])
-        async with _linked(agent, endpoint), _publishing(agent, endpoint) as publishing:
+        endpoint = endpoint_of(broker, AGENT_USER, passwords[AGENT_USER])
+        async with linked(agent, endpoint), _publishing(agent, endpoint) as publishing:
             with running("run", "--config", site.configuration, log=folder / "gateway.log") as gateway:
                 await asyncio.to_thread(gateway.ready)
                 yield Scene(site, site.snmp_port, jmx_port, traps, publishing)
@@ -111,8 +111,8 @@ def new_trap_socket() -> socket.socket:
     return receiver
 
 
-def _grant(broker: PrivateBroker) -> dict[str, str]:
-    """Make the virtual host, the exchange and both users with the least rights; their passwords."""
+def grant(broker: PrivateBroker) -> dict[str, str]:
+    """Make the virtual host, the exchange and both users with the least rights; their passwords by name."""
     rights = {GATEWAY_USER: gateway_rights(), AGENT_USER: agent_rights()}
     users = tuple(
         ProvisionedUser(name, Credentials.generate(name).password, each) for name, each in rights.items()
@@ -123,7 +123,7 @@ def _grant(broker: PrivateBroker) -> dict[str, str]:
 
 
 def _configure(site: Site, broker: PrivateBroker, password: str, jmx: int, traps: tuple[str, int]) -> None:
-    amqp = {"url": _url(broker), "user": GATEWAY_USER, "password": site.secret(password)}
+    amqp = {"url": url_of(broker), "user": GATEWAY_USER, "password": site.secret(password)}
     host, port = traps
     site.configure(
         sources={"bench": {"kind": "qmf", "amqp": amqp, "believe": [AGENT_USER]}},
@@ -135,16 +135,18 @@ def _configure(site: Site, broker: PrivateBroker, password: str, jmx: int, traps
     )
 
 
-def _url(broker: PrivateBroker) -> str:
+def url_of(broker: PrivateBroker) -> str:
+    """Of AMQP on the loopback."""
     return f"amqp://127.0.0.1:{broker.ports.amqp}"
 
 
-def _endpoint(broker: PrivateBroker, user: str, password: str) -> AmqpEndpoint:
-    return AmqpEndpoint(_url(broker), MANAGEMENT_VHOST, user, SecretStr(password))
+def endpoint_of(broker: PrivateBroker, user: str, password: str) -> AmqpEndpoint:
+    """The virtual host of management, as one of the users of `grant`."""
+    return AmqpEndpoint(url_of(broker), MANAGEMENT_VHOST, user, SecretStr(password))
 
 
 @asynccontextmanager
-async def _linked(agent: MeterAgent, endpoint: AmqpEndpoint) -> AsyncIterator[None]:
+async def linked(agent: LinkedAgent, endpoint: AmqpEndpoint) -> AsyncIterator[None]:
     """The agent, on the broker's management exchange."""
     conversation = Conversation("bench", agent, lambda _: None, SystemClock(), Counter())
     role = AmqpRole("agent", agent.bindings, declare=[MANAGEMENT_EXCHANGE])

@@ -1,0 +1,194 @@
+"""The agents that are compared, each a process of its own over the same rows."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import psutil
+
+from gateway.snmp.ber import Oid
+from gateway.snmp.lock import DEFAULT_ROOT, read_lock
+from gateway.snmp.message import GET_NEXT
+from tests.bench.feed_player import FeedPlayer
+from tests.bench.rows import OURS
+from tests.bench.snmp.table import COLUMNS, index, records
+from tests.components.command_line import free_udp_port, new_site, running
+from tests.components.waiting import DEADLINE, wait_until
+from tests.snmp.datagrams import COMMUNITY, read_answer, request
+from tests.snmp.net_snmp import dotted, exchange
+
+_NATIVE: Final = Path(__file__).with_name("native")
+_CPU_CLOCK: Final = 2  # CPUCLOCK_SCHED of the kernel: what clock_getcpuclockid(3) puts into a clock's number
+
+
+@dataclass(frozen=True, slots=True)
+class Agent:
+    """A running agent: its side's name, its port on the loopback, and its process."""
+
+    side: str
+    port: int
+    process: int
+
+    def processor_seconds(self) -> float:
+        """Processor time of all its threads so far, to the nanosecond."""
+        return time.clock_gettime((~self.process << 3) | _CPU_CLOCK)
+
+    def resident_megabytes(self) -> float:
+        """What it has in memory."""
+        return float(psutil.Process(self.process).memory_info().rss) / 1e6
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """Sends requests to an agent: ``program`` is `native/load.c`, compiled."""
+
+    program: Path
+
+    def processor_seconds(self, agent: Agent, requests: Path, window: int, count: int) -> float:
+        """What it costs ``agent`` to answer ``count`` requests of a file, ``window`` at a time.
+
+        Raises:
+            subprocess.CalledProcessError: it left one without an answer.
+        """
+        words = (self.program, str(agent.port), str(window), str(count), requests)
+        before = agent.processor_seconds()
+        subprocess.run(words, check=True, capture_output=True, timeout=DEADLINE)  # noqa: S603  our own program
+        return agent.processor_seconds() - before
+
+
+def compile_native(folder: Path) -> None:
+    """Compile the programs in C into ``folder``.
+
+    Raises:
+        subprocess.CalledProcessError: that fails; the compiler has said why.
+    """
+    options = ["-O2", "-Wall", "-Wextra", "-Werror"]
+    _compile(*options, "-o", folder / "load", _NATIVE / "load.c")
+    told = [
+        subprocess.run(  # noqa: S603  no shell; words from here
+            ("net-snmp-config", option),  # noqa: S607  wherever the system has it
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout
+        for option in ("--base-cflags", "--agent-libs")
+    ]
+    compiler, libraries = map(shlex.split, told)
+    _compile(*options, *compiler, "-o", folder / "container_agent", _NATIVE / "container_agent.c", *libraries)
+
+
+@contextlib.contextmanager
+def our_agent(folder: Path, rows: int) -> Iterator[tuple[Agent, Oid]]:
+    """The process ``snmp`` as it is deployed, filled through the feed; and the OID of the table's entry."""
+    folder.mkdir()
+    site = new_site(folder)
+    community = site.secret(COMMUNITY.decode())
+    site.configure(snmp={"listen": [f"127.0.0.1:{site.snmp_port}"], "community": community})
+    with contextlib.ExitStack() as stack:
+        core = stack.enter_context(FeedPlayer(folder / "feed.sock"))
+        command = ("process", "snmp", "--config", site.configuration)
+        north = stack.enter_context(running(*command, log=folder / "snmp.log"))
+        north.ready()
+        core.begin(records(rows))
+        lock_file = site.state.path / "provisional.lock.yaml"
+        wait_until(lock_file.exists, "the class of the rows")
+        lock = read_lock(lock_file)
+        [queue] = lock.classes
+        assert queue.columns == tuple(COLUMNS)
+        entry = lock.entry_oid(DEFAULT_ROOT, queue)
+        _wait_for_last_row(site.snmp_port, entry, rows)
+        yield Agent(OURS, site.snmp_port, north.process.pid), entry
+
+
+@contextlib.contextmanager
+def net_snmp_agent(program: Path, folder: Path, entry: Oid, data: Path, rows: int) -> Iterator[Agent]:
+    """net-snmp's agent library with its own container table, and its own access control."""
+    folder.mkdir()
+    (folder / "cert_indexes").mkdir()
+    (folder / "container_agent.conf").write_text(f"rocommunity {COMMUNITY.decode()}\n")
+    assert entry[-1] == 1, "the table helper adds the entry's arc"
+    arguments = (dotted(entry[:-1]), str(COLUMNS.start), str(data))
+    own = {"MIBS": "", "SNMPCONFPATH": str(folder), "SNMP_PERSISTENT_DIR": str(folder)}
+    with _started("net-snmp", (str(program),), arguments, folder / "log", own) as agent:
+        _wait_for_last_row(agent.port, entry, rows)
+        yield agent
+
+
+@contextlib.contextmanager
+def pysnmp_agent(folder: Path, entry: Oid, data: Path, rows: int) -> Iterator[Agent]:
+    """The engine and the command responders of pysnmp over a sorted list of rows."""
+    folder.mkdir()
+    command = (sys.executable, "-m", "tests.bench.snmp.pysnmp_responder")
+    with _started("pysnmp", command, (dotted(entry), str(data)), folder / "log") as agent:
+        _wait_for_last_row(agent.port, entry, rows)
+        yield agent
+
+
+@contextlib.contextmanager
+def udp_echo(folder: Path) -> Iterator[Agent]:
+    """A blocking socket that sends everything back."""
+    folder.mkdir()
+    command = (sys.executable, "-m", "tests.bench.snmp.udp_echo")
+    with _started("udp-echo", command, (), folder / "log") as agent:
+        wait_until(lambda: _answer(agent.port, b"anybody?") == b"anybody?", "an echo")
+        yield agent
+
+
+@contextlib.contextmanager
+def _started(
+    side: str,
+    command: Sequence[str],
+    arguments: Sequence[str],
+    log: Path,
+    variables: dict[str, str] | None = None,
+) -> Iterator[Agent]:
+    port = free_udp_port()
+    with log.open("wb") as output:
+        process = subprocess.Popen(  # noqa: S603  our own programs
+            [*command, str(port), *arguments],
+            env={**os.environ, **(variables or {})},
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+        )
+    try:
+        yield Agent(side, port, process.pid)
+    except AssertionError as error:
+        error.add_note(log.read_text(errors="replace"))
+        raise
+    finally:
+        process.kill()
+        process.wait()
+
+
+def answers_with(port: int, after: Oid, name: Oid, community: bytes = COMMUNITY) -> bool:
+    """Whether the agent on this port of the loopback says that ``name`` is next after ``after``."""
+    answer = _answer(port, request(GET_NEXT, [after], community=community))
+    return answer is not None and read_answer(answer).varbinds[0][0] == name
+
+
+def _wait_for_last_row(port: int, entry: Oid, rows: int) -> None:
+    """Until the last cell of all is the answer."""
+    column = (*entry, COLUMNS[-1])
+    last = (*column, *index(rows))
+    wait_until(lambda: answers_with(port, (*column, *index(rows - 1)), last), "the last row")
+
+
+def _answer(port: int, question: bytes) -> bytes | None:
+    try:
+        return exchange(port, question, seconds=1.0)
+    except OSError:
+        return None
+
+
+def _compile(*words: str | Path) -> None:
+    subprocess.run(("cc", *words), check=True)  # noqa: S603, S607  the compiler of the system

@@ -1,0 +1,112 @@
+"""``BENCH=snmp``: what a request costs each agent, in processor time."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from gateway.snmp.ber import Oid
+from tests.bench.rows import OURS
+from tests.bench.run import Run
+from tests.bench.snmp import whole_gateway
+from tests.bench.snmp.agents import (
+    Agent,
+    Load,
+    compile_native,
+    net_snmp_agent,
+    our_agent,
+    pysnmp_agent,
+    udp_echo,
+)
+from tests.bench.snmp.requests import BULK_12_4, BULK_25, GET_ONE, NEXT_ONE, WALK, Questions, all_questions
+from tests.bench.snmp.table import pack
+from tests.snmp.datagrams import read_answer
+from tests.snmp.net_snmp import exchange
+
+_ROWS: Final = 100_000
+_QUICK_ROWS: Final = 500
+_TURNS: Final = 5
+_TURN: Final = {GET_ONE: 8_000, NEXT_ONE: 8_000, BULK_25: 5_000, BULK_12_4: 3_000, WALK: 2_000}
+"""Requests in one turn of an agent."""
+
+_SLOW: Final = 50
+"""How many times fewer requests pysnmp gets."""
+
+_SAMPLE: Final = 200
+"""So many answers of each case are compared."""
+
+
+@dataclass(frozen=True, slots=True)
+class SnmpBenchmark:
+    """Reads of a table of 100,000 rows beside net-snmp, pysnmp and an echo."""
+
+    name: str = "snmp"
+    title: str = "SNMP: processor time of requests"
+
+    def measure(self, run: Run) -> None:
+        """As `tests.bench.run.Benchmark` has it."""
+        rows = run.count(_ROWS, _QUICK_ROWS)
+        compile_native(run.folder)
+        load = Load(run.folder / "load")
+        whole_gateway.measure(run, rows)
+        with _all_agents(run.folder, rows) as (agents, entry):
+            questions = all_questions(entry, rows)
+            compare(agents, questions)
+            run.say(f"{_SAMPLE} answers of each kind are the same")
+            for agent in agents:
+                run.figure(f"memory of {agent.side}, {rows:,} rows", f"{agent.resident_megabytes():.0f} MB")
+            files = [run.folder / f"{each.case.name}.requests" for each in questions]
+            for each, file in zip(questions, files, strict=True):
+                each.write(file)
+            for number in run.rounds():
+                turns = agents if number % 2 == 0 else agents[::-1]
+                for each, file in zip(questions, files, strict=True):
+                    _measure(run, load, turns, each, file)
+
+
+def compare(agents: Sequence[Agent], questions: Sequence[Questions]) -> None:
+    """Ask all agents a sample of all questions; their answers must say the same.
+
+    Raises:
+        AssertionError: they do not.
+    """
+    agents = [agent for agent in agents if agent.side != "udp-echo"]
+    for each in questions:
+        for question in each.requests[:: max(len(each.requests) // _SAMPLE, 1)]:
+            ours, *others = (read_answer(exchange(agent.port, question)) for agent in agents)
+            assert ours.status == 0
+            assert others == [ours] * len(others), f"{each.case.name}: {ours} is not what others say"
+
+
+def _measure(run: Run, load: Load, agents: Sequence[Agent], questions: Questions, file: Path) -> None:
+    """One round of a case: in several short turns of each agent, so that all meet the same disturbances."""
+    case = questions.case
+    seconds = dict.fromkeys(agents, 0.0)
+    counts = {
+        agent: run.count(_TURN[case], 50) // (_SLOW if agent.side == "pysnmp" else 1) for agent in agents
+    }
+    for _ in range(_TURNS):
+        for agent in agents:
+            seconds[agent] += load.processor_seconds(agent, file, questions.window, counts[agent])
+    for agent in agents:
+        each = seconds[agent] / (_TURNS * counts[agent])
+        run.record(case, agent.side, each * (1e3 * len(questions.requests) if case is WALK else 1e6))
+
+
+@contextlib.contextmanager
+def _all_agents(folder: Path, rows: int) -> Iterator[tuple[list[Agent], Oid]]:
+    """Ours first, then its peers; and the OID of the entry that all of them serve."""
+    data = folder / "rows"
+    pack(rows, data)
+    with contextlib.ExitStack() as stack:
+        ours, entry = stack.enter_context(our_agent(folder / OURS, rows))
+        program = folder / "container_agent"
+        peers = (
+            net_snmp_agent(program, folder / "net-snmp", entry, data, rows),
+            pysnmp_agent(folder / "pysnmp", entry, data, rows),
+            udp_echo(folder / "udp-echo"),
+        )
+        yield [ours, *map(stack.enter_context, peers)], entry

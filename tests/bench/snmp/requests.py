@@ -1,0 +1,83 @@
+"""What every agent is asked: cases of requests, made beforehand and packed for `native/load.c`."""
+
+from __future__ import annotations
+
+import random
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from gateway.snmp.ber import Oid
+from gateway.snmp.message import GET, GET_BULK, GET_NEXT
+from tests.bench.rows import Case, Reading
+from tests.bench.snmp.table import COLUMNS, index
+from tests.snmp.datagrams import request
+
+_UNIT: Final = "us of CPU per request"
+GET_ONE: Final = Case("get", _UNIT, Reading.COST)
+NEXT_ONE: Final = Case("next", _UNIT, Reading.COST)
+BULK_25: Final = Case("bulk25", _UNIT, Reading.COST)
+BULK_12_4: Final = Case("bulk12x4", _UNIT, Reading.COST)
+WALK: Final = Case("walk100k", "ms of CPU per walk", Reading.COST)
+
+_LONGEST: Final = 25
+_WALK_REPETITIONS: Final = 50
+_DIFFERENT: Final = 10_000
+"""Different requests of a case: more than any cache of names would keep."""
+
+
+@dataclass(frozen=True, slots=True)
+class Questions:
+    """The requests of one case.
+
+    Attributes:
+        case: what they measure.
+        requests: as they travel.
+        window: how many wait for an answer at a time.
+    """
+
+    case: Case
+    requests: Sequence[bytes]
+    window: int
+
+    def write(self, path: Path) -> None:
+        """Pack them, each after its length."""
+        packed = (struct.pack("=H", len(octets)) + octets for octets in self.requests)
+        path.write_bytes(b"".join(packed))
+
+
+def all_questions(entry: Oid, rows: int) -> list[Questions]:
+    """Single reads and bulks at random places, from many managers; and one manager's walk of a column.
+
+    No answer reaches beyond the rows: what else an agent serves differs.
+    """
+    chance = random.Random(1)  # noqa: S311  repeatable
+    places = [(chance.choice(COLUMNS), chance.randint(1, rows - _LONGEST)) for _ in range(_DIFFERENT)]
+    names = [(*entry, column, *index(row)) for column, row in places]
+    sides = [[(*entry, column, *index(row)) for column in COLUMNS] for _, row in places]
+    many = 16
+    return [
+        Questions(GET_ONE, _numbered(GET, [[name] for name in names]), many),
+        Questions(NEXT_ONE, _numbered(GET_NEXT, [[name] for name in names]), many),
+        Questions(BULK_25, _numbered(GET_BULK, [[name] for name in names], _LONGEST), many),
+        Questions(BULK_12_4, _numbered(GET_BULK, sides, 4), many),
+        Questions(WALK, _walk(entry, rows), 1),
+    ]
+
+
+def _walk(entry: Oid, rows: int) -> list[bytes]:
+    """A walk of the first counter: each request begins where the answer to the one before ended."""
+    column = (*entry, COLUMNS[2])
+    names = [column, *((*column, *index(row)) for row in range(_WALK_REPETITIONS, rows, _WALK_REPETITIONS))]
+    return _numbered(GET_BULK, [[name] for name in names], _WALK_REPETITIONS)
+
+
+def _numbered(pdu_type: int, names: Sequence[Sequence[Oid]], repetitions: int = 0) -> list[bytes]:
+    """Requests with ids as managers have them: random ones of 31 bits."""
+    chance = random.Random(2)  # noqa: S311  repeatable
+    return [
+        request(pdu_type, each, request_id=chance.randrange(1 << 24, 1 << 31), second=repetitions)
+        for each in names
+    ]

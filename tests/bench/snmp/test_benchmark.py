@@ -1,0 +1,35 @@
+"""The whole way with small counts: every row is there; how fast anything is matters elsewhere."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from tests.bench.__main__ import main
+from tests.bench.results import read_sections
+from tests.bench.snmp import table
+
+ROWS = ["get", "next", "bulk25", "bulk12x4", "walk100k"]
+PEERS = ["net-snmp", "pysnmp", "udp-echo"]
+
+
+def test_every_row_is_measured_beside_every_peer(tmp_path: Path) -> None:
+    file, docs = tmp_path / "rows.json", tmp_path / "docs"
+    assert main(["snmp", "--quick", "--json", str(file), "--docs", str(docs)]) == 0
+    rows = json.loads(file.read_text())
+    assert [(row["name"], row["peer_name"]) for row in rows] == [
+        (row, peer) for row in ROWS for peer in PEERS
+    ]
+    assert all(len(row["runs"]) == 2 and row["ours"] > 0 and row["peer"] > 0 for row in rows)
+    figures = {figure.name for figure in read_sections(docs / "results" / "benchmarks.json")["snmp"].figures}
+    assert "memory of ours, 500 rows" in figures
+    assert "whole gateway, 500 objects, restart" in figures
+    assert "## SNMP: " in (docs / "benchmarks.md").read_text()
+
+
+def test_rows_are_unpacked_as_they_are_told(tmp_path: Path) -> None:
+    table.pack(3, tmp_path / "rows")
+    unpacked = table.unpack(tmp_path / "rows")
+    assert list(unpacked) == [1, 2, 3]
+    name, flag, *numbers = table.cells(2)
+    assert unpacked[2] == (str(name).encode(), 1 if flag else 2, *numbers)

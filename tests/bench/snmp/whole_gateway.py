@@ -1,0 +1,135 @@
+"""The whole gateway with a crowd of objects: how long until it shows them all, and what it has in memory."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import psutil
+
+from gateway.demo.broker import PrivateBroker
+from gateway.demo.node_setup import free_ports
+from gateway.dialects.qmf.agent import ManagedObject
+from gateway.jmx.names import object_name
+from gateway.snmp.ber import Oid
+from gateway.snmp.lock import DEFAULT_ROOT, read_lock
+from tests.bench.jmx.programs import Load, compile_java, load_client
+from tests.bench.latency.agent import AGENT_USER, GATEWAY_USER, LinkedAgent
+from tests.bench.latency.site import endpoint_of, grant, linked, url_of
+from tests.bench.run import Run
+from tests.bench.snmp.agents import answers_with
+from tests.bench.snmp.table import COLUMNS, SCHEMA, TIME, cells, index
+from tests.components.command_line import Site, new_site, running
+from tests.components.rabbitmq import TEST_SETTINGS
+from tests.components.waiting import wait_until
+
+_DEADLINE: Final = 180.0
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """One start of the gateway.
+
+    Attributes:
+        first_answer: seconds until SNMP answered.
+        all_shown: seconds until SNMP and JMX had every object.
+        used: by process (``supervisor``, ``core``, ``snmp``, ``jmx``, ``java`` ...) the megabytes that are
+            resident, and the seconds of processor time until then.
+    """
+
+    first_answer: float
+    all_shown: float
+    used: Mapping[str, tuple[float, float]]
+
+
+def measure(run: Run, objects: int) -> None:
+    """Start it twice, with nothing known and again with all numbers given; leave figures."""
+    folder = run.folder / "whole"
+    folder.mkdir()
+    for name, start in zip(("first start", "restart"), asyncio.run(_starts(folder, objects)), strict=True):
+        what = f"whole gateway, {objects:,} objects, {name}"
+        run.figure(what, f"first SNMP answer {start.first_answer:.1f} s, all shown {start.all_shown:.1f} s")
+        for unit, sizes in zip(("MB", "s of CPU"), zip(*start.used.values(), strict=True), strict=True):
+            parts = ", ".join(f"{part} {size:.0f}" for part, size in zip(start.used, sizes, strict=True))
+            run.figure(f"{what}, {unit}", f"{sum(sizes):.0f}: {parts}")
+
+
+async def _starts(folder: Path, objects: int) -> tuple[Start, Start]:
+    agent = LinkedAgent((SCHEMA,))
+    for number in range(1, objects + 1):
+        name, durable, *numbers = cells(number)
+        agent.session.put(ManagedObject(SCHEMA.key, number, TIME, (name, durable), tuple(numbers), TIME))
+    jar = compile_java(folder)
+    with PrivateBroker(settings=TEST_SETTINGS) as broker:
+        await asyncio.to_thread(broker.start)
+        passwords = await asyncio.to_thread(grant, broker)
+        site = new_site(folder)
+        (jmx_port,) = free_ports(1)
+        amqp = {"url": url_of(broker), "user": GATEWAY_USER, "password": site.secret(passwords[GATEWAY_USER])}
+        site.configure(
+            sources={"bench": {"kind": "qmf", "amqp": amqp, "believe": [AGENT_USER]}},
+            snmp={"listen": [f"127.0.0.1:{site.snmp_port}"]},
+            jmx={"enabled": True, "listen": f"127.0.0.1:{jmx_port}"},
+        )
+        async with linked(agent, endpoint_of(broker, AGENT_USER, passwords[AGENT_USER])):
+            first = await asyncio.to_thread(_start, site, jar, jmx_port, objects)
+            return first, await asyncio.to_thread(_start, site, jar, jmx_port, objects)
+
+
+def _start(site: Site, jar: Path, jmx_port: int, objects: int) -> Start:
+    begun = time.monotonic()
+    with running("run", "--config", site.configuration, log=site.folder / "gateway.log") as gateway:
+        community = site.state.secret("community").encode()
+        system = (1, 3, 6, 1, 2, 1, 1, 1, 0)
+        wait_until(lambda: answers_with(site.snmp_port, (1, 3), system, community), "an answer", _DEADLINE)
+        first_answer = time.monotonic() - begun
+        gateway.ready()
+        wait_until(lambda: _shows_last(site, community, objects), "the last object in SNMP", _DEADLINE)
+        with load_client(jar, jmx_port, "monitor", site.state.secret("jmx-monitor")) as client:
+            last = _object_name(str(cells(objects)[0]))
+            wait_until(lambda: _is_there(client, last), "the last object in JMX", _DEADLINE)
+            all_shown = time.monotonic() - begun
+            used = _used(gateway.process.pid)
+            count = int(client.ask("target", "all", "amqp.gateway:source=bench,package=bench,type=queue,*"))
+            assert count == objects, f"{count} MBeans of {objects} objects"
+        return Start(first_answer, all_shown, used)
+
+
+def _object_name(name: str) -> str:
+    return object_name([("source", "bench"), ("package", "bench"), ("type", "queue"), ("name", name)])
+
+
+def _is_there(client: Load, name: str) -> bool:
+    try:
+        client.ask("read", name, "Name")
+    except RuntimeError:  # InstanceNotFoundException
+        return False
+    return True
+
+
+def _shows_last(site: Site, community: bytes, objects: int) -> bool:
+    """Whether SNMP shows the last row of as many as there are objects."""
+    path = site.state.path / "provisional.lock.yaml"
+    if not path.exists():
+        return False
+    lock = read_lock(path)
+    [queue] = lock.classes
+    column: Oid = (*lock.entry_oid(DEFAULT_ROOT, queue), COLUMNS[-1])
+    return answers_with(site.snmp_port, (*column, *index(objects - 1)), (*column, *index(objects)), community)
+
+
+def _used(supervisor: int) -> dict[str, tuple[float, float]]:
+    """Megabytes and processor seconds of each process of the gateway, by its name."""
+    family = psutil.Process(supervisor)
+    used = {}
+    for process in (family, *family.children(recursive=True)):
+        words = process.cmdline()
+        name = words[words.index("process") + 1] if "process" in words else Path(words[0]).name
+        times = process.cpu_times()
+        name = "supervisor" if process is family else name
+        used[name] = (process.memory_info().rss / 1e6, times.user + times.system)
+    return used
