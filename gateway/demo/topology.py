@@ -50,6 +50,10 @@ class Topology:
         """Queues with a steady consumer; the audit queue is emptied by a collector now and then."""
         return (self.incoming, self.live, self.due, self.mail)
 
+    def lasting(self, vhost: str) -> tuple[QueueName, ...]:
+        """The queues of ``vhost`` that `declare` declares."""
+        return (self.incoming, self.audit) if vhost == self.shop else (self.due, self.mail)
+
     async def declare(self, channel: AbstractChannel, vhost: str) -> None:
         """Declare what lasts in ``vhost``; the live queue is its consumer's own."""
         if vhost == self.shop:

@@ -10,20 +10,20 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
-from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from pathlib import Path
 from types import TracebackType
 from typing import Final, Self, TypeAlias
 from urllib.parse import quote
 
 import aio_pika
 import httpx
-from aio_pika.abc import AbstractConnection, AbstractIncomingMessage, AbstractQueue
+from aio_pika.abc import AbstractChannel, AbstractConnection, AbstractIncomingMessage, AbstractQueue
 from aio_pika.exceptions import CONNECTION_EXCEPTIONS
 from aiormq.abc import FieldTable
 from yarl import URL
 
+from gateway.demo.ledger import Ledger, LedgerFile
 from gateway.demo.node_setup import Credentials
 from gateway.demo.topology import QueueName, Topology
 from gateway.links.amqp_connection import connect_once, ended
@@ -43,24 +43,6 @@ _MAX_MESSAGES_OF_A_VISITOR: Final = 5
 
 class WorkloadError(Exception):
     """The workload cannot start or come to rest; the text says what is missing."""
-
-
-@dataclass(slots=True)
-class Ledger:
-    """What was done to each queue: messages published (confirmed) and consumed (acknowledged).
-
-    After an interruption, messages may be lost or doubled, and the sums need not match the broker's.
-    """
-
-    published: Counter[QueueName] = field(default_factory=Counter)
-    consumed: Counter[QueueName] = field(default_factory=Counter)
-    visits: int = 0
-    interruptions: int = 0
-    last_interruption: str = "none"
-
-    def waiting(self, queue: QueueName) -> int:
-        """How many messages must be in ``queue``."""
-        return self.published[queue] - self.consumed[queue]
 
 
 def prepare(client: httpx.Client, user: Credentials, vhosts: Mapping[str, str]) -> None:
@@ -95,6 +77,7 @@ class Workload:
             goes on. None: no end.
         seed: the same seed publishes the same messages in the same order.
         visit_interval: seconds between two visitors, and between two collections.
+        ledger_file: where the ledger also writes each act as a line; ``None``: nowhere.
     """
 
     def __init__(
@@ -107,9 +90,10 @@ class Workload:
         limit: int | None = None,
         seed: int = 1,
         visit_interval: float = 3.0,
+        ledger_file: Path | None = None,
     ) -> None:
         self.topology = Topology(shop, billing)
-        self.ledger = Ledger()
+        self.ledger = Ledger(file=None if ledger_file is None else LedgerFile(ledger_file))
         self._url = url
         self._interval = 1.0 / rate
         self._left = {shop: limit, billing: limit}
@@ -141,16 +125,16 @@ class Workload:
         topology = self.topology
         try:
             for vhost in (topology.shop, topology.billing):
-                async with await self._connect(vhost, "set-up") as connection:
-                    await topology.declare(await connection.channel(), vhost)
+                async with self._connection(vhost, "set-up") as connection:
+                    await self._declare(await connection.channel(), vhost)
         except CONNECTION_EXCEPTIONS as error:
             raise WorkloadError(f"the workload cannot set up its queues: {error}") from error
         await self._start_consumers()
         self._going.set()
         for vhost in (topology.shop, topology.billing):
             self._keep(vhost, "publisher", self._publisher(vhost))
-        self._keep(topology.shop, "collector", self._collect, pause=self._visit_interval)
-        self._keep(topology.shop, "visitor", self._visitor(), pause=self._visit_interval)
+        self._keep(topology.shop, "collector", self._collect, every=self._visit_interval)
+        self._keep(topology.shop, "visitor", self._visitor(), every=self._visit_interval)
 
     async def _start_consumers(self) -> None:
         consuming = {queue: asyncio.Event() for queue in self.topology.consumed_at_once}
@@ -169,6 +153,8 @@ class Workload:
 
     async def pause(self, deadline: float = 30.0) -> None:
         """Publish and visit no more, and wait until all steady consumers have consumed what there is.
+
+        What is connected then stays so: publishers and steady consumers.
 
         Then the ledger stands still, for comparison. `resume` goes on.
 
@@ -202,6 +188,8 @@ class Workload:
                 task.cancel()
         ends = await asyncio.gather(*self._tasks, return_exceptions=True)
         self._tasks.clear()
+        if self.ledger.file is not None:
+            self.ledger.file.close()
         for end in ends:
             if isinstance(end, Exception):
                 raise WorkloadError(f"part of the workload failed: {end!r}") from end
@@ -218,34 +206,52 @@ class Workload:
 
     # -- connections
 
-    async def _connect(self, vhost: str, name: str) -> AbstractConnection:
-        properties: FieldTable = {"connection_name": f"{vhost} {name}", "product": "demo workload"}
-        return await connect_once(URL(self._url(vhost)), properties)
+    @contextlib.asynccontextmanager
+    async def _connection(self, vhost: str, name: str) -> AsyncIterator[AbstractConnection]:
+        called = _called(vhost, name)
+        properties: FieldTable = {"connection_name": called, "product": "demo workload"}
+        connection = await connect_once(URL(self._url(vhost)), properties)
+        self.ledger.opened(vhost, called)
+        try:
+            async with connection:
+                yield connection
+        finally:
+            self.ledger.closed(vhost, called)
 
     def _keep(
         self,
         vhost: str,
         name: str,
         act: Callable[[AbstractConnection], Awaitable[None]],
-        pause: float = _RECONNECT_SECONDS,
         *,
+        every: float | None = None,
         first: bool = False,
     ) -> None:
-        """Do ``act`` on a new connection again and again, ``pause`` seconds apart, until stopped.
+        """Do ``act`` on a new connection again and again, until stopped.
 
         While all pauses, only who comes ``first`` connects anew.
+
+        Args:
+            vhost: where.
+            name: of the connection.
+            act: what is done.
+            every: it is done with soon, and again after so many seconds; ``None``: it lasts to the end.
+            first: it is there before all others.
         """
 
         async def again() -> None:
             while not self._stopping.is_set():
                 if not first:
                     await self._going.wait()
+                self._busy += every is not None
                 try:
-                    async with await self._connect(vhost, name) as connection:
+                    async with self._connection(vhost, name) as connection:
                         await act(connection)
                 except CONNECTION_EXCEPTIONS as error:
-                    self._interrupted(f"{vhost} {name}: {error!r}")
-                await self._rest(pause)
+                    self.ledger.interrupted(f"{vhost} {name}: {error!r}")
+                finally:
+                    await self._told_busy(-(every is not None))
+                await self._rest(_RECONNECT_SECONDS if every is None else every)
 
         self._tasks.append(asyncio.create_task(again(), name=f"{vhost} {name}"))
 
@@ -275,7 +281,7 @@ class Workload:
 
         async def publish(connection: AbstractConnection) -> None:
             channel = await connection.channel()
-            await self.topology.declare(channel, vhost)
+            await self._declare(channel, vhost)
             exchanges = {route.exchange: await channel.get_exchange(route.exchange) for route in routes}
             while (left := self._left[vhost]) != 0:
                 await self._going.wait()
@@ -288,7 +294,7 @@ class Workload:
                     await exchanges[route.exchange].publish(
                         _message(chance), route.key, mandatory=False, timeout=_REQUEST_SECONDS
                     )
-                    self.ledger.published.update(route.queues)
+                    self.ledger.did_publish(route.queues)
                 finally:
                     await self._told_busy(-1)
                 await self._rest(self._interval)
@@ -305,9 +311,10 @@ class Workload:
         async def consume(connection: AbstractConnection) -> None:
             channel = await connection.channel()
             await channel.set_qos(_PREFETCH)
-            await self.topology.declare(channel, name.vhost)
+            await self._declare(channel, name.vhost)
             if name == self.topology.live:
                 await self.topology.declare_live(channel)
+                self.ledger.declared(name, goes_with=_called(name.vhost, f"consumer of {name.name}"))
             queue = await channel.get_queue(name.name)
             await queue.consume(consumed, timeout=_REQUEST_SECONDS)
             consuming.set()
@@ -328,34 +335,28 @@ class Workload:
 
         async def visit(connection: AbstractConnection) -> None:
             """Talk to oneself through a queue that goes with the connection."""
-            self._busy += 1
-            try:
-                channel = await connection.channel()
-                queue = await channel.declare_queue(exclusive=True)
-                for _ in range(chance.randint(1, _MAX_MESSAGES_OF_A_VISITOR)):
-                    await channel.default_exchange.publish(_message(chance), queue.name)
-                while message := await queue.get(fail=False):
-                    await message.ack()
-                self.ledger.visits += 1
-            finally:
-                await self._told_busy(-1)
+            channel = await connection.channel()
+            queue = await channel.declare_queue(exclusive=True)
+            shop = self.topology.shop
+            self.ledger.declared(QueueName(shop, queue.name), goes_with=_called(shop, "visitor"))
+            for _ in range(chance.randint(1, _MAX_MESSAGES_OF_A_VISITOR)):
+                await channel.default_exchange.publish(_message(chance), queue.name)
+            while message := await queue.get(fail=False):
+                await message.ack()
+            self.ledger.visits += 1
 
         return visit
 
     async def _take(self, queue: AbstractQueue, name: QueueName) -> bool:
-        self._busy += 1
-        try:
-            message = await queue.get(fail=False)
-            if message is not None:
-                await self._consumed(name, message)
-        finally:
-            await self._told_busy(-1)
+        message = await queue.get(fail=False)
+        if message is not None:
+            await self._consumed(name, message)
         return message is not None
 
     async def _consumed(self, name: QueueName, message: AbstractIncomingMessage) -> None:
         await message.ack()
         async with self._changed:
-            self.ledger.consumed[name] += 1
+            self.ledger.did_consume(name)
             self._changed.notify_all()
 
     async def _told_busy(self, change: int) -> None:
@@ -363,13 +364,19 @@ class Workload:
             self._busy += change
             self._changed.notify_all()
 
-    def _interrupted(self, what: str) -> None:
-        self.ledger.interruptions += 1
-        self.ledger.last_interruption = what
+    async def _declare(self, channel: AbstractChannel, vhost: str) -> None:
+        await self.topology.declare(channel, vhost)
+        for queue in self.topology.lasting(vhost):
+            self.ledger.declared(queue)
 
     def _chance(self, *who: str) -> random.Random:
         """Each actor has its own: what one does never depends on how the others are scheduled."""
         return random.Random(f"{self._seed} {who}")  # noqa: S311  repeatable on purpose
+
+
+def _called(vhost: str, name: str) -> str:
+    """What a connection is called on the broker, and in the ledger."""
+    return f"{vhost} {name}"
 
 
 def _message(chance: random.Random) -> aio_pika.Message:

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import secrets
+from collections import Counter
 from collections.abc import AsyncIterator, Callable
+from pathlib import Path
 
 import pytest
 
 from gateway.demo.broker import Credentials, PrivateBroker
+from gateway.demo.ledger import Act
+from gateway.demo.topology import QueueName
 from gateway.demo.workload import Workload, WorkloadError, prepare
 from tests.components.rabbitmq import VirtualHost, new_virtual_host
 from tests.components.waiting import eventually
@@ -38,7 +43,7 @@ async def make_workload(
     workloads: list[Workload] = []
     with new_virtual_host(rabbitmq) as billing:
 
-        def make(*, seed: int = 1, limit: int | None = None) -> Workload:
+        def make(*, seed: int = 1, limit: int | None = None, ledger_file: Path | None = None) -> Workload:
             workload = Workload(
                 lambda vhost: rabbitmq.amqp_url(vhost=vhost),
                 shop=virtual_host.name,
@@ -47,6 +52,7 @@ async def make_workload(
                 limit=limit,
                 seed=seed,
                 visit_interval=0.05,
+                ledger_file=ledger_file,
             )
             workloads.append(workload)
             return workload
@@ -102,6 +108,38 @@ async def test_visitors_come_and_go(make_workload: Callable[..., Workload], rabb
         with rabbitmq.http() as client:
             names = {queue["name"] for queue in client.get(f"queues/{workload.topology.shop}").json()}
     assert names == {"orders.incoming", "orders.audit", "orders.live"}
+
+
+async def test_at_rest_its_ledger_tells_what_is_connected(
+    make_workload: Callable[..., Workload], rabbitmq: PrivateBroker, tmp_path: Path
+) -> None:
+    async with make_workload(ledger_file=tmp_path / "ledger.jsonl") as workload:
+
+        async def all_are_there() -> bool:
+            ledger, topology = workload.ledger, workload.topology
+            both = ledger.published[topology.audit] and ledger.published[topology.due]
+            return bool(both) and ledger.visits >= 2
+
+        await eventually(all_are_there, "both publish, and visitors come")
+        await workload.pause()
+        lives, published = workload.ledger.lives.copy(), workload.ledger.published.copy()
+        connected = {
+            name: opened - lives[Act.CLOSED, vhost, name]
+            for (act, vhost, name), opened in lives.items()
+            if act is Act.OPENED
+        }
+        found = connections_to(rabbitmq, workload)
+        noted = [json.loads(line) for line in (tmp_path / "ledger.jsonl").read_text().splitlines()]
+
+    assert sorted(name for name, count in connected.items() if count) == sorted(
+        [
+            f"{workload.topology.shop} publisher",
+            f"{workload.topology.billing} publisher",
+            *(f"{queue.vhost} consumer of {queue.name}" for queue in workload.topology.consumed_at_once),
+        ]
+    )
+    assert len(found) == sum(connected.values())
+    assert Counter(QueueName(n["vhost"], n["name"]) for n in noted if n["act"] == "published") == published
 
 
 async def test_it_ends_all_its_connections(

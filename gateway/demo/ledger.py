@@ -1,0 +1,176 @@
+"""The workload's own ledger: what it did, as it did it, for comparison with what anybody else says of it.
+
+Sums are in memory. Each act is also a line of a file, JSON with ``ts`` (UTC), ``act`` and what it was done
+to; the file's size is bounded. Nothing here knows the gateway.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import IO, Final, TypeAlias
+
+from gateway.demo.topology import QueueName
+
+MAX_FILE_OCTETS: Final = 16 * 1024 * 1024
+"""A file that reaches this size takes the name ``ledger.1.jsonl``, in place of an older one."""
+
+SERVER_NAMED: Final = "amq.gen-*"
+"""What queues are counted under whose names the broker makes up: there is no end of these."""
+
+_SERVER_NAMED_PREFIX: Final = "amq.gen-"
+
+
+class Act(StrEnum):
+    """What the workload does; a message counts for each queue that it is in."""
+
+    OPENED = "opened"
+    CLOSED = "closed"
+    DECLARED = "declared"
+    DELETED = "deleted"
+    PUBLISHED = "published"
+    CONSUMED = "consumed"
+
+
+Life: TypeAlias = tuple[Act, str, str]
+"""A connection opened or closed, a queue declared or deleted: the act, its virtual host, and its name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sums:
+    """What was done up to an instant; the difference of two is what was done in between.
+
+    Attributes:
+        published: messages by queue, confirmed by the broker.
+        lives: how often what began or ended.
+    """
+
+    published: Counter[QueueName]
+    lives: Counter[Life]
+
+    def __sub__(self, earlier: Sums) -> Sums:
+        return Sums(self.published - earlier.published, self.lives - earlier.lives)
+
+
+@dataclass(slots=True)
+class Ledger:
+    """What was done to each queue, and what came and went.
+
+    After an interruption, messages may be lost or doubled, and the sums need not match the broker's, unless
+    the workload was at rest.
+
+    Attributes:
+        published: messages by queue, confirmed by the broker.
+        consumed: messages by queue, acknowledged to it.
+        lives: connections and queues that began and ended.
+        visits: visitors that came and went.
+        interruptions: connections that were lost, or not made.
+        last_interruption: what happened then.
+        file: where each act is a line; ``None``: nowhere.
+    """
+
+    published: Counter[QueueName] = field(default_factory=Counter)
+    consumed: Counter[QueueName] = field(default_factory=Counter)
+    lives: Counter[Life] = field(default_factory=Counter)
+    visits: int = 0
+    interruptions: int = 0
+    last_interruption: str = "none"
+    file: LedgerFile | None = None
+    _living: dict[QueueName, str] = field(default_factory=dict)
+
+    def waiting(self, queue: QueueName) -> int:
+        """How many messages must be in ``queue``."""
+        return self.published[queue] - self.consumed[queue]
+
+    def sums(self) -> Sums:
+        """What was done until now."""
+        return Sums(self.published.copy(), self.lives.copy())
+
+    def opened(self, vhost: str, name: str) -> None:
+        """A connection was opened; ``name`` is what the workload calls it."""
+        self._lived(Act.OPENED, vhost, name)
+
+    def closed(self, vhost: str, name: str) -> None:
+        """A connection has ended, and with it the queues that were declared to go with it."""
+        self._lived(Act.CLOSED, vhost, name)
+        for queue in [queue for queue, owner in self._living.items() if owner == name]:
+            del self._living[queue]
+            self._lived(Act.DELETED, queue.vhost, queue.name)
+
+    def declared(self, queue: QueueName, goes_with: str = "") -> None:
+        """A queue is there; it counts if it was not before.
+
+        Args:
+            queue: its name.
+            goes_with: name of the connection with which it ends; empty for one that stays.
+        """
+        if queue not in self._living:
+            self._living[queue] = goes_with
+            self._lived(Act.DECLARED, queue.vhost, queue.name)
+
+    def did_publish(self, queues: Iterable[QueueName]) -> None:
+        """A message was confirmed that is in ``queues``."""
+        for queue in queues:
+            self.published[queue] += 1
+            self._noted(Act.PUBLISHED, queue.vhost, queue.name)
+
+    def did_consume(self, queue: QueueName) -> None:
+        """A message of ``queue`` was acknowledged."""
+        self.consumed[queue] += 1
+        self._noted(Act.CONSUMED, queue.vhost, queue.name)
+
+    def interrupted(self, what: str) -> None:
+        """A connection was lost, or could not be made."""
+        self.interruptions += 1
+        self.last_interruption = what
+
+    def _lived(self, act: Act, vhost: str, name: str) -> None:
+        counted = SERVER_NAMED if name.startswith(_SERVER_NAMED_PREFIX) else name
+        self.lives[act, vhost, counted] += 1
+        self._noted(act, vhost, name)
+
+    def _noted(self, act: Act, vhost: str, name: str) -> None:
+        if self.file is not None:
+            self.file.add(act, vhost, name)
+
+
+class LedgerFile:
+    """JSON lines: ``{"ts": ..., "act": "published", "vhost": "shop", "name": "orders.audit"}``.
+
+    Args:
+        path: of the file; what is there already stays.
+        max_octets: at which it becomes the former file, and a new one begins.
+    """
+
+    def __init__(self, path: Path, max_octets: int = MAX_FILE_OCTETS) -> None:
+        self.path = path
+        self._max_octets = max_octets
+        self._file: IO[bytes] = path.open("ab", buffering=0)
+
+    @property
+    def former(self) -> Path:
+        """What was written before the present file, if there was so much."""
+        return self.path.with_suffix(f".1{self.path.suffix}")
+
+    def add(self, act: Act, vhost: str, name: str) -> None:
+        """Add a line with the present time.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        now = dt.datetime.now(tz=dt.UTC).isoformat(timespec="microseconds")
+        line = {"ts": now.replace("+00:00", "Z"), "act": act, "vhost": vhost, "name": name}
+        self._file.write(json.dumps(line).encode() + b"\n")
+        if self._file.tell() >= self._max_octets:
+            self._file.close()
+            self.path.replace(self.former)
+            self._file = self.path.open("ab", buffering=0)
+
+    def close(self) -> None:
+        """Nothing is added any more."""
+        self._file.close()
