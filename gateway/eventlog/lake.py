@@ -52,7 +52,9 @@ def lake_file(folder: Path, log_id: str, first_seq: int, ingested: dt.datetime) 
     """
     hour = ingested.astimezone(dt.UTC).replace(minute=0, second=0, microsecond=0)
     name = f"{log_id}-{first_seq:020}.parquet"
-    return LakeFile(folder / LAKE / f"dt={hour.date().isoformat()}" / f"hour={hour:%H}" / name, log_id, first_seq, hour)
+    return LakeFile(
+        folder / LAKE / f"dt={hour.date().isoformat()}" / f"hour={hour:%H}" / name, log_id, first_seq, hour
+    )
 
 
 def lake_files(folder: Path) -> list[LakeFile]:

@@ -268,7 +268,7 @@ def test_ctrl_c_ends_a_query_at_once(log: Path) -> None:
     ) as process:
         try:
             used = psutil.Process(process.pid)
-            wait_until(lambda: used.cpu_times().user > 3, "the query is under way")
+            wait_until(lambda: used.num_threads() > 2, "DuckDB is at work")
             process.send_signal(signal.SIGINT)
             output, errors = process.communicate(timeout=DEADLINE)
         finally:
