@@ -207,6 +207,26 @@ def test_what_came_and_went_before_it_was_told_is_not_told() -> None:
     assert shop.wait(MINUTE) == []
 
 
+def test_what_was_told_to_be_absent_is_not_told_so_again() -> None:
+    shop = Shop()
+    shop.tell(queue(1, {DEPTH: 3}))
+    shop.tell(update({}, DEPTH))
+    assert [record.absent for record in shop.wait(MINUTE)] == [["depth"]]
+    shop.tell(update({DEPTH: 1}))
+    shop.tell(update({}, DEPTH))
+    assert shop.wait(MINUTE) == []
+
+
+def test_a_property_told_meanwhile_does_not_shorten_the_interval_of_counters() -> None:
+    shop = Shop()
+    shop.tell(queue(1, {PUBLISHED: 0}))
+    shop.tell(update({PUBLISHED: 5}, now=T0 + 10 * SECOND))
+    (property_told,) = shop.tell(update({PAUSED: True}, now=T0 + 10 * SECOND))
+    assert property_told.deltas is None
+    (record,) = shop.wait(MINUTE)
+    assert record.deltas == {"published": Delta(5, 10 * SECOND)}
+
+
 def test_the_last_values_of_an_object_are_told_before_its_end() -> None:
     shop = Shop()
     created, last, end = shop.tell(
@@ -218,6 +238,8 @@ def test_the_last_values_of_an_object_are_told_before_its_end() -> None:
     assert (end.create_ts, end.delete_ts) == ("2026-11-20T14:59:59.000000Z", "2026-11-20T15:00:02.000000Z")
     assert (end.inferred, end.values) == (None, None)
     assert len(shop.mirror) == 0
+    shop.tell(queue(2), update({DEPTH: 1}, row=2), deletion(2))
+    assert shop.mirror.wake_at is None, "what is gone is not waited for"
     assert shop.wait(10 * MINUTE) == []
 
 
