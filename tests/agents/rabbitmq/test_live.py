@@ -160,6 +160,12 @@ class Sink:
     def events_connected(self) -> None:
         self.told.append("connected")
 
+    def events_resumed(self, missed: str, waiting: int) -> None:
+        self.told.append(f"resumed with {waiting}: {missed}")
+
+    def events_caught_up(self) -> None:
+        self.told.append("caught up")
+
     def events_missing(self, reason: str) -> None:
         self.told.append(reason)
 
