@@ -11,8 +11,8 @@ from datetime import datetime
 import aio_pika
 
 from gateway.agents.rabbitmq.event_consumer import EventConsumer, KeptEvents
-from tests.agents.rabbitmq.test_live import Sink
-from tests.agents.rabbitmq.watching import event_endpoint, until
+from tests.agents.rabbitmq.test_live import Sink, until
+from tests.agents.rabbitmq.watching import event_endpoint
 from tests.components.rabbitmq import VirtualHost
 from tests.links.ledger import MemoryLedger
 
