@@ -103,7 +103,7 @@ def test_a_core_that_is_killed_is_back_and_a_supervisor_that_is_killed_leaves_no
         gateway.ready()
         supervisor = psutil.Process(gateway.process.pid)
         before = processes_of(supervisor)
-        assert set(before) == {"core", "snmp"}
+        assert set(before) == {"core", "snmp", "compactor"}
 
         os.kill(before["core"], signal.SIGKILL)
         wait_until(lambda: site.state.boots == 2, "a new core was started")

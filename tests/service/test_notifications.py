@@ -133,7 +133,7 @@ def test_informs_that_were_not_answered_are_sent_by_the_next_process(
         receiver.received.clear()
         receiver.answering = True
         receiver.until(is_notification(SOURCE_DOWN), "it is sent again")
-        receiver.until(lambda _: len({each.event_id for each in receiver.received}) >= 3, "and the others")
+        receiver.until(lambda _: len({each.event_id for each in receiver.received}) >= 4, "and the others")
         wait_until(lambda: saved(site).targets[0].informs == (), "nothing waits")
         wait_until(lambda: shown(site, TargetColumn.WAITING) == 0, "agTargetTable says so")
         assert shown(site, TargetColumn.ACKNOWLEDGED) == len({each.event_id for each in receiver.received})
