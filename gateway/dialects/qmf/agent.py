@@ -346,6 +346,8 @@ class AgentSession:
             text = str(error).encode("ascii", "replace")[:200].decode()
             yield self._reply(reply_to, CommandComplete(query.sequence, _FAILED, text))
             return
+        # What an answer lacks, a console takes for gone: who hears of its end afterwards would tell it twice.
+        yield from self._contents(self._objects.take_deletions(), persistent=True)
         for body in join_records(records, limit=MAX_OBJECTS):
             yield self._reply_octets(reply_to, body)
         yield self._reply(reply_to, CommandComplete(query.sequence))

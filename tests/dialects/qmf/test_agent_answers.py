@@ -39,9 +39,11 @@ from gateway.model.values import Reference, ValueType
 from tests.dialects.qmf.agent_story import (
     HEARTBEAT,
     POND,
+    PUSHED,
     TANK_ID,
     got,
     key_of,
+    properties,
     started,
 )
 from tests.dialects.qmf.examples import LEAK, TANK
@@ -324,3 +326,12 @@ def test_the_boot_goes_into_object_ids_and_is_never_zero(boot: int, sequence: in
 def test_a_class_is_served_once() -> None:
     with pytest.raises(LocalProtocolError, match="shop:tank is given twice"):
         AgentSession(AgentConfig(BROKER, 1), (TANK, TANK))
+
+
+def test_an_end_is_told_before_an_answer_that_lacks_the_object() -> None:
+    play = started(tank())
+    play.session.delete(tank().number, START + 3)
+    play.asks(GetQuery(5, {"_class": "tank"}), key="agent.1.0")
+    play.leaves((PUSHED, properties(play, deleted=START + 3)), (QUEUE, CommandComplete(5)))
+    play.flushes()
+    play.leaves()
