@@ -136,6 +136,23 @@ def test_run_until_it_is_told_to_end(site: Site, virtual_host: VirtualHost) -> N
         assert site.state.boots == 1
 
 
+def test_health_tells_of_trouble_with_the_event_log_and_does_not_fail(site: Site) -> None:
+    site.configure(log={"min_free": 2**40})  # more than any disk has
+    with running("run", "--config", site.configuration, log=site.folder / "log") as gateway:
+        gateway.ready()
+        line = "event log: disk-full, "
+        wait_until(
+            lambda: line in amqp_gateway("health", "--config", site.configuration).output,
+            "the trouble is told",
+        )
+        health = amqp_gateway("health", "--config", site.configuration)
+        lines = gateway.log
+
+    assert health.code is ExitCode.OK
+    assert " MiB are free" in health.output
+    assert [record["event"] for record in lines].count("event-log-trouble") == 1
+
+
 def test_health_says_which_part_is_not_well(site: Site) -> None:
     source = {"kind": "rabbitmq", "management": "http://127.0.0.1:1", "user": "gateway"}
     site.configure(sources={"orders": {**source, "password": site.secret("hunter2")}})
