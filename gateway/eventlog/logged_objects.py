@@ -17,6 +17,8 @@ from gateway.feed.records import DeleteRecord, FeedValue, ObjectRecord, UpdateRe
 
 _SPREAD: Final = 0x9E37_79B9  # 2^32 / golden ratio: multiples of it lie evenly between 0 and 2^32
 _32_BITS: Final = 0xFFFF_FFFF
+_BEGAN_AGAIN: Final = "began again"
+"""Stands for the former value of a counter that was absent when all counters began again."""
 
 
 class LoggedObject:
@@ -233,7 +235,8 @@ class LoggedObject:
         """Note that the log tells what stands at these positions; returns it.
 
         That is the values by name, the names of what had one when last told, and how counters went on: those
-        without a former or a present value did not.
+        without a former or a present value did not. One that was absent for a while goes on from what it had
+        before.
         """
         logged_class = self.logged_class
         names, converters, counters = logged_class.names, logged_class.converters, logged_class.counters
@@ -244,6 +247,8 @@ class LoggedObject:
         absent: list[str] = []
         deltas: dict[str, Delta] = {}
         told = self._told
+        if began_again and bits & ~logged_class.properties:
+            self._begin_absent_counters_again()
         for position in _positions(bits):
             value, convert, counter = self._values[position], converters[position], counters[position]
             shown = value if convert is None or value is None else convert(value, self._source)
@@ -255,18 +260,32 @@ class LoggedObject:
                 told ^= 1 << position
             if counter < 0:
                 continue
-            former, self._told_counters[counter] = self._told_counters[counter], value
+            former = self._told_counters[counter]
+            if value is None:
+                continue
+            self._told_counters[counter] = value
             if isinstance(former, int) and isinstance(value, int) and min(former, value) >= 0:
                 statistic = position >= properties
+                measured = statistic and self._told >> position & 1
                 deltas[names[position]] = _delta(
-                    former, value, interval if statistic else 0, began_again=began_again and statistic
+                    former, value, interval if measured else 0, began_again=began_again and statistic
                 )
+            elif former is _BEGAN_AGAIN and isinstance(value, int) and value >= 0:
+                deltas[names[position]] = Delta(value, None, reset=True)
         self._told = told
         self.pending &= ~bits
         if bits & ~logged_class.properties:
             self._told_sample, self._told_reset = self._statistics_sampled, self._reset
         self.moved = False
         return values, absent, deltas
+
+    def _begin_absent_counters_again(self) -> None:
+        """Counters that have no value while all begin again: what they have then was counted since."""
+        counters = self.logged_class.counter_bits & ~self.logged_class.properties
+        for position in _positions(counters):
+            counter = self.logged_class.counters[position]
+            if self._values[position] is None and self._told_counters[counter] is not None:
+                self._told_counters[counter] = _BEGAN_AGAIN
 
 
 def _delta(former: int, value: int, interval: int, *, began_again: bool) -> Delta:

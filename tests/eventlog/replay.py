@@ -48,31 +48,49 @@ class Replayed:
 def assert_deltas_add_up(records: Iterable[LogRecord]) -> int:
     """Each delta leads from the value told last to the one told now; returns how many there are.
 
+    A counter that is absent for a while goes on from what it had. What is a counter is told by the schemas
+    among the records.
+
     Raises:
         AssertionError: one does not, is negative, or is missing.
     """
+    counters: dict[str, set[str]] = {}
     told: dict[tuple[str, str], object] = {}
     deltas = 0
     for record in records:
+        class_name = f"{record.package}:{record.class_name}"
+        if record.kind is RecordKind.SCHEMA and record.class_name is not None:
+            counters.setdefault(class_name, set()).update(_counters(record))
         identifier = record.object_id
         if identifier is None or record.kind is RecordKind.EVENT:
             continue
-        for name in ("published", "delivered"):
-            value = (record.values or {}).get(name)
-            former = told.get((identifier, name))
-            delta = (record.deltas or {}).get(name)
-            if delta is not None:
-                deltas += 1
-                assert isinstance(value, int)
-                assert isinstance(former, int)
-                assert delta.delta >= 0
-                assert delta.interval_ns is None or delta.interval_ns > 0
-                assert value == (delta.delta if delta.reset else former + delta.delta)
-            elif value is not None and former is not None:
-                assert record.kind is RecordKind.SNAPSHOT
-                assert value == former, "a snapshot adds nothing"
+        assert (record.deltas or {}).keys() <= counters[class_name], "only of counters"
+        for name in counters[class_name]:
+            former, value = told.get((identifier, name)), (record.values or {}).get(name)
+            deltas += _leads_on(record, name, former, value)
             if value is not None:
                 told[identifier, name] = value
-            elif name in (record.absent or ()) or record.kind is RecordKind.DELETE:
+            elif record.kind is RecordKind.DELETE:
                 told.pop((identifier, name), None)
     return deltas
+
+
+def _counters(schema: LogRecord) -> Iterable[str]:
+    elements = (schema.values or {})["elements"]
+    assert isinstance(elements, list)
+    return (element["name"] for element in elements if element.get("kind") == "counter")
+
+
+def _leads_on(record: LogRecord, name: str, former: object, value: object) -> bool:
+    """Whether there is a delta, which is right, and not there only where there is none to tell."""
+    delta = (record.deltas or {}).get(name)
+    if delta is not None:
+        assert isinstance(value, int)
+        assert isinstance(former, int)
+        assert delta.delta >= 0
+        assert delta.interval_ns is None or delta.interval_ns > 0
+        assert value == (delta.delta if delta.reset else former + delta.delta)
+    elif value is not None and former is not None:
+        assert record.kind is RecordKind.SNAPSHOT
+        assert value == former, "a snapshot adds nothing"
+    return delta is not None

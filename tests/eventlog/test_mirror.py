@@ -190,13 +190,25 @@ def test_a_counter_that_fell_or_whose_object_began_again_has_counted_all_it_show
     }
 
 
-def test_a_counter_that_was_told_to_be_absent_begins_without_a_delta() -> None:
+def test_a_counter_that_was_absent_for_a_while_goes_on_from_what_it_had() -> None:
     shop = Shop(EVERYTHING)
     shop.tell(queue(1, {PUBLISHED: 100}))
     (record,) = shop.tell(update({}, PUBLISHED))
     assert (record.values, record.absent, record.deltas) == (None, ["published"], None)
     (record,) = shop.tell(update({PUBLISHED: 120}, now=T0 + SECOND))
-    assert (record.values, record.deltas) == ({"published": 120}, None)
+    assert (record.values, record.deltas) == ({"published": 120}, {"published": Delta(20)})
+
+
+def test_a_counter_that_was_absent_when_all_began_again_has_counted_all_it_shows() -> None:
+    shop = Shop(EVERYTHING)
+    shop.tell(queue(1, {PUBLISHED: 100, DELIVERED: 90}))
+    shop.tell(update({}, PUBLISHED))
+    (record,) = shop.tell(update({}, DELIVERED, reset=T0 + SECOND))
+    assert record.absent == ["delivered"]
+    (record,) = shop.tell(update({PUBLISHED: 120, DELIVERED: 9}, now=T0 + 2 * SECOND, reset=T0 + SECOND))
+    assert record.deltas == {"published": Delta(120, reset=True), "delivered": Delta(9, reset=True)}
+    (record,) = shop.tell(update({PUBLISHED: 121}, now=T0 + 3 * SECOND, reset=T0 + SECOND))
+    assert record.deltas == {"published": Delta(1, SECOND)}
 
 
 def test_what_came_and_went_before_it_was_told_is_not_told() -> None:
