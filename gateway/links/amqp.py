@@ -33,7 +33,7 @@ from gateway.links.amqp_connection import (
 from gateway.links.binding_probe import BindingProbe
 from gateway.links.conversation import Conversation
 from gateway.links.kept_deliveries import KeptDeliveries, Ledger
-from gateway.links.kept_queue import KeptQueue, kept_queue
+from gateway.links.kept_queue import kept_queue
 from gateway.links.own_queue import OwnQueue, WatchedQueue
 from gateway.links.publishing import Detour, Publisher
 from gateway.links.reconnecting import link_errors, reconnecting
@@ -147,6 +147,7 @@ class AmqpLink:
         self._detour = detour
         self._on_unsent = on_unsent
         self._received: OrderedDict[tuple[str, str], None] = OrderedDict()
+        self._missing_told = False  # that the kept queue is; it could not be made since
 
     async def run(self) -> None:
         """Connect, carry messages, reconnect with back-off and jitter; ends by cancellation only."""
@@ -199,22 +200,30 @@ class AmqpLink:
         """
         queue = kept_queue(kept.queue, kept.max_length, kept.expires, self._queue.watch_seconds)
         waiting = await queue.waiting(consuming)
-        if waiting is None:
-            # First what was missed for want of it, or a gateway killed in between would not know any more.
-            self._catch_up(kept, queue, waiting)
+        missed, heard = queue.missed(waiting), waiting or 0
+        if waiting is not None and not await self._is_bound(publisher, queue.name):
+            missed = f"the queue {queue.name} was not bound any more: its exchange was made anew"
+            heard = 0  # what waits is from before: the loss lasts until now
+        first = waiting is None and not self._missing_told
+        if first:
+            # Before it is there, or a gateway killed in between would not know any more what was missed.
+            self._missing_told = True
+            self._catch_up(kept, missed, 0)
             await kept.ledger.lasting(kept.ledger.position)
-        declared = await queue.declare(incoming, self._bindings)
+        declared = await queue.declare(consuming, incoming, self._bindings, is_new=waiting is None)
         caught_up = asyncio.Event()
         deliveries = KeptDeliveries(kept.ledger, self._tell_kept, caught_up.is_set)
         await queue.consume(self._endpoint, declared, deliveries.arrived)
         self._on_unsent(self._conversation.forget_sends())  # of the time without a connection
-        if waiting is not None:
-            self._catch_up(kept, queue, waiting)
+        if not first:
+            self._catch_up(kept, missed, heard)
+        self._missing_told = False
         caught_up.set()
         deliveries.proceed()
 
         async def greet() -> None:
             await queue.drained(incoming)
+            log.info("caught-up", role=self._role.name, queue=queue.name, repeated=deliveries.repeated)
             self._up(queue.name)
             await asyncio.Event().wait()
 
@@ -222,10 +231,14 @@ class AmqpLink:
             consuming, incoming, publisher, queue, queue.name, deliveries.acknowledge(), greet()
         )
 
-    def _catch_up(self, kept: KeptSubscription, queue: KeptQueue, waiting: int | None) -> None:
-        log.info("catching-up", role=self._role.name, queue=queue.name, waiting=waiting)
-        missed = queue.missed(waiting)
-        self._conversation.perform(kept.catch_up(missed, waiting or 0, self._clock.now()))
+    def _catch_up(self, kept: KeptSubscription, missed: str, waiting: int) -> None:
+        log.info("catching-up", role=self._role.name, queue=kept.queue, waiting=waiting, missed=missed)
+        self._conversation.perform(kept.catch_up(missed, waiting, self._clock.now()))
+
+    async def _is_bound(self, publisher: Publisher, queue: str) -> bool:
+        """Whether a queue that is there is bound still, as far as that can be found out."""
+        connection = publisher.connection()
+        return not self._role.probed or connection is None or await self._probe.is_bound(connection, queue)
 
     def _up(self, queue: str) -> None:
         log.info("link-up", role=self._role.name, broker=str(self._endpoint), queue=queue)

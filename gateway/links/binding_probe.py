@@ -63,13 +63,26 @@ class BindingProbe:
                 if is_cancelled() or not current.is_closed:
                     raise
 
-    async def _probe(self, connection: AbstractConnection, queue: str) -> None:
+    async def is_bound(self, connection: AbstractConnection, queue: str) -> bool:
+        """Whether the queue is bound now; taken for granted where that cannot be found out.
+
+        Raises:
+            ChannelNotFoundEntity: the exchange is gone.
+        """
+        try:
+            await self._probe(connection, queue, patient=False)
+        except LinkError:
+            return False
+        return True
+
+    async def _probe(self, connection: AbstractConnection, queue: str, *, patient: bool = True) -> None:
         # A channel of its own: what the broker complains of must not end the one that carries messages.
         # With confirms, because aiormq tells of what is returned on such channels only.
         try:
             channel = await connection.channel(publisher_confirms=True, on_return_raises=True)
         except ValueError:  # the broker has no confirms: then nothing can be found out
-            await ended(connection)
+            if patient:
+                await ended(connection)
             return
         exchange = await channel.get_exchange(self._exchange, ensure=False)
         message = aio_pika.Message(b"", message_id=self._identity, user_id=self._endpoint.user)

@@ -64,9 +64,21 @@ class KeptQueue(WatchedQueue):
         return ""
 
     async def declare(
-        self, channel: AbstractChannel, bindings: Callable[[str], Sequence[Binding]]
+        self,
+        connection: AbstractConnection,
+        channel: AbstractChannel,
+        bindings: Callable[[str], Sequence[Binding]],
+        *,
+        is_new: bool,
     ) -> AbstractQueue:
-        """Declare and bind it; bindings that it has already stay. ``bindings`` are given its name.
+        """Declare and bind it; bindings that it has already stay.
+
+        Args:
+            connection: of the channel.
+            channel: that will consume it.
+            bindings: are given its name.
+            is_new: it is not there. One that cannot be bound is deleted then: it would be taken for one that
+                has heard everything.
 
         Raises:
             ChannelPreconditionFailed: it was declared otherwise.
@@ -81,7 +93,12 @@ class KeptQueue(WatchedQueue):
                 "x-overflow": "drop-head",
             },
         )
-        await bind(queue, bindings)
+        try:
+            await bind(queue, bindings)
+        except exceptions.ChannelClosed:
+            if is_new:
+                await (await connection.channel(publisher_confirms=False)).queue_delete(self.name)
+            raise
         return queue
 
     async def consume(

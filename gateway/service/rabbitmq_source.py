@@ -100,7 +100,7 @@ async def _talk(
         agent.remember(former_objects(around.mappings["rabbitmq"], lasting.last, name))
 
     def heard() -> bool:
-        return sight.console_is_synchronised and agent.tells_at_once(clock.now())
+        return sight.console_listens and agent.tells_at_once(clock.now())
 
     def tell() -> None:
         agent_side.perform(agent.tell_now(clock.now()))
@@ -173,15 +173,16 @@ class Sight:
         self.heard_until = 0
 
     @property
-    def console_is_synchronised(self) -> bool:
-        """Whether the console knows all that the agent tells, events too."""
-        return self._console.state is SourceState.SYNCHRONISED
+    def console_listens(self) -> bool:
+        """Whether the console knows what it takes to understand the agent, events too."""
+        return self._console.state in {SourceState.SYNCHRONISED, SourceState.DEGRADED}
 
     def missed(self, reason: str, until: int) -> None:
         """The broker's events are missing from when one was heard last ``until`` then."""
         if self.heard_until:
             gap = Gap(min(self.heard_until, until), until, reason)
             self._inventory.observed(self._source, [gap], self._clock.now())
+            self.heard_until = until
 
     def observed(self, observations: tuple[Observation, ...]) -> None:
         """The console learnt something."""

@@ -235,3 +235,47 @@ async def test_probes_of_a_former_connection_are_nobodys_business(virtual_host: 
     async with linked(endpoint, probing, session) as link:
         await link.up(2)
         assert session.bodies == ["meanwhile"]
+
+
+async def test_a_queue_that_cannot_be_bound_is_missed_once_and_again_when_it_is_made(
+    virtual_host: VirtualHost,
+) -> None:
+    session = ResumingSession()
+    endpoint = endpoint_of(virtual_host.broker, virtual_host.name)
+    kept = KeptSubscription(QUEUE, 1000, 60 * SECOND, MemoryLedger(), session.catch_up)
+    async with linked(endpoint, replace(role("qpid.management"), kept=kept), session) as link:
+        await link.down(3)
+        assert await left(virtual_host) is None
+        assert len(session.resumed) == 1
+        await declare_exchange(virtual_host)
+        await link.up()
+    assert ["was not there" in missed for missed, _ in session.resumed] == [True, True]
+
+
+async def test_a_queue_that_is_not_bound_any_more_is_told(virtual_host: VirtualHost) -> None:
+    session = ResumingSession()
+    endpoint = endpoint_of(virtual_host.broker, virtual_host.name)
+    kept = KeptSubscription(QUEUE, 1000, 60 * SECOND, MemoryLedger(), session.catch_up)
+    subscribing = replace(role("qpid.management"), kept=kept, probed="qpid.management")
+    await declare_exchange(virtual_host)
+    async with linked(endpoint, subscribing, session) as link:
+        await link.up()
+    await released(virtual_host)
+    async with linked(endpoint, subscribing, session) as link:
+        await link.up(2)
+    await released(virtual_host)
+    async with await aio_pika.connect(virtual_host.amqp_url()) as connection:
+        await (await connection.channel()).exchange_delete("qpid.management")
+    await declare_exchange(virtual_host)
+    async with linked(endpoint, subscribing, session) as link:
+        await link.up(3)
+    (_, bound, unbound) = session.resumed
+    assert bound[0] == ""
+    assert unbound[0] == f"the queue {QUEUE} was not bound any more: its exchange was made anew"
+
+
+async def declare_exchange(vhost: VirtualHost) -> None:
+    """The management exchange."""
+    async with await aio_pika.connect(vhost.amqp_url()) as connection:
+        channel = await connection.channel()
+        await channel.declare_exchange("qpid.management", aio_pika.ExchangeType.TOPIC, durable=True)

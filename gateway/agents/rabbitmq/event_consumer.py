@@ -113,6 +113,7 @@ class EventConsumer:
         self._keys = keys
         self._sink = sink
         self._kept = kept
+        self._missing_told = False  # that the kept queue is; it could not be made since
         self._failure: Exception | None = None
         self._failed = asyncio.Event()
         self._since_watch = 0
@@ -152,21 +153,25 @@ class EventConsumer:
         channel = await connection.channel(publisher_confirms=False)
         waiting = await queue.waiting(connection)
         missed = queue.missed(waiting)
-        if waiting is None:
-            # First what was missed for want of it, or a gateway killed in between would not know any more.
+        first = waiting is None and not self._missing_told
+        if first:
+            # Before it is there, or a gateway killed in between would not know any more what was missed.
+            self._missing_told = True
             self._sink.events_resumed(missed, 0)
             await kept.ledger.lasting(kept.ledger.position)
         with self._exchange_missing():
-            declared = await queue.declare(channel, self._bindings)
+            declared = await queue.declare(connection, channel, self._bindings, is_new=waiting is None)
         deliveries = KeptDeliveries(kept.ledger, self._tell_kept, kept.heard)
         await queue.consume(self._endpoint, declared, deliveries.arrived)
         log.info("catching-up", role="events", queue=queue.name, waiting=waiting)
-        if waiting is not None:
-            self._sink.events_resumed(missed, waiting)
+        if not first:
+            self._sink.events_resumed(missed, waiting or 0)
+        self._missing_told = False
 
         async def catch_up() -> None:
             await queue.drained(channel)
             await deliveries.all_told()
+            log.info("caught-up", role="events", queue=queue.name, repeated=deliveries.repeated)
             self._sink.events_caught_up()
             await asyncio.Event().wait()
 
