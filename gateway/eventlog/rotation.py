@@ -19,7 +19,7 @@ _LAST_SECOND: Final = "9999-12-31T23:59:59.999999Z"
 class Why(enum.StrEnum):
     """Why a segment begins.
 
-    ``began``: the gateway started. ``recovered``: likewise, after a writer that did not end by itself.
+    ``began``: the gateway started. ``recovered``: likewise, after a writer that left an open segment.
     ``age``, ``size``: of the former segment. ``hour``: a full hour of the clock. ``clock``: it was set back.
     ``trouble``: the disk did not take what was written, or records were lost.
     """

@@ -70,7 +70,7 @@ class EventLog:
 
     Attributes:
         problems: what was not as it should be when the log was entered, a line for each.
-        recovered: the last writer did not end by itself.
+        recovered: the last writer left an open segment.
     """
 
     def __init__(

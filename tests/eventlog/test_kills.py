@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 from gateway.eventlog.segment import list_segments
@@ -37,7 +38,7 @@ async def test_nothing_acknowledged_is_lost_and_nothing_is_there_twice(tmp_path:
         told = acknowledged_until_killed(plant.folder, seed, chance.choice([1, 5, 100, 1000]))
         assert not told.keys() & acknowledged.keys(), "a seq that was acknowledged is not given again"
         acknowledged |= told
-    plant.clock.time = 2**62  # after all that the writers' clock told
+    plant.clock.time = time.time_ns()
     async with plant.log():
         pass
     records = read_log(plant.folder)
@@ -48,7 +49,9 @@ async def test_nothing_acknowledged_is_lost_and_nothing_is_there_twice(tmp_path:
     for writer, numbers in of_each_writer(list(there.values())).items():
         first = writer * 1_000_000
         assert numbers == list(range(first, first + len(numbers))), "without a hole, in order"
-    assert reasons(records).count("recovered") == KILLS
+    begins = [why for why in reasons(records) if why in {"began", "recovered"}]
+    assert len(begins) == KILLS + 1
+    assert begins.count("recovered") > KILLS // 2, "few were killed between two segments"
     assert not [segment for segment in list_segments(plant.folder) if segment.is_open]
 
 
