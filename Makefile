@@ -14,6 +14,7 @@ WORKERS ?= 2
 SEED ?= 20080206
 NEWER_PYTHONS ?= python3.12 python3.13 python3.14
 PREFIX ?= /opt/amqp-gateway
+BUILD ?= build
 REQUIREMENTS ?= requirements.txt
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
@@ -29,8 +30,8 @@ help:  ## what each command does
 demo: $(VENV)/.runtime  ## a RabbitMQ of its own, read through SNMP, until Ctrl-C
 	@$(BIN)/amqp-gateway demo $(ARGS)
 
-demo-check: $(VENV)/.runtime  ## the demo by itself: walks compared with the broker, exit 0 or what differs
-	@$(BIN)/amqp-gateway demo --check
+demo-check: $(VENV)/.analytics  ## the demo by itself: compared with broker and workload, exit 0 or what differs; build/demo has what is seen
+	@$(BIN)/amqp-gateway demo --check --keep $(BUILD)/demo
 
 test: lint docs debian-packages  ## everything: lint, types, contracts, documentation, all tests
 	@$(BIN)/python -m pytest -n $(WORKERS) --randomly-seed=$(SEED)
@@ -73,8 +74,8 @@ docs: $(VENV)/.development  ## the documentation as HTML in docs/_build/html; wa
 debian-packages: $(VENV)/.development
 	@$(BIN)/python -m gateway.demo.install --tests
 
-pictures: $(VENV)/.runtime  ## the documentation's pictures, taken of a running demonstration
-	@$(BIN)/python -m gateway.demo.pictures docs/_static
+pictures: demo-check  ## the documentation's pictures, taken of a running demonstration
+	@cp $(BUILD)/demo/*.png docs/_static/
 
 # Of the same sources and compiler these are the same octets, whenever and wherever they are made.
 dist: $(VENV)/.runtime  ## wheel and source distribution, in dist/
@@ -99,7 +100,7 @@ lock:  ## resolve the requirements anew, with hashes
 venv: $(VENV)/.development  ## the virtual environment for development
 
 clean:  ## remove what the commands above made
-	rm -rf $(VENV) dist docs/_build .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) $(BUILD) dist docs/_build .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 
 $(VENV)/.made:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=...")'
@@ -112,8 +113,13 @@ $(VENV)/.runtime: $(VENV)/.made requirements.txt requirements-build.txt pyprojec
 	@$(PIP_INSTALL) --no-deps --no-build-isolation --editable .
 	@touch $@
 
+$(VENV)/.analytics: $(VENV)/.runtime requirements-spark.txt
+	@echo "installing the extra [spark] into $(VENV)"
+	@$(PIP_INSTALL) --require-hashes -r requirements-spark.txt
+	@touch $@
+
 $(VENV)/.development: $(VENV)/.made requirements-dev.txt pyproject.toml
 	@echo "installing the gateway and its development tools into $(VENV)"
 	@$(PIP_INSTALL) --require-hashes -r requirements-dev.txt
 	@$(PIP_INSTALL) --no-deps --no-build-isolation --editable .
-	@touch $@ $(VENV)/.runtime
+	@touch $@ $(VENV)/.runtime $(VENV)/.analytics

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import importlib.util
 import logging
+import shlex
 import signal
+import sys
 from pathlib import Path
 
 import click
 
 from gateway.demo.broker import BrokerSettings
 from gateway.demo.check import DemonstrationCheck
+from gateway.demo.check_report import EXTRA as SPARK
 from gateway.demo.demonstration import JMX_SECRET, JMX_USER, Demonstration, DemonstrationError, ExistingBroker
-from gateway.demo.install import DEMO_PACKAGES, InstallError, ensure_installed
+from gateway.demo.install import DEMO_PACKAGES, PICTURE_PACKAGES, InstallError, ensure_installed
 from gateway.demo.node_setup import BrokerError
+from gateway.demo.pictures import PicturesError
 from gateway.demo.promises import CheckFailedError
 from gateway.demo.snmp_commands import SnmpCommandError
 from gateway.demo.workload import WorkloadError
@@ -27,6 +32,11 @@ STATISTICS_SECONDS = 1.0
 
 @click.command()
 @click.option("--check", is_flag=True, help="Try everything with net-snmp's commands, and end.")
+@click.option(
+    "--keep",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="With --check: save what an operator sees there: walks, log, JConsole's pictures, the report.",
+)
 @click.option("--snmp-port", default=1161, show_default=True, type=click.IntRange(1, 65535))
 @click.option("--jmx-port", default=9990, show_default=True, type=click.IntRange(1, 65535))
 @click.option("--metrics-port", default=9464, show_default=True, type=click.IntRange(1, 65535))
@@ -36,9 +46,10 @@ STATISTICS_SECONDS = 1.0
 @click.option(
     "--password-file", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Of that user."
 )
-def demo(
+def demo(  # noqa: PLR0913  one for each option
     *,
     check: bool,
+    keep: Path | None,
     snmp_port: int,
     jmx_port: int,
     metrics_port: int,
@@ -48,6 +59,8 @@ def demo(
     password_file: Path | None,
 ) -> None:
     """Start a RabbitMQ of its own with a small workload, and show it through SNMP and JMX until Ctrl-C."""
+    if keep is not None and not check:
+        raise click.UsageError("--keep saves what --check tries")
     existing = None
     if management is not None:
         if check:
@@ -56,18 +69,18 @@ def demo(
             raise click.UsageError("--management needs --user and --password-file")
         existing = ExistingBroker(management, amqp, user, password_file.read_text("utf-8").rstrip())
     try:
-        ensure_installed(DEMO_PACKAGES, progress)
+        ensure_installed(DEMO_PACKAGES if keep is None else PICTURE_PACKAGES, progress)
     except InstallError as error:
         raise CommandError(ExitCode.NOT_INSTALLED, str(error)) from error
     try:
-        asyncio.run(_run(existing, (snmp_port, jmx_port, metrics_port), check=check))
+        asyncio.run(_run(existing, (snmp_port, jmx_port, metrics_port), keep, check=check))
     except CheckFailedError as error:
         raise CommandError(ExitCode.DIFFERENCE, str(error)) from error
     except DemonstrationError as error:
         known = set(ExitCode) - {ExitCode.OK}
         code = ExitCode(error.exit_code) if error.exit_code in known else ExitCode.FAILED
         raise CommandError(code, str(error)) from error
-    except (BrokerError, WorkloadError, SnmpCommandError) as error:
+    except (BrokerError, WorkloadError, SnmpCommandError, PicturesError) as error:
         raise CommandError(ExitCode.FAILED, str(error)) from error
 
 
@@ -76,10 +89,12 @@ def progress(line: str) -> None:
     click.echo(f"  ..  {line}")
 
 
-async def _run(existing: ExistingBroker | None, ports: tuple[int, int, int], *, check: bool) -> None:
+async def _run(
+    existing: ExistingBroker | None, ports: tuple[int, int, int], keep: Path | None, *, check: bool
+) -> None:
     snmp_port, jmx_port, metrics_port = ports
-    # That its publishers are blocked by the alarm which the check raises is no news.
-    logging.getLogger("aiormq").setLevel(logging.ERROR)
+    # That its broker raises an alarm and restarts is the check's own doing.
+    logging.getLogger("aiormq").setLevel(logging.CRITICAL)
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
@@ -92,7 +107,7 @@ async def _run(existing: ExistingBroker | None, ports: tuple[int, int, int], *, 
         agent=check,
         settings=BrokerSettings(statistics_interval=STATISTICS_SECONDS, grace=0),  # its data is thrown away
     )
-    running = asyncio.create_task(_until_stopped(demonstration, stop, check=check))
+    running = asyncio.create_task(_until_stopped(demonstration, stop, keep, check=check))
     stopped = asyncio.create_task(stop.wait())
     await asyncio.wait({running, stopped}, return_when=asyncio.FIRST_COMPLETED)
     if not running.done() and check:
@@ -102,10 +117,12 @@ async def _run(existing: ExistingBroker | None, ports: tuple[int, int, int], *, 
     click.echo("  ..  all ended, nothing is left")
 
 
-async def _until_stopped(demonstration: Demonstration, stop: asyncio.Event, *, check: bool) -> None:
+async def _until_stopped(
+    demonstration: Demonstration, stop: asyncio.Event, keep: Path | None, *, check: bool
+) -> None:
     async with demonstration:
         if check:
-            await DemonstrationCheck(demonstration, click.echo).run()
+            await DemonstrationCheck(demonstration, click.echo, keep).run()
             return
         click.echo(_what_is_where(demonstration, await _row_to_watch(demonstration)))
         await stop.wait()
@@ -146,11 +163,18 @@ def _what_is_where(demonstration: Demonstration, busy_row: str) -> str:
         f"  JMX           {demonstration.jmx_address}",
         f"                user {JMX_USER}, password in {state.secret_path(JMX_SECRET)}",
         f"  Prometheus    http://{demonstration.metrics_address}/metrics",
+        f"  event log     {demonstration.log_folder}",
+        *(
+            [f"  ledger        {demonstration.ledger_file}, what the workload did"]
+            if broker is not None
+            else []
+        ),
         f"  configuration {demonstration.configuration}",
-        f"  log           {demonstration.folder / 'gateway.log'}",
+        f"  messages      {demonstration.folder / 'gateway.log'}",
         "",
-        "In another terminal (the variable tells net-snmp community, version and MIBs):",
+        "In another terminal (the variables tell net-snmp community, version and MIBs, us where all is):",
         f"  export SNMPCONFPATH={snmp.folder}",
+        f"  export AMQP_GATEWAY_CONFIG={demonstration.configuration}",
         f"  snmptable -Cb -Cw 150 {address} AMQP-GATEWAY-MIB::agSourceTable",
         f"  snmpwalk {address} {modules}::rmqQueueName",
         f"  snmpwalk {address} {modules}::rmqQueueMessages",
@@ -160,8 +184,19 @@ def _what_is_where(demonstration: Demonstration, busy_row: str) -> str:
         lines.append(f"  snmpdelta -Cs -Cp 2 {address} {modules}::rmqQueueMessagesPublished.{busy_row}")
     lines += [
         f"  tail -n +1 -f {traps.printed}",
+        *(f"  {line}" for line in _log_commands()),
         f"  jconsole      then remote process {demonstration.jmx_address}, user and password as above",
         "",
         "Ctrl-C ends everything.",
     ]
     return "\n".join(lines)
+
+
+def _log_commands() -> list[str]:
+    """What to ask the event log; the report only where it can be made."""
+    ours = Path(sys.executable).with_name("amqp-gateway")
+    command = shlex.quote(str(ours.relative_to(Path.cwd()) if ours.is_relative_to(Path.cwd()) else ours))
+    lines = [f"{command} log tail --follow", f"{command} log query --last 10min --class queue"]
+    if importlib.util.find_spec(SPARK) is not None:
+        lines.append(f"{command} analytics report --last 10min --plot report.png")
+    return lines

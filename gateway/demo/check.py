@@ -4,17 +4,27 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from pathlib import Path
 from typing import TypeVar
 
 from gateway.demo import comparison
+from gateway.demo.artifacts import Artifacts
 from gateway.demo.broker import PrivateBroker
 from gateway.demo.check_events import EventPromises
 from gateway.demo.check_jmx import JmxPromises
-from gateway.demo.comparison import View, differences, rows_by_name, shown
+from gateway.demo.check_ledger import LedgerPromises, Period
+from gateway.demo.check_report import ReportPromises
+from gateway.demo.comparison import AtRest, View, differences, rows_by_name, shown
 from gateway.demo.demonstration import AGENT_SOURCE, SOURCE, Demonstration
+from gateway.demo.jmx_client import JmxClient
+from gateway.demo.ledger import Ledger
 from gateway.demo.promises import CheckFailedError, Promises
 from gateway.demo.snmp_commands import SnmpCommands, Table
+from gateway.demo.workload import Workload
 
+GATEWAY_BEAN = "amqp.gateway:type=Gateway"
+TRAFFIC_SECONDS = 12.0
+"""For so long the workload goes on between two comparisons: some visitors come, and all queues are used."""
 BOOKS = "books.declared.by.another.client"
 
 VIEWS = {
@@ -60,15 +70,19 @@ class DemonstrationCheck:
     Args:
         demonstration: running, with the agent as a process of its own.
         tell: told one line for each promise kept.
+        folder: for what an operator sees, walks, log, JConsole's pictures and the report; ``None``: not kept,
+            and JConsole is not started.
     """
 
-    def __init__(self, demonstration: Demonstration, tell: Tell) -> None:
+    def __init__(self, demonstration: Demonstration, tell: Tell, folder: Path | None = None) -> None:
         assert demonstration.broker is not None
         assert demonstration.snmp is not None
         self._demonstration = demonstration
         self._broker: PrivateBroker = demonstration.broker
         self._snmp: SnmpCommands = demonstration.snmp
         self._promises = Promises(tell)
+        self._tell = tell
+        self._artifacts = None if folder is None else Artifacts(folder, demonstration)
         self._sources: dict[str, int] = {}
 
     async def run(self) -> None:
@@ -83,27 +97,40 @@ class DemonstrationCheck:
         assert workload is not None
         audit = workload.topology.audit
         await workload.pause()
-        for name, view in VIEWS.items():
+        views = {name: AtRest(view, self._broker) for name, view in VIEWS.items()}
+        for name, at_rest in views.items():
             for source in (SOURCE, AGENT_SOURCE):
-                await self._agrees_with_broker(name, view, source)
+                await self._agrees_with_broker(name, at_rest, source)
         await self._tables_have_the_same_rows()
         await self._sources_agree()
         await self._another_clients_queue_comes_and_goes()
         assert self._demonstration.traps is not None
         async with await self._demonstration.jmx_client() as client:
-            jmx = JmxPromises(self._promises, client, self._broker, self._snmp, self._sources)
-            await jmx.agree_with_broker(VIEWS)
+            await client.listen(GATEWAY_BEAN)
+            jmx = JmxPromises(self._promises, client, self._snmp, self._sources)
+            await jmx.agree_with_broker(views)
             for prefix in TABLES:
                 await jmx.has_the_rows_of_snmp(prefix)
             await jmx.has_the_right_java_types(f"{audit.vhost}|{audit.name}")
-            workload.resume()
+            ledger = self._ledger_promises(workload.ledger, client)
+            period = await ledger.begins()
             traps = self._demonstration.traps
             await EventPromises(self._promises, client, traps, self._snmp, self._broker).run()
+            workload.resume()
+            if self._artifacts is not None:
+                self._tell("  ..  saving what an operator sees, in SNMP, JConsole and the log")
+                await self._artifacts.take()
+            await self._the_workload_goes_on(workload)
+            await ledger.holds(period)
+            await self._the_broker_restarts()
+            await self._the_workload_goes_on(workload)
+            await ledger.adds_up(period)
             await self._a_stopped_agent_makes_its_rows_stale()
             await jmx.shows_a_stopped_agent_as_stale()
         await self._nothing_is_left_on_the_broker()
+        await self._the_report_counts_the_same(period, workload)
 
-    async def _sources_synchronised(self) -> None:
+    async def _sources_synchronised(self, promise: str = "both sources are synchronised") -> None:
         async def problems() -> list[str]:
             rows = await self._walk("agSourceTable")
             self._sources = {cells["agSourceName"]: int(index) for index, cells in rows.items()}
@@ -114,7 +141,7 @@ class DemonstrationCheck:
                 if cells["agSourceState"] != "synchronised"
             ]
 
-        await self._promises.until_none("both sources are synchronised", problems)
+        await self._promises.until_none(promise, problems)
 
     async def _counters_move(self) -> None:
         async def total() -> int:
@@ -135,14 +162,13 @@ class DemonstrationCheck:
         await self._promises.until_none("publish counters are there", started)
         await self._promises.until_none("publish counters move", problems)
 
-    async def _agrees_with_broker(self, name: str, view: View, source: str) -> None:
+    async def _agrees_with_broker(self, name: str, at_rest: AtRest, source: str) -> None:
+        view = at_rest.view
+
         async def problems() -> list[str]:
             table = await self._walk(f"{view.table}Table")
-            expected = await asyncio.to_thread(view.broker, self._broker)
             found = shown(table, view, self._sources[source], view.table)
-            if view.table == "rmqConnection":  # which connections of ours and visitors exist is not compared
-                found = {key: facts for key, facts in found.items() if key in expected}
-            return differences(expected, found) or ([] if expected else ["there is nothing to compare"])
+            return await asyncio.to_thread(at_rest.differences, found)
 
         await self._promises.until_none(f"source {source}: {name}", problems)
 
@@ -169,6 +195,48 @@ class DemonstrationCheck:
             return lines
 
         await self._promises.until_none("the two sources' walks agree but for the source", problems)
+
+    def _ledger_promises(self, ledger: Ledger, client: JmxClient) -> LedgerPromises:
+        assert self._demonstration.traps is not None
+        return LedgerPromises(
+            self._promises,
+            ledger,
+            self._demonstration.log_folder,
+            snmp=self._snmp,
+            numbers=self._sources,
+            client=client,
+            traps=self._demonstration.traps,
+        )
+
+    async def _the_workload_goes_on(self, workload: Workload) -> None:
+        """For a while; afterwards it is at rest again."""
+        workload.resume()
+        before = workload.ledger.sums()
+        begin = asyncio.get_running_loop().time()
+
+        async def problems() -> list[str]:
+            done = workload.ledger.sums() - before
+            idle = [queue.name for queue in workload.topology.all_queues if not done.published[queue]]
+            early = asyncio.get_running_loop().time() < begin + TRAFFIC_SECONDS
+            return idle or (["it only began"] if early else [])
+
+        await self._promises.until_none("the workload publishes to all of its queues", problems)
+        await workload.pause()
+
+    async def _the_broker_restarts(self) -> None:
+        """In the same process; statistics and connections begin anew."""
+
+        async def still_synchronised() -> list[str]:
+            return [
+                f"source {cells['agSourceName']} is synchronised"
+                for cells in (await self._walk("agSourceTable")).values()
+                if cells["agSourceState"] == "synchronised"
+            ]
+
+        await asyncio.to_thread(self._broker.rabbitmqctl, "stop_app")
+        await self._promises.until_none("a broker that stops is told of both sources", still_synchronised)
+        await asyncio.to_thread(self._broker.rabbitmqctl, "start_app")
+        await self._sources_synchronised("and synchronised again when it is back")
 
     async def _another_clients_queue_comes_and_goes(self) -> None:
         async def indexes() -> list[str]:
@@ -211,6 +279,17 @@ class DemonstrationCheck:
             return wrong or ([] if rows else ["no rows are left"])
 
         await self._promises.until_none("stopping the agent turns its rows stale, and no others", problems)
+
+    async def _the_report_counts_the_same(self, period: Period, workload: Workload) -> None:
+        running = self._demonstration
+        folder = running.folder if self._artifacts is None else self._artifacts.folder
+        report = ReportPromises(self._promises, running, folder)
+        if report.can_be_tried():
+            self._tell("  ..  making the report with Spark")
+            did = workload.ledger.sums() - period.sums
+            await report.hold(period, did, workload.topology.durable)
+        else:
+            self._tell("  ..  the report is not tried: the extra [spark] is not installed")
 
     async def _nothing_is_left_on_the_broker(self) -> None:
         await self._demonstration.stop_process("gateway")

@@ -28,7 +28,7 @@ class EventPromises:
 
     Args:
         promises: waits and tells.
-        client: listens to the MBean of the gateway.
+        client: listens to the MBean of the gateway already.
         traps: receives what is sent.
         snmp: for the tables of alarms and of what was deleted lately.
         broker: where things happen.
@@ -54,7 +54,6 @@ class EventPromises:
         Raises:
             CheckFailedError: for the first promise that is not kept.
         """
-        await self._client.listen("amqp.gateway:type=Gateway")
         await self._until("a trap tells of the gateway's start", "coldStart", {})
         await self._a_queue_of_a_moment()
         await self._a_guest_who_goes()

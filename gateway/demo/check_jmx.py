@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 
-from gateway.demo.broker import PrivateBroker
-from gateway.demo.comparison import Facts, View, differences, without_incarnation
+from gateway.demo.comparison import AtRest, Facts, View, differences, without_incarnation
 from gateway.demo.demonstration import AGENT_SOURCE, SOURCE
 from gateway.demo.jmx_client import JmxClient, JmxClientError, ReadAttribute
 from gateway.demo.promises import Promises
@@ -38,7 +38,6 @@ class JmxPromises:
     Args:
         promises: waits and tells.
         client: logged in.
-        broker: whose objects are shown.
         snmp: shows the same objects.
         numbers: of the sources in SNMP, by name.
     """
@@ -47,27 +46,26 @@ class JmxPromises:
         self,
         promises: Promises,
         client: JmxClient,
-        broker: PrivateBroker,
         snmp: SnmpCommands,
         numbers: Mapping[str, int],
     ) -> None:
         self._promises = promises
         self._client = client
-        self._broker = broker
         self._snmp = snmp
         self._numbers = numbers
 
-    async def agree_with_broker(self, views: Mapping[str, View]) -> None:
+    async def agree_with_broker(self, views: Mapping[str, AtRest]) -> None:
         """Every view of the broker that SNMP is held against holds for Java too."""
-        for name, view in views.items():
+        for name, at_rest in views.items():
             for source in (SOURCE, AGENT_SOURCE):
-                await self._agrees(name, view, source)
+                await self._agrees(name, at_rest, source)
 
-    async def _agrees(self, name: str, view: View, source: str) -> None:
+    async def _agrees(self, name: str, at_rest: AtRest, source: str) -> None:
+        view = at_rest.view
+
         async def problems() -> list[str]:
-            return differences(
-                view.broker(self._broker), self._facts(await self._beans(source, view.table), view)
-            )
+            beans = await self._beans(source, view.table)
+            return await asyncio.to_thread(at_rest.differences, self._facts(beans, view))
 
         await self._promises.until_none(f"JMX: {name} ({source})", problems)
 

@@ -76,6 +76,24 @@ def differences(expected: Facts, found: Facts) -> list[str]:
     return sorted(lines)
 
 
+class AtRest:
+    """What a broker at rest says of a view: it is asked again only where somebody differs from it.
+
+    Its tools take a second each, and it is compared with two norths and two sources.
+    """
+
+    def __init__(self, view: View, broker: PrivateBroker) -> None:
+        self.view = view
+        self._broker = broker
+        self._facts: Facts = {}
+
+    def differences(self, found: Facts) -> list[str]:
+        """One line for each thing in which ``found`` differs from what the broker says."""
+        if not self._facts or differences(self._facts, found):
+            self._facts = self.view.broker(self._broker)
+        return differences(self._facts, found) or ([] if self._facts else ["there is nothing to compare"])
+
+
 def rows_by_name(tables: Mapping[str, Table], prefix: str, source: int) -> Facts:
     """All cells of one source's rows by full name, without those that differ by nature.
 

@@ -77,7 +77,7 @@ class Demonstration:
         settings: of the broker.
         amqp_port: at 127.0.0.1, where gateway and agent reach our broker if something stands in between.
         management_port: the same for its management API.
-        log: what the configuration says of the event log.
+        log: what the configuration says of the event log, over statistics as often as they are read.
     """
 
     def __init__(  # noqa: PLR0913  each is one thing that tests choose
@@ -102,13 +102,15 @@ class Demonstration:
         self._progress = progress
         self._snmp_port = snmp_port
         self._ports_between = (amqp_port, management_port)
-        self._log = dict(log or {})
+        self._log = {"statistics_interval": INTERVAL, **(log or {})}
         self.jmx_address = f"127.0.0.1:{jmx_port}"
         self.metrics_address = f"127.0.0.1:{metrics_port}" if metrics_port else ""
         self._with_agent = agent
         self._processes: dict[str, _Child] = {}
         self._users: dict[str, Credentials] = {}
         self.configuration = self.folder / "gateway.yaml"
+        self.log_folder = self.folder / "state" / "log"
+        self.ledger_file = self.folder / "ledger.jsonl"
         self.state: StateFolder | None = None
         self.snmp: SnmpCommands | None = None
         self.traps: TrapReceiver | None = None
@@ -144,7 +146,7 @@ class Demonstration:
             self._progress("starting the workload")
             user = self._users["workload"]
             broker = self.broker
-            self.workload = Workload(lambda vhost: broker.amqp_url(user, vhost))
+            self.workload = Workload(lambda vhost: broker.amqp_url(user, vhost), ledger_file=self.ledger_file)
             await self.workload.start()
 
     async def stop(self) -> None:
@@ -178,6 +180,29 @@ class Demonstration:
         """Start the agent as a process of its own."""
         self._progress("starting the agent as a process of its own, on exchange qpid.management")
         await self._start_process("agent", "agent", AGENT)
+
+    async def command(self, *words: str) -> str:
+        """What ``amqp-gateway WORDS`` prints of this gateway.
+
+        Raises:
+            DemonstrationError: it fails; the text is what it says.
+        """
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "gateway.cli.main", *words, "--config", str(self.configuration)),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        try:
+            printed, complaints = await process.communicate()
+        finally:
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
+        if process.returncode:
+            said = complaints.decode("utf-8", "replace")
+            raise DemonstrationError(f"amqp-gateway {' '.join(words)}: {said}", process.returncode)
+        return printed.decode("utf-8", "replace")
 
     async def grant(self) -> None:
         """Make what users and virtual hosts are missing on the broker, and give all users their rights."""

@@ -103,7 +103,7 @@ DEMO_PACKAGES: Final = (
     _JAVA,
     _JAVA_COMPILER,
 )
-"""What ``make demo`` and ``make demo-check`` need."""
+"""What ``make demo`` needs."""
 
 TEST_PACKAGES: Final = (
     *DEMO_PACKAGES,
@@ -124,7 +124,7 @@ PICTURE_PACKAGES: Final = (
     Package("openjdk-17-jdk", "JConsole, whose picture is taken", _jconsole_can_be_shown),
     Package("xvfb", "a screen that nobody sees", _command("Xvfb")),
 )
-"""What ``make pictures`` needs."""
+"""What ``make demo-check`` and ``make pictures`` need."""
 
 
 def missing(packages: Sequence[Package]) -> tuple[Package, ...]:

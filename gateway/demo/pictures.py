@@ -1,30 +1,19 @@
-"""``make pictures``: the pictures of the documentation, taken of the running demonstration.
-
-``python -m gateway.demo.pictures FOLDER`` starts a demonstration and a screen that nobody sees, has the JDK's
-own JConsole log in, and saves what it shows: an MBean's attributes, and notifications as they arrive.
-"""
+"""Pictures of JConsole, the JDK's own, as it shows a running demonstration: attributes, and notifications."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import os
-import shutil
-import sys
-import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from gateway.demo.broker import BrokerSettings, PrivateBroker
 from gateway.demo.demonstration import JMX_SECRET, JMX_USER, SOURCE, Demonstration
-from gateway.demo.install import PICTURE_PACKAGES, InstallError, ensure_installed
 
 PROGRAM = Path(__file__).with_name("java") / "pictures" / "JConsolePicture.java"
 SCREEN = "1280x860x24"
-PICTURES_SECONDS = 600.0
-_QUEUE_SECONDS = 2.0
-_SNMP_PORT, _JMX_PORT = 11161, 19990
+PICTURES_SECONDS = 240.0
 
 # JConsole sorts by the key `type` first, whatever the order in the name.
 QUEUE = ("amqp.gateway", "queue", SOURCE, "rabbitmq", "shop", "orders.audit")
@@ -35,25 +24,22 @@ class PicturesError(Exception):
     """A picture could not be taken; the text says why."""
 
 
-async def take(folder: Path) -> list[Path]:
-    """Take all pictures into ``folder``; returns their files.
+async def photograph(running: Demonstration, folder: Path) -> list[Path]:
+    """Start JConsole on a screen that nobody sees, log in, and save what it shows; returns the files.
+
+    Args:
+        running: its workload goes on, so that there are notifications.
+        folder: for ``jconsole-attributes.png`` and ``jconsole-notifications.png``.
 
     Raises:
         PicturesError: JConsole did not show what it should.
     """
     pictures = [folder / "jconsole-attributes.png", folder / "jconsole-notifications.png"]
-    settings = BrokerSettings(statistics_interval=1.0, grace=0)
-    running = Demonstration(_say, snmp_port=_SNMP_PORT, jmx_port=_JMX_PORT, settings=settings)
-    async with running, _screen() as display:
-        assert running.broker is not None
-        events = asyncio.create_task(_make_events(running.broker))
-        try:
-            _say("JConsole logs in")
-            await asyncio.wait_for(_photograph(running, display, pictures), PICTURES_SECONDS)
-        finally:
-            events.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await events
+    try:
+        async with _screen() as display, asyncio.timeout(PICTURES_SECONDS):
+            await _photograph(running, display, pictures)
+    except TimeoutError as error:
+        raise PicturesError(f"JConsole did not end within {PICTURES_SECONDS:g} s") from error
     return pictures
 
 
@@ -107,41 +93,3 @@ async def _screen() -> AsyncIterator[str]:
         with contextlib.suppress(ProcessLookupError):
             process.terminate()
         await process.wait()
-
-
-async def _make_events(broker: PrivateBroker) -> None:
-    """A queue that comes and goes, so that there is something to be told of."""
-    while True:
-        for method in ("PUT", "DELETE"):
-            await asyncio.to_thread(_request, broker, method)
-            await asyncio.sleep(_QUEUE_SECONDS)
-
-
-def _request(broker: PrivateBroker, method: str) -> None:
-    with broker.http() as client:
-        body = {"durable": True} if method == "PUT" else None
-        client.request(method, "queues/%2F/orders.returned", json=body).raise_for_status()
-
-
-def main(arguments: list[str]) -> int:
-    """Take the pictures into the folder that is named."""
-    try:
-        ensure_installed(PICTURE_PACKAGES, _say)
-        folder = Path(tempfile.mkdtemp(prefix="amqp-gateway-pictures-"))
-        for picture in asyncio.run(take(folder)):
-            shutil.move(picture, Path(arguments[0], picture.name))
-            _say(f"made {Path(arguments[0], picture.name)}")
-        shutil.rmtree(folder)  # after a failure it holds a picture of what was on the screen
-    except (InstallError, PicturesError) as error:
-        sys.stderr.write(f"{error}\n")
-        return 1
-    return 0
-
-
-def _say(line: str) -> None:
-    sys.stdout.write(f"  ..  {line}\n")
-    sys.stdout.flush()
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

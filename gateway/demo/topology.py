@@ -50,6 +50,16 @@ class Topology:
         """Queues with a steady consumer; the audit queue is emptied by a collector now and then."""
         return (self.incoming, self.live, self.due, self.mail)
 
+    @property
+    def all_queues(self) -> tuple[QueueName, ...]:
+        """Every queue that messages are published to."""
+        return (*self.consumed_at_once, self.audit)
+
+    @property
+    def durable(self) -> tuple[QueueName, ...]:
+        """The queues that outlive the broker."""
+        return (self.incoming, self.audit, self.due)
+
     def lasting(self, vhost: str) -> tuple[QueueName, ...]:
         """The queues of ``vhost`` that `declare` declares."""
         return (self.incoming, self.audit) if vhost == self.shop else (self.due, self.mail)

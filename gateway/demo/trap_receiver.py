@@ -80,8 +80,12 @@ class TrapReceiver:
 
     def notifications(self) -> list[PrintedNotification]:
         """Everything received so far, in order."""
+        return [_notification(part) for part in self.texts()]
+
+    def texts(self) -> list[str]:
+        """The same, as snmptrapd printed it."""
         text = self.printed.read_text("utf-8", "replace") if self.printed.exists() else ""
-        return [_notification(part) for part in re.split(_BEGINNING, text)[1:]]
+        return re.split(_BEGINNING, text)[1:]
 
     async def stop(self) -> None:
         """End it, and wait for its end."""

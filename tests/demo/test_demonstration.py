@@ -112,6 +112,34 @@ def test_what_it_prints_can_be_typed(tmp_path: Path, temporary: Path) -> None:
             assert "AMQP-GATEWAY" in done.stdout
 
 
+def test_its_event_log_can_be_asked_as_it_prints(tmp_path: Path, temporary: Path) -> None:
+    printed = tmp_path / "printed"
+    with demonstration(printed, temporary):
+        text = printed.read_text()
+        (configuration,) = re.findall(r"export AMQP_GATEWAY_CONFIG=(\S+)", text)
+        commands = re.findall(r"^  \S*amqp-gateway ((?:log|analytics) .*)$", text, re.MULTILINE)
+        assert [command.split()[:2] for command in commands] == [
+            ["log", "tail"],
+            ["log", "query"],
+            ["analytics", "report"],
+        ]
+        (folder,) = re.findall(r"^  event log +(\S+)$", text, re.MULTILINE)
+        assert (Path(folder) / "LOG").exists()
+        for command in commands[:2]:
+            done = subprocess.run(  # noqa: S603  what a newcomer would type
+                [*COMMAND, *command.removesuffix(" --follow").split()],
+                env=environment(AMQP_GATEWAY_CONFIG=configuration),
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=60,
+            )
+            assert (done.returncode, done.stderr) == (0, ""), done
+            assert "rabbitmq" in done.stdout
+        (ledger,) = re.findall(r"^  ledger +(\S+),", text, re.MULTILINE)
+        assert '"act": "published", "vhost": "shop", "name": "orders.audit"' in Path(ledger).read_text()
+
+
 def test_its_check_keeps_every_promise() -> None:
     done = subprocess.run(  # noqa: S603  our own command
         [
@@ -132,5 +160,8 @@ def test_its_check_keeps_every_promise() -> None:
     assert "ok   the two sources' walks agree but for the source" in promises
     assert "ok   JMX and SNMP have the same objects (rmqQueue)" in promises
     assert "ok   the trap of a closed connection names user, virtual host, peer and client" in promises
+    assert "ok   ledger: connections and queues that came and went, in the event log" in promises
+    assert "ok   ledger: messages published to each queue, in JMX" in promises
+    assert "ok   the report's messages published to each queue are the log's, and the ledger's" in promises
     assert "ok   stopping the agent turns its rows stale, and no others" in promises
-    assert len(promises) >= 50
+    assert len(promises) >= 60

@@ -23,7 +23,7 @@ from gateway.analytics.session import reason
 Tell: TypeAlias = Callable[[str], None]
 """Told in a few words what is being done."""
 
-_STEPS: Final = (60, 120, 300, 600, 900, 1800, 3600, 7200, 14_400, 21_600, 43_200, 86_400)
+_STEPS: Final = (5, 10, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14_400, 21_600, 43_200, 86_400)
 _MOST_STEPS: Final = 180
 _DRAWN_QUEUES: Final = 6
 _DRAWN_GAPS: Final = 1000
