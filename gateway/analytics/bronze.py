@@ -145,7 +145,8 @@ def lake_stream(spark: SparkSession, log: str, max_files_per_trigger: int = 64) 
     return (
         spark.readStream.schema(LAKE)
         .option("maxFilesPerTrigger", max_files_per_trigger)
-        .option("maxFileAge", "400d")  # a copy keeps the age of its original; the default is 7 days
+        # A file that was copied keeps its age: none is too old (by default one of 7 days is passed over).
+        .option("maxFileAge", "100000d")
         .parquet(below(log, LAKE_FOLDER))
         .select("*", F.col("_metadata.file_path").alias(_FILE))
     )

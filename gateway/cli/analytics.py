@@ -55,6 +55,23 @@ class Asked:
     output: Path | None
 
 
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """What is to be made tables of.
+
+    Attributes:
+        log: path of the log's folder, as Spark takes it.
+        output: folder of the tables, likewise.
+        interval_seconds: how often to look for new files; ``None``: once.
+        files: of one batch, at most.
+    """
+
+    log: str
+    output: str
+    interval_seconds: float | None
+    files: int
+
+
 log_option = click.option(
     "--log",
     metavar="FOLDER",
@@ -121,6 +138,13 @@ def report(  # noqa: PLR0913  one for each option
 @click.option("--output", required=True, metavar="FOLDER", help="Where the tables are; one run at a time.")
 @click.option("--once", is_flag=True, help="What is in the lake now, then end; else until Ctrl-C.")
 @click.option("--interval", default="60s", show_default=True, help="How often to look for new files.")
+@click.option(
+    "--files",
+    default=64,
+    show_default=True,
+    type=click.IntRange(min=1),
+    help="Files of the lake in one batch, at most; fewer take less memory.",
+)
 @master_option
 @conf_option
 def run(
@@ -128,6 +152,7 @@ def run(
     log: str | None,
     output: str,
     interval: str,
+    files: int,
     *,
     once: bool,
     master: str,
@@ -135,8 +160,8 @@ def run(
 ) -> None:
     """Make tables of the lake, each record once, and go on where an earlier run ended."""
     seconds = None if once else duration(interval).total_seconds()
-    spark = _spark(master, conf)
-    _jobs().run(_log(config, log), _place(output), seconds, spark, _tell)
+    stream = Stream(_log(config, log), _place(output), seconds, files)
+    _jobs().run(stream, _spark(master, conf), _tell)
 
 
 def _jobs() -> Any:  # noqa: ANN401  a module that may not be there

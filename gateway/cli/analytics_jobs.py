@@ -18,7 +18,7 @@ from gateway.analytics.pipeline import BatchDone
 from gateway.analytics.reports import files, page, terminal
 from gateway.analytics.reports.report import make_report
 from gateway.analytics.session import SparkSettings, session
-from gateway.cli.analytics import Asked, SparkOptions
+from gateway.cli.analytics import Asked, SparkOptions, Stream
 from gateway.service.exit_codes import CommandError, ExitCode
 
 MOST_ROWS = 100_000
@@ -45,13 +45,7 @@ def report(asked: Asked, spark_options: SparkOptions, tell: Callable[[str], None
         terminal.show(made, sys.stdout, asked.top)
 
 
-def run(
-    log: str,
-    output: str,
-    interval_seconds: float | None,
-    spark_options: SparkOptions,
-    tell: Callable[[str], None],
-) -> None:
+def run(stream: Stream, spark_options: SparkOptions, tell: Callable[[str], None]) -> None:
     """Publish tables until there is nothing left (without an interval), or until the end of the process."""
 
     def done(batch: BatchDone) -> None:
@@ -62,8 +56,15 @@ def run(
     with _told():
         tell("starting Spark")
         with session(SparkSettings(spark_options.master, spark_options.conf)) as spark:
-            tell(f"reading {log}")
-            pipeline.run(spark, log, output, interval_seconds=interval_seconds, done=done)
+            tell(f"reading {stream.log}")
+            pipeline.run(
+                spark,
+                stream.log,
+                stream.output,
+                interval_seconds=stream.interval_seconds,
+                done=done,
+                files_per_batch=stream.files,
+            )
 
 
 def _interrupt(_number: int, _frame: FrameType | None) -> None:

@@ -9,7 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from msgspec.structs import replace
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
 
+from gateway.analytics.form import COMMIT_KIND, RECORD
 from gateway.eventlog.block import MAX_BLOCK_RECORDS, BlockDraft
 from gateway.eventlog.compaction import Compactor
 from gateway.eventlog.record import Delta, LogRecord, RecordKind
@@ -93,7 +96,7 @@ def of_object(
 
 
 def told(
-    record: LogRecord, sampled: float | None = None, absent: list[str] | None = None, **values: object
+    record: LogRecord, sampled: float | None = None, absent: list[str] | None = None, /, **values: object
 ) -> LogRecord:
     """With values, sampled so long after noon."""
     sample = None if sampled is None else after(sampled)
@@ -124,4 +127,12 @@ def event(seconds: float, name: str, number: int, **fields: object) -> LogRecord
             event_id=f"6f1c.1.{number}",
         ),
         **known,
+    )
+
+
+def frame(spark: SparkSession, log: WrittenLog, records: Sequence[LogRecord]) -> DataFrame:
+    """The records as bronze has them, without the way through lake and commit lines."""
+    lines = spark.read.schema(RECORD).json(str(log.segment(records)))
+    return lines.where(F.col("kind") != COMMIT_KIND).withColumns(
+        {"dt": F.to_date("ingest_ts"), "hour": F.hour("ingest_ts")}
     )

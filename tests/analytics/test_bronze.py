@@ -7,11 +7,13 @@ import datetime as dt
 import pytest
 from pyspark.sql import SparkSession
 
-from gateway.analytics.bronze import bronze
+from gateway.analytics.bronze import Bronze, bronze
+from gateway.analytics.coverage import Stretch
+from gateway.analytics.errors import NoLogError
 from gateway.analytics.form import LAKE
 from gateway.analytics.period import Period
-from gateway.eventlog.record import LogRecord, RecordKind
-from tests.analytics.logs import NOON, WrittenLog, of_object, told
+from gateway.eventlog.record import Delta, LogRecord, RecordKind
+from tests.analytics.logs import LOG_ID, NOON, WrittenLog, after, counted, of_object, told
 
 pytestmark = pytest.mark.xdist_group("spark")
 
@@ -24,9 +26,8 @@ def updates(first: int, count: int, seconds: float = 0) -> list[LogRecord]:
     ]
 
 
-def seqs(spark: SparkSession, log: WrittenLog, period: Period = DAY) -> list[int]:
-    with bronze(spark, log.path, period) as found:
-        return sorted(row["seq"] for row in found.records.select("seq").collect())
+def seqs(found: Bronze) -> list[int]:
+    return sorted(row["seq"] for row in found.records.select("seq").collect())
 
 
 def test_lake_and_segments_are_one(spark: SparkSession, log: WrittenLog) -> None:
@@ -35,7 +36,8 @@ def test_lake_and_segments_are_one(spark: SparkSession, log: WrittenLog) -> None
     log.segment(updates(6, 1), is_open=True)
     with bronze(spark, log.path, DAY) as found:
         assert found.records.schema.fieldNames() == LAKE.fieldNames()
-        assert sorted(row["seq"] for row in found.records.collect()) == [1, 2, 3, 4, 5, 6]
+        assert seqs(found) == [1, 2, 3, 4, 5, 6]
+        assert found.held == (Stretch(LOG_ID, 1, 6),)
         assert (found.duplicates, found.missing, found.uncommitted, found.unreadable) == (0, 0, 0, 0)
 
 
@@ -46,5 +48,67 @@ def test_what_is_behind_the_last_commit_line_was_never_acknowledged(
     torn = unacknowledged % log.log_id.encode() + b'{"log_id":"0b6b7e4c","se\x00\x00'
     log.segment(updates(1, 2), is_open=True, tail=torn)
     with bronze(spark, log.path, DAY) as found:
-        assert [row["seq"] for row in found.records.select("seq").collect()] == [1, 2]
+        assert seqs(found) == [1, 2]
         assert (found.uncommitted, found.unreadable) == (1, 1)
+
+
+def test_a_record_that_is_there_three_times_is_read_once(spark: SparkSession, log: WrittenLog) -> None:
+    twice = updates(1, 3)
+    log.lake(twice)
+    log.next_seq = 1  # the segment that the file was made of, not deleted yet
+    log.segment(twice)
+    log.copy(log.lake(updates(4, 2)), "copied-by-hand.parquet")
+    with bronze(spark, log.path, DAY) as found:
+        assert seqs(found) == [1, 2, 3, 4, 5]
+        assert (found.duplicates, found.missing) == (5, 0)
+
+
+def test_what_is_missing_in_between_is_counted(spark: SparkSession, log: WrittenLog) -> None:
+    log.lake(updates(1, 2))
+    log.next_seq = 10
+    log.lake(updates(10, 1))
+    with bronze(spark, log.path, DAY) as found:
+        assert found.held == (Stretch(LOG_ID, 1, 2), Stretch(LOG_ID, 10, 10))
+        assert found.missing == 7
+
+
+def test_a_period_is_cut_to_the_microsecond(spark: SparkSession, log: WrittenLog) -> None:
+    log.lake(updates(1, 1, -3600))
+    log.lake([*updates(2, 1, 0), *updates(3, 1, 1.5), *updates(4, 1, 2)])
+    log.segment(updates(5, 1, 3600))
+    with bronze(spark, log.path, Period(after(1.5), after(2))) as found:
+        assert seqs(found) == [3]
+
+
+def test_values_have_their_types(spark: SparkSession, log: WrittenLog) -> None:
+    record = told(of_object(RecordKind.UPDATE, 0.000001, 7), 0, messages=2**64 - 1, share=0.1)
+    log.lake([counted(record, messages=Delta(2**64 - 1, 60 * 10**9, True))])
+    log.segment([told(record, None, ["messages"])])
+    with bronze(spark, log.path, DAY) as found:
+        columns = ("dt", "hour", "class", "row", "sample_ns", "values", "deltas", "absent")
+        first, second = found.records.orderBy("seq").select(*columns).collect()
+    assert tuple(first) == (
+        dt.date(2026, 11, 20),
+        12,
+        "queue",
+        7,
+        1795176000 * 10**9,
+        '{"messages":18446744073709551615,"share":0.1}',
+        '{"messages":{"delta":18446744073709551615,"interval_ns":60000000000,"reset":true}}',
+        None,
+    )
+    assert second["absent"] == ["messages"]
+    assert second["values"] is None
+
+
+def test_an_empty_log_has_no_records(spark: SparkSession, log: WrittenLog) -> None:
+    (log.folder / "segments").mkdir(parents=True)
+    (log.folder / "lake").mkdir()
+    with bronze(spark, log.path, DAY) as found:
+        assert seqs(found) == []
+        assert (found.duplicates, found.missing) == (0, 0)
+
+
+def test_where_there_is_no_log_that_is_said(spark: SparkSession, log: WrittenLog) -> None:
+    with pytest.raises(NoLogError, match="holds no event log"), bronze(spark, log.path, DAY):
+        pass

@@ -1,0 +1,228 @@
+"""Silver: what records tell, by subject, worked out by hand."""
+
+from __future__ import annotations
+
+import datetime as dt
+from decimal import Decimal
+
+import pytest
+from msgspec.structs import replace
+from pyspark.sql import DataFrame, SparkSession
+
+from gateway.analytics import silver
+from gateway.analytics.reports.answers import collected
+from gateway.eventlog.record import Delta, LogRecord, RecordKind
+from tests.analytics.logs import WrittenLog, after, counted, event, frame, of_object, text, told
+
+pytestmark = pytest.mark.xdist_group("spark")
+
+MINUTE = 60 * 10**9
+MOST = 2**64 - 1
+
+
+def values(found: DataFrame) -> dict[str, tuple[object, ...]]:
+    rows = found.select("element", "type", "integer", "number", "boolean", "text").collect()
+    return {row["element"]: tuple(row)[1:] for row in rows}
+
+
+def test_every_value_has_its_type_and_none_is_rounded(spark: SparkSession, log: WrittenLog) -> None:
+    record = told(
+        of_object(RecordKind.UPDATE, 0, 1),
+        None,
+        ["gone"],
+        most=MOST,
+        least=-(2**63),
+        share=0.5,
+        durable=True,
+        name="orders",
+        empty="",
+        tags=["a", 1],
+        arguments={"x-max": MOST},
+        nothing=None,
+    )
+    odd = told(of_object(RecordKind.UPDATE, 0, 1), **{"group.field $['x']": 7})
+    assert values(silver.samples(frame(spark, log, [record, odd]))) == {
+        "most": ("integer", Decimal(MOST), float(MOST), None, None),
+        "least": ("integer", Decimal(-(2**63)), -float(2**63), None, None),
+        "share": ("number", None, 0.5, None, None),
+        "durable": ("boolean", None, None, True, None),
+        "name": ("text", None, None, None, "orders"),
+        "empty": ("text", None, None, None, ""),
+        "tags": ("list", None, None, None, '["a",1]'),
+        "arguments": ("map", None, None, None, f'{{"x-max":{MOST}}}'),
+        "nothing": ("absent", None, None, None, None),
+        "gone": ("absent", None, None, None, None),
+        "group.field $['x']": ("integer", Decimal(7), 7.0, None, None),
+    }
+
+
+def test_a_rate_is_what_was_added_by_the_time_between_samples(spark: SparkSession, log: WrittenLog) -> None:
+    def update(**delta: Delta) -> LogRecord:
+        element = next(iter(delta))
+        return counted(told(of_object(RecordKind.UPDATE, 0, 1), 0, **{element: MOST}), **delta)
+
+    records = [
+        update(steady=Delta(120, MINUTE)),
+        update(again=Delta(30, MINUTE, True)),
+        update(most=Delta(MOST, MINUTE)),
+        update(unmeasured=Delta(5)),
+        update(standing=Delta(5, 0)),
+        update(backwards=Delta(-5, MINUTE)),
+        told(of_object(RecordKind.SNAPSHOT, 0, 1), 0, repeated=9),
+    ]
+    columns = ("element", "delta", "interval_ns", "reset", "rate")
+    found = silver.samples(frame(spark, log, records)).select(*columns).collect()
+    assert {row["element"]: tuple(row)[1:] for row in found} == {
+        "steady": (Decimal(120), MINUTE, False, 2.0),
+        "again": (Decimal(30), MINUTE, True, 0.5),
+        "most": (Decimal(MOST), MINUTE, False, MOST / 60),
+        "unmeasured": (Decimal(5), None, False, None),
+        "standing": (Decimal(5), 0, False, None),
+        "backwards": (Decimal(-5), MINUTE, False, None),
+        "repeated": (None, None, None, None),
+    }
+
+
+def test_unreadable_values_cost_their_record_only(spark: SparkSession, log: WrittenLog) -> None:
+    records = frame(spark, log, [told(of_object(RecordKind.UPDATE, 0, row), messages=row) for row in (1, 2)])
+    broken = records.selectExpr(
+        "* EXCEPT (values)", "CASE WHEN row = 1 THEN '{\"messages\":' ELSE values END AS values"
+    )
+    assert values(silver.samples(broken.select(*records.columns), ["messages"])) == {
+        "messages": ("integer", Decimal(2), 2.0, None, None)
+    }
+
+
+def made(
+    seconds: float, row: int, created: float | None = None, kind: RecordKind = RecordKind.CREATE
+) -> LogRecord:
+    record = told(of_object(kind, seconds, row), consumers=1)
+    return record if created is None else replace(record, create_ts=text(after(created)))
+
+
+def ended(
+    seconds: float,
+    row: int,
+    created: float | None = None,
+    deleted: float | None = None,
+    *,
+    inferred: bool = False,
+) -> LogRecord:
+    return replace(
+        of_object(RecordKind.DELETE, seconds, row),
+        create_ts=None if created is None else text(after(created)),
+        delete_ts=None if deleted is None else text(after(deleted)),
+        inferred=True if inferred else None,
+    )
+
+
+def changed(seconds: float, row: int) -> LogRecord:
+    return told(of_object(RecordKind.UPDATE, seconds, row), messages=1)
+
+
+LIVES: dict[str, tuple[list[LogRecord], list[tuple[object, ...]]]] = {
+    "lives on": ([made(0, 1, 0), changed(60, 1)], [("living", True, False, None)]),
+    "by the agent's clock": (
+        [made(10.2, 2, 10), ended(40.9, 2, 10, 40.5)],
+        [("deleted", True, False, 30.5)],
+    ),
+    "by the gateway's clock, where the agent told no times": (
+        [made(10, 3), ended(25, 3)],
+        [("deleted", True, False, 15.0)],
+    ),
+    "there before the log": (
+        [made(0, 4, kind=RecordKind.SNAPSHOT), ended(9, 4)],
+        [("deleted", False, False, None)],
+    ),
+    "there before the log, and its creation known": (
+        [made(0, 5, -100, RecordKind.SNAPSHOT), ended(9, 5, -100, 8)],
+        [("deleted", False, False, 108.0)],
+    ),
+    "came and went in one moment": (
+        [made(1, 6, 0.75), ended(1, 6, 0.75, 1)],
+        [("deleted", True, False, 0.25)],
+    ),
+    "nobody told its end": ([made(0, 7), ended(20, 7, inferred=True)], [("deleted", True, True, 20.0)]),
+    "made anew under its name": (
+        [made(0, 8, 0), ended(10, 8, 0, 10), made(20, 8, 20), changed(30, 8)],
+        [("deleted", True, False, 10.0), ("living", True, False, None)],
+    ),
+    "made anew, and its end was not heard": (
+        [made(0, 9, 0), made(50, 9, 50, RecordKind.SNAPSHOT), ended(60, 9, 50, 60)],
+        [("lost", True, None, None), ("deleted", False, False, 10.0)],
+    ),
+    "shown again at each segment": (
+        [made(0, 10, 0), made(600, 10, 0.4, RecordKind.SNAPSHOT), made(1200, 10, 0, RecordKind.SNAPSHOT)],
+        [("living", True, False, None)],
+    ),
+    "a change that was recorded late begins no life": (
+        [made(0, 11), ended(5, 11), changed(6, 11)],
+        [("deleted", True, False, 5.0)],
+    ),
+    "an end before its beginning is of unknown length": (
+        [made(0, 12, 30), ended(5, 12, 30, 5)],
+        [("deleted", True, False, 5.0)],
+    ),
+}
+
+
+def test_lives_of_objects(spark: SparkSession, log: WrittenLog) -> None:
+    records = [record for told_records, _ in LIVES.values() for record in told_records]
+    rows = silver.lives(frame(spark, log, records)).orderBy("object_id", "life").collect()
+    found: dict[int, list[tuple[object, ...]]] = {}
+    for row in rows:
+        number = int(row["object_id"].rpartition("/")[2])
+        lost = row["inferred"] if row["state"] != "living" else False
+        found.setdefault(number, []).append((row["state"], row["began"], lost, row["seconds"]))
+    assert found == {number: expected for number, (_, expected) in enumerate(LIVES.values(), 1)}
+
+
+def test_events_states_gaps_and_schemas(spark: SparkSession, log: WrittenLog) -> None:
+    elements = [
+        {"name": "messages", "group": "statistic", "type": "u64", "kind": "gauge", "unit": "messages"}
+    ]
+    records = [
+        event(1, "alarmSet", 1, severity="critical", state="raised", condition="memory", values={"a": 1}),
+        LogRecord(kind=RecordKind.SOURCE, ingest_ts=text(after(2)), source="rabbitmq", state="down"),
+        LogRecord(
+            kind=RecordKind.AGENT, ingest_ts=text(after(3)), source="rabbitmq", agent="a", state="stale"
+        ),
+        LogRecord(
+            kind=RecordKind.GAP,
+            ingest_ts=text(after(4)),
+            source="rabbitmq",
+            from_ts=text(after(1)),
+            to_ts=text(after(3.5)),
+            lost=7,
+        ),
+        LogRecord(
+            kind=RecordKind.SCHEMA,
+            ingest_ts=text(after(5)),
+            package="rabbitmq",
+            class_name="queue",
+            values={"elements": elements},
+        ),
+    ]
+    bronze = frame(spark, log, records)
+    (happened,) = collected(silver.events(bronze).drop("dt"))
+    assert (happened["event_id"], happened["condition"]) == ("6f1c.1.1", "memory")
+    assert (happened["ingest_ts"], happened["values"]) == (after(1), '{"a":1}')
+    states = silver.source_states(bronze).orderBy("seq").collect()
+    assert [(row["source"], row["agent"], row["state"]) for row in states] == [
+        ("rabbitmq", None, "down"),
+        ("rabbitmq", "a", "stale"),
+    ]
+    (gap,) = silver.gaps(bronze).collect()
+    assert (gap["seconds"], gap["lost"]) == (2.5, 7)
+    (element,) = silver.schemas(bronze).collect()
+    assert (element["class"], element["element"], element["type"], element["kind"]) == (
+        "queue",
+        "messages",
+        "u64",
+        "gauge",
+    )
+
+
+def test_times_are_told_in_utc(spark: SparkSession, log: WrittenLog) -> None:
+    (row,) = collected(frame(spark, log, [changed(0.000001, 1)]).select("ingest_ts"))
+    assert row == {"ingest_ts": dt.datetime(2026, 11, 20, 12, 0, 0, 1, tzinfo=dt.UTC)}
