@@ -50,7 +50,7 @@ def measure(benchmark: Benchmark, rounds: int, *, quick: bool) -> Section:
         measured=f"{surroundings.time:%Y-%m-%d %H:%M}",
         commit=surroundings.commit[:12] + (" with uncommitted changes" if surroundings.dirty else ""),
         system=f"{surroundings.system}, {_processor()}, Python {sys.version.split()[0]}",
-        rounds=rounds,
+        rounds=run.done,
         seconds=time.monotonic() - start,
         noise=run.noise(),
         figures=tuple(run.figures),

@@ -14,6 +14,7 @@ Say: TypeAlias = Callable[[str], None]
 """Told in one line each what goes on."""
 
 _SPIN_TURNS: Final = 1_000_000
+_SECONDS: Final = 400.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,14 +33,23 @@ class Run:
         quick: whether only the way is tried, with counts so small that the figures mean nothing.
         folder: for what the benchmark makes; empty, and removed afterwards.
         say: told what goes on.
+        seconds: after the first one no round begins that would end later than this.
+
+    Attributes:
+        figures: as `figure` left them.
+        done: how many rounds there were.
     """
 
-    def __init__(self, rounds: int, *, quick: bool, folder: Path, say: Say) -> None:
+    def __init__(
+        self, rounds: int, *, quick: bool, folder: Path, say: Say, seconds: float = _SECONDS
+    ) -> None:
         self.quick = quick
+        self.done = 0
         self.folder = folder
         self.say = say
         self.figures: list[Figure] = []
         self._rounds = rounds
+        self._end = time.monotonic() + seconds
         self._readings = Readings()
         self._spins: list[tuple[float, float]] = []
 
@@ -49,10 +59,17 @@ class Run:
         In one round every side measures every case once, ours and the peers in turns, so that what disturbs
         the machine disturbs all.
         """
+        longest = 0.0
         for number in range(self._rounds):
+            begun = time.monotonic()
+            if number and begun + longest > self._end:
+                self.say("no time for another round")
+                break
             self._spin()
             self.say(f"round {number + 1} of {self._rounds}")
             yield number
+            self.done += 1
+            longest = max(longest, time.monotonic() - begun)
         self._spin()
 
     def count(self, full: int, quick: int) -> int:

@@ -99,6 +99,13 @@ def test_a_quick_run_leaves_the_documentation_alone(tmp_path: Path, monkeypatch:
     assert not (tmp_path / "docs").exists()
 
 
+def test_rounds_end_in_time(tmp_path: Path) -> None:
+    run = Run(5, quick=True, folder=tmp_path, say=lambda _: None, seconds=0)
+    Invented("first").measure(run)
+    assert run.done == 1
+    assert [row.runs for row in run.rows()] == [(6.0,)]
+
+
 def test_an_unknown_benchmark_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main(["third"], BOTH)
