@@ -7,7 +7,8 @@ from typing import Final
 
 from tests.bench.jmx.benchmark import JmxBenchmark
 from tests.bench.latency.benchmark import LatencyBenchmark
+from tests.bench.log.benchmark import LogBenchmark
 from tests.bench.run import Benchmark
 from tests.bench.snmp.benchmark import SnmpBenchmark
 
-BENCHMARKS: Final[Sequence[Benchmark]] = (SnmpBenchmark(), JmxBenchmark(), LatencyBenchmark())
+BENCHMARKS: Final[Sequence[Benchmark]] = (SnmpBenchmark(), JmxBenchmark(), LogBenchmark(), LatencyBenchmark())
