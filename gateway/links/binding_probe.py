@@ -9,6 +9,7 @@ arrives in it or is returned.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import uuid
 from collections.abc import Callable
 
@@ -17,6 +18,8 @@ from aio_pika.abc import AbstractConnection, AbstractIncomingMessage
 from aiormq import exceptions
 
 from gateway.links.amqp_connection import FAILURES, AmqpEndpoint, LinkError, Trouble, ended, is_cancelled
+
+PATIENCE_SECONDS = 2.0
 
 
 class BindingProbe:
@@ -66,13 +69,17 @@ class BindingProbe:
     async def is_bound(self, connection: AbstractConnection, queue: str) -> bool:
         """Whether the queue is bound now; taken for granted where that cannot be found out.
 
+        A broker whose memory is short takes no message now, and says nothing.
+
         Raises:
             ChannelNotFoundEntity: the exchange is gone.
         """
-        try:
-            await self._probe(connection, queue, patient=False)
-        except LinkError:
-            return False
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                try:
+                    await self._probe(connection, queue, patient=False)
+                except LinkError:
+                    return False
         return True
 
     async def _probe(self, connection: AbstractConnection, queue: str, *, patient: bool = True) -> None:
