@@ -69,6 +69,7 @@ _FIELDS: Final[tuple[tuple[str, DataType], ...]] = (
     ("values", _TEXT),
     ("absent", ArrayType(_TEXT)),
     ("deltas", _TEXT),
+    ("delivery", _TEXT),
 )
 
 RECORD: Final = StructType([StructField(name, type_) for name, type_ in _FIELDS])

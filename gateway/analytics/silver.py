@@ -75,8 +75,11 @@ def rate(delta: Column, interval_ns: Column) -> Column:
 
 
 def life_marks(records: DataFrame) -> DataFrame:
-    """What happened to objects: one row for each ``create``, ``delete``, and ``snapshot`` that shows one."""
-    return _of_objects(records.where(F.col("kind").isin("create", "delete", "snapshot")))
+    """What happened to objects: a row for each ``create``, ``delete``, and ``snapshot`` that shows one.
+
+    And for each ``start`` of a segment, which tells of no object: what lives is shown again behind it.
+    """
+    return _marks(records.where(F.col("kind").isin("start", "create", "delete", "snapshot")))
 
 
 def lives(records: DataFrame) -> DataFrame:
@@ -86,14 +89,15 @@ def lives(records: DataFrame) -> DataFrame:
     ``delete``. A durable object that is made anew under its name has another life. Columns: the object;
     ``life`` (1, 2, ...); ``created`` and ``deleted`` by the agent's clock, null where nobody told;
     ``first_seen``, ``last_seen``, ``ended`` by the gateway's; ``inferred``: nobody told the end; ``began``:
-    the log saw it being made; ``state``: ``living``, ``deleted``, or ``lost`` where the next life began and
-    the end was not told; ``seconds``: how long it lived, by the agent's clock where that told both ends, else
-    by the gateway's where it saw both, else null; never negative.
+    the log saw it being made; ``state``: ``living``, ``deleted``, or ``lost`` where nobody told the end, but
+    the next life began, or the last two segments did not show it; ``seconds``: how long it lived, by the
+    agent's clock where that told both ends, else by the gateway's where it saw both, else null; never
+    negative.
 
     Args:
         records: bronze, or the rows of `life_marks`; ``last_seen`` is more exact with all records.
     """
-    marks = _of_objects(records.where(F.col("kind").isin("create", "delete", *VALUE_KINDS)))
+    marks = _marks(records.where(F.col("kind").isin("delete", *VALUE_KINDS) & F.col("object_id").isNotNull()))
     order = Window.partitionBy("log_id", "object_id").orderBy("seq")
     before = order.rowsBetween(Window.unboundedPreceding, -1)
     former_creation = F.last("create_ts", ignorenulls=True).over(before)
@@ -119,11 +123,14 @@ def lives(records: DataFrame) -> DataFrame:
         F.bool_or(F.when(is_end, F.coalesce("inferred", F.lit(False)))).alias("inferred"),
         F.bool_or(is_begin).alias("began"),
     )
-    lasted = F.max("life").over(Window.partitionBy("log_id", "object_id"))
-    state = (
-        F.when(F.col("ended").isNotNull(), "deleted").when(F.col("life") < lasted, "lost").otherwise("living")
+    last_life = F.max("life").over(Window.partitionBy("log_id", "object_id"))
+    was_lost = (F.col("life") < last_life) | (F.col("last_seen") < F.col("shown_since"))
+    state = F.when(F.col("ended").isNotNull(), "deleted").when(was_lost, "lost").otherwise("living")
+    return (
+        found.join(F.broadcast(_shown_since(records)), "log_id", "left")
+        .withColumns({"state": state, "seconds": _lived()})
+        .drop("shown_since")
     )
-    return found.withColumns({"state": state, "seconds": _lived()})
 
 
 def events(records: DataFrame) -> DataFrame:
@@ -193,8 +200,18 @@ def _is_text(form: Column) -> Column:
     return _type(form).isin("text", "list", "map")
 
 
-def _of_objects(records: DataFrame) -> DataFrame:
-    return records.where(F.col("object_id").isNotNull()).select(
+def _shown_since(records: DataFrame) -> DataFrame:
+    """When the last segment but one began, for each log: all that lived then, or since, was shown since.
+
+    The last one may have begun a moment ago, and still be telling what lives.
+    """
+    heads = records.where(F.col("kind") == "start").groupBy("log_id")
+    ordered = F.sort_array(F.collect_list("ingest_ts"), asc=False)
+    return heads.agg(F.try_element_at(ordered, F.lit(2)).alias("shown_since"))
+
+
+def _marks(records: DataFrame) -> DataFrame:
+    return records.select(
         *_PLACE,
         *("kind", "source", "package", "class", "object_id", "object_name", "parent_id", "agent", "lifetime"),
         *("create_ts", "delete_ts", "inferred"),

@@ -184,9 +184,10 @@ def _short_lived() -> Iterator[tuple[float, LogRecord]]:
     for number in range(SHORT_LIVED):
         at, row = 300 + 600 * number, 100 + number
         times = {"create_ts": text(after(at)), "lifetime": "transient"}
-        record = of_object(RecordKind.CREATE, at + 0.5, row, name="reply-to")
+        name = f"reply-to#{after(at).timestamp():.0f}000000000"
+        record = of_object(RecordKind.CREATE, at + 0.5, row, name=name)
         yield at + 0.5, replace(told(record, at, exclusive=True), **times)
-        record = of_object(RecordKind.DELETE, at + 0.5, row, name="reply-to")
+        record = of_object(RecordKind.DELETE, at + 0.5, row, name=name)
         yield at + 0.5, replace(record, **times, delete_ts=text(after(at + 0.5)))
 
 

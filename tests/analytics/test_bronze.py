@@ -10,8 +10,9 @@ from pyspark.sql import SparkSession
 from gateway.analytics.bronze import Bronze, bronze
 from gateway.analytics.coverage import Stretch
 from gateway.analytics.errors import NoLogError
-from gateway.analytics.form import LAKE
+from gateway.analytics.form import LAKE, RECORD
 from gateway.analytics.period import Period
+from gateway.eventlog.columns import COLUMNS
 from gateway.eventlog.record import Delta, LogRecord, RecordKind
 from tests.analytics.logs import LOG_ID, NOON, WrittenLog, after, counted, of_object, told
 
@@ -28,6 +29,10 @@ def updates(first: int, count: int, seconds: float = 0) -> list[LogRecord]:
 
 def seqs(found: Bronze) -> list[int]:
     return sorted(row["seq"] for row in found.records.select("seq").collect())
+
+
+def test_the_form_is_that_of_the_log() -> None:
+    assert RECORD.fieldNames() == list(COLUMNS)
 
 
 def test_lake_and_segments_are_one(spark: SparkSession, log: WrittenLog) -> None:

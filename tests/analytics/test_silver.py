@@ -166,6 +166,25 @@ LIVES: dict[str, tuple[list[LogRecord], list[tuple[object, ...]]]] = {
 }
 
 
+def test_what_is_not_shown_any_more_was_lost(spark: SparkSession, log: WrittenLog) -> None:
+    def start(seconds: float) -> LogRecord:
+        return LogRecord(kind=RecordKind.START, ingest_ts=text(after(seconds)))
+
+    def shown(seconds: float, row: int) -> LogRecord:
+        return made(seconds, row, kind=RecordKind.SNAPSHOT)
+
+    records = [
+        *(start(0), shown(0, 1), shown(0, 2), shown(0, 3)),
+        *(start(600), shown(600, 2), shown(600, 3), ended(700, 3)),
+        *(start(1200), made(1200, 4)),
+    ]
+    bronze = frame(spark, log, records)
+    states = {row["object_id"][-1]: row["state"] for row in silver.lives(bronze).collect()}
+    assert states == {"1": "lost", "2": "living", "3": "deleted", "4": "living"}
+    again = {row["object_id"][-1]: row["state"] for row in silver.lives(silver.life_marks(bronze)).collect()}
+    assert again == states
+
+
 def test_lives_of_objects(spark: SparkSession, log: WrittenLog) -> None:
     records = [record for told_records, _ in LIVES.values() for record in told_records]
     rows = silver.lives(frame(spark, log, records)).orderBy("object_id", "life").collect()

@@ -16,6 +16,8 @@ SEVERITIES: Final = ("critical", "major", "minor", "warning", "info", "cleared")
 STORM_A_MINUTE: Final = 60
 """So many events of one name from one source within a minute are a storm."""
 
+_INCARNATION: Final = r"(?s)(?<!\\)#.*"
+
 FLAPPING_TIMES: Final = 3
 """What began so often in a period comes and goes."""
 
@@ -73,7 +75,8 @@ def flapping(lives: DataFrame, events: DataFrame, times: int = FLAPPING_TIMES) -
     objects = lives.where(F.col("began")).select(
         "source",
         F.concat_ws(":", "package", "class").alias("what"),
-        F.col("object_name").alias("name"),
+        # Without what tells the incarnations of a transient object apart.
+        F.regexp_replace("object_name", _INCARNATION, "").alias("name"),
         F.col("first_seen").alias("at"),
     )
     conditions = events.where((F.col("state") == "raised") & F.col("condition").isNotNull()).select(

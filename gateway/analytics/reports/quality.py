@@ -85,4 +85,5 @@ def facts(contents: Row, found: Bronze, gaps: Iterable[Row], sources: Iterable[R
 
 def _resets() -> Column:
     """How many counters of a record began again."""
-    return F.size(F.filter(F.map_values(F.from_json("deltas", DELTAS)), lambda delta: delta["reset"]))
+    deltas = F.when(F.col("kind").isin(*VALUE_KINDS), F.from_json("deltas", DELTAS))
+    return F.size(F.filter(F.map_values(deltas), lambda delta: delta["reset"]))

@@ -36,8 +36,10 @@ def rounded(value: float) -> str:
     """A number with three digits that matter, all digits before the point, and no empty ones behind it."""
     if value == 0:
         return "0"
-    text = f"{value:,.0f}" if abs(value) >= 10**_DIGITS else f"{value:.{_DIGITS}g}"
-    return f"{value:.4f}".rstrip("0") if "e" in text else text
+    if abs(value) >= 10**_DIGITS - 0.5:
+        return f"{value:,.0f}"
+    text = f"{value:.{_DIGITS}g}"
+    return f"{value:.6f}".rstrip("0").rstrip(".") if "e" in text else text
 
 
 def duration(seconds: float) -> str:

@@ -1,0 +1,122 @@
+"""``amqp-gateway analytics`` as an operator calls it, and what it says where something is missing."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gateway.analytics.errors import MissingError
+from gateway.analytics.session import SparkSettings, check_java
+from gateway.eventlog.record import RecordKind
+from gateway.service.exit_codes import ExitCode
+from tests.analytics.conftest import SMALL
+from tests.analytics.logs import WrittenLog, event, of_object, told
+from tests.components.command_line import COMMAND, amqp_gateway, environment
+
+DEADLINE_SECONDS = 600
+WITHOUT_SPARK = "import sys; sys.modules['pyspark'] = None; from gateway.cli.main import main; main()"
+NOON_HOURS = ("--from", "2026-11-20T11:00", "--to", "2026-11-20T13:00")
+
+
+def java(folder: Path, version: str) -> Path:
+    """A folder whose ``java`` says that it is of this version."""
+    program = folder / "bin" / "java"
+    program.parent.mkdir(parents=True)
+    program.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\" 2026-10-20' >&2\n")
+    program.chmod(0o755)
+    return folder
+
+
+@pytest.mark.xdist_group("spark")
+def test_a_report_is_printed_drawn_and_kept(log: WrittenLog, tmp_path: Path) -> None:
+    log.lake(
+        [told(of_object(RecordKind.CREATE, 1, 1, name="orders"), 1, messages=7), event(2, "alarmSet", 1)]
+    )
+    conf = [f"--conf={key}={value}" for key, value in SMALL.items()]
+    forms = ("--json", "--plot", str(tmp_path / "page.png"), "--output", str(tmp_path / "kept"))
+    done = subprocess.run(  # noqa: S603  our own command
+        [*COMMAND, "analytics", "report", "--log", log.path, "--master=local[1]", *conf, *NOON_HOURS, *forms],
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_SECONDS,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    said = json.loads(done.stdout)
+    assert said["contents"]["records"] == 2
+    assert [row["queue"] for row in said["tables"]["queues"]] == ["orders"]
+    assert said == json.loads((tmp_path / "kept" / "report.json").read_text())
+    assert (tmp_path / "page.png").read_bytes().startswith(b"\x89PNG")
+    progress = [line for line in done.stderr.splitlines() if line.startswith("  ..  ")]
+    assert progress[:2] == ["  ..  starting Spark", "  ..  reading the log"]
+    # The one line that is not ours is said by the virtual machine itself, and cannot be switched off.
+    rest = [line for line in done.stderr.splitlines() if line not in progress]
+    assert rest in ([], ["WARNING: Using incubator modules: jdk.incubator.vector"])
+
+
+def test_without_the_extra_it_is_said_what_brings_it(tmp_path: Path) -> None:
+    program = (sys.executable, "-c", WITHOUT_SPARK)
+    ended = amqp_gateway("analytics", "report", "--log", tmp_path, program=program)
+    assert ended.code is ExitCode.NOT_INSTALLED
+    assert "pip install 'amqp-management-gateway[spark]'" in ended.errors
+    assert "Java virtual machine of version 17" in ended.errors
+    assert len(ended.errors.splitlines()) == 1
+    assert amqp_gateway("analytics", "report", "--help", program=program).code is ExitCode.OK
+
+
+def test_without_java_it_is_said_what_brings_it(tmp_path: Path) -> None:
+    ended = amqp_gateway("analytics", "report", "--log", tmp_path, JAVA_HOME=str(tmp_path))
+    assert ended.code is ExitCode.NOT_INSTALLED
+    assert f"JAVA_HOME ({tmp_path}) holds none" in ended.errors
+    assert "apt-get install openjdk-17-jre-headless" in ended.errors
+
+
+@pytest.mark.parametrize("version", ["11.0.2", "1.8.0_402", "16", "unknown"])
+def test_a_java_that_is_too_old_is_named(
+    version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(java(tmp_path, version)))
+    with pytest.raises(MissingError, match="17 or newer"):
+        check_java()
+
+
+@pytest.mark.parametrize("version", ["17.0.21", "21", "25-ea"])
+def test_a_java_that_is_new_enough_will_do(
+    version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(java(tmp_path, version)))
+    check_java()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("report", "--last", "yesterday"), "is no duration"),
+        (("report", "--from", "noon"), "is no time"),
+        (("report", "--from", "2026-11-20", "--to", "2026-11-19"), "ends before it begins"),
+        (("report", "--conf", "spark.driver.memory"), "write KEY=VALUE"),
+        (("run",), "--output"),
+    ],
+)
+def test_a_wrong_command_line_is_explained(arguments: tuple[str, ...], said: str, tmp_path: Path) -> None:
+    ended = amqp_gateway("analytics", *arguments, "--log", tmp_path)
+    assert ended.code is ExitCode.USAGE
+    assert said in ended.errors
+
+
+def test_settings_given_hold_over_ours() -> None:
+    settings = SparkSettings("local[3]", {"spark.driver.memory": "9g", "spark.ui.enabled": "true"}).all()
+    assert settings["spark.master"] == "local[3]"
+    assert (settings["spark.driver.memory"], settings["spark.ui.enabled"]) == ("9g", "true")
+    assert settings["spark.sql.session.timeZone"] == "UTC"
+    assert settings["spark.driver.bindAddress"] == "127.0.0.1"
+
+
+def test_a_cluster_keeps_its_own_partitions_memory_and_addresses() -> None:
+    settings = SparkSettings("yarn").all()
+    assert not {"spark.sql.shuffle.partitions", "spark.driver.memory", "spark.driver.host"} & set(settings)

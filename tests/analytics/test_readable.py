@@ -1,0 +1,66 @@
+"""Values as people read them."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+import pytest
+
+from gateway.analytics.reports.answers import Form, Value
+from gateway.analytics.reports.readable import duration, readable, rounded
+
+
+@pytest.mark.parametrize(
+    ("value", "form", "text"),
+    [
+        (None, Form.COUNT, ""),
+        (0, Form.COUNT, "0"),
+        (2**64 - 1, Form.COUNT, "18,446,744,073,709,551,615"),
+        (1234.4, Form.COUNT, "1,234"),
+        (0.98, Form.SHARE, "98 %"),
+        (90, Form.SECONDS, "1 min 30 s"),
+        ("a\nb\x1b[0m\u202e", Form.TEXT, "a\ufffdb\ufffd[0m\ufffd"),
+        (
+            dt.datetime(2026, 11, 20, 13, 5, 6, tzinfo=dt.timezone(dt.timedelta(hours=1))),
+            Form.TIME,
+            "2026-11-20 12:05:06",
+        ),
+    ],
+)
+def test_readable(value: Value, form: Form, text: str) -> None:
+    assert readable(value, form) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0, "0"),
+        (0.000123, "0.000123"),
+        (0.00001, "0.00001"),
+        (0.0000001, "0"),
+        (1.005, "1"),
+        (12.345, "12.3"),
+        (999.6, "1,000"),
+        (1e6, "1,000,000"),
+    ],
+)
+def test_rounded(value: float, text: str) -> None:
+    assert rounded(value) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0, "0 s"),
+        (0.25, "0.25 s"),
+        (59.99, "60 s"),
+        (60, "1 min"),
+        (3600, "1 h"),
+        (3725, "1 h 2 min"),
+        (86_400 * 3 + 3600 * 4, "3 d 4 h"),
+        (86_400 + 5, "1 d"),
+        (-90, "-1 min 30 s"),
+    ],
+)
+def test_duration(seconds: float, text: str) -> None:
+    assert duration(seconds) == text
