@@ -14,9 +14,10 @@ from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator
 
-from gateway.analytics.reports.answers import Form, Report, number
+from gateway.analytics.reports.answers import Form, Report, Row, number
 from gateway.analytics.reports.findings import findings
 from gateway.analytics.reports.happenings import SEVERITIES
+from gateway.analytics.reports.labels import labels
 from gateway.analytics.reports.readable import duration, readable, rounded
 
 SIZE: Final = (16.0, 10.5)
@@ -44,7 +45,9 @@ _ABOVE: Final = 24
 """Points between a panel and its title: room for the legend."""
 _BARS: Final = 8
 _FINDINGS: Final = 10
-_NAME: Final = 28
+_NAME: Final = 35
+_LEGEND: Final = 112
+"""Characters that a legend has room for."""
 _FINDING: Final = 70
 
 
@@ -64,7 +67,7 @@ def draw(report: Report, file: Path) -> None:
         top=0.775,
         bottom=0.055,
         hspace=0.55,
-        wspace=0.16,
+        wspace=0.34,
         width_ratios=(1.75, 1),
     )
     _head(figure, report)
@@ -167,7 +170,8 @@ def _busiest(axes: Axes, report: Report) -> None:
                 color=_GREY,
                 clip_on=False,
             )
-    axes.set_yticks([-place for place in places], [_cut(readable(row["queue"]), _NAME) for row in rows])
+    names = labels({str(row["object_id"]): str(row["queue"]) for row in rows})
+    axes.set_yticks([-place for place in places], [_cut(names[str(row["object_id"])], _NAME) for row in rows])
     axes.set_xticks([])
     axes.set_ylim(-max(len(rows), 4) + 0.4, 0.6)
     axes.grid(visible=False)
@@ -181,17 +185,18 @@ def _depths(axes: Axes, report: Report) -> None:
     if not queues:
         _nothing(axes, "no queue held messages")
         return
+    names = labels({str(row["object_id"]): str(row["queue"]) for row in report.series.depths})
     for queue, colour in zip(queues, _LINES, strict=False):
         rows = [row for row in report.series.depths if row["object_id"] == queue]
         times = _times(report, [number(row, "step") for row in rows])
-        name = _cut(readable(rows[0]["queue"]), _NAME)
+        name = _cut(names[str(queue)], _LEGEND // len(queues))
         axes.plot(times, [number(row, "messages") for row in rows], color=colour, linewidth=1.8, label=name)
     axes.set_ylim(bottom=0)
     _legend(axes)
 
 
 def _lifetimes(axes: Axes, report: Report) -> None:
-    _titled(axes, "How long connections last", "median, 90 %, 99 %")
+    _titled(axes, "How long connections last", "median, 90 %, 99 %; number")
     rows = [
         row for row in report.table("connections").rows if row["user"] is not None and number(row, "known")
     ]
@@ -204,10 +209,7 @@ def _lifetimes(axes: Axes, report: Report) -> None:
         axes.plot([median, nearly_all], [-place, -place], color=_SKY, linewidth=5, solid_capstyle="round")
         axes.plot([most], [-place], marker="|", color=_BLUE, markersize=11, markeredgewidth=2)
         axes.plot([median], [-place], marker="o", color=_BLUE, markersize=7)
-    labels = [
-        f"{_cut(readable(row['user']) or '?', _NAME)}  ({readable(row['ended'], Form.COUNT)})" for row in rows
-    ]
-    axes.set_yticks([-place for place in range(len(rows))], labels)
+    axes.set_yticks([-place for place in range(len(rows))], _users(rows))
     axes.set_ylim(-max(len(rows), 4) + 0.4, 0.6)
     axes.set_xscale("log")
     low, high = axes.get_xlim()
@@ -217,6 +219,21 @@ def _lifetimes(axes: Axes, report: Report) -> None:
     axes.xaxis.set_major_formatter(FuncFormatter(lambda seconds, _: duration(seconds)))
     axes.grid(visible=False, axis="y")
     axes.grid(axis="x", color=_FAINT, linewidth=0.8)
+
+
+def _users(rows: Sequence[Row]) -> list[str]:
+    """Each user with the number of connections that ended; with the source, where there are several."""
+    several = len({row["source"] for row in rows}) > 1
+    names = [
+        f"{readable(row['user']) or '?'} ({readable(row['source'])})"
+        if several
+        else readable(row["user"]) or "?"
+        for row in rows
+    ]
+    return [
+        f"{_cut(name, _NAME)}  {readable(row['ended'], Form.COUNT)}"
+        for name, row in zip(names, rows, strict=True)
+    ]
 
 
 def _events(axes: Axes, report: Report) -> None:
