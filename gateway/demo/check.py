@@ -18,7 +18,7 @@ from gateway.demo.comparison import AtRest, View, differences, rows_by_name, sho
 from gateway.demo.demonstration import AGENT_SOURCE, SOURCE, Demonstration
 from gateway.demo.jmx_client import JmxClient
 from gateway.demo.ledger import Ledger
-from gateway.demo.promises import CheckFailedError, Promises
+from gateway.demo.promises import DEADLINE_SECONDS, CheckFailedError, Promises
 from gateway.demo.snmp_commands import SnmpCommands, Table
 from gateway.demo.workload import Workload
 
@@ -96,7 +96,7 @@ class DemonstrationCheck:
         workload = self._demonstration.workload
         assert workload is not None
         audit = workload.topology.audit
-        await workload.pause()
+        await workload.pause(DEADLINE_SECONDS)
         views = {name: AtRest(view, self._broker) for name, view in VIEWS.items()}
         for name, at_rest in views.items():
             for source in (SOURCE, AGENT_SOURCE):
@@ -221,7 +221,7 @@ class DemonstrationCheck:
             return idle or (["it only began"] if early else [])
 
         await self._promises.until_none("the workload publishes to all of its queues", problems)
-        await workload.pause()
+        await workload.pause(DEADLINE_SECONDS)
 
     async def _the_broker_restarts(self) -> None:
         """In the same process; statistics and connections begin anew."""

@@ -178,6 +178,12 @@ class LedgerPromises:
             "ledger: messages published, as the deltas of the event log add up, over the restart", problems
         )
 
+    def _explained(self, lines: list[str]) -> list[str]:
+        """With what may be why the ledger itself is wrong: it does not know what came of a lost request."""
+        if not lines or not self._ledger.interruptions:
+            return lines
+        return [f"the workload was interrupted, lastly by {self._ledger.last_interruption}", *lines]
+
     # -- counters
 
     async def _counters_agree(
@@ -187,7 +193,7 @@ class LedgerPromises:
             expected = published_by_each(self._ledger.sums())
             found = await counters()
             ours = {key: count for key, count in found.items() if key in expected}
-            return count_differences(expected, Counter(ours))
+            return self._explained(count_differences(expected, Counter(ours)))
 
         await self._promises.until_none(f"ledger: messages published to each queue, in {who}", problems)
 
@@ -231,9 +237,8 @@ class LedgerPromises:
         expected = Counter({(source, *key): count for source in SOURCES for key, count in did.items()})
 
         async def problems() -> list[str]:
-            return count_differences(expected, await told(period)) or (
-                [] if did else ["the workload did nothing"]
-            )
+            lines = self._explained(count_differences(expected, await told(period)))
+            return lines or ([] if did else ["the workload did nothing"])
 
         await self._promises.until_none(promise, problems)
 
