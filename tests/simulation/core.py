@@ -48,6 +48,7 @@ class Surroundings:
 
     Attributes:
         published: told every batch that leaves the inventory, before anybody else.
+        begins: told of a core's inventory, when its sources are known and before anything is observed.
         sources: starts each source's part, by name.
         feed_limit: records that may wait for a subscriber.
     """
@@ -57,6 +58,7 @@ class Surroundings:
     folder: Path
     mappings: Mapping[str, MappingFile]
     published: Callable[[Batch], None]
+    begins: Callable[[Inventory], None]
     sources: dict[str, Callable[[Core, SourceInventory], SourceRun]] = field(default_factory=dict)
     feed_limit: int = 100_000
 
@@ -82,10 +84,9 @@ class Core:
         )
         self._hello = Hello(VERSION, epoch, GATEWAY, self.clock.now())
         self._timers: dict[Callable[[], None], Timer] = {}
-        self._runs = [
-            start(self, self.inventory.add_source(name, "qmf", 1000))
-            for name, start in around.sources.items()
-        ]
+        known = {name: self.inventory.add_source(name, "qmf", 1000) for name in around.sources}
+        around.begins(self.inventory)
+        self._runs = [start(self, known[name]) for name, start in around.sources.items()]
         self._every(SECOND, lambda: self.inventory.tick(self.clock.now()))
         self._every(15 * SECOND, self._index.checkpoint)
 

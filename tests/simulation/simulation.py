@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gateway.dialects.qmf.console import ConsoleSession
+from gateway.eventlog.mirror import Mirror
+from gateway.feed.records import Batch
 from gateway.inventory.source import SourceInventory
 from gateway.jmx import projection as jmx
 from gateway.snmp.lock import Lock
@@ -22,6 +24,7 @@ from tests.simulation.core import Core, Parts, SourceRun, Surroundings
 from tests.simulation.faults import FaultPlan
 from tests.simulation.invariants import Invariants, ViolationError
 from tests.simulation.jmx import JmxProcess, shown_rows
+from tests.simulation.log import SimulatedLog
 from tests.simulation.pipes import QUICK
 from tests.simulation.plant_site import PlantSite
 from tests.simulation.rabbitmq_site import RabbitMqSite
@@ -62,6 +65,7 @@ class Made:
     projection: type[Projection] = Projection
     console: type[ConsoleSession] = ConsoleSession
     jmx: type[jmx.Projection] = jmx.Projection
+    mirror: type[Mirror] = Mirror
 
 
 class Simulation:
@@ -91,12 +95,14 @@ class Simulation:
         self._provisional = new_lock("", 0, "AMQP-GATEWAY-SITE-MIB", "site", dt.date(2026, 5, 1))
         shown = {name: elements for site in self._sites for name, elements in site.shown.items()}
         self.invariants = Invariants(self.scheduler, truth, TableReader(self._locks, shown))
+        self._log = SimulatedLog(seed, self._clock, self._made.mirror)
         self._around = Surroundings(
             self.scheduler,
             self._clock,
             Path(folder),
             {site.mapping.package: site.mapping for site in self._sites},
-            self.invariants.published,
+            self._published,
+            self._log.begins,
             {site.name: self._starter(site) for site in self._sites},
             feed_limit=random.choice((6, 40, 100_000)),
         )
@@ -150,6 +156,7 @@ class Simulation:
             elif self.scheduler.now - well_since >= STEADY:
                 break
         self.invariants.account()
+        self._check_log()
 
     def _differences(self) -> list[str]:
         if self._snmp is None or self._core is None:
@@ -181,10 +188,20 @@ class Simulation:
     def _kill_core(self) -> None:
         if self._core is not None:
             self.scheduler.tell("core", "killed")
+            self._check_log()
             killed, self._core = self._core, None
             killed.kill()
             self._soon(self._start_core)
             self.invariants.core_killed()
+
+    def _published(self, batch: Batch) -> None:
+        self.invariants.published(batch)
+        self._log.published(batch)
+
+    def _check_log(self) -> None:
+        """The log says what its core knows, whenever that ends."""
+        if self._core is not None and (differences := list(self._log.check(self._core.inventory))):
+            raise ViolationError("; ".join(differences[:5]))
 
     def _start_snmp(self) -> None:
         self.scheduler.tell("snmp", "starts")

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from gateway.dialects.effects import Delivery, Effect
 from gateway.dialects.qmf.console import ConsoleSession
+from gateway.eventlog.mirror import Mirror
+from gateway.eventlog.record import LogRecord, RecordKind
 from gateway.feed.records import (
     AgentRecord,
     AlarmRecord,
@@ -190,6 +193,48 @@ class SleepyConsole(ConsoleSession):
         return []
 
 
+class LogsNoEnds(Mirror):
+    """Tells nobody that an object has ended."""
+
+    def apply(self, batch: Batch, now: int) -> list[LogRecord]:
+        return [record for record in super().apply(batch, now) if record.kind is not RecordKind.DELETE]
+
+
+class LosesStatistics(Mirror):
+    """Forgets what it was to record later."""
+
+    def tick(self, now: int) -> list[LogRecord]:
+        return super().tick(now)[1:]
+
+
+class TellsHalfAHead(Mirror):
+    """Leaves out every other object at the head of a segment."""
+
+    def head(self, clock: Callable[[], int]) -> Iterator[LogRecord]:
+        return (
+            record
+            for record in super().head(clock)
+            if record.kind is not RecordKind.SNAPSHOT or (record.row or 0) % 2
+        )
+
+
+class HidesResets(Mirror):
+    """Takes a counter that began again for one that went on."""
+
+    def apply(self, batch: Batch, now: int) -> list[LogRecord]:
+        return [_without_resets(record) for record in super().apply(batch, now)]
+
+    def tick(self, now: int) -> list[LogRecord]:
+        return [_without_resets(record) for record in super().tick(now)]
+
+
+def _without_resets(record: LogRecord) -> LogRecord:
+    deltas = {
+        name: msgspec.structs.replace(delta, reset=False) for name, delta in (record.deltas or {}).items()
+    }
+    return msgspec.structs.replace(record, deltas=deltas or None)
+
+
 MUTANTS: Iterable[tuple[str, Made]] = (
     ("a projection that ignores staleness", Made(projection=NeverStale)),
     ("a projection that never sweeps", Made(projection=NeverSweeps)),
@@ -205,6 +250,10 @@ MUTANTS: Iterable[tuple[str, Made]] = (
     ("an inventory that numbers anew", Made(core=Parts(inventory=NumbersAnew))),
     ("a console that ignores announcements", Made(console=TrustingConsole)),
     ("a console that sleeps", Made(console=SleepyConsole)),
+    ("a log without ends", Made(mirror=LogsNoEnds)),
+    ("a log that forgets what waited", Made(mirror=LosesStatistics)),
+    ("a log with half a head", Made(mirror=TellsHalfAHead)),
+    ("a log without resets", Made(mirror=HidesResets)),
 )
 
 
