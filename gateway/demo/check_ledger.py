@@ -142,7 +142,7 @@ class LedgerPromises:
         return Period(dt.datetime.now(tz=dt.UTC), int(str(seq)), self._ledger.sums(), frozenset(deleted))
 
     async def holds(self, period: Period) -> None:
-        """What came and went in ``period`` is the same by everybody's account.
+        """What came and went in ``period`` is the same by everybody's account, and all is counted.
 
         Raises:
             CheckFailedError: somebody tells something else.
@@ -154,6 +154,8 @@ class LedgerPromises:
         await self._agree("ledger: events of them, in the event log", did, self._events, period)
         await self._deletes_are_in_snmp(period)
         await self._events_are_told_alike(period)
+        # What nobody has read when the broker restarts is lost.
+        await self._counters_agree("the event log, before the broker restarts", self._counters_in_log)
 
     async def adds_up(self, period: Period) -> None:
         """Over resets too: what counters went on by is what was published in ``period``.
