@@ -74,16 +74,20 @@ def encode_length(length: int) -> bytes:
     return bytes((_MORE | len(octets),)) + octets
 
 
-def encode_tlv(tag: int, content: bytes) -> bytes:
-    """``content`` with its tag and length in front."""
-    length = len(content)
+def encode_head(tag: int, length: int) -> bytes:
+    """The tag and the length octets that stand before a content of ``length`` octets."""
     if length < _MORE:
-        return bytes((tag, length)) + content
+        return bytes((tag, length))
     if length <= _MAX_OCTETS:
         if length <= _MAX_OCTET:
-            return bytes((tag, _MORE | 1, length)) + content
-        return bytes((tag, _MORE | 2, length >> 8, length & _MAX_OCTET)) + content
-    return bytes((tag,)) + encode_length(length) + content
+            return bytes((tag, _MORE | 1, length))
+        return bytes((tag, _MORE | 2, length >> 8, length & _MAX_OCTET))
+    return bytes((tag,)) + encode_length(length)
+
+
+def encode_tlv(tag: int, content: bytes) -> bytes:
+    """``content`` with its tag and length in front."""
+    return encode_head(tag, len(content)) + content
 
 
 def encode_integer(value: int) -> bytes:

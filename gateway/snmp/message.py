@@ -208,9 +208,9 @@ def encode_success(preamble: bytes, request_id: bytes, varbinds: list[bytes]) ->
                 content,
             )
         )
-    numbers = request_id + _NO_ERROR_AT_ALL + bytes((ber.SEQUENCE,)) + ber.encode_length(length)
-    head = preamble + bytes((RESPONSE,)) + ber.encode_length(length + len(numbers)) + numbers
-    return bytes((ber.SEQUENCE,)) + ber.encode_length(length + len(head)) + head + content
+    numbers = request_id + _NO_ERROR_AT_ALL + ber.encode_head(ber.SEQUENCE, length)
+    head = preamble + ber.encode_head(RESPONSE, length + len(numbers)) + numbers
+    return ber.encode_head(ber.SEQUENCE, length + len(head)) + head + content
 
 
 @lru_cache(maxsize=64)  # messages are made for known communities only, and of those there are few

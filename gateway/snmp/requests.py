@@ -216,12 +216,14 @@ class Responder:
         self, view: MibView, names: list[bytes], non_repeaters: int, repetitions: int, octets: int
     ) -> list[bytes]:
         """The varbinds that a GETBULK asks for, within the limit of number, and not many more than fit."""
-        non_repeaters = min(max(non_repeaters, 0), len(names))
-        varbinds = [_next(view, name) for name in names[:non_repeaters]]
-        if repeaters := names[non_repeaters:]:
-            room = min(self._limits.varbinds - len(varbinds), octets // _SMALLEST_VARBIND)
-            repetitions = min(max(repetitions, 0), -(-room // len(repeaters)))
-            varbinds += _repetitions(view, repeaters, repetitions)[:room]
+        varbinds: list[bytes] = []
+        if non_repeaters > 0:
+            varbinds += [_next(view, name) for name in names[:non_repeaters]]
+            names = names[non_repeaters:]
+        room = min(self._limits.varbinds - len(varbinds), octets // _SMALLEST_VARBIND)
+        if names and repetitions > 0 and room > 0:
+            repeated = _repetitions(view, names, min(repetitions, -(-room // len(names))))
+            varbinds += repeated if len(repeated) <= room else repeated[:room]
         return varbinds
 
     def _refuse_set(self, envelope: Message, request: Request, access: Access) -> bytes | None:
@@ -285,8 +287,6 @@ def _repetitions(view: MibView, names: list[bytes], repetitions: int) -> list[by
 
     A repetition in which every name is past the end is the last one, as RFC 3416 permits.
     """
-    if repetitions < 1:
-        return []
     if len(names) == 1:
         varbinds, last = view.walk(names[0], repetitions)
         return varbinds if len(varbinds) == repetitions else [*varbinds, _end_of_view(last)]

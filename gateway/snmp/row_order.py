@@ -46,6 +46,10 @@ class RowOrder:
         block = bisect_right(self._last, key)
         return block, bisect_right(self._keys[block], key) if block < len(self._keys) else 0
 
+    def slot_at(self, block: int, position: int) -> int:
+        """The slot of the row at a place; `LAST` behind the last block."""
+        return self.slots[block][position] if block < len(self.slots) else LAST
+
     def insert(self, block: int, position: int, key: bytes, slot: int) -> None:
         """Put a row at the place where `place_of` wants it; the first row of all opens the first block."""
         if not self._keys:
