@@ -10,5 +10,12 @@ from tests.bench.latency.benchmark import LatencyBenchmark
 from tests.bench.log.benchmark import LogBenchmark
 from tests.bench.run import Benchmark
 from tests.bench.snmp.benchmark import SnmpBenchmark
+from tests.bench.spark.benchmark import SparkBenchmark
 
-BENCHMARKS: Final[Sequence[Benchmark]] = (SnmpBenchmark(), JmxBenchmark(), LogBenchmark(), LatencyBenchmark())
+BENCHMARKS: Final[Sequence[Benchmark]] = (
+    SnmpBenchmark(),
+    JmxBenchmark(),
+    LogBenchmark(),
+    SparkBenchmark(),
+    LatencyBenchmark(),
+)

@@ -1,0 +1,56 @@
+"""A lake of hours in which queues were at work, made as a gateway makes it: segments, then compaction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import chain, groupby
+from pathlib import Path
+from typing import Final
+
+from gateway.eventlog.block import MAX_BLOCK_RECORDS
+from gateway.eventlog.compaction import Compactor
+from gateway.eventlog.record import LogRecord
+from tests.bench.log.workload import BATCH_RECORDS, Workload
+from tests.eventlog.logs import segment
+
+_MINUTE: Final = 60 * 10**9
+_HOUR: Final = len("2026-11-20T14")
+
+
+@dataclass(frozen=True, slots=True)
+class Lake:
+    """What there is.
+
+    Attributes:
+        log: folder of the log.
+        records: how many.
+        files: likewise.
+        octets: of all files.
+    """
+
+    log: Path
+    records: int
+    files: int
+    octets: int
+
+
+def make_lake(log: Path, queues: int, minutes: int) -> Lake:
+    """Each queue's statistics change once a minute; there is a file for each hour."""
+    workload = Workload(queues, step=_MINUTE * BATCH_RECORDS // queues)
+    told = chain(workload.begin(), workload.updates(minutes))
+    next_seq = 1
+    with Compactor(log) as compactor:
+        for records in _hours(told):
+            written = segment(log, next_seq, records, of_a_block=MAX_BLOCK_RECORDS)
+            compacted = compactor.compact(written)
+            assert compacted is not None
+            assert compacted.records == len(records), compacted
+            next_seq += len(records)
+    files = list(log.rglob("*.parquet"))
+    return Lake(log, next_seq - 1, len(files), sum(file.stat().st_size for file in files))
+
+
+def _hours(records: Iterator[LogRecord]) -> Iterator[list[LogRecord]]:
+    for _, of_an_hour in groupby(records, lambda record: record.ingest_ts[:_HOUR]):
+        yield list(of_an_hour)
