@@ -250,7 +250,8 @@ class BlockScanner:
 
     def _judged(self, length: int, commit: re.Match[bytes]) -> Block | Damage:
         begin, spoilt = self._offset, self._spoilt
-        lines = bytes(self._waiting[:length])
+        with memoryview(self._waiting) as waiting:
+            lines = bytes(waiting[:length])
         self._cut(length + len(commit[0]))
         self._spoilt = None
         if spoilt is not None:
