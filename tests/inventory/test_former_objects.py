@@ -7,6 +7,7 @@ from pathlib import Path
 from gateway.feed.records import ClassRecord, DeleteRecord, Lifetime, ObjectLink, ObjectRecord, UpdateRecord
 from gateway.inventory.former_objects import FormerObject
 from gateway.model.observations import ClassLearned, ResyncBegan
+from gateway.model.schema import ClassSchema
 from tests.inventory.playbook import NOW, SECOND, Playbook, connection, of, queue, vhost
 
 
@@ -14,7 +15,8 @@ def returned(state: Path, *former: FormerObject) -> Playbook:
     """A gateway that starts again; the classes are known from before, nothing is read yet."""
     playbook = Playbook(state, boot=2)
     playbook.source.remember(former)
-    playbook.tell(*(ClassLearned(schema) for schema in playbook.schemas))  # type: ignore[arg-type]  classes all
+    classes = [schema for schema in playbook.schemas if isinstance(schema, ClassSchema)]
+    playbook.tell(*map(ClassLearned, classes))
     return playbook
 
 
