@@ -41,8 +41,8 @@ from gateway.feed.records import (
 from gateway.model.events import EventState
 from gateway.model.observations import SourceState
 
-STEP_OBJECTS: Final = 250
-"""Objects that one call of `Mirror.tick` looks at: a few milliseconds' worth."""
+STEP_OBJECTS: Final = 100
+"""Objects that one call of `Mirror.tick` looks at: one or two milliseconds' worth."""
 
 STRETCH: Final = 4
 """Under pressure, statistics are recorded so many times less often."""
