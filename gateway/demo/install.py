@@ -105,8 +105,15 @@ DEMO_PACKAGES: Final = (
 )
 """What ``make demo`` needs."""
 
-TEST_PACKAGES: Final = (
+PICTURE_PACKAGES: Final = (
     *DEMO_PACKAGES,
+    Package("openjdk-17-jdk", "JConsole, whose picture is taken", _jconsole_can_be_shown),
+    Package("xvfb", "a screen that nobody sees", _command("Xvfb")),
+)
+"""What ``make demo-check`` and ``make pictures`` need."""
+
+TEST_PACKAGES: Final = (
+    *PICTURE_PACKAGES,
     Package("snmpd", "net-snmp's agent, whose answers ours are compared with", _command("snmpd")),
     Package("smitools", "smilint, which checks MIB modules", _command("smilint")),
     Package("systemd", "systemd-analyze, which checks units", _command("systemd-analyze")),
@@ -118,13 +125,6 @@ TEST_PACKAGES: Final = (
     Package("libsnmp-dev", "net-snmp's agent library, of which one of them is made", _net_snmp_can_be_linked),
 )
 """What ``make test`` and ``make bench`` need."""
-
-PICTURE_PACKAGES: Final = (
-    *DEMO_PACKAGES,
-    Package("openjdk-17-jdk", "JConsole, whose picture is taken", _jconsole_can_be_shown),
-    Package("xvfb", "a screen that nobody sees", _command("Xvfb")),
-)
-"""What ``make demo-check`` and ``make pictures`` need."""
 
 
 def missing(packages: Sequence[Package]) -> tuple[Package, ...]:
@@ -159,8 +159,11 @@ def advice(lacking: Sequence[Package], obstacle: str) -> str:
     lines = [f"missing: {package.name} ({package.purpose})" for package in lacking]
     for_more = [
         option
-        for option, packages in (("--tests", TEST_PACKAGES), ("--pictures", PICTURE_PACKAGES))
-        if any(package in packages and package not in DEMO_PACKAGES for package in lacking)
+        for option, packages, less in (
+            ("--tests", TEST_PACKAGES, PICTURE_PACKAGES),
+            ("--pictures", PICTURE_PACKAGES, DEMO_PACKAGES),
+        )
+        if any(package in packages and package not in less for package in lacking)
     ]
     again = shlex.join([sys.executable, "-m", "gateway.demo.install", *for_more])
     names = list(dict.fromkeys(package.name for package in lacking))
