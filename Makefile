@@ -113,9 +113,10 @@ $(VENV)/.runtime: $(VENV)/.made requirements.txt requirements-build.txt pyprojec
 	@$(PIP_INSTALL) --no-deps --no-build-isolation --editable .
 	@touch $@
 
+# PySpark comes as a source distribution, over which an older pip warns at length: hence quieter still.
 $(VENV)/.analytics: $(VENV)/.runtime requirements-spark.txt
 	@echo "installing the extra [spark] into $(VENV)"
-	@$(PIP_INSTALL) --require-hashes -r requirements-spark.txt
+	@$(PIP_INSTALL) --quiet --require-hashes -r requirements-spark.txt
 	@touch $@
 
 $(VENV)/.development: $(VENV)/.made requirements-dev.txt pyproject.toml
