@@ -18,14 +18,14 @@ from typing import Any, Final
 
 from gateway.eventlog.former_objects import FormerObjects, ended, standing
 from gateway.eventlog.last_state import LastState
+from gateway.eventlog.logged_happenings import event_record, gap_record, merged_record
 from gateway.eventlog.logged_objects import LoggedObject
 from gateway.eventlog.logged_schemas import LoggedClass, LoggedEvent
 from gateway.eventlog.logged_sources import LoggedSource, agent_record
-from gateway.eventlog.logged_values import link_text
 from gateway.eventlog.pressure import Pressure
 from gateway.eventlog.record import LogRecord, RecordKind
 from gateway.eventlog.schedule import SLOT, Schedule
-from gateway.eventlog.timestamps import known_time, microseconds_text
+from gateway.eventlog.timestamps import microseconds_text
 from gateway.feed.records import (
     AgentRecord,
     Batch,
@@ -38,7 +38,6 @@ from gateway.feed.records import (
     SourceRecord,
     UpdateRecord,
 )
-from gateway.model.events import EventState
 from gateway.model.observations import SourceState
 
 STEP_OBJECTS: Final = 100
@@ -46,12 +45,6 @@ STEP_OBJECTS: Final = 100
 
 STRETCH: Final = 4
 """Under pressure, statistics are recorded so many times less often."""
-
-_STATES: Final = {
-    EventState.ONE_SHOT: "one-shot",
-    EventState.RAISED: "raised",
-    EventState.CLEARED: "cleared",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,46 +285,10 @@ class Mirror:
         if event is None:
             self.refused += 1
             return
-        source = self._source(record.source)
-        name = source.name if source is not None else ""
-        subject = record.subject
-        self._out.append(
-            LogRecord(
-                kind=RecordKind.EVENT,
-                ingest_ts=self._ingest_ts,
-                source=name or None,
-                dialect=source.kind if source is not None else None,
-                package=event.package,
-                class_name=subject.class_name.rpartition(":")[2] if subject is not None else None,
-                object_id=link_text(subject, name) if subject is not None and subject.row else None,
-                object_name=subject.stable_name if subject is not None else None,
-                row=(subject.row or None) if subject is not None else None,
-                agent=record.agent or None,
-                event_id=record.event_id,
-                event=event.name,
-                severity=record.severity.name.lower(),
-                state=_STATES[record.state],
-                condition=record.condition or None,
-                text=record.text or None,
-                sample_ts=known_time(record.time),
-                sample_ns=record.time or None,
-                values=event.values(record.values, name) or None,
-            )
-        )
+        self._out.append(event_record(record, event, self._source(record.source), self._ingest_ts))
 
     def _gap_told(self, record: GapRecord) -> None:
-        source = self._source(record.source)
-        self._out.append(
-            LogRecord(
-                kind=RecordKind.GAP,
-                ingest_ts=self._ingest_ts,
-                source=source.name if source is not None else None,
-                dialect=source.kind if source is not None else None,
-                text=record.reason or None,
-                from_ts=known_time(record.start),
-                to_ts=known_time(record.end),
-            )
-        )
+        self._out.append(gap_record(record, self._source(record.source), self._ingest_ts))
 
     # ---- what waits -----------------------------------------------------------------------------------
 
@@ -378,18 +335,8 @@ class Mirror:
             for source in self._sources.values():
                 source.told_at = min(source.told_at, now)
         if self._merged and self.pressure is not Pressure.FULL:
-            self._out.append(self._merged_record())
+            self._out.append(merged_record(self._merged, self._merging_since, now, self._ingest_ts))
             self._merged = self._merging_since = 0
-
-    def _merged_record(self) -> LogRecord:
-        return LogRecord(
-            kind=RecordKind.GAP,
-            ingest_ts=self._ingest_ts,
-            text="changes of properties were merged to the latest: the log could not be written fast enough",
-            from_ts=known_time(self._merging_since),
-            to_ts=known_time(self._now),
-            lost=self._merged,
-        )
 
     def _source(self, number: int) -> SourceRecord | None:
         source = self._sources.get(number)
