@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -176,6 +176,39 @@ class BlockDraft:
             return self.add(_without_values(record, octets))
         self.records += 1
         return octets
+
+    def add_all(self, records: Iterable[LogRecord], ingest_ts: str, octets: int) -> int:
+        """Append records for as long as nothing about them is special: quicker than `add` for each.
+
+        It ends where the block is full, after so many ``octets``, and before a record that is of another time
+        than ``ingest_ts``, too large, or not to be told in JSON; `add` is for that one.
+
+        Returns:
+            How many records were appended.
+        """
+        lines, prefix = self.lines, self._prefix
+        first = seq = self.next_seq
+        end = len(lines)
+        full_seq, full = self.first_seq + MAX_BLOCK_RECORDS, min(FULL_BLOCK_OCTETS, end + octets)
+        for record in records:
+            if seq >= full_seq or end >= full or record.ingest_ts != ingest_ts:
+                break
+            lines += prefix % seq
+            brace = len(lines) - 1
+            try:
+                _ENCODE_INTO(record, lines, brace)
+            except (TypeError, ValueError):
+                del lines[end:]
+                break
+            lines[brace] = _COMMA
+            lines.append(_LINE_END)
+            begin, end = end, len(lines)
+            if end - begin > MAX_RECORD_OCTETS:
+                del lines[begin:]
+                break
+            seq += 1
+        self.records += seq - first
+        return seq - first
 
     def seal(self) -> bytearray:
         """Put the commit line behind the records, if it is not there; the whole block as it is written."""

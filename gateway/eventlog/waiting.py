@@ -8,10 +8,11 @@ takes what is lost until it is its turn to be written.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from gateway.eventlog.block import FULL_BLOCK_OCTETS, MAX_BLOCK_OCTETS, MAX_BLOCK_RECORDS, BlockDraft
+from gateway.eventlog.block import MAX_BLOCK_OCTETS, BlockDraft
 from gateway.eventlog.pressure import Pressure
 from gateway.eventlog.record import LogRecord, RecordKind
 
@@ -140,13 +141,40 @@ class WaitingRecords:
             TypeError, ValueError: a value has no form in JSON; nothing was added.
         """
         draft = self._draft
-        if draft is None or draft.records >= MAX_BLOCK_RECORDS or len(draft.lines) >= FULL_BLOCK_OCTETS:
+        if draft is None or draft.is_full:
             draft = self._begin_block()
         self.appended += draft.add(record)
         self._last_ts = record.ingest_ts
         seq = self.next_seq
         self.next_seq = seq + 1
         return seq
+
+    def add_all(self, records: Sequence[LogRecord], ingest_ts: str, octets: int) -> int:
+        """Number, encode and keep records for as long as nothing is special: quicker than `add` for each.
+
+        It ends before records that perhaps do not fit, and as `BlockDraft.add_all`; `takes` and `add` are for
+        the next one.
+
+        Args:
+            records: in order.
+            ingest_ts: which they must have.
+            octets: after which it ends.
+
+        Returns:
+            How many records were added.
+        """
+        if self.next_seq + len(records) > self._calm_seq or self.appended >= self._calm_appended:
+            return 0
+        draft = self._draft
+        if draft is None or draft.is_full:
+            draft = self._begin_block()
+        before = len(draft.lines)
+        added = draft.add_all(records, ingest_ts, octets)
+        if added:
+            self.appended += len(draft.lines) - before
+            self.next_seq += added
+            self._last_ts = ingest_ts
+        return added
 
     def lose(self, kind: RecordKind, at: str, last_ts: str) -> int:
         """Count a record instead of taking it.

@@ -13,7 +13,7 @@ import dataclasses
 import os
 import time
 import uuid
-from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping
+from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -128,6 +128,34 @@ class EventLog:
         if record.ingest_ts != rotation.last_ts or waiting.appended >= rotation.full_at:
             record = self._placed(record)
         seq = waiting.add(record)
+        if waiting.appended > self._committer.stir_above:
+            self._committer.stir()
+        return seq
+
+    def append_all(self, records: Sequence[LogRecord], instead: Callable[[Exception], LogRecord]) -> int:
+        """Record several things, as `append` does, but quicker for those that have one ``ingest_ts``.
+
+        Args:
+            records: in order.
+            instead: what is recorded instead of one with a value that has no form in JSON.
+
+        Returns:
+            Seq of the last one, or of the gap that counts it; 0 where there are none.
+        """
+        waiting, rotation = self._waiting, self._rotation
+        seq = done = 0
+        while done < len(records):
+            rest = records[done:] if done else records
+            added = waiting.add_all(rest, rotation.last_ts, rotation.full_at - waiting.appended)
+            if added:
+                done += added
+                seq = waiting.next_seq - 1
+                continue
+            try:
+                seq = self.append(records[done])
+            except (TypeError, ValueError) as error:
+                seq = self.append(instead(error))
+            done += 1
         if waiting.appended > self._committer.stir_above:
             self._committer.stir()
         return seq

@@ -199,11 +199,8 @@ class CoreEventLog:
             self._append(records)
 
     def _append(self, records: list[LogRecord]) -> None:
-        for record in records:
-            try:
-                self.last_seq = self._log.append(record)
-            except (TypeError, ValueError) as error:
-                self.last_seq = self._log.append(self._faulty(error, 1))
+        if records:
+            self.last_seq = self._log.append_all(records, lambda error: self._faulty(error, 1))
 
     def _faulty(self, error: Exception, size: int) -> LogRecord:
         """What stands for records that are missing because of an error of ours."""

@@ -205,3 +205,38 @@ def test_a_record_that_has_no_form_is_refused_and_leaves_no_trace() -> None:
             draft.add(LogRecord(kind=RecordKind.UPDATE, ingest_ts="", values={"a": 1, "b": value}))
     draft.add(update(2))
     assert bytes(draft.seal()) == block([update(1), update(2)])
+
+
+def test_records_of_one_time_are_added_at_once_as_one_by_one() -> None:
+    records = [update(number) for number in range(MAX_BLOCK_RECORDS + 7)]
+    draft = BlockDraft(LOG_ID, 5)
+    assert draft.add_all(records[:3], records[0].ingest_ts, MAX_BLOCK_OCTETS) == 3
+    assert draft.add_all(records[3:], records[0].ingest_ts, MAX_BLOCK_OCTETS) == MAX_BLOCK_RECORDS - 3
+    assert draft.add_all(records[-1:], records[0].ingest_ts, MAX_BLOCK_OCTETS) == 0
+    assert bytes(draft.seal()) == block(records[:MAX_BLOCK_RECORDS], 5)
+
+
+@pytest.mark.parametrize(
+    "special",
+    [
+        update(3, "2026-11-20T14:05:07.000000Z"),
+        update(3, padding=MAX_RECORD_OCTETS),
+        msgspec.structs.replace(update(3), values={"a": 1, "b": object()}),
+        msgspec.structs.replace(update(3), values={"a": "\ud800"}),
+    ],
+    ids=["of another time", "too large", "without a form", "no text"],
+)
+def test_what_is_special_ends_what_is_added_at_once_and_leaves_no_trace(special: LogRecord) -> None:
+    records = [update(1), update(2), special, update(4)]
+    draft = BlockDraft(LOG_ID, 1)
+    assert draft.add_all(records, records[0].ingest_ts, MAX_BLOCK_OCTETS) == 2
+    assert draft.add_all(records[2:], records[0].ingest_ts, MAX_BLOCK_OCTETS) == 0
+    assert bytes(draft.seal()) == block(records[:2])
+
+
+def test_what_is_added_at_once_ends_behind_so_many_octets() -> None:
+    records = [update(number) for number in range(10)]
+    octets = len(block(records[:4])) - len(commit(b"", 4, 4))
+    draft = BlockDraft(LOG_ID, 1)
+    assert draft.add_all(records, records[0].ingest_ts, octets - 20) == 4
+    assert draft.add_all(records[4:], records[0].ingest_ts, 0) == 0

@@ -80,7 +80,11 @@ def test_a_gap_that_was_written_takes_no_more() -> None:
     assert (gap["kind"], gap["lost"], gap["values"]) == ("gap", 2, {"create": 1, "update": 1})
 
 
-@given(st.lists(st.sampled_from(["update", "create", "take", "done", "segment", "large"]), max_size=300))
+@given(
+    st.lists(
+        st.sampled_from(["update", "create", "take", "done", "segment", "large", "several"]), max_size=300
+    )
+)
 def test_whatever_happens_each_seq_is_told_once_and_in_order(steps: list[str]) -> None:
     waiting = WaitingRecords(LOG_ID, 1, 40)
     under_way: list[Batch] = []
@@ -104,6 +108,12 @@ def test_whatever_happens_each_seq_is_told_once_and_in_order(steps: list[str]) -
                 waiting.lose(kind, TIME, TIME)
                 lost += 1
                 assert waiting.pressure is Pressure.FULL
+        elif step == "several":
+            before = waiting.next_seq
+            several = [update(number, TIME) for number in range(5)]
+            added = waiting.add_all(several, TIME, 1 << 20)
+            assert waiting.next_seq == before + added
+            assert added == 5 or waiting.records + 5 > 20 or waiting.octets > 20_000
         assert waiting.records <= 41
         assert waiting.octets <= 40 * 1024 + 21_000
     for batch in under_way:

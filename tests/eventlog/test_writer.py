@@ -174,6 +174,52 @@ async def test_a_record_without_a_form_is_the_callers_fault_and_costs_no_seq(tmp
     assert numbers(read_log(plant.folder)) == [1]
 
 
+def _no_form(error: Exception) -> LogRecord:
+    return LogRecord(kind=RecordKind.GAP, ingest_ts="", text=str(error), lost=1)
+
+
+async def test_several_are_recorded_like_one_after_the_other(tmp_path: Path) -> None:
+    plant = Plant(tmp_path)
+    late = plant.update(2)
+    plant.clock.time += SECOND
+    shapeless = LogRecord(kind=RecordKind.UPDATE, ingest_ts="", values={"a": object()})
+    async with plant.log() as log:
+        assert log.append_all([], _no_form) == 0
+        assert (
+            log.append_all([plant.update(0), plant.update(1), late, shapeless, plant.update(3)], _no_form)
+            == 6
+        )
+        plant.clock.time += HOUR
+        assert log.append_all([plant.update(4), plant.update(5)], _no_form) == 9, "a start before them"
+    records = read_log(plant.folder)
+    assert numbers(records) == [0, 1, 2, 3, 4, 5]
+    assert [record["kind"] for record in records][4] == "gap"
+    assert reasons(records) == ["began", "hour"]
+    assert records[3]["ingest_ts"] == records[2]["ingest_ts"], "the late one"
+
+
+async def test_several_that_are_too_many_for_a_segment_go_on_in_the_next(tmp_path: Path) -> None:
+    plant = Plant(tmp_path, LogFileSettings(commit_interval=1_000_000, min_free=0, segment_size=20_000))
+    async with plant.log() as log:
+        await until(lambda: plant.heads == 1, "the first head")
+        log.append_all([plant.update(number) for number in range(120)], _no_form)
+        await until(lambda: plant.heads == 2, "the second head")
+    assert numbers(read_log(plant.folder)) == list(range(120))
+    first, _second = list_segments(plant.folder)
+    assert 20_000 < first.path.stat().st_size < 22_000
+
+
+async def test_several_that_do_not_fit_are_counted(tmp_path: Path) -> None:
+    plant = Plant(tmp_path, LogFileSettings(commit_interval=HOUR, min_free=0, max_waiting=100))
+    async with plant.log() as log:
+        log.append_all([plant.update(number) for number in range(150)], _no_form)
+        lost = log.state.lost
+        assert lost > 50
+    records = read_log(plant.folder)
+    assert numbers(records) == list(range(150 - lost))
+    assert [gap["lost"] for gap in of_kind(records, "gap")] == [lost]
+
+
 async def test_records_wait_for_others_no_longer_than_the_interval(tmp_path: Path) -> None:
     plant = Plant(tmp_path, LogFileSettings(commit_interval=10 * 60 * SECOND, min_free=0))
     async with plant.log() as log:
