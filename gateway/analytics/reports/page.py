@@ -46,8 +46,10 @@ _ABOVE: Final = 24
 _BARS: Final = 8
 _FINDINGS: Final = 10
 _NAME: Final = 35
-_LEGEND: Final = 112
-"""Characters that a legend has room for."""
+_LEGEND: Final = 31
+"""Characters of a queue's name in a legend: three of them have room in a line."""
+_LEGEND_COLUMNS: Final = 3
+_ABOVE_TWO_LINES: Final = 37
 _FINDING: Final = 70
 
 
@@ -124,10 +126,10 @@ def _panel(axes: Axes) -> Axes:
     return axes
 
 
-def _titled(axes: Axes, title: str, unit: str = "") -> None:
-    axes.set_title(title, loc="left", fontsize=12, weight="bold", color=_INK, pad=_ABOVE)
+def _titled(axes: Axes, title: str, unit: str = "", above: float = _ABOVE) -> None:
+    axes.set_title(title, loc="left", fontsize=12, weight="bold", color=_INK, pad=above)
     if unit:
-        axes.set_title(unit, loc="right", fontsize=9, color=_GREY, pad=_ABOVE)
+        axes.set_title(unit, loc="right", fontsize=9, color=_GREY, pad=above)
 
 
 def _throughput(axes: Axes, report: Report) -> None:
@@ -179,9 +181,10 @@ def _busiest(axes: Axes, report: Report) -> None:
 
 
 def _depths(axes: Axes, report: Report) -> None:
-    _titled(axes, "Messages in queues that grow, and in the fullest", "messages")
-    _over_time(axes, report)
     queues = list(dict.fromkeys(row["object_id"] for row in report.series.depths))
+    above = _ABOVE if len(queues) <= _LEGEND_COLUMNS else _ABOVE_TWO_LINES
+    _titled(axes, "Messages in queues that grow, and in the fullest", "messages", above)
+    _over_time(axes, report)
     if not queues:
         _nothing(axes, "no queue held messages")
         return
@@ -189,10 +192,10 @@ def _depths(axes: Axes, report: Report) -> None:
     for queue, colour in zip(queues, _LINES, strict=False):
         rows = [row for row in report.series.depths if row["object_id"] == queue]
         times = _times(report, [number(row, "step") for row in rows])
-        name = _cut(names[str(queue)], _LEGEND // len(queues))
+        name = _cut(names[str(queue)], _LEGEND)
         axes.plot(times, [number(row, "messages") for row in rows], color=colour, linewidth=1.8, label=name)
     axes.set_ylim(bottom=0)
-    _legend(axes)
+    _legend(axes, _LEGEND_COLUMNS)
 
 
 def _lifetimes(axes: Axes, report: Report) -> None:
@@ -293,9 +296,9 @@ def _over_time(axes: Axes, report: Report) -> None:
             axes.axvspan(_date(begin), _date(end), color=_GREY, alpha=0.22, linewidth=0)
 
 
-def _legend(axes: Axes) -> None:
+def _legend(axes: Axes, columns: int = 6) -> None:
     axes.legend(
-        loc="lower left", ncols=6, fontsize=9, frameon=False, borderaxespad=0.0, handlelength=1.4,
+        loc="lower left", ncols=columns, fontsize=9, frameon=False, borderaxespad=0.0, handlelength=1.4,
         bbox_to_anchor=(0.0, 1.01), labelcolor=_GREY, columnspacing=1.4,
     )  # fmt: skip
 
