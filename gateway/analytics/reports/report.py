@@ -61,8 +61,10 @@ class _Questions:
     def answered(self, log: str) -> Report:
         records = self._found.records
         contents = collected(quality.contents(records))[0]
-        end = contents["end"]
-        log_end = end if isinstance(end, dt.datetime) else self._period.end
+        log_end = contents["end"]
+        if not isinstance(log_end, dt.datetime):
+            nothing = tuple(self._filled(name, (), 0) for name in LAYOUTS)
+            return Report(log, self._period, contents, nothing, Series(step_seconds(self._period)))
         with (
             _kept(silver.lives(records)) as lives,
             _kept(silver.samples(_of_class(records, queues.CLASS), queues.ELEMENTS)) as samples,
