@@ -53,16 +53,16 @@ class Run:
         self._readings = Readings()
         self._spins: list[tuple[float, float]] = []
 
-    def rounds(self) -> Iterator[int]:
+    def rounds(self, reserve: float = 0.0) -> Iterator[int]:
         """Each round's number, from 0. The machine's steadiness is measured before each and after the last.
 
         In one round every side measures every case once, ours and the peers in turns, so that what disturbs
-        the machine disturbs all.
+        the machine disturbs all. ``reserve`` is how many seconds are kept for what is measured afterwards.
         """
         longest = 0.0
         for number in range(self._rounds):
             begun = time.monotonic()
-            if number and begun + longest > self._end:
+            if number and longest + reserve > self.seconds_left():
                 self.say("no time for another round")
                 break
             self._spin()
@@ -71,6 +71,10 @@ class Run:
             self.done += 1
             longest = max(longest, time.monotonic() - begun)
         self._spin()
+
+    def seconds_left(self) -> float:
+        """Until nothing more should be begun."""
+        return self._end - time.monotonic()
 
     def count(self, full: int, quick: int) -> int:
         """How many of something to do: ``full``, or ``quick`` where only the way is tried."""

@@ -35,6 +35,7 @@ _TURN: Final = {GET_ONE: 8_000, NEXT_ONE: 8_000, BULK_25: 5_000, BULK_12_4: 3_00
 _SLOW: Final = 50
 """How many times fewer requests pysnmp gets."""
 
+_WHOLE_SECONDS: Final = 120.0
 _SAMPLE: Final = 200
 """So many answers of each case are compared."""
 
@@ -51,7 +52,6 @@ class SnmpBenchmark:
         rows = run.count(_ROWS, _QUICK_ROWS)
         compile_native(run.folder)
         load = Load(run.folder / "load")
-        whole_gateway.measure(run, rows)
         with _all_agents(run.folder, rows) as (agents, entry):
             questions = all_questions(entry, rows)
             compare(agents, questions)
@@ -61,10 +61,11 @@ class SnmpBenchmark:
             files = [run.folder / f"{each.case.name}.requests" for each in questions]
             for each, file in zip(questions, files, strict=True):
                 each.write(file)
-            for number in run.rounds():
+            for number in run.rounds(reserve=_WHOLE_SECONDS):
                 turns = agents if number % 2 == 0 else agents[::-1]
                 for each, file in zip(questions, files, strict=True):
                     _measure(run, load, turns, each, file)
+        whole_gateway.measure(run, rows)
 
 
 def compare(agents: Sequence[Agent], questions: Sequence[Questions]) -> None:
