@@ -63,6 +63,7 @@ class Belief(Generic[AnyGroup]):
         self._changed = changed
         self._serve_stale_for = serve_stale_for
         self._doubted_since: dict[int, int] = {}
+        self._awaited: set[int] = set()
         self._agents: dict[tuple[int, str], AgentRecord] = {}
         self._groups: dict[tuple[int, str], AnyGroup] = {}
 
@@ -75,17 +76,36 @@ class Belief(Generic[AnyGroup]):
         return tuple(self._doubted_since)
 
     def source_told(self, record: SourceRecord, now: int) -> bool:
-        """A source as it stands now, doubted until it is first believed; whether that changes belief."""
+        """A source as it stands now, doubted until `vouch` is called; whether that changes belief."""
         known = record.number in self._doubted_since
         former = self._doubted_since.setdefault(record.number, now)
         if record.state in _BELIEVED:
-            self._doubted_since[record.number] = 0
+            if former or not known:
+                self._awaited.add(record.number)
         elif record.state in _NOT_BELIEVED:
+            self._awaited.discard(record.number)
             self._doubted_since[record.number] = former or now
         if known and bool(self._doubted_since[record.number]) == bool(former):
             return False
         self._judge(self.of_source(record.number), now)
         return True
+
+    def is_awaited(self, source: int) -> bool:
+        """Whether the source was told to be believed, and `vouch` was not called yet."""
+        return source in self._awaited
+
+    def vouch(self, now: int) -> list[int]:
+        """Believe the sources that were told to be believed; which these are.
+
+        To be called when what is shown of them is what was told of them: after a snapshot, and when all that
+        it did not tell has been taken away. Before, values from before the snapshot would be shown as fresh.
+        """
+        vouched = sorted(self._awaited)
+        self._awaited.clear()
+        for number in vouched:
+            self._doubted_since[number] = 0
+            self._judge(self.of_source(number), now)
+        return vouched
 
     def agent_told(self, record: AgentRecord, now: int) -> bool:
         """An agent as it stands now; whether that changes belief in it."""
@@ -98,6 +118,7 @@ class Belief(Generic[AnyGroup]):
 
     def doubt_all(self, now: int) -> None:
         """Nobody vouches for anything until sources are told anew."""
+        self._awaited.clear()
         for number, since in self._doubted_since.items():
             self._doubted_since[number] = since or now
         self._judge(self, now)
@@ -135,6 +156,7 @@ class Belief(Generic[AnyGroup]):
     def remove_source(self, source: int) -> None:
         """A source is not configured any more."""
         del self._doubted_since[source]
+        self._awaited.discard(source)
         self._groups = {key: group for key, group in self._groups.items() if group.source != source}
 
     def age(self, now: int) -> None:

@@ -58,9 +58,14 @@ class Groups:
             group = self._of_sources[source] = self._new_group(source, "")
         return group
 
-    def is_doubted(self, source: int) -> bool:
-        """Whether nothing of this source is believed now."""
-        return self._belief.is_doubted(source)
+    def is_told_whole(self, source: int) -> bool:
+        """Whether the source is believed, or will be when all that it did not tell has gone."""
+        return not self._belief.is_doubted(source) or self._belief.is_awaited(source)
+
+    def vouch(self, now: int) -> None:
+        """What is shown is what was told: the sources told to be believed are."""
+        for source in self._belief.vouch(now):
+            self._show_source(source)
 
     def source_told(self, record: SourceRecord, now: int) -> None:
         """A source as it stands now."""

@@ -163,7 +163,7 @@ class Projection:
             self._in_snapshot = True
         else:
             self._snapshot_ended()
-        self._leaving.work()
+        self._leave()
 
     def disconnected(self, reason: str) -> None:
         """The core cannot be reached: nothing is known to be true any more. May be called again and again."""
@@ -190,11 +190,17 @@ class Projection:
         To be called about once a second; and again soon while it returns ``True``.
         """
         self._groups.tick(self._clock())
-        self._leaving.work()
+        self._leave()
         for source in self._sources.values():
             source.show_history()
         self._show()
         return bool(self._leaving)
+
+    def _leave(self) -> None:
+        """Take a slice away of what is to go; what stays is believed when nothing else is left."""
+        self._leaving.work()
+        if not self._in_snapshot and not self._leaving:
+            self._groups.vouch(self._clock())
 
     # ---- messages -------------------------------------------------------------------------------------
 
@@ -386,7 +392,7 @@ class Projection:
     def _sweep(self, number: int) -> None:
         """Take away what the last whole snapshot did not tell, if its source is believed by now."""
         source = self._sources[number]
-        if self._groups.is_doubted(number) or source.swept == self._generation:
+        if not self._groups.is_told_whole(number) or source.swept == self._generation:
             return
         source.swept = self._generation
         source.drop_alarms_before(self._generation)

@@ -50,6 +50,15 @@ class RowFreshness:
         if self._belief.source_told(record, self._clock()):
             self._judged([record.number])
 
+    def vouch(self) -> None:
+        """What is shown is what was told: the sources told to be believed are."""
+        if vouched := self._belief.vouch(self._clock()):
+            self._judged(vouched)
+
+    def is_told_whole(self, source: int) -> bool:
+        """Whether the source is believed, or will be when all that it did not tell has gone."""
+        return not self._belief.is_doubted(source) or self._belief.is_awaited(source)
+
     def agent_told(self, record: AgentRecord) -> None:
         """An agent as it stands now."""
         if self._belief.agent_told(record, self._clock()):
@@ -63,10 +72,6 @@ class RowFreshness:
     def forget_agents(self) -> None:
         """A new core has heard of no agent yet."""
         self._belief.forget_agents()
-
-    def is_doubted(self, source: int) -> bool:
-        """Whether nothing of the source is believed."""
-        return self._belief.is_doubted(source)
 
     def has_doubts(self, source: int) -> bool:
         """Whether the source, or one of its agents, is not believed."""

@@ -320,7 +320,7 @@ class Projection:
     def _sweep(self, number: int) -> None:
         """Take away what the last whole snapshot did not tell, if its source is believed by now."""
         snapshots = self._freshness.snapshots[number]
-        if self._freshness.is_doubted(number) or snapshots.swept == self._generation:
+        if not self._freshness.is_told_whole(number) or snapshots.swept == self._generation:
             return
         snapshots.swept = self._generation
         self._take_away(number)
@@ -346,6 +346,8 @@ class Projection:
     def _work(self) -> None:
         """Settle and sweep up to `SLICE_ROWS` rows, or fewer where every cell is touched."""
         rows_left = self._unswept.work(SLICE_ROWS, _HEAVY, self._clock())
+        if not self._in_snapshot and not self._unswept:
+            self._freshness.vouch()
         rows_left = self._freshness.settle(rows_left, _HEAVY)
         rows_left -= _HEAVY * self._alarms.settle(max(rows_left // _HEAVY, 0))
         self._deleted.settle(max(rows_left // _HEAVY, 0))

@@ -17,7 +17,8 @@ class Watched:
         self.belief = Belief(Group, lambda g: self.told.append((g.agent, g.freshness)), SERVED_FOR)
 
     def source(self, state: SourceState, now: int, number: int = 1) -> bool:
-        return self.belief.source_told(SourceRecord(number, "r", "qmf", state, "", now, now), now)
+        changed = self.belief.source_told(SourceRecord(number, "r", "qmf", state, "", now, now), now)
+        return bool(self.belief.vouch(now)) or changed
 
     def agent(self, name: str, now: int, *, fresh: bool) -> bool:
         return self.belief.agent_told(AgentRecord(1, name, fresh, now, now), now)
@@ -100,4 +101,26 @@ def test_what_is_not_configured_any_more_is_forgotten() -> None:
     watched.belief.group(1, "1.0", 10)
     watched.belief.remove_source(1)
     assert (list(watched.belief), watched.belief.sources) == ([], ())
+    assert watched.belief.is_doubted(1)
+
+
+def test_what_a_snapshot_says_of_a_source_counts_when_the_snapshot_is_whole() -> None:
+    watched = Watched()
+    watched.source(SourceState.SYNCHRONISED, 10)
+    group = watched.belief.group(1, "1.0", 10)
+    watched.belief.doubt_all(30)
+    told = SourceRecord(1, "r", "qmf", SourceState.SYNCHRONISED, "", 40, 40)
+    assert not watched.belief.source_told(told, 40)
+    assert watched.belief.is_awaited(1)
+    assert (group.freshness, watched.belief.is_doubted(1)) == (Freshness.STALE, True)
+    assert watched.belief.vouch(50) == [1]
+    assert group.freshness is Freshness.FRESH
+    assert watched.belief.vouch(60) == []
+
+
+def test_a_source_that_is_lost_before_the_snapshot_is_whole_is_not_believed() -> None:
+    watched = Watched()
+    watched.belief.source_told(SourceRecord(1, "r", "qmf", SourceState.SYNCHRONISED, "", 40, 40), 40)
+    watched.belief.source_told(SourceRecord(1, "r", "qmf", SourceState.DOWN, "", 45, 45), 45)
+    assert watched.belief.vouch(50) == []
     assert watched.belief.is_doubted(1)
