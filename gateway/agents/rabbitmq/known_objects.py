@@ -334,9 +334,11 @@ class KnownObjects:
         if len(objects) >= self._limit:
             self.refused += 1
             return []
+        # Of one whose creation nobody told, and whose name another had: its end may not reach every console.
+        distinction = now if not created and reading.name in self._ends else created
         known = KnownObject(
             name=reading.name,
-            number=object_number(reading.name, created),
+            number=object_number(reading.name, distinction),
             created=created,
             heard=now,
             properties=reading.properties,

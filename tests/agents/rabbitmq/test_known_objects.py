@@ -301,6 +301,17 @@ def test_whatever_happens_each_object_is_new_once_and_gone_once(steps: list[tupl
         assert sorted(alive.values()) == sorted(one.name.leaf for one in known.of_class("queue"))
 
 
+def test_another_of_the_same_name_has_another_number_although_nobody_told_when_it_was_made() -> None:
+    known = known_queue()
+    first = known.get(ORDERS)
+    known.listed(queue(durable=False), T0, T0, T0)
+    second = known.get(ORDERS)
+    assert first is not None
+    assert second is not None
+    assert (first.number, first.created) == (object_number(ORDERS, 0), 0)
+    assert (second.number != first.number, second.created) == (True, 0)
+
+
 # -- after a restart, with what an agent before this one knew
 
 
