@@ -26,6 +26,10 @@ def main(arguments: Sequence[str] | None = None, benchmarks: Sequence[Benchmark]
     options = parser.parse_args(arguments)
     if unknown := sorted(set(options.names) - set(known)):
         parser.error(f"no such benchmark: {', '.join(unknown)}; there are {', '.join(known)}")
+    if options.page:
+        folder = options.docs or Path("docs")
+        _say(f"written: {write_page(folder, benchmarks, read_sections(_kept_in(folder)))}")
+        return 0
     chosen = [each for each in benchmarks if not options.names or each.name in options.names]
     rounds = options.rounds or (_QUICK_ROUNDS if options.quick else _ROUNDS)
     docs: Path | None = options.docs or (None if options.quick else Path("docs"))
@@ -64,11 +68,15 @@ def measure(benchmark: Benchmark, rounds: int, *, quick: bool) -> Section:
 
 def _keep(docs: Path, benchmarks: Sequence[Benchmark], name: str, section: Section) -> None:
     """Put a section in the place of its former one, on the page and in the file that the page is made of."""
-    file = docs / "results" / "benchmarks.json"
+    file = _kept_in(docs)
     file.parent.mkdir(parents=True, exist_ok=True)
     sections = {**read_sections(file), name: section}
     write_sections(file, sections)
     _say(f"written: {write_page(docs, benchmarks, sections)}")
+
+
+def _kept_in(docs: Path) -> Path:
+    return docs / "results" / "benchmarks.json"
 
 
 def _line(row: Row) -> str:
@@ -100,6 +108,7 @@ def _parser(names: Sequence[str]) -> argparse.ArgumentParser:
     )
     parser.add_argument("--rounds", type=int, metavar="N", help=f"turns of each side (default {_ROUNDS})")
     parser.add_argument("--quick", action="store_true", help="try the way, with counts that mean nothing")
+    parser.add_argument("--page", action="store_true", help="measure nothing, only write the page anew")
     parser.add_argument(
         "--docs", type=Path, metavar="FOLDER", help="write the page here (default docs; none with --quick)"
     )

@@ -77,6 +77,16 @@ def test_the_page_has_the_words_around_the_figures(tmp_path: Path) -> None:
     assert "get / net-snmp" in plot.read_text()
 
 
+def test_words_that_changed_come_on_the_page_without_measuring(tmp_path: Path, texts: Path) -> None:
+    docs = tmp_path / "docs"
+    main(["second", "--docs", str(docs), "--rounds", "1"], BOTH)
+    (texts / "second.md").write_text("Other words.\n\n{results}\n")
+    kept = (docs / "results" / "benchmarks.json").read_bytes()
+    main(["--page", "--docs", str(docs)], BOTH)
+    assert "Other words." in (docs / "benchmarks.md").read_text()
+    assert (docs / "results" / "benchmarks.json").read_bytes() == kept
+
+
 def test_the_same_rows_are_drawn_with_the_same_octets(tmp_path: Path) -> None:
     docs = tmp_path / "docs"
     main(["second", "--docs", str(docs), "--rounds", "1"], BOTH)
