@@ -41,9 +41,9 @@ def samples(records: DataFrame, elements: Collection[str] | None = None) -> Data
     told = records.where(
         F.col("kind").isin(*VALUE_KINDS) & (F.col("values").isNotNull() | F.col("absent").isNotNull())
     ).withColumn("deltas", F.from_json("deltas", DELTAS))
-    entries = told.withColumn("entry", F.explode(_entries())).withColumn("element", F.col("entry.key"))
-    if elements is not None:
-        entries = entries.where(F.col("element").isin(*elements))
+    entries = told.withColumn("entry", F.explode(_entries(elements))).withColumn(
+        "element", F.col("entry.key")
+    )
     value = F.col("entry.value")
     form = F.schema_of_variant(value)
     counter = F.col("deltas")[F.col("element")]
@@ -97,7 +97,9 @@ def lives(records: DataFrame) -> DataFrame:
     Args:
         records: bronze, or the rows of `life_marks`; ``last_seen`` is more exact with all records.
     """
-    marks = _marks(records.where(F.col("kind").isin("delete", *VALUE_KINDS) & F.col("object_id").isNotNull()))
+    objects = records.where(F.col("object_id").isNotNull())
+    marks = _marks(objects.where(F.col("kind").isin("snapshot", "create", "delete")))
+    marks = marks.unionByName(_sightings(objects.where(F.col("kind") == "update")), allowMissingColumns=True)
     order = Window.partitionBy("log_id", "object_id").orderBy("seq")
     before = order.rowsBetween(Window.unboundedPreceding, -1)
     former_creation = F.last("create_ts", ignorenulls=True).over(before)
@@ -176,12 +178,13 @@ def schemas(records: DataFrame) -> DataFrame:
     )
 
 
-def _entries() -> Column:
-    """All elements that a record tells with their values, those that have none any more included."""
+def _entries(elements: Collection[str] | None) -> Column:
+    """The elements that a record tells with their values, those that have none any more included."""
     variants = F.from_json("values", "map<string,variant>")
     nothing = F.lit(None).cast("variant").alias("value")
     gone = F.transform("absent", lambda name: F.struct(name.alias("key"), nothing))
-    return F.concat(F.coalesce(F.map_entries(variants), F.array()), F.coalesce(gone, F.array()))
+    entries = F.concat(F.coalesce(F.map_entries(variants), F.array()), F.coalesce(gone, F.array()))
+    return entries if elements is None else F.filter(entries, lambda entry: entry["key"].isin(*elements))
 
 
 def _type(form: Column) -> Column:
@@ -198,6 +201,23 @@ def _type(form: Column) -> Column:
 
 def _is_text(form: Column) -> Column:
     return _type(form).isin("text", "list", "map")
+
+
+def _sightings(updates: DataFrame) -> DataFrame:
+    """The first and the last ``update`` of each object: enough to know when it was seen."""
+    named = ("log_id", "source", "package", "class", "object_id", "object_name", "agent")
+    # Numbers only are gathered, and text is what they are gathered by, because that needs no sorting.
+    ends = updates.groupBy(*named).agg(
+        *(F.min(name).alias(f"first_{name}") for name in ("seq", "ingest_ts")),
+        *(F.max(name).alias(f"last_{name}") for name in ("seq", "ingest_ts")),
+    )
+    both = F.array(
+        *(
+            F.struct(F.col(f"{end}_seq").alias("seq"), F.col(f"{end}_ingest_ts").alias("ingest_ts"))
+            for end in ("first", "last")
+        )
+    )
+    return ends.select(*named, F.lit("update").alias("kind"), F.inline(both))
 
 
 def _shown_since(records: DataFrame) -> DataFrame:

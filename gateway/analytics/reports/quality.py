@@ -30,8 +30,6 @@ def contents(records: DataFrame) -> DataFrame:
         *(F.count_if(F.col("kind") == kind).alias(kind) for kind in kinds),
         F.min("ingest_ts").alias("begin"),
         F.max("ingest_ts").alias("end"),
-        F.count_distinct("log_id").alias("logs"),
-        F.count_distinct(F.when(F.col("kind").isin(*VALUE_KINDS), F.col("object_id"))).alias("objects"),
         *(F.percentile_approx(lag, part).alias(name) for name, part in _QUANTILES.items()),
         F.max(lag).alias("lag_longest"),
         F.count_if(lag < 0).alias("ahead"),

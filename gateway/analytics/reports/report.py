@@ -60,7 +60,7 @@ class _Questions:
 
     def answered(self, log: str) -> Report:
         records = self._found.records
-        contents = collected(quality.contents(records))[0]
+        contents = collected(quality.contents(records))[0] | {"objects": 0}
         log_end = contents["end"]
         if not isinstance(log_end, dt.datetime):
             nothing = tuple(self._filled(name, (), 0) for name in LAYOUTS)
@@ -70,6 +70,7 @@ class _Questions:
             _kept(silver.samples(_of_class(records, queues.CLASS), queues.ELEMENTS)) as samples,
             _kept(silver.events(records)) as events,
         ):
+            contents["objects"] = lives.where(F.col("life") == 1).count()
             users = silver.samples(_of_class(records, connections.CLASS), [connections.USER])
             tables = {
                 "queues": self._queues(samples, lives, log_end),
