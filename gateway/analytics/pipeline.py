@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import astuple, dataclass
+from threading import Event
 from typing import Final
 
 from pyspark.errors import PySparkException
@@ -68,6 +69,9 @@ class Publisher:
         storage: where the output is.
         output: folder of tables, checkpoint and what was published.
         done: told after each batch.
+
+    Attributes:
+        batches: how many were published.
     """
 
     def __init__(self, storage: Storage, output: str, done: Callable[[BatchDone], None]) -> None:
@@ -75,6 +79,7 @@ class Publisher:
         self._ledger = below(output, PUBLISHED)
         self._tables = Tables(storage, output)
         self._done = done
+        self.batches = 0
 
     def __call__(self, records: DataFrame, batch: int) -> None:
         """Publish what is new in ``records`` as ``batch``; again with the same ones changes nothing."""
@@ -91,6 +96,7 @@ class Publisher:
         finally:
             fresh.unpersist()
         self._publish_ledger(batch, coverage.union([*published, *new]))
+        self.batches += 1
         self._done(BatchDone(batch, coverage.size(new), count - coverage.size(new)))
 
     def _published_before(self, batch: int) -> list[Stretch]:
@@ -119,6 +125,7 @@ def run(
     interval_seconds: float | None,
     done: Callable[[BatchDone], None],
     files_per_batch: int = 64,
+    stopping: Event | None = None,
 ) -> None:
     """Publish the lake of the log folder ``log`` below ``output``, and go on where an earlier run ended.
 
@@ -129,6 +136,7 @@ def run(
         interval_seconds: how often to look for new files; ``None``: what is there now, then return.
         done: told after each batch.
         files_per_batch: at most; bounds memory.
+        stopping: once it is set, the batch under way is the last one.
 
     Raises:
         NoLogError: there is no lake.
@@ -145,9 +153,10 @@ def run(
             f"{output} holds tables, but {CHECKPOINT}/ is gone, which says what is in them: "
             "name another folder, or remove this one"
         )
+    publisher = Publisher(storage, output, done)
     writer = (
         bronze.lake_stream(spark, log, files_per_batch)
-        .writeStream.foreachBatch(Publisher(storage, output, done))
+        .writeStream.foreachBatch(publisher)
         .option("checkpointLocation", below(output, CHECKPOINT))
         .queryName("amqp-gateway")
     )
@@ -158,17 +167,23 @@ def run(
     )
     query = writer.start()
     try:
-        _wait(query)
+        _wait(query, publisher, stopping or Event())
     except PySparkException as error:
         raise AnalyticsError(f"the stream ended: {reason(error)}") from error
     finally:
         query.stop()
 
 
-def _wait(query: StreamingQuery) -> None:
+def _wait(query: StreamingQuery, publisher: Publisher, stopping: Event) -> None:
+    """Wait for its end, or for that of a batch once it is to stop."""
     # In slices, because a signal is only seen between two calls of Java.
-    while not query.awaitTermination(_WAIT_SECONDS):
-        pass
+    while not stopping.is_set():
+        if query.awaitTermination(_WAIT_SECONDS):
+            return
+    batches = publisher.batches
+    while query.status["isTriggerActive"] and publisher.batches == batches:
+        if query.awaitTermination(_WAIT_SECONDS):
+            return
 
 
 def _batch_of(name: str) -> int:

@@ -7,6 +7,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from threading import Event
 from types import FrameType
 
 import click
@@ -52,10 +53,19 @@ def run(stream: Stream, spark_options: SparkOptions, tell: Callable[[str], None]
         known = f", {batch.known:,} known already" if batch.known else ""
         tell(f"batch {batch.number}: {batch.records:,} records{known}")
 
-    signal.signal(signal.SIGTERM, _interrupt)
+    stopping = Event()
+
+    def stop(number: int, _frame: FrameType | None) -> None:
+        tell("ends with the batch under way")
+        stopping.set()
+        signal.signal(number, signal.SIG_DFL)
+
     with _told():
         tell("starting Spark")
         with session(SparkSettings(spark_options.master, spark_options.conf)) as spark:
+            # Now, because PySpark has just taken SIGINT for itself.
+            for number in (signal.SIGINT, signal.SIGTERM):
+                signal.signal(number, stop)
             tell(f"reading {stream.log}")
             pipeline.run(
                 spark,
@@ -64,11 +74,8 @@ def run(stream: Stream, spark_options: SparkOptions, tell: Callable[[str], None]
                 interval_seconds=stream.interval_seconds,
                 done=done,
                 files_per_batch=stream.files,
+                stopping=stopping,
             )
-
-
-def _interrupt(_number: int, _frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
 
 
 @contextmanager

@@ -8,6 +8,7 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -129,6 +130,23 @@ def test_a_batch_that_was_cut_off_is_published_once(
         next(day.iterdir()).rename(output / table.replace("/", "-"))
     (output / PUBLISHED / "batch-000000000000.json").unlink()
     assert publish(spark, log, output) == [BatchDone(0, 14, 0)]
+    assert foreign_counts(output) == batch_counts(spark, log)
+
+
+def test_a_stream_that_is_to_stop_ends_with_its_batch(
+    spark: SparkSession, log: WrittenLog, tmp_path: Path
+) -> None:
+    log.lake(segment(0))
+    stopping = threading.Event()
+    done: list[BatchDone] = []
+
+    def stop(batch: BatchDone) -> None:
+        done.append(batch)
+        stopping.set()
+
+    output = tmp_path / "tables"
+    pipeline.run(spark, log.path, str(output), interval_seconds=0.1, done=stop, stopping=stopping)
+    assert done == [BatchDone(0, 7, 0)]
     assert foreign_counts(output) == batch_counts(spark, log)
 
 
