@@ -290,7 +290,7 @@ is_canonical_name: Final = re.compile(
 ).fullmatch
 """True (a match) for the content of an OBJECT IDENTIFIER with no octet too many and every number in range."""
 
-# No possessive quantifiers: Python 3.11.2, which is Debian 12's, matches too much with them (b"\x81" alone here).
+# No possessive quantifiers: Python 3.11.2 (Debian 12) matches too much with them: b"\x81" here.
 # Nothing is lost without: an octet decides alone what it belongs to, so going back never goes far.
 is_short_name: Final = re.compile(rb"[\x00-\x7f]*(?:[\x81-\xff][\x80-\xff]{0,2}[\x00-\x7f]+)*").fullmatch
 """True (a match) for most canonical names, and for no other content of 1 to 127 octets; quicker to tell.
