@@ -90,9 +90,9 @@ class Belief(Generic[AnyGroup]):
         self._judge(self.of_source(record.number), now)
         return True
 
-    def is_awaited(self, source: int) -> bool:
-        """Whether the source was told to be believed, and `vouch` was not called yet."""
-        return source in self._awaited
+    def is_told_whole(self, source: int) -> bool:
+        """Whether the source is believed, or will be once `vouch` is called."""
+        return source in self._awaited or not self.is_doubted(source)
 
     def vouch(self, now: int) -> list[int]:
         """Believe the sources that were told to be believed; which these are.

@@ -60,7 +60,7 @@ class Groups:
 
     def is_told_whole(self, source: int) -> bool:
         """Whether the source is believed, or will be when all that it did not tell has gone."""
-        return not self._belief.is_doubted(source) or self._belief.is_awaited(source)
+        return self._belief.is_told_whole(source)
 
     def vouch(self, now: int) -> None:
         """What is shown is what was told: the sources told to be believed are."""

@@ -57,7 +57,7 @@ class RowFreshness:
 
     def is_told_whole(self, source: int) -> bool:
         """Whether the source is believed, or will be when all that it did not tell has gone."""
-        return not self._belief.is_doubted(source) or self._belief.is_awaited(source)
+        return self._belief.is_told_whole(source)
 
     def agent_told(self, record: AgentRecord) -> None:
         """An agent as it stands now."""

@@ -13,6 +13,8 @@ from gateway.feed.messages import VERSION
 from gateway.feed.records import (
     AgentRecord,
     Batch,
+    EventLogRecord,
+    EventLogState,
     FeedMessage,
     FeedValue,
     Hello,
@@ -138,3 +140,18 @@ def till_record(
 def update(row: int, values: Mapping[int, FeedValue], absent: tuple[int, ...] = ()) -> UpdateRecord:
     """Of a till, 9 s after the start."""
     return UpdateRecord(1, TILL_CLASS, row, START, START + 9 * SECOND, START, START, values, absent)
+
+
+FULL_LOG = EventLogRecord(
+    EventLogState.DISK_FULL,
+    "3 MiB are free",
+    since=START,
+    committed=2**40,
+    waiting=7,
+    lost=3,
+    octets=2**41,
+    segments=2,
+    deleted_files=4,
+    deleted_octets=2**42,
+)
+"""The event log's disk is full; numbers that need 64 bits."""

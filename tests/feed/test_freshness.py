@@ -111,7 +111,7 @@ def test_what_a_snapshot_says_of_a_source_counts_when_the_snapshot_is_whole() ->
     watched.belief.doubt_all(30)
     told = SourceRecord(1, "r", "qmf", SourceState.SYNCHRONISED, "", 40, 40)
     assert not watched.belief.source_told(told, 40)
-    assert watched.belief.is_awaited(1)
+    assert watched.belief.is_told_whole(1)
     assert (group.freshness, watched.belief.is_doubted(1)) == (Freshness.STALE, True)
     assert watched.belief.vouch(50) == [1]
     assert group.freshness is Freshness.FRESH

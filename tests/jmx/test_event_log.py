@@ -6,24 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from gateway.feed.records import EventClassRecord, EventLogRecord, EventLogState, EventRecord
+from gateway.feed.records import EventClassRecord, EventRecord
 from gateway.inventory.own_events import LOG_TROUBLE
 from gateway.model.events import EventState, Severity
-from tests.components.shop import START, source
+from tests.components.shop import FULL_LOG, START, source
 from tests.jmx.shop import GATEWAY, Gateway, alarm
 
-FULL = EventLogRecord(
-    EventLogState.DISK_FULL,
-    "3 MiB are free",
-    since=START,
-    committed=2**40,
-    waiting=7,
-    lost=3,
-    octets=2**41,
-    segments=2,
-    deleted_files=4,
-    deleted_octets=2**42,
-)
 TROUBLE = replace(alarm(9), source=0, name="logTrouble", condition="logTrouble", severity=Severity.MAJOR)
 
 
@@ -51,7 +39,7 @@ def alarms(gateway: Gateway) -> tuple[object, object]:
 
 
 def test_the_log_is_shown_as_the_core_tells_of_it(gateway: Gateway) -> None:
-    gateway.tell(FULL)
+    gateway.tell(FULL_LOG)
     assert shown(gateway) == {
         "State": "disk-full",
         "Detail": "3 MiB are free",
@@ -67,7 +55,7 @@ def test_the_log_is_shown_as_the_core_tells_of_it(gateway: Gateway) -> None:
 
 
 def test_while_the_core_is_gone_nobody_knows_the_state(gateway: Gateway) -> None:
-    gateway.tell(FULL)
+    gateway.tell(FULL_LOG)
     gateway.disconnect()
     told = shown(gateway)
     assert (told["State"], told["Detail"], told["Since"]) == ("unknown", None, None)

@@ -23,21 +23,9 @@ from gateway.snmp.fixed_mib import (
     OwnNotification,
 )
 from gateway.snmp.notification import StandingAlarms
-from tests.components.shop import START, source
+from tests.components.shop import FULL_LOG, START, source
 from tests.snmp_mib.shop import ROOT, Gateway, alarm
 
-FULL = EventLogRecord(
-    EventLogState.DISK_FULL,
-    "3 MiB are free",
-    since=START,
-    committed=2**40,
-    waiting=7,
-    lost=3,
-    octets=2**41,
-    segments=2,
-    deleted_files=4,
-    deleted_octets=2**42,
-)
 TROUBLE = replace(alarm(9, "logTrouble", name="logTrouble"), source=0)
 
 
@@ -59,7 +47,7 @@ def state(gateway: Gateway) -> bytes:
 
 def test_the_log_is_shown_as_the_core_tells_of_it(gateway: Gateway) -> None:
     assert shown(gateway) == {LogScalar.STATE: ber.encode_integer(LogStateNumber.UNKNOWN)}
-    gateway.tell(FULL)
+    gateway.tell(FULL_LOG)
     since = date_and_time(START)
     assert since is not None
     assert shown(gateway) == {
@@ -86,12 +74,12 @@ def test_every_state_has_a_number(gateway: Gateway, told: EventLogState) -> None
 
 
 def test_while_the_core_is_gone_nobody_knows_the_state(gateway: Gateway) -> None:
-    gateway.tell(FULL)
+    gateway.tell(FULL_LOG)
     gateway.projection.disconnected("reset")
     assert state(gateway) == ber.encode_integer(LogStateNumber.UNKNOWN)
     assert shown(gateway)[LogScalar.COMMITTED] == counter64(2**40)
     gateway.hello()
-    gateway.snapshot(FULL, source())
+    gateway.snapshot(FULL_LOG, source())
     assert state(gateway) == ber.encode_integer(LogStateNumber.DISK_FULL)
 
 
