@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from gateway.config import model
+from gateway.config import model, operations
 from gateway.dialects.qmf import console_states
+from gateway.eventlog.parquet import FILE_METADATA
 from gateway.service.exit_codes import ExitCode
 from gateway.service.metrics.families import FAMILIES
 from gateway.service.metrics.table import metrics_table
@@ -70,6 +71,9 @@ SECTIONS: dict[str, type[StrictModel]] = {
     "## SNMP": model.SnmpSettings,
     "### A receiver of notifications": model.NotificationTarget,
     "## JMX": model.JmxSettings,
+    "### Who changes it": model.WritingSettings,
+    "## Operations": operations.OperationSettings,
+    "### A rule": operations.OperationRule,
     "## Event log": model.LogSettings,
     "## Metrics": model.MetricsSettings,
     "## State": model.StateSettings,
@@ -101,10 +105,10 @@ def test_every_metric_is_described_as_it_is_told() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
-def test_metrics_that_are_named_are_there(page: Path) -> None:
+def test_metrics_and_metadata_that_are_named_are_there(page: Path) -> None:
     suffixes = {"", "_bucket", "_sum", "_count"}
-    known = {family.name + suffix for family in FAMILIES for suffix in suffixes}
-    assert set(re.findall(r"amqp_gateway_[a-z_]+", page.read_text(encoding="utf-8"))) <= known
+    known = {family.name + suffix for family in FAMILIES for suffix in suffixes} | FILE_METADATA.keys()
+    assert set(re.findall(r"amqp_gateway_[a-z0-9_]+", page.read_text(encoding="utf-8"))) <= known
 
 
 def test_the_states_of_a_console_are_drawn_as_they_are() -> None:

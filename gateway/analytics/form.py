@@ -70,6 +70,15 @@ _FIELDS: Final[tuple[tuple[str, DataType], ...]] = (
     ("absent", ArrayType(_TEXT)),
     ("deltas", _TEXT),
     ("delivery", _TEXT),
+    ("operation_id", _TEXT),
+    ("operation", _TEXT),
+    ("origin", _TEXT),
+    ("method", _TEXT),
+    ("element", _TEXT),
+    ("code", _LONG),
+    ("latency_ns", _LONG),
+    ("former", _TEXT),
+    ("found", _TEXT),
 )
 
 RECORD: Final = StructType([StructField(name, type_) for name, type_ in _FIELDS])

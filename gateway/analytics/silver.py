@@ -17,7 +17,10 @@ from gateway.analytics.form import EXACT, VALUE_KINDS
 SAME_CREATION_SECONDS: Final = 1.0
 """Two times of creation that differ by less are one, told by two witnesses."""
 
-DELTAS: Final = "map<string,struct<delta:decimal(20,0),interval_ns:bigint,reset:boolean>>"
+DELTA: Final = "struct<delta:decimal(20,0),interval_ns:bigint,reset:boolean>"
+"""How a counter went on."""
+
+DELTAS: Final = f"map<string,{DELTA}>"
 """The column ``deltas`` of bronze, which is JSON text."""
 
 _PLACE: Final = ("log_id", "seq", "dt", "hour", "ingest_ts")
@@ -152,12 +155,16 @@ def source_states(records: DataFrame) -> DataFrame:
 
 
 def gaps(records: DataFrame) -> DataFrame:
-    """One row for each time in which something was not heard, or not recorded; ``seconds`` is how long."""
+    """One row for each time in which something was not heard, or not recorded; ``seconds`` is how long.
+
+    ``covered``: sources that the gap does not concern; they tell by gaps of their own what they missed.
+    """
     return records.where(F.col("kind") == "gap").select(
         *_PLACE,
         *("source", "from_ts", "to_ts"),
         _seconds(F.col("from_ts"), F.col("to_ts")).alias("seconds"),
         *("lost", "text", "values"),
+        F.from_json("values", "covered array<string>")["covered"].alias("covered"),
     )
 
 

@@ -93,8 +93,8 @@ def _tell_remarks(end: LogEnd) -> None:
 def verify_command(config: Path | None, folder: Path | None, *, as_json: bool) -> None:
     """Read the whole log and say what is not as it was written.
 
-    Every block is held against its CRC, every Parquet file is read, and no number may be missing from the
-    first to the last. Ends with 12 where there is a problem.
+    Every block and every Parquet file is held against its CRC, every record is read, and no number may be
+    missing from the first to the last. Ends with 12 where there is a problem.
     """
     place = log_folder(config, folder)
     summary = Summary()
@@ -127,6 +127,11 @@ def _summary_lines(folder: Path, summary: Summary) -> Iterator[str]:
         yield f"log {harmless(log_id)}: seq {first} to {summary.last_seq[log_id]}"
     if summary.uncommitted:
         yield f"{summary.uncommitted:,} octets are not committed: being written, or left by a crash"
+    if summary.unchecked:
+        yield (
+            f"{summary.unchecked:,} files of the lake are not checked: they have no CRC, being of an earlier "
+            "version or of another program; they can be read"
+        )
     if summary.lost_files:
         yield f"{summary.lost_files} files in lost/: what recovery cut off, and damaged segments"
     yield f"problems: {summary.problems}" if summary.problems else "all is as it was written"

@@ -5,10 +5,9 @@ All that is printed is one valid configuration: what is no configuration stands 
 
 from __future__ import annotations
 
-import secrets
 import ssl
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import quote, urlsplit
@@ -26,8 +25,8 @@ from gateway.agents.rabbitmq.provisioning import (
     carry_out,
     plan,
     read,
-    user_exists,
 )
+from gateway.agents.rabbitmq.removal import ProvisionedBroker
 from gateway.agents.rabbitmq.rights import (
     EVENT_EXCHANGE,
     EVENT_VHOST,
@@ -36,14 +35,16 @@ from gateway.agents.rabbitmq.rights import (
     UserRights,
     agent_rights,
     gateway_rights,
+    writer_rights,
 )
+from gateway.cli.provision_passwords import Password
+from gateway.cli.provision_removal import remove
 from gateway.config.types import AmqpName, AmqpUrl, HttpUrl, SecretError, SecretSource
-from gateway.durable_files import create_durably
+from gateway.links.kept_queue import default_name
 from gateway.mapping.paths import Json
 from gateway.service.exit_codes import OF_TROUBLE, CommandError, ExitCode
 
 REQUEST_SECONDS = 20.0
-PASSWORD_OCTETS = 18
 SOURCE, AGENT_SOURCE, AGENT = "rabbitmq", "rabbitmq-agent", "rabbitmq"
 
 
@@ -62,14 +63,30 @@ class Options:
     event_vhost: str
     gateway_user: str
     agent_user: str
+    writing: bool
+    writing_user: str
     secrets: Path
     dry_run: bool
+    remove: bool
+    kept_queue: tuple[str, ...]
+    yes: bool
 
     def __post_init__(self) -> None:
         """Refuse users that would take each other's rights away."""
-        names = [name for name in (self.administrator, self.gateway_user, self.agent_user) if name]
+        if (self.kept_queue or self.yes) and not self.remove:
+            raise click.UsageError("--kept-queue and --yes belong to --remove")
+        names = [
+            name for name in (self.administrator, self.gateway_user, self.agent_user, self.writer) if name
+        ]
         if len(set(names)) < len(names):
-            raise click.UsageError("administrator, gateway and agent are users of their own: name each apart")
+            raise click.UsageError(
+                "administrator, gateway, agent and writer are users of their own: name each apart"
+            )
+
+    @property
+    def writer(self) -> str:
+        """Who changes the broker; empty where that is not wanted."""
+        return self.writing_user if self.writing else ""
 
     @property
     def rights(self) -> Mapping[str, UserRights]:
@@ -77,7 +94,11 @@ class Options:
         vhost = self.vhost if self.agent_user else ""
         places = (self.watch, vhost, self.event_vhost, self.exchange)
         rights = {self.gateway_user: gateway_rights(*places)}
-        return rights | ({self.agent_user: agent_rights(*places)} if self.agent_user else {})
+        if self.agent_user:
+            rights[self.agent_user] = agent_rights(*places)
+        if self.writer:
+            rights[self.writer] = writer_rights(self.watch)
+        return rights
 
 
 def _checked(type_: Any) -> Any:  # noqa: ANN401  a pydantic type, a click callback
@@ -145,6 +166,13 @@ _NAME = _checked(Annotated[AmqpName, AfterValidator(_not_empty)])
     help="Empty for none: the gateway reads by itself, and needs no virtual host for agents.",
 )
 @click.option(
+    "--writing",
+    is_flag=True,
+    help="Also a user who changes the broker when an operation that the configuration allows asks for it. It"
+    " is an administrator.",
+)
+@click.option("--writing-user", metavar="NAME", default="gateway-writer", show_default=True, callback=_NAME)
+@click.option(
     "--secrets",
     type=click.Path(path_type=Path),
     default=Path("secrets"),
@@ -152,26 +180,68 @@ _NAME = _checked(Annotated[AmqpName, AfterValidator(_not_empty)])
     help="Folder of the users' passwords. A file that is there is used and kept.",
 )
 @click.option("--dry-run", is_flag=True, help="Only say what would be done.")
+@click.option("--remove", is_flag=True, help="Take back what the same options have set up.")
+@click.option(
+    "--kept-queue",
+    metavar="NAME",
+    multiple=True,
+    callback=_NAME,
+    help="A queue of a durable subscription to be removed too, beside those named as in the configuration"
+    " that was printed; repeat for more.",
+)
+@click.option("--yes", is_flag=True, help="Remove without asking.")
 def provision(**options: Any) -> None:  # noqa: ANN401  see `Options`
-    """Set up a RabbitMQ: users with the least rights, virtual host, exchange; then say how to configure."""
+    """Set up a RabbitMQ: users with the least rights, virtual host, exchange; then say how to configure.
+
+    With --remove, take that back: it says what it will do, and asks; what is not ours or is used stops it.
+    """
     wanted = Options(**options)
     try:
         with _client(wanted) as client:
-            _provision(client, wanted)
+            amqp_listeners = _listeners(client, wanted)
+            if wanted.remove:
+                remove(client, _provisioned(wanted), _password_files(wanted), wanted)
+            else:
+                _provision(client, wanted, amqp_listeners)
     except ProvisioningError as error:
         raise CommandError(OF_TROUBLE[error.trouble], str(error)) from error
     except SecretError as error:
         raise CommandError(ExitCode.CONFIGURATION, str(error)) from error
 
 
-def _provision(client: httpx.Client, wanted: Options) -> None:
+def _listeners(client: httpx.Client, wanted: Options) -> Json:
+    """What the broker listens on; so it is a RabbitMQ."""
     overview = read(client, "overview")
     if not isinstance(overview, dict) or "rabbitmq_version" not in overview:
         raise CommandError(
             ExitCode.UNREACHABLE, f"{wanted.management}: no RabbitMQ management API answers there"
         )
-    amqp = wanted.amqp or _amqp_url(wanted.management, overview.get("listeners"))
-    passwords = {name: _Password.of(client, name, wanted.secrets) for name in wanted.rights}
+    return overview.get("listeners")
+
+
+def _password_files(wanted: Options) -> dict[str, Path]:
+    """Where the password of each user is, by the user's name."""
+    return {name: Password.path_of(name, wanted.secrets) for name in wanted.rights}
+
+
+def _provisioned(wanted: Options) -> ProvisionedBroker:
+    """What these options have set up; with the passwords that are there."""
+    users = tuple(
+        ProvisionedUser(
+            name,
+            SecretSource(file=path).read(Path()).get_secret_value() if path.exists() else "",
+            wanted.rights[name],
+        )
+        for name, path in _password_files(wanted).items()
+    )
+    queues = {default_name("events", SOURCE), default_name("console", AGENT_SOURCE), *wanted.kept_queue}
+    vhost = wanted.vhost if wanted.agent_user else ""
+    return ProvisionedBroker(users, vhost, wanted.exchange, wanted.event_vhost, frozenset(queues))
+
+
+def _provision(client: httpx.Client, wanted: Options, listeners: Json) -> None:
+    amqp = wanted.amqp or _amqp_url(wanted.management, listeners)
+    passwords = {name: Password.of(client, name, wanted.secrets) for name in wanted.rights}
     users = tuple(
         ProvisionedUser(name, password.text, wanted.rights[name]) for name, password in passwords.items()
     )
@@ -183,7 +253,7 @@ def _provision(client: httpx.Client, wanted: Options) -> None:
 
 
 def _set_up(
-    client: httpx.Client, passwords: Iterable[_Password], steps: tuple[Step, ...], *, dry_run: bool
+    client: httpx.Client, passwords: Iterable[Password], steps: tuple[Step, ...], *, dry_run: bool
 ) -> None:
     if dry_run:
         _comment("dry run: nothing is changed. To do:")
@@ -216,53 +286,7 @@ def _client(wanted: Options) -> httpx.Client:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Password:
-    """The password of a user to be made, and the file that holds it."""
-
-    path: Path
-    text: str = field(repr=False)
-    is_new: bool
-
-    @classmethod
-    def of(cls, client: httpx.Client, name: str, folder: Path) -> _Password:
-        """The one that is there, else a new one, not written yet.
-
-        Raises:
-            CommandError: the broker has this user already, and we do not know its password.
-            SecretError: the file cannot be read.
-        """
-        path = folder.resolve() / f"{quote(name, safe=' @+')}.password"
-        if path.exists():
-            return cls(path, SecretSource(file=path).read(Path()).get_secret_value(), is_new=False)
-        if user_exists(client, name):
-            raise CommandError(
-                ExitCode.CONFIGURATION,
-                f"the broker has a user {name!r} already, and {path} is not there: write its password into"
-                " that file (tags and rights will be replaced), or choose another name",
-            )
-        return cls(path, secrets.token_urlsafe(PASSWORD_OCTETS), is_new=True)
-
-    @property
-    def is_open(self) -> bool:
-        """Whether others than its owner can read the file."""
-        return self.path.exists() and bool(self.path.stat().st_mode & 0o077)
-
-    def write(self) -> None:
-        """Make the file, mode 0600, in a folder of mode 0700.
-
-        Raises:
-            CommandError: it cannot be made.
-        """
-        try:
-            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            create_durably(self.path, f"{self.text}\n")
-        except OSError as error:
-            text = f"{self.path}: the password cannot be written: {error.strerror}"
-            raise CommandError(ExitCode.CONFIGURATION, text) from error
-
-
-def _warn(client: httpx.Client, wanted: Options, passwords: Iterable[_Password]) -> None:
+def _warn(client: httpx.Client, wanted: Options, passwords: Iterable[Password]) -> None:
     """What the operator should know, although it is nothing that this command may change."""
     for name in impersonators(read(client, "users?columns=name,tags")) or ():
         _comment(
@@ -308,7 +332,10 @@ def _configuration(wanted: Options, amqp: str, passwords: Mapping[str, Path]) ->
 
     def reading(name: str) -> dict[str, Any]:
         events = {"url": amqp, "vhost": wanted.event_vhost}
-        return {"kind": "rabbitmq", "management": wanted.management, **login(name), "events": events}
+        source = {"kind": "rabbitmq", "management": wanted.management, **login(name), "events": events}
+        if wanted.writer:
+            source["writing"] = {"user": wanted.writer, "password": {"file": str(passwords[wanted.writer])}}
+        return source
 
     def speaking(name: str) -> dict[str, Any]:
         return {"url": amqp, "vhost": wanted.vhost, **login(name)}

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
+from gateway.config.operations import ClassPattern, OperationSettings
 from gateway.config.types import (
     AmqpName,
     AmqpUrl,
@@ -23,16 +24,6 @@ from gateway.yaml_documents import StrictModel
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")]
 
-
-def _class_pattern(text: str) -> str:
-    package, colon, name = text.partition(":")
-    if not (package and colon and name) or not text.isprintable() or " " in text:
-        raise ValueError("write PACKAGE:CLASS, such as rabbitmq:queue or *:broker")
-    return text
-
-
-ClassPattern = Annotated[str, Field(max_length=255), AfterValidator(_class_pattern)]
-"""``package:class``, with ``*``, ``?`` and ``[...]`` as of a shell."""
 
 SECOND = 10**9
 
@@ -78,6 +69,19 @@ class DurableSettings(StrictModel):
     max_length: Annotated[int, Field(ge=1000, le=10_000_000)] = 100_000
 
 
+class WritingSettings(StrictModel):
+    """The account that changes a RabbitMQ, apart from the one that reads it; it needs the tag administrator.
+
+    Attributes:
+        lockout: virtual hosts whose ``maxConnections``, and users whose, may be set to 0, which locks out
+            everybody: also the gateway's agent.
+    """
+
+    user: AmqpName
+    password: SecretSource
+    lockout: tuple[AmqpName, ...] = ()
+
+
 class RabbitMqSettings(StrictModel):
     """How our agent reads a RabbitMQ.
 
@@ -86,6 +90,7 @@ class RabbitMqSettings(StrictModel):
         budget: share of the time that requests may take; a broker with many queues is read less often.
         show_own: show the gateway's own queues and connections too.
         own_users: further users whose connections are the gateway's own, such as another agent's.
+        writing: who changes the broker; without it every method and setting is refused.
     """
 
     management: HttpUrl
@@ -97,6 +102,7 @@ class RabbitMqSettings(StrictModel):
     budget: Annotated[float, Field(gt=0, le=0.5)] = 0.04
     show_own: bool = False
     own_users: tuple[str, ...] = ()
+    writing: WritingSettings | None = None
 
 
 class RabbitMqSource(RabbitMqSettings):
@@ -201,6 +207,36 @@ class NotificationTarget(StrictModel):
         return self
 
 
+WriterName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,31}$")]
+"""Of at most 32 characters, as user names of SNMP are (RFC 3414 section 5): it stands in indexes."""
+
+
+class CommandSettings(StrictModel):
+    """The table of commands, by which writers call methods.
+
+    Attributes:
+        quota: rows that each writer can have.
+        keep: how long a command that has ended keeps its row.
+        shown_to_all: whether everybody who can read sees the commands of all writers, and not each writer
+            only the own ones.
+    """
+
+    quota: Annotated[int, Field(ge=1, le=1000)] = 32
+    keep: Annotated[Duration, between("10s", "7d")] = 3600 * SECOND
+    shown_to_all: bool = False
+
+
+class SnmpWriter(StrictModel):
+    """Somebody who may send SET, if ``operations`` allows them what they ask for.
+
+    Attributes:
+        community: which reads, too; default: the secret ``community-NAME`` in the state folder, made at the
+            first start.
+    """
+
+    community: SecretSource | None = None
+
+
 class SnmpSettings(StrictModel):
     """The SNMP agent.
 
@@ -210,9 +246,16 @@ class SnmpSettings(StrictModel):
         serve_stale_for: how long values of an agent that fell silent are still shown.
         notifications: receivers of traps and informs, by a name of yours.
         authentication_traps: send authenticationFailure when a request has a community that is not known.
+        writers: who may send SET, by the name that ``operations`` allows something to as ``snmp:NAME``.
+        best_effort: take a SET of several objects, one operation after the other; otherwise it is refused,
+            because what was done of it cannot be undone for certain.
+        commands: the table by which they call methods.
     """
 
     enabled: bool = True
+    writers: dict[WriterName, SnmpWriter] = Field(default_factory=dict)
+    best_effort: bool = False
+    commands: CommandSettings = CommandSettings()
     notifications: dict[Name, NotificationTarget] = Field(default_factory=dict)
     authentication_traps: bool = True
     listen: Annotated[tuple[ListenAddress, ...], Field(min_length=1)] = (("127.0.0.1", 1161),)
@@ -332,10 +375,23 @@ class Configuration(StrictModel):
     agents: dict[Name, RabbitMqAgent] = Field(default_factory=dict)
     snmp: SnmpSettings = SnmpSettings()
     jmx: JmxSettings = JmxSettings()
+    operations: OperationSettings = OperationSettings()
     log: LogSettings = LogSettings()
     metrics: MetricsSettings = MetricsSettings()
     state: StateSettings = StateSettings()
     feed: FeedSettings = FeedSettings()
+
+    @model_validator(mode="after")
+    def _writers_exist(self) -> Configuration:
+        known = {f"snmp:{name}" for name in self.snmp.writers} | {f"jmx:{name}" for name in self.jmx.users}
+        for rule in self.operations.allow:
+            for who in rule.who:
+                if who not in known and not who.startswith("cli:"):
+                    raise ValueError(
+                        f"operations.allow: {who!r} is nobody: name a writer under snmp.writers, or a user "
+                        "under jmx.users"
+                    )
+        return self
 
     @model_validator(mode="after")
     def _log_for_durable(self) -> Configuration:

@@ -57,8 +57,24 @@ VIEWS = {
         {"user": "User", "given": "ProvidedName", "port": "PeerPort"},
         comparison.connections_by_http,
     ),
+    "channels against the HTTP API": View(
+        "rmqChannel",
+        {"user": "User", "number": "Number", "prefetch": "PrefetchCount", "consumers": "Consumers"},
+        comparison.channels_by_http,
+    ),
+    "consumers against the HTTP API": View(
+        "rmqConsumer",
+        {"acknowledging": "Acknowledging", "status": "ActivityStatus"},
+        comparison.consumers_by_http,
+    ),
+    "bindings against rabbitmqctl": View(
+        "rmqBinding", {"key": "RoutingKey"}, comparison.bindings_by_rabbitmqctl
+    ),
 }
-TABLES = ("rmqNode", "rmqVhost", "rmqQueue", "rmqExchange", "rmqConnection")
+TABLES = (
+    *("rmqNode", "rmqVhost", "rmqQueue", "rmqExchange", "rmqConnection"),
+    *("rmqChannel", "rmqConsumer", "rmqBinding"),
+)
 
 Result = TypeVar("Result")
 Tell = Callable[[str], None]

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from gateway.agents.rabbitmq.bindings import properties_key
 from gateway.demo.broker import PrivateBroker
 from gateway.demo.snmp_commands import Table
 
@@ -33,6 +34,11 @@ Octets and memory move with heartbeats although nothing is published.
 
 OWN_TRAFFIC = frozenset({"amqp-gateway"})
 """Virtual hosts in which, and in whose exchanges, the gateway's own messages are counted."""
+
+EVENT_HOST = ("rmqVhost", "/")
+"""Prefix and name of the row that counts the broker's events, of which some are told even at rest: of the
+channels by which our own links look after their queues.
+"""
 
 Facts = dict[str, dict[str, str]]
 """Objects by name, each with some of its values as text."""
@@ -105,7 +111,8 @@ def rows_by_name(tables: Mapping[str, Table], prefix: str, source: int) -> Facts
     facts: Facts = {}
     for index, cells in tables[prefix].items():
         name = without_incarnation(cells[f"{prefix}RowFullName"])
-        if index.split(".")[0] == str(source) and name.split("|")[0] not in OWN_TRAFFIC:
+        is_own = name.split("|")[0] in OWN_TRAFFIC or (prefix, name) == EVENT_HOST
+        if index.split(".")[0] == str(source) and not is_own:
             facts[name] = {
                 column: _pointed_to(cell, tables)
                 for column, cell in cells.items()
@@ -193,6 +200,50 @@ def connections_by_http(broker: PrivateBroker) -> Facts:
         }
         for connection in _http(broker, "connections")
         if connection.get("user") == "workload" and " visitor" not in connection.get("user_provided_name", "")
+    }
+
+
+def channels_by_http(broker: PrivateBroker) -> Facts:
+    """Channels of the workload's connections, as the management API has them."""
+    connections = connections_by_http(broker)
+    return {
+        channel["name"]: {
+            "user": channel["user"],
+            "number": str(channel["number"]),
+            "prefetch": str(channel["prefetch_count"]),
+            "consumers": str(channel["consumer_count"]),
+        }
+        for channel in _http(broker, "channels")
+        if channel.get("connection_details", {}).get("name") in connections
+    }
+
+
+def consumers_by_http(broker: PrivateBroker) -> Facts:
+    """Consumers on these channels, as the management API has them."""
+    channels = channels_by_http(broker)
+    return {
+        "|".join(
+            (
+                *(consumer["queue"]["vhost"], consumer["queue"]["name"]),
+                *(consumer["channel_details"]["name"], consumer["consumer_tag"]),
+            )
+        ): {"acknowledging": _truth(consumer["ack_required"]), "status": consumer["activity_status"]}
+        for consumer in _http(broker, "consumers")
+        if consumer.get("channel_details", {}).get("name") in channels
+    }
+
+
+def bindings_by_rabbitmqctl(broker: PrivateBroker) -> Facts:
+    """Bindings of the workload, which have no arguments, as ``rabbitmqctl list_bindings`` has them."""
+    columns = ("source_name", "destination_kind", "destination_name", "routing_key")
+    return {
+        f"{vhost}|{source}|{kind}|{destination}|{properties_key(key)}": {"key": key}
+        for vhost in _vhosts(broker)
+        for source, kind, destination, key in (
+            tuple(str(binding[column]) for column in columns)
+            for binding in _rabbitmqctl(broker, "list_bindings", "-p", vhost, *columns)
+        )
+        if source and not destination.startswith(OWN_QUEUE_PREFIX)
     }
 
 

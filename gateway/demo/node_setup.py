@@ -77,6 +77,7 @@ class BrokerSettings:
         memory_limit: octets of memory in use at which the memory alarm is raised.
         start_deadline: seconds that a start may take.
         grace: seconds given to the node to stop by itself before it is killed; 0 kills it at once.
+        plugins: further plugins to enable.
     """
 
     event_exchange: bool = True
@@ -84,6 +85,7 @@ class BrokerSettings:
     memory_limit: int = 1024 * 1024 * 1024
     start_deadline: float = 120.0
     grace: float = 30.0
+    plugins: tuple[str, ...] = ()
 
 
 def find_server() -> Path:
@@ -169,6 +171,7 @@ class NodeDescription:
         _write_private(self.folder / "rabbitmq.conf", self._configuration())
         _write_private(self.folder / "rabbitmq-env.conf", "")
         plugins = ["rabbitmq_management"] + ["rabbitmq_event_exchange"] * self.settings.event_exchange
+        plugins += self.settings.plugins
         _write_private(self.folder / "enabled_plugins", f"[{','.join(plugins)}].\n")
         plan = {
             "port_mapper": ["epmd", "-port", str(self.ports.port_mapper), "-address", LOOPBACK],

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from gateway.model.observations import Observation
+from gateway.model.operations import Answer
+from gateway.model.schema import ClassKey
+from gateway.model.values import Values
+
+_MILLISECOND: Final = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +26,8 @@ class Delivery:
     """A message that arrived over AMQP, or over the loopback that stands for it.
 
     ``user_id`` is the sender as the broker checked it (AMQP 0-9-1 ``user-id``), empty where there is none.
-    ``timestamp`` is the sender's, in nanoseconds, 0 where there is none.
+    ``timestamp`` is the sender's, in nanoseconds, 0 where there is none. ``expiration`` is how many
+    milliseconds after it the sender wants it no longer carried out, 0 for no limit.
     """
 
     exchange: str
@@ -32,12 +38,16 @@ class Delivery:
     content_type: str = ""
     correlation_id: str = ""
     timestamp: int = 0
+    expiration: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Send:
     """Publish ``body``; ``expiration`` is milliseconds that the broker may keep it, 0 for no limit.
 
+    ``not_after`` (nanoseconds, the gateway's clock; 0 for no such time) marks what must be carried out once
+    or never, and not later: it is not sent after that time, expires then wherever it waits, and is never
+    sent again. Its session is told if it certainly was not sent.
     ``message_id`` is the same however often a message is sent, so that who receives it twice can tell.
     ``persistent``: what it tells is told once, so that it should outlive a restart of the broker where it
     waits in a durable queue.
@@ -52,6 +62,20 @@ class Send:
     expiration: int = 0
     message_id: str = ""
     persistent: bool = False
+    not_after: int = 0
+
+    def is_too_late(self, now: int) -> bool:
+        """Whether it must not be sent any more."""
+        return 0 < self.not_after <= now
+
+    def lifetime(self, sent: int) -> int:
+        """Milliseconds that it may live from ``sent`` on, which is the time that travels with it; 0: any.
+
+        An AMQP time counts whole seconds: whoever rounds it down gives the rest here.
+        """
+        if not self.not_after:
+            return self.expiration
+        return max(1, (self.not_after - sent) // _MILLISECOND)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +83,50 @@ class Observed:
     """The source told something: apply all of it at once."""
 
     observations: tuple[Observation, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """What came of a call or fetch that a console session was given; after what it led to was observed."""
+
+    answer: Answer
+
+
+@dataclass(frozen=True, slots=True)
+class Called:
+    """A console called a method of one of an agent's objects: carry it out, and tell what came of it.
+
+    Attributes:
+        handle: tells calls apart; what came of it is told with it.
+        key: of the object's class.
+        number: of the object within the agent.
+        method: of the class.
+        arguments: the ``IN`` and ``INOUT`` ones in the schema's order, as the schema allows them; absent
+            where an optional one was empty.
+        user_id: who called, as the broker checked it.
+        deadline: nanoseconds of the clock; it must not be begun later.
+    """
+
+    handle: int
+    key: ClassKey
+    number: int
+    method: str
+    arguments: Values
+    user_id: str
+    deadline: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReadAsked:
+    """A console asked for one object of an agent: read it anew, and tell when that is done.
+
+    Attributes as of `Called`.
+    """
+
+    handle: int
+    key: ClassKey
+    number: int
+    deadline: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,4 +147,4 @@ class Note:
     detail: str = ""
 
 
-Effect: TypeAlias = Send | Observed | WakeAt | Note
+Effect: TypeAlias = Send | Observed | Answered | Called | ReadAsked | WakeAt | Note

@@ -15,7 +15,7 @@ from typing import Final
 
 import msgspec
 
-from gateway.eventlog.record import COMMIT_KIND, LogRecord
+from gateway.eventlog.record import COMMIT_KIND, AnyRecord, LogRecord, ObjectChange
 
 MAX_BLOCK_RECORDS: Final = 2_500
 """Records of one block: larger ones are slower to write and to read."""
@@ -128,7 +128,7 @@ class BlockDraft:
         lines: what it has so far, and the commit line when it is sealed.
     """
 
-    __slots__ = ("_log_id", "_prefix", "_sealed", "first_seq", "lines", "records")
+    __slots__ = ("_crc", "_log_id", "_prefix", "_sealed", "_summed", "first_seq", "lines", "records")
 
     def __init__(self, log_id: str, first_seq: int) -> None:
         assert is_log_id(log_id)
@@ -137,6 +137,8 @@ class BlockDraft:
         self.first_seq = first_seq
         self.records = 0
         self.lines = bytearray()
+        self._crc = 0
+        self._summed = 0  # octets that it is of
         self._sealed = False
 
     @property
@@ -149,7 +151,7 @@ class BlockDraft:
         """Whether it should take no further record."""
         return self.records >= MAX_BLOCK_RECORDS or len(self.lines) >= FULL_BLOCK_OCTETS
 
-    def add(self, record: LogRecord) -> int:
+    def add(self, record: AnyRecord) -> int:
         """Append a record, also to a block that is full; one that is too large is told without its values.
 
         Returns:
@@ -177,7 +179,7 @@ class BlockDraft:
         self.records += 1
         return octets
 
-    def add_all(self, records: Iterable[LogRecord], ingest_ts: str, octets: int) -> int:
+    def add_all(self, records: Iterable[AnyRecord], ingest_ts: str, octets: int) -> int:
         """Append records for as long as nothing about them is special: quicker than `add` for each.
 
         It ends where the block is full, after so many ``octets``, and before a record that is of another time
@@ -208,6 +210,7 @@ class BlockDraft:
                 break
             seq += 1
         self.records += seq - first
+        self._sum()
         return seq - first
 
     def seal(self) -> bytearray:
@@ -216,16 +219,23 @@ class BlockDraft:
             return self.lines
         assert self.records
         self._sealed = True
+        self._sum()
         commit = b'{"log_id":"%s%s%d,"n":%d,"len":%d,"crc":"%08x"}\n' % (
             self._log_id.encode(),
             _MARK,
             self.next_seq - 1,
             self.records,
             len(self.lines),
-            zlib.crc32(self.lines),
+            self._crc,
         )
         self.lines += commit
         return self.lines
+
+    def _sum(self) -> None:
+        """Take into the CRC the lines that are not in it yet: best soon after they were made."""
+        with memoryview(self.lines) as lines:
+            self._crc = zlib.crc32(lines[self._summed :], self._crc)
+        self._summed = len(self.lines)
 
 
 class BlockScanner:
@@ -343,8 +353,10 @@ def _inner_contradiction(
     return None
 
 
-def _without_values(record: LogRecord, octets: int) -> LogRecord:
+def _without_values(record: AnyRecord, octets: int) -> LogRecord:
     """The same record, small enough: what it is about, and that its values are missing."""
+    if isinstance(record, ObjectChange):
+        record = record.record()
     return LogRecord(
         kind=record.kind,
         ingest_ts=record.ingest_ts,

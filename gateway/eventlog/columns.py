@@ -50,5 +50,14 @@ COLUMNS: Final = {
     "absent": f"{TEXT}[]",
     "deltas": TEXT,  # JSON likewise
     "delivery": TEXT,
+    "operation_id": TEXT,
+    "operation": TEXT,
+    "origin": TEXT,
+    "method": TEXT,
+    "element": TEXT,
+    "code": INTEGER,
+    "latency_ns": INTEGER,
+    "former": TEXT,  # JSON likewise
+    "found": TEXT,  # JSON likewise
 }
 """Types by name, in order; in the words of DuckDB."""

@@ -14,8 +14,9 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
-from gateway.eventlog.state import EventLogClosedError, Trouble, trouble_of
+from gateway.eventlog.state import EventLogClosedError, state_of
 from gateway.eventlog.waiting import Batch, WaitingRecords
+from gateway.feed.records import EventLogState
 
 ENOUGH_OCTETS: Final = 2 << 20
 """So many waiting octets are committed at once, without waiting for more."""
@@ -37,7 +38,7 @@ class Committer:
         write: brings a batch to the disk, in a thread of its own; `OSError` where it failed.
         interval_seconds: for which records wait for others at most.
         retry_seconds: after a failure.
-        on_trouble: told of what stands in the way, and in words; no trouble when it is over.
+        on_state: told of what stands in the way, and in words; of ``WRITING`` when it is over.
         on_commit: told of each commit, and how many attempts it took.
 
     Attributes:
@@ -52,7 +53,7 @@ class Committer:
         *,
         interval_seconds: float,
         retry_seconds: float,
-        on_trouble: Callable[[Trouble, str], None],
+        on_state: Callable[[EventLogState, str], None],
         on_commit: Callable[[int], None],
     ) -> None:
         self.committed = waiting.next_seq - 1
@@ -61,11 +62,12 @@ class Committer:
         self._write = write
         self._interval = interval_seconds
         self._retry = retry_seconds
-        self._on_trouble = on_trouble
+        self._on_state = on_state
         self._on_commit = on_commit
         self._thread = ThreadPoolExecutor(1, "event-log")
         self._stirred = asyncio.Event()
         self._closing = False
+        self._hurried = 0
         self._ended = False
         self._slow = False
         self._waiters: list[tuple[int, int, asyncio.Future[None]]] = []
@@ -74,6 +76,11 @@ class Committer:
     def stir(self) -> None:
         """There is enough to do."""
         self.stir_above = _NEVER
+        self._stirred.set()
+
+    def hurry(self, seq: int) -> None:
+        """Somebody waits for the record of this seq: let it wait for no others."""
+        self._hurried = max(self._hurried, seq)
         self._stirred.set()
 
     def close(self) -> None:
@@ -124,6 +131,8 @@ class Committer:
         """Wait until more than so many octets wait."""
         if self._waiting.octets > octets or self._closing:
             return
+        if deadline is not None and self._hurried > self.committed:
+            return
         self._stirred.clear()
         self.stir_above = self._waiting.appended - self._waiting.octets + octets
         with contextlib.suppress(TimeoutError):
@@ -135,7 +144,7 @@ class Committer:
         """Whether the batch is on the disk; if not, the log is being closed."""
         attempts = 1
         while (error := await self._attempt(batch)) is not None:
-            self._on_trouble(trouble_of(error), _words(error))
+            self._on_state(state_of(error), _words(error))
             if self._closing and attempts >= CLOSING_ATTEMPTS:
                 return False
             attempts += 1
@@ -147,7 +156,7 @@ class Committer:
             if not waiter.done():
                 waiter.set_result(None)
         if not self._slow:
-            self._on_trouble(Trouble.NONE, "")
+            self._on_state(EventLogState.WRITING, "")
         self._on_commit(attempts)
         return True
 
@@ -158,7 +167,7 @@ class Committer:
         done, _ = await asyncio.wait({work}, timeout=SLOW_SECONDS)
         if not done:
             self._slow = True
-            self._on_trouble(Trouble.SLOW, f"a commit takes longer than {SLOW_SECONDS:g} s")
+            self._on_state(EventLogState.SLOW, f"a commit takes longer than {SLOW_SECONDS:g} s")
         try:
             await work
         except OSError as error:

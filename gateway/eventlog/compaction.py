@@ -1,9 +1,9 @@
 """Compaction: one complete segment becomes one Parquet file of the lake, then goes.
 
 The steps, each on the disk before the next: the segment's blocks are checked; a draft is made in a hidden
-folder of the lake and read back; it takes its name; the segment is deleted. Whoever is killed in between
-leaves a draft, which the next one removes, or a segment beside its file, which the next one deletes. A file
-of the lake is never written again while it holds what its segment holds.
+folder of the lake, with a checksum of its own, and read back; it takes its name; the segment is deleted.
+Whoever is killed in between leaves a draft, which the next one removes, or a segment beside its file, which
+the next one deletes. A file of the lake is never written again while it holds what its segment holds.
 
 A damaged segment is set aside in ``lost/``; the file then has what is whole in it.
 """
@@ -28,6 +28,7 @@ from gateway.eventlog.disk import FILE_MODE, FOLDER_MODE
 from gateway.eventlog.identity import read_identity
 from gateway.eventlog.lake import DRAFTS, LAKE, LakeFile, lake_file, lake_files
 from gateway.eventlog.parquet import Contents, ParquetError, contents, first_line_of, write_parquet
+from gateway.eventlog.parquet_checksum import ChecksumError, check
 from gateway.eventlog.record import VERSION, RecordKind
 from gateway.eventlog.salvage import Salvage, copy_whole_lines, salvage
 from gateway.eventlog.segment import LOST, Segment, first_line, list_segments
@@ -146,6 +147,8 @@ class Compactor:
             return self._compact(segment, octets, draft)
         except duckdb.Error as error:
             raise CompactionError(f"{segment.path}: {first_line_of(error)}") from error
+        except ChecksumError as error:
+            raise CompactionError(f"{segment.path}: the file made of it: {error}") from error
         except FileNotFoundError as error:
             if segment.path.exists():
                 raise CompactionError(f"{segment.path}: {error}") from error
@@ -205,12 +208,14 @@ class Compactor:
 
         Raises:
             _UnfitError: what the segment holds is not what a segment holds.
+            ChecksumError: the file is not read back as it was written.
         """
         for there in lake_files(self._folder):
             if (there.log_id, there.first_seq) == (whole.log_id, segment.first_seq):
                 try:
                     found = contents(opened, there.path)
-                except ParquetError:
+                    check(opened, there.path)
+                except (ParquetError, ChecksumError):
                     continue
                 if _is_in(whole, found):
                     return there, found
@@ -226,6 +231,7 @@ class Compactor:
                 f"records of more than one hour: {found.earliest:%Y-%m-%d %H:%M} to "
                 f"{found.latest:%Y-%m-%d %H:%M} UTC"
             )
+        check(opened, made)
         file = lake_file(self._folder, whole.log_id, segment.first_seq, found.earliest)
         _put_in_place(made, file.path)
         return file, found

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -20,6 +21,7 @@ MAX_TAIL: Final = 64 << 20
 
 FOLDER_MODE: Final = 0o750
 _PIECE: Final = 1 << 20
+_MOST_PIECES: Final = 1024  # that a system takes at once (IOV_MAX)
 
 
 class Disk:
@@ -46,12 +48,18 @@ class Disk:
             raise
         return descriptor
 
-    def write(self, descriptor: int, octets: bytes | bytearray) -> None:
-        """Write all of it; not on the disk before `sync`."""
-        with memoryview(octets) as rest:
-            written = 0
-            while written < len(rest):
-                written += os.write(descriptor, rest[written:])
+    def write(self, descriptor: int, pieces: Sequence[bytes | bytearray]) -> None:
+        """Write all of it, one piece behind the other; not on the disk before `sync`.
+
+        In one call to the system where that takes it: with each, a thread has to wait for its turn anew.
+        """
+        rest: list[bytes | bytearray | memoryview] = list(pieces)
+        while rest:
+            written = os.writev(descriptor, rest[:_MOST_PIECES])
+            while rest and written >= len(rest[0]):
+                written -= len(rest.pop(0))
+            if written:
+                rest[0] = memoryview(rest[0])[written:]
 
     def sync(self, descriptor: int) -> None:
         """Bring what was written to the disk.

@@ -16,6 +16,7 @@ from typing import Final
 import msgspec
 
 from gateway.eventlog.block import DamageError
+from gateway.eventlog.late_deliveries import told_in
 from gateway.eventlog.record import LogRecord, RecordKind
 from gateway.eventlog.segment import Segment, list_segments, read_segment
 from gateway.model.observations import SourceState
@@ -109,6 +110,9 @@ class _Reader:
         self._last_ts = record.ingest_ts
         if record.delivery is not None:
             self._note_delivery(record.delivery)
+        elif record.kind is RecordKind.START:
+            for delivery in told_in(record.values or {}):
+                self._note_delivery(delivery)
         if record.source not in self._sources:
             return
         match record.kind:

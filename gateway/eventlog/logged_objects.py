@@ -6,17 +6,31 @@ an object takes the same room however long it waits.
 
 from __future__ import annotations
 
+import contextlib
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
+
+import msgspec
 
 from gateway.eventlog.logged_schemas import LoggedClass
 from gateway.eventlog.logged_values import link_text, object_id
-from gateway.eventlog.record import Delta, LogRecord, RecordKind
+from gateway.eventlog.record import (
+    AnyRecord,
+    Delta,
+    LogRecord,
+    ObjectChange,
+    RecordKind,
+    encoded_identity,
+)
 from gateway.eventlog.timestamps import known_time
-from gateway.feed.records import DeleteRecord, FeedValue, ObjectRecord, UpdateRecord
+from gateway.feed.records import DeleteRecord, ObjectRecord, UpdateRecord
+from gateway.feed.values import FeedValue
 
 _SPREAD: Final = 0x9E37_79B9  # 2^32 / golden ratio: multiples of it lie evenly between 0 and 2^32
 _32_BITS: Final = 0xFFFF_FFFF
+_CHANGED: Final = ("sample_ts", "sample_ns", "reset_ts", "values", "absent", "deltas")
+"""Fields of an `ObjectChange` that tell what changed, in its order."""
+
 _BEGAN_AGAIN: Final = "began again"
 """Stands for the former value of a counter that was absent when all counters began again."""
 
@@ -41,6 +55,7 @@ class LoggedObject:
         "_agent",
         "_created",
         "_dialect",
+        "_encoded_identity",
         "_lifetime",
         "_name",
         "_native_id",
@@ -55,7 +70,6 @@ class LoggedObject:
         "_told_sample",
         "_values",
         "alive",
-        "identifier",
         "logged_class",
         "moved",
         "pending",
@@ -65,12 +79,12 @@ class LoggedObject:
 
     def __init__(self, record: ObjectRecord, logged_class: LoggedClass, source: str, dialect: str) -> None:
         self.logged_class: Final = logged_class
-        self.identifier: Final = object_id(source, logged_class.name, record.row)
         self.row: Final = record.row
         self._source = source
         self._dialect = dialect
         self._name = record.stable_name
-        self._values: list[FeedValue | None] = [None] * len(logged_class.names)
+        self._encoded_identity = b""
+        self._values: list[FeedValue | None] = [None] * len(logged_class.elements)
         self._told = 0
         self._told_counters: list[FeedValue | None] = [None] * logged_class.counter_bits.bit_count()
         self._told_sample = 0
@@ -80,7 +94,7 @@ class LoggedObject:
         self.moved = False
         self.alive = True
         self.slot = 0
-        self._take_identity(record)
+        self._take_place(record)
         for position, value in record.values.items():
             self._values[position] = value
             self.pending |= 1 << position
@@ -95,9 +109,9 @@ class LoggedObject:
         """
         came_back = record.native_id != self._native_id
         began_again = record.reset != self._reset
-        identity = self._identity()
-        self._take_identity(record)
-        self.moved = self.moved or self._identity() != identity
+        place = self._place()
+        self._take_place(record)
+        self.moved = self.moved or self._place() != place
         for position, former in enumerate(self._values):
             value = record.values.get(position)
             if value != former:
@@ -130,7 +144,7 @@ class LoggedObject:
         """When counters begin again, one that stands where it stood has counted all of it anew."""
         return self._told & self.logged_class.counter_bits & ~self.logged_class.properties
 
-    def _take_identity(self, record: ObjectRecord) -> None:
+    def _take_place(self, record: ObjectRecord) -> None:
         parent = record.parent
         self._parent_id = None if parent is None else link_text(parent, self._source)
         self._native_id = record.native_id
@@ -141,14 +155,31 @@ class LoggedObject:
         self._statistics_sampled = record.statistics_sampled
         self._reset = record.reset
 
-    def _identity(self) -> tuple[str | None, str, str, int]:
-        return (self._parent_id, self._native_id, self._agent, self._created)
-
     # ---- what the log tells ---------------------------------------------------------------------------
 
     def phase(self, interval: int) -> int:
         """Where in each interval the object is due: another place for each, evenly spread."""
         return (self.row * _SPREAD & _32_BITS) * interval >> 32
+
+    def _identity(self) -> dict[str, Any]:
+        """Fields that every record of the object has."""
+        return {
+            "source": self._source,
+            "dialect": self._dialect,
+            "package": self.logged_class.package,
+            "class_name": self.logged_class.class_name,
+            "object_id": object_id(self._source, self.logged_class.name, self.row),
+            "object_name": self._name,
+        }
+
+    def _place(self) -> dict[str, Any]:
+        """Fields of where it belongs: an ``update`` has them where they changed."""
+        return {
+            "parent_id": self._parent_id,
+            "native_id": self._native_id or None,
+            "agent": self._agent or None,
+            "create_ts": known_time(self._created),
+        }
 
     def whole(self, kind: RecordKind, ingest_ts: str) -> LogRecord:
         """Everything known of it, as ``create`` or ``snapshot``."""
@@ -157,25 +188,17 @@ class LoggedObject:
         return LogRecord(
             kind=kind,
             ingest_ts=ingest_ts,
-            source=self._source,
-            dialect=self._dialect,
-            package=self.logged_class.package,
-            class_name=self.logged_class.class_name,
-            object_id=self.identifier,
-            object_name=self._name,
-            parent_id=self._parent_id,
             row=self.row,
-            native_id=self._native_id or None,
-            agent=self._agent or None,
             lifetime=self._lifetime,
             sample_ts=known_time(sample),
             sample_ns=sample or None,
-            create_ts=known_time(self._created),
             reset_ts=known_time(self._reset),
             values=values,
+            **self._identity(),
+            **self._place(),
         )
 
-    def change(self, bits: int, ingest_ts: str) -> LogRecord | None:
+    def change(self, bits: int, ingest_ts: str) -> AnyRecord | None:
         """What changed among ``bits``, as ``update``; ``None`` where that comes to nothing.
 
         Args:
@@ -189,47 +212,43 @@ class LoggedObject:
         values, absent, deltas = self._told_now(bits)
         if not values and not absent and not moved:
             return None
-        return LogRecord(
-            kind=RecordKind.UPDATE,
-            ingest_ts=ingest_ts,
-            source=self._source,
-            dialect=self._dialect,
-            package=self.logged_class.package,
-            class_name=self.logged_class.class_name,
-            object_id=self.identifier,
-            object_name=self._name,
-            parent_id=self._parent_id if moved else None,
-            native_id=(self._native_id or None) if moved else None,
-            agent=(self._agent or None) if moved else None,
-            sample_ts=known_time(sample),
-            sample_ns=sample or None,
-            create_ts=known_time(self._created) if moved else None,
-            reset_ts=known_time(self._reset) if reset else None,
-            values=values or None,
-            absent=absent or None,
-            deltas=deltas or None,
+        changed = (
+            known_time(sample),
+            sample or None,
+            known_time(self._reset) if reset else None,
+            values or None,
+            absent or None,
+            deltas or None,
         )
+        identity = b"" if moved else self._encoded_identity or self._encode_identity()
+        if identity:
+            return ObjectChange(RecordKind.UPDATE, ingest_ts, msgspec.Raw(identity), *changed)
+        place = self._place() if moved else {}
+        fields: dict[str, Any] = dict(zip(_CHANGED, changed, strict=True))
+        return LogRecord(kind=RecordKind.UPDATE, ingest_ts=ingest_ts, **self._identity(), **place, **fields)
 
     def end(self, record: DeleteRecord, ingest_ts: str) -> LogRecord:
         """Its end."""
         return LogRecord(
             kind=RecordKind.DELETE,
             ingest_ts=ingest_ts,
-            source=self._source,
-            dialect=self._dialect,
-            package=self.logged_class.package,
-            class_name=self.logged_class.class_name,
-            object_id=self.identifier,
-            object_name=self._name,
-            parent_id=self._parent_id,
             row=self.row,
-            native_id=self._native_id or None,
-            agent=self._agent or None,
             lifetime=self._lifetime,
-            create_ts=known_time(self._created),
             delete_ts=known_time(record.deleted),
             inferred=True if record.inferred else None,
+            **self._identity(),
+            **self._place(),
         )
+
+    def _encode_identity(self) -> bytes:
+        """What identifies it in JSON, not before it is needed: most objects are at rest.
+
+        Empty where a name has no form in JSON; whoever writes the record will say so.
+        """
+        identified = LogRecord(kind=RecordKind.UPDATE, ingest_ts="", **self._identity())
+        with contextlib.suppress(ValueError):
+            self._encoded_identity = encoded_identity(identified)
+        return self._encoded_identity
 
     def _told_now(self, bits: int) -> tuple[dict[str, object], list[str], dict[str, Delta]]:
         """Note that the log tells what stands at these positions; returns it.
@@ -239,42 +258,43 @@ class LoggedObject:
         before.
         """
         logged_class = self.logged_class
-        names, converters, counters = logged_class.names, logged_class.converters, logged_class.counters
-        properties = len(logged_class.record.schema.properties)
-        began_again = self._reset != self._told_reset
-        interval = self._statistics_sampled - self._told_sample if self._told_sample else 0
+        elements, present, counters = logged_class.elements, self._values, self._told_counters
+        properties = logged_class.properties
+        statistics_began_again = self._reset != self._told_reset
+        elapsed = self._statistics_sampled - self._told_sample if self._told_sample else 0
         values: dict[str, object] = {}
         absent: list[str] = []
         deltas: dict[str, Delta] = {}
         told = self._told
-        if began_again and bits & ~logged_class.properties:
+        if statistics_began_again and bits & ~properties:
             self._begin_absent_counters_again()
         for position in _positions(bits):
-            value, convert, counter = self._values[position], converters[position], counters[position]
+            name, convert, counter = elements[position]
+            value = present[position]
+            bit = 1 << position
             shown = value if convert is None or value is None else convert(value, self._source)
             if shown is not None:
-                values[names[position]] = shown
-                told |= 1 << position
-            elif told >> position & 1:
-                absent.append(names[position])
-                told ^= 1 << position
-            if counter < 0:
+                values[name] = shown
+                told |= bit
+            elif told & bit:
+                absent.append(name)
+                told ^= bit
+            if counter < 0 or value is None:
                 continue
-            former = self._told_counters[counter]
-            if value is None:
+            former = counters[counter]
+            counters[counter] = value
+            if not isinstance(value, int) or value < 0:
                 continue
-            self._told_counters[counter] = value
-            if isinstance(former, int) and isinstance(value, int) and min(former, value) >= 0:
-                statistic = position >= properties
-                measured = statistic and self._told >> position & 1
-                deltas[names[position]] = _delta(
-                    former, value, interval if measured else 0, began_again=began_again and statistic
-                )
-            elif former is _BEGAN_AGAIN and isinstance(value, int) and value >= 0:
-                deltas[names[position]] = Delta(value, None, reset=True)
+            if isinstance(former, int) and former >= 0:
+                is_property = bit & properties
+                reset = value < former or (statistics_began_again and not is_property)
+                interval = elapsed if elapsed > 0 and self._told & bit and not is_property else None
+                deltas[name] = Delta(value if reset else value - former, interval, reset)
+            elif former is _BEGAN_AGAIN:
+                deltas[name] = Delta(value, None, reset=True)
         self._told = told
         self.pending &= ~bits
-        if bits & ~logged_class.properties:
+        if bits & ~properties:
             self._told_sample, self._told_reset = self._statistics_sampled, self._reset
         self.moved = False
         return values, absent, deltas
@@ -283,15 +303,9 @@ class LoggedObject:
         """Counters that have no value while all begin again: what they have then was counted since."""
         counters = self.logged_class.counter_bits & ~self.logged_class.properties
         for position in _positions(counters):
-            counter = self.logged_class.counters[position]
+            counter = self.logged_class.elements[position].counter
             if self._values[position] is None and self._told_counters[counter] is not None:
                 self._told_counters[counter] = _BEGAN_AGAIN
-
-
-def _delta(former: int, value: int, interval: int, *, began_again: bool) -> Delta:
-    """How a counter went on; an interval that is not positive is not known."""
-    began_again = began_again or value < former
-    return Delta(value if began_again else value - former, interval if interval > 0 else None, began_again)
 
 
 @lru_cache(maxsize=4096)

@@ -4,15 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import count
-from typing import Final
+from typing import Final, NamedTuple
 
 from gateway.eventlog.logged_values import Convert, converter
 from gateway.eventlog.record import LogRecord, RecordKind
 from gateway.feed.json_values import as_json
-from gateway.feed.records import ClassRecord, EventClassRecord, FeedValue
+from gateway.feed.records import ClassRecord, EventClassRecord
+from gateway.feed.values import FeedValue
 from gateway.model.schema import Argument, Element, Kind
 
 _PROPERTY, _STATISTIC = "property", "statistic"
+
+
+class LoggedElement(NamedTuple):
+    """An element of a class; a tuple, because it is taken apart for each value that is told.
+
+    Attributes:
+        name: of the element.
+        convert: its values to JSON; ``None`` where they are what JSON can hold.
+        counter: which of the object's counters it is; -1 for none of them.
+    """
+
+    name: str
+    convert: Convert | None
+    counter: int
 
 
 class LoggedClass:
@@ -25,21 +40,17 @@ class LoggedClass:
     Attributes:
         number: of the feed.
         name: ``package:class``.
-        names: of its elements, by position.
-        converters: likewise, ``None`` where values are what JSON can hold.
+        elements: by position.
         properties: the bits of the positions of properties.
-        counters: which of the object's counters an element is, by position; -1 for none of them.
-        counter_bits: the bits of their positions.
+        counter_bits: the bits of the positions of counters.
     """
 
     __slots__ = (
         "class_name",
-        "converters",
         "counter_bits",
-        "counters",
+        "elements",
         "interval",
         "name",
-        "names",
         "number",
         "package",
         "properties",
@@ -55,12 +66,13 @@ class LoggedClass:
         self.class_name: Final = schema.key.name
         self.name: Final = str(schema.key)
         self.interval: Final = interval
-        self.names: Final = tuple(element.name for element in elements)
-        self.converters: Final[tuple[Convert | None, ...]] = tuple(converter(e.type) for e in elements)
-        self.properties: Final = (1 << len(schema.properties)) - 1
         places = count()
-        self.counters: Final = tuple(next(places) if e.kind is Kind.COUNTER else -1 for e in elements)
-        self.counter_bits: Final = sum(1 << p for p, place in enumerate(self.counters) if place >= 0)
+        self.elements: Final = tuple(
+            LoggedElement(e.name, converter(e.type), next(places) if e.kind is Kind.COUNTER else -1)
+            for e in elements
+        )
+        self.properties: Final = (1 << len(schema.properties)) - 1
+        self.counter_bits: Final = sum(1 << p for p, e in enumerate(self.elements) if e.counter >= 0)
 
     def schema_record(self, ingest_ts: str) -> LogRecord:
         """The class as it is known."""

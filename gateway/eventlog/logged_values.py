@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 
 from gateway.eventlog.timestamps import nanoseconds_text
 from gateway.feed.json_values import as_json
-from gateway.feed.records import FeedValue, ObjectLink
+from gateway.feed.values import FeedValue, ObjectLink
 from gateway.model.values import ValueType
 
 Convert: TypeAlias = Callable[["FeedValue", str], object]

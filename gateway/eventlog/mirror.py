@@ -20,12 +20,14 @@ from gateway.eventlog.former_objects import FormerObjects, ended, standing
 from gateway.eventlog.last_state import LastState
 from gateway.eventlog.logged_happenings import event_record, gap_record, merged_record
 from gateway.eventlog.logged_objects import LoggedObject
+from gateway.eventlog.logged_operations import LoggedOperations
 from gateway.eventlog.logged_schemas import LoggedClass, LoggedEvent
 from gateway.eventlog.logged_sources import LoggedSource, agent_record
 from gateway.eventlog.pressure import Pressure
-from gateway.eventlog.record import LogRecord, RecordKind
+from gateway.eventlog.record import AnyRecord, LogRecord, RecordKind
 from gateway.eventlog.schedule import SLOT, Schedule
 from gateway.eventlog.timestamps import microseconds_text
+from gateway.feed.operations import OperationRecord
 from gateway.feed.records import (
     AgentRecord,
     Batch,
@@ -92,12 +94,13 @@ class Mirror:
         self._sources: dict[int, LoggedSource] = {}
         self._agents: dict[tuple[int, str], AgentRecord] = {}
         self._objects: dict[tuple[int, int], dict[int, LoggedObject]] = {}
+        self._operations = LoggedOperations()
         self._schedule = Schedule()
         self._former = FormerObjects(former)
         self._vanished: deque[LogRecord] = deque()
         self._now = 0
         self._ingest_ts = ""
-        self._out: list[LogRecord] = []
+        self._out: list[AnyRecord] = []
         self._merged = 0
         self._merging_since = 0
         self._handlers: dict[type, Callable[[Any], None]] = {
@@ -110,6 +113,7 @@ class Mirror:
             DeleteRecord: self._object_deleted,
             EventRecord: self._event_told,
             GapRecord: self._gap_told,
+            OperationRecord: self._operation_told,
         }
 
     def __len__(self) -> int:
@@ -131,7 +135,7 @@ class Mirror:
             times.append(due)
         return min(times, default=None)
 
-    def apply(self, batch: Batch, now: int) -> list[LogRecord]:
+    def apply(self, batch: Batch, now: int) -> list[AnyRecord]:
         """What to record of a batch.
 
         Args:
@@ -145,7 +149,7 @@ class Mirror:
                 handler(record)
         return self._take()
 
-    def tick(self, now: int) -> list[LogRecord]:
+    def tick(self, now: int) -> list[AnyRecord]:
         """Values that are due; a part of them where they are many: then `wake_at` is past already.
 
         Args:
@@ -165,7 +169,7 @@ class Mirror:
                 self._record_due(logged)
         return self._take()
 
-    def head(self, clock: Callable[[], int]) -> Iterator[LogRecord]:
+    def head(self, clock: Callable[[], int]) -> Iterator[AnyRecord]:
         """How everything stands, for the begin of a segment, made while it is read.
 
         What changes between two records is told as it is then, what has ended by then is not told. Before
@@ -175,6 +179,7 @@ class Mirror:
             clock: now, in nanoseconds since 1970-01-01 UTC.
         """
         tables = tuple(self._objects.values())
+        yield from self._operations.standing(clock)
         self._schemas_told = {number for _, number in self._objects}
         for number in sorted(self._schemas_told):
             yield self._classes[number].schema_record(_text(clock()))
@@ -191,7 +196,7 @@ class Mirror:
             for logged in tuple(rows.values()):
                 yield from self._standing(logged, clock)
 
-    def _standing(self, logged: LoggedObject, clock: Callable[[], int]) -> Iterator[LogRecord]:
+    def _standing(self, logged: LoggedObject, clock: Callable[[], int]) -> Iterator[AnyRecord]:
         while logged.alive:
             ingest_ts = _text(clock())
             change = logged.change(logged.pending, ingest_ts) if logged.pending else None
@@ -290,6 +295,10 @@ class Mirror:
     def _gap_told(self, record: GapRecord) -> None:
         self._out.append(gap_record(record, self._source(record.source), self._ingest_ts))
 
+    def _operation_told(self, record: OperationRecord) -> None:
+        source = self._source(record.source)
+        self._out.append(self._operations.tell(record, source, self._ingest_ts, self._now))
+
     # ---- what waits -----------------------------------------------------------------------------------
 
     def _changed(self, logged: LoggedObject, bits: int, *, at_once: bool) -> None:
@@ -342,7 +351,7 @@ class Mirror:
         source = self._sources.get(number)
         return source.record if source is not None else None
 
-    def _take(self) -> list[LogRecord]:
+    def _take(self) -> list[AnyRecord]:
         out, self._out = self._out, []
         return out
 

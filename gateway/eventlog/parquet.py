@@ -11,12 +11,16 @@ import duckdb
 
 from gateway.eventlog.block import MAX_RECORD_OCTETS
 from gateway.eventlog.columns import COLUMNS
+from gateway.eventlog.parquet_checksum import METADATA, seal
 from gateway.eventlog.record import COMMIT_KIND, VERSION
 
 _GROUP_OCTETS: Final = 64 << 20
 _MIN_GROUP_ROWS, _MAX_GROUP_ROWS = 2_048, 122_880
 """Rows that lie together in a file: as many as DuckDB likes best, fewer where lines are long, because a group
 is held in memory while it is made."""
+
+FILE_METADATA: Final = {"amqp_gateway_log_version": str(VERSION), **METADATA}
+"""Entries of each file's metadata, by name."""
 
 
 class ParquetError(Exception):
@@ -91,7 +95,9 @@ def no_records() -> str:
 def write_parquet(
     database: duckdb.DuckDBPyConnection, lines: Path, target: Path, octets_of_a_line: int
 ) -> None:
-    """Make ``target`` of the records in ``lines``, in their order. It is not brought to the disk.
+    """Make ``target`` of the records in ``lines``, in their order, with its checksum.
+
+    It is not brought to the disk.
 
     Args:
         database: that may use both files.
@@ -102,12 +108,16 @@ def write_parquet(
     Raises:
         duckdb.DataError: a line is no record.
         duckdb.Error: it cannot be done: files, memory, interrupted.
+        ChecksumError: DuckDB wrote the file's metadata otherwise than it does.
+        OSError: the file cannot be read or written.
     """
+    metadata = ", ".join(f"{name}: {literal(value)}" for name, value in FILE_METADATA.items())
     rows = min(max(_GROUP_OCTETS // max(octets_of_a_line, 1), _MIN_GROUP_ROWS), _MAX_GROUP_ROWS)
     database.execute(
         f"COPY {lines_as_table([lines])} TO {literal(str(target))} (FORMAT parquet, COMPRESSION zstd, "
-        f"ROW_GROUP_SIZE {rows}, KV_METADATA {{amqp_gateway_log_version: '{VERSION}'}})"
+        f"ROW_GROUP_SIZE {rows}, KV_METADATA {{{metadata}}})"
     )
+    seal(target)
 
 
 def contents(database: duckdb.DuckDBPyConnection, path: Path) -> Contents:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -29,6 +29,7 @@ TABLE: Final = "log"
 
 _ATTEMPTS: Final = 5
 _ROWS_AT_A_TIME: Final = 1_000
+_INTERRUPT_AGAIN_SECONDS: Final = 0.05
 _HOUR: Final = dt.timedelta(hours=1)
 
 
@@ -223,7 +224,10 @@ def _interruptible(opened: duckdb.DuckDBPyConnection, work: Callable[[], _T]) ->
         try:
             return working.result()
         except BaseException:
-            opened.interrupt()
+            # Again and again: an interruption that comes before the work has begun does nothing.
+            while not working.done() and not working.cancel():
+                opened.interrupt()
+                wait([working], timeout=_INTERRUPT_AGAIN_SECONDS)
             raise
 
 

@@ -9,7 +9,7 @@ nanoseconds (since 1970 UTC where they are a time). 64-bit numbers stay numbers,
 from __future__ import annotations
 
 import enum
-from typing import Final
+from typing import Final, TypeAlias
 
 import msgspec
 
@@ -77,7 +77,8 @@ class LogRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, g
         event_id: of an event: the same in trap, notification and log.
         event: name of the event.
         severity: of an event, in words.
-        state: of an event ``raised``, ``cleared`` or ``one-shot``; of a source or agent its state.
+        state: of an event ``raised``, ``cleared`` or ``one-shot``; of a source or agent its state; of an
+            operation ``begun``, ``ended`` or ``settled``.
         condition: what a raising event begins and a clearing one ends.
         text: one line for people.
         sample_ts: when the values were true, by the agent's clock: of statistics where there are any.
@@ -89,8 +90,17 @@ class LogRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, g
         from_ts: where a gap begins, by the gateway's clock.
         to_ts: where it ends.
         lost: how many records are missing, where that is known.
-        principal: who changed something.
+        principal: who changed something: ``jmx:operator``.
         outcome: what came of it.
+        operation_id: of an operation: the same in every north and in the log.
+        operation: ``set``, ``invoke`` or ``read``.
+        origin: where the principal asked from.
+        method: that was called.
+        element: what the outcome is about, where it is not about all.
+        code: the agent's own status.
+        latency_ns: from the request to the outcome; until now while the operation is under way.
+        former: elements before they were set, by name.
+        found: what was read back, or a method's outputs, by name.
         values: elements, or arguments of an event, by name: of ``snapshot`` and ``create`` all there are, of
             ``update`` those that changed. Of ``schema`` the class itself, of ``start`` and ``source`` facts.
         absent: elements that have no value any more.
@@ -133,3 +143,64 @@ class LogRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, g
     absent: list[str] | None = None
     deltas: dict[str, Delta] | None = None
     delivery: str | None = None
+    operation_id: str | None = None
+    operation: str | None = None
+    origin: str | None = None
+    method: str | None = None
+    element: str | None = None
+    code: int | None = None
+    latency_ns: int | None = None
+    former: dict[str, object] | None = None
+    found: dict[str, object] | None = None
+
+
+class ObjectChange(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """An ``update`` of an object that belongs where it belonged, which most records are.
+
+    It stands on the line as the `LogRecord` does that `record` makes of it, and takes a fraction of the time
+    to make and to encode: it has no fields but those that change, and what identifies the object was encoded
+    before.
+
+    Attributes:
+        kind: ``update``.
+        ingest_ts: as of a `LogRecord`, and so are the others.
+        identity: `encoded_identity` of the object.
+    """
+
+    kind: RecordKind
+    ingest_ts: str
+    identity: msgspec.Raw = msgspec.field(name="source")
+    sample_ts: str | None = None
+    sample_ns: int | None = None
+    reset_ts: str | None = None
+    values: dict[str, object] | None = None
+    absent: list[str] | None = None
+    deltas: dict[str, Delta] | None = None
+    delivery: str | None = None
+
+    def record(self) -> LogRecord:
+        """The same with all fields.
+
+        Raises:
+            TypeError, ValueError: a value has no form in JSON.
+        """
+        return msgspec.json.decode(_ENCODER.encode(self), type=LogRecord)
+
+
+AnyRecord: TypeAlias = LogRecord | ObjectChange
+"""What the log takes."""
+
+
+def encoded_identity(record: LogRecord) -> bytes:
+    """What identifies an object, as it stands on the line behind ``"source":``.
+
+    Args:
+        record: with ``source``, what identifies the object, and nothing else.
+
+    Raises:
+        ValueError: a name has no form in JSON.
+    """
+    return _ENCODER.encode(record).partition(b'"source":')[2][:-1]
+
+
+_ENCODER: Final = msgspec.json.Encoder()

@@ -10,7 +10,7 @@ from decimal import Decimal
 
 import msgspec
 
-_JSON = frozenset({"values", "deltas"})
+_JSON = frozenset({"values", "deltas", "former", "found"})
 
 
 def line_of_row(columns: Sequence[str], row: Iterable[object]) -> bytes:

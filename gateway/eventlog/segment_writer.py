@@ -102,16 +102,13 @@ class SegmentWriter:
             self.close()
             self._begin(batch)
         assert self._open is not None
-        octets = 0
         try:
-            for block in batch.blocks:
-                lines = block.seal()
-                self._disk.write(self._open.descriptor, lines)
-                octets += len(lines)
+            self._disk.write(self._open.descriptor, batch.blocks)
             self._disk.sync(self._open.descriptor)
         except OSError:
             self._end_open()
             raise
+        octets = sum(map(len, batch.blocks))
         kept = self._open.kept
         self._open.kept = Unclosed(
             kept.path, kept.first_seq, batch.last_seq, batch.last_ts, kept.octets + octets

@@ -10,8 +10,10 @@ _EPOCH: Final = dt.datetime(1970, 1, 1)  # noqa: DTZ001  the zone is written by 
 _SECOND: Final = 10**9
 _MICROSECOND: Final = 1000
 _CACHED_SECONDS: Final = 4096
+_CACHED_TIMES: Final = 1024  # objects that were read together have one time
 
 
+@lru_cache(maxsize=_CACHED_TIMES)
 def microseconds_text(time: int) -> str | None:
     """``2026-11-20T14:05:06.123456Z``, cut to the microsecond; ``None`` outside the years 1 to 9999.
 

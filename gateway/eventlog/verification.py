@@ -1,4 +1,4 @@
-"""Whether the log is what was written: each block by its CRC, each Parquet file by reading it whole, no hole.
+"""Whether the log is what was written: each block and Parquet file by its CRC and by reading it, no hole.
 
 The gateway may run meanwhile: files that come and go are looked up again.
 """
@@ -16,6 +16,7 @@ from gateway.eventlog.database import database
 from gateway.eventlog.identity import read_identity
 from gateway.eventlog.lake import LakeFile, lake_files
 from gateway.eventlog.parquet import Contents, ParquetError, contents
+from gateway.eventlog.parquet_checksum import ChecksumError, check
 from gateway.eventlog.salvage import salvage
 from gateway.eventlog.segment import LOST, Segment, list_segments
 from gateway.eventlog.state import EventLogError
@@ -57,6 +58,7 @@ class Summary:
         first_seq: of the log, by ``log_id``.
         last_seq: likewise.
         problems: that were found.
+        unchecked: those of ``lake_files`` without a checksum: of earlier versions, or of other programs.
     """
 
     segments: int = 0
@@ -68,6 +70,7 @@ class Summary:
     first_seq: dict[str, int] = field(default_factory=dict)
     last_seq: dict[str, int] = field(default_factory=dict)
     problems: int = 0
+    unchecked: int = 0
 
 
 def verify(folder: Path, summary: Summary, progress: Callable[[int, int], None]) -> Iterator[Problem]:
@@ -180,7 +183,16 @@ class _Verification:
         self._lake[file.log_id, file.first_seq] = _Span(
             file.log_id, found.first_seq, found.last_seq, found.records, file.path
         )
+        yield from self._checksum(opened, file)
         yield from _against_its_name(file, found)
+
+    def _checksum(self, opened: duckdb.DuckDBPyConnection, file: LakeFile) -> Iterator[Problem]:
+        try:
+            self._summary.unchecked += not check(opened, file.path)
+        except FileNotFoundError:
+            return
+        except ChecksumError as error:
+            yield Problem(file.path, None, str(error))
 
     def _contiguity(self) -> Iterator[Problem]:
         before: _Span | None = None

@@ -14,7 +14,7 @@ from typing import Final
 
 from gateway.eventlog.block import MAX_BLOCK_OCTETS, BlockDraft
 from gateway.eventlog.pressure import Pressure
-from gateway.eventlog.record import LogRecord, RecordKind
+from gateway.eventlog.record import AnyRecord, LogRecord, RecordKind
 
 COMMIT_OCTETS: Final = 8 << 20
 """What is written and synced together has about so many octets at most."""
@@ -36,7 +36,7 @@ class Batch:
         last_seq: of the last one.
         last_ts: its ``ingest_ts``.
         octets: of the record lines.
-        blocks: in order.
+        blocks: in order, each with its commit line.
     """
 
     segment: int
@@ -44,7 +44,7 @@ class Batch:
     last_seq: int
     last_ts: str
     octets: int
-    blocks: tuple[BlockDraft, ...]
+    blocks: tuple[bytearray, ...]
 
 
 @dataclass(slots=True)
@@ -134,7 +134,7 @@ class WaitingRecords:
         waiting = max(self.records, self.octets // _RECORD_OCTETS)
         return waiting < self._bound and (kind not in _VALUES or waiting * 4 < self._bound * 3)
 
-    def add(self, record: LogRecord) -> int:
+    def add(self, record: AnyRecord) -> int:
         """Number a record, encode it and keep it, whether it fits or not; its seq.
 
         Raises:
@@ -149,7 +149,7 @@ class WaitingRecords:
         self.next_seq = seq + 1
         return seq
 
-    def add_all(self, records: Sequence[LogRecord], ingest_ts: str, octets: int) -> int:
+    def add_all(self, records: Sequence[AnyRecord], ingest_ts: str, octets: int) -> int:
         """Number, encode and keep records for as long as nothing is special: quicker than `add` for each.
 
         It ends before records that perhaps do not fit, and as `BlockDraft.add_all`; `takes` and `add` are for
@@ -225,7 +225,7 @@ class WaitingRecords:
             last_seq=last.draft.next_seq - 1,
             last_ts=last.last_ts,
             octets=octets,
-            blocks=tuple(block.draft for block in taken),
+            blocks=tuple(block.draft.seal() for block in taken),
         )
 
     def done(self, batch: Batch) -> None:

@@ -27,14 +27,15 @@ from gateway.eventlog.folder_lock import try_lock
 from gateway.eventlog.identity import VERSION, LogIdentity
 from gateway.eventlog.own_records import absence_record, start_record
 from gateway.eventlog.pressure import Pressure
-from gateway.eventlog.record import LogRecord
+from gateway.eventlog.record import AnyRecord
 from gateway.eventlog.recovery import Recovery, look
-from gateway.eventlog.retention import Deleted, Stored, keep_within
 from gateway.eventlog.rotation import Rotation, Why, time_text
 from gateway.eventlog.segment_writer import SegmentWriter
 from gateway.eventlog.settings import LogFileSettings
-from gateway.eventlog.state import EventLogError, LogState, Trouble
+from gateway.eventlog.state import EventLogError
+from gateway.eventlog.upkeep import Upkeep
 from gateway.eventlog.waiting import Batch, WaitingRecords
+from gateway.feed.records import EventLogRecord, EventLogState
 
 SLICE_SECONDS: Final = 0.002
 """A segment's head holds the loop for so long at a time."""
@@ -64,7 +65,7 @@ class EventLog:
         head: how everything stands, told at the begin of each segment; read slice by slice, while other
             records are appended in between.
         on_state: told when trouble begins or ends, records were lost, segments came or went.
-        facts: further values of each segment's first record.
+        facts: further values of each segment's first record, asked for each.
         covered: names of sources that miss nothing while there is no writer, or tell it themselves.
         disk: that the folder is on.
 
@@ -78,10 +79,10 @@ class EventLog:
         folder: Path,
         settings: LogFileSettings,
         clock: Clock,
-        head: Callable[[], Iterator[LogRecord]],
-        on_state: Callable[[LogState], None],
+        head: Callable[[], Iterator[AnyRecord]],
+        on_state: Callable[[EventLogRecord], None],
         *,
-        facts: Mapping[str, object] | None = None,
+        facts: Callable[[], Mapping[str, object]] = dict,
         covered: Collection[str] = (),
         disk: Disk | None = None,
     ) -> None:
@@ -92,26 +93,24 @@ class EventLog:
         self._clock = clock
         self._head = head
         self._on_state = on_state
-        self._facts = dict(facts or {})
+        self._facts = facts
+        self._log_id = ""
         self._covered = covered
         self._disk = disk or Disk()
         self._rotation = Rotation(settings)
         self._lock: int | None = None
         self._next_seq = 0  # as it was found
         self._told: tuple[object, ...] = ()
-        self._state = LogState()
-        self._upkeep_trouble = ""
-        self._deleted: Deleted | None = None  # since the last segment began
+        self._state = EventLogRecord(EventLogState.WRITING)
+        self._upkeep = Upkeep(folder, settings, clock)
         self._lost_told = 0
-        self._stored = Stored(0, 0, ())
-        self._stored_at = 0  # octets written when it was listed
         self._head_wanted = asyncio.Event()
         self._failures: list[Exception] = []
         self._tasks: list[asyncio.Task[None]] = []
 
     # ---- in use ---------------------------------------------------------------------------------------
 
-    def append(self, record: LogRecord) -> int:
+    def append(self, record: AnyRecord) -> int:
         """Record something; neither waits nor fails because of a disk.
 
         Where too much waits already, the record is counted in a gap instead.
@@ -132,7 +131,7 @@ class EventLog:
             self._committer.stir()
         return seq
 
-    def append_all(self, records: Sequence[LogRecord], instead: Callable[[Exception], LogRecord]) -> int:
+    def append_all(self, records: Sequence[AnyRecord], instead: Callable[[Exception], AnyRecord]) -> int:
         """Record several things, as `append` does, but quicker for those that have one ``ingest_ts``.
 
         Args:
@@ -173,22 +172,27 @@ class EventLog:
         """
         await self._committer.reached(seq)
 
+    def hurry(self, seq: int) -> None:
+        """Somebody waits for a record to be on the disk: it is not to wait for others."""
+        self._committer.hurry(seq)
+
     @property
     def pressure(self) -> Pressure:
         """What should be appended, and what not."""
         return self._waiting.pressure
 
     @property
-    def state(self) -> LogState:
-        """How the log is now."""
-        written = self._files.written - self._stored_at
+    def state(self) -> EventLogRecord:
+        """How the log is now; ``detail`` says what to do where something can be done."""
         return dataclasses.replace(
             self._state,
             committed=self._committer.committed,
             waiting=self._waiting.records,
             lost=self._waiting.lost,
-            bytes=self._stored.octets + written,
-            segments=self._stored.segments,
+            octets=self._upkeep.octets(self._files.written),
+            segments=self._upkeep.segments,
+            deleted_files=self._upkeep.deleted_files,
+            deleted_octets=self._upkeep.deleted_octets,
         )
 
     # ---- begin and end --------------------------------------------------------------------------------
@@ -204,7 +208,7 @@ class EventLog:
         self._next_seq = found.next_seq
         self.problems = found.problems
         self.recovered = bool(found.unclosed)
-        self._facts = {"log_id": identity.log_id, **self._facts}
+        self._log_id = identity.log_id
         settings = self._settings
         self._waiting = WaitingRecords(identity.log_id, found.next_seq, settings.max_waiting)
         self._files = SegmentWriter(self._folder, identity, self._disk, settings.min_free, found.unclosed)
@@ -213,10 +217,11 @@ class EventLog:
             self._write,
             interval_seconds=settings.commit_interval / _SECOND,
             retry_seconds=settings.retry_interval / _SECOND,
-            on_trouble=self._troubled,
+            on_state=self._stands,
             on_commit=self._was_committed,
         )
         now = self._clock.now()
+        self._state = EventLogRecord(EventLogState.WRITING, since=now)
         self._begin_segment(Why.RECOVERED if self.recovered else Why.BEGAN, time_text(now), now)
         if found.last_ts:
             self._waiting.add(absence_record(self._rotation.last_ts, found.last_ts, self._covered))
@@ -277,13 +282,13 @@ class EventLog:
                 await part()
             except Exception as error:  # noqa: BLE001  whatever it is, the gateway goes on without its log
                 self._failures.append(error)
-                self._troubled(Trouble.FAILED, f"a fault of the gateway: {error!r}")
+                self._stands(EventLogState.FAILED, f"a fault of the gateway: {error!r}")
 
         self._tasks.append(asyncio.create_task(guarded()))
 
     # ---- segments -------------------------------------------------------------------------------------
 
-    def _placed(self, record: LogRecord) -> LogRecord:
+    def _placed(self, record: AnyRecord) -> AnyRecord:
         """The record as it fits into the segment; into a new one, if need be."""
         rotation, now = self._rotation, self._clock.now()
         why = rotation.of_record(record.ingest_ts, self._waiting.appended, now)
@@ -299,8 +304,8 @@ class EventLog:
             ingest_ts = max(ingest_ts, self._rotation.last_ts)
         self._waiting.begin_segment()
         self._rotation.begin(ingest_ts, now, self._waiting.appended)
-        self._waiting.add(start_record(ingest_ts, why, self._facts, self._deleted))
-        self._deleted = None
+        facts = {"log_id": self._log_id, **self._facts()}
+        self._waiting.add(start_record(ingest_ts, why, facts, self._upkeep.take_untold()))
         self._head_wanted.set()
 
     async def _tell_heads(self) -> None:
@@ -323,7 +328,7 @@ class EventLog:
                     self._rotation.complete_head(self._waiting.appended)
                     break
 
-    def _append_of_head(self, record: LogRecord) -> None:
+    def _append_of_head(self, record: AnyRecord) -> None:
         if record.ingest_ts < self._rotation.last_ts:
             record = msgspec.structs.replace(record, ingest_ts=self._rotation.last_ts)
         self.append(record)
@@ -334,10 +339,10 @@ class EventLog:
         step = min(_LOOK_SECONDS, self._settings.segment_duration / _SECOND / 4)
         segments, listed = -1, loop.time()
         while True:
-            is_due = loop.time() - listed >= RETENTION_SECONDS or self.state.bytes > self._settings.max_size
+            is_due = loop.time() - listed >= RETENTION_SECONDS or self.state.octets > self._settings.max_size
             if is_due or segments != self._files.segments:
                 segments, listed = self._files.segments, loop.time()
-                await self._keep_within()
+                await self._upkeep.keep(self._files.written)
             self._tell()
             await asyncio.sleep(step)
             now = self._clock.now()
@@ -346,25 +351,6 @@ class EventLog:
                 self._begin_segment(why, time_text(now), now)
                 if self._waiting.appended > self._committer.stir_above:
                     self._committer.stir()
-
-    async def _keep_within(self) -> None:
-        written = self._files.written
-        try:
-            stored, deleted = await asyncio.to_thread(
-                keep_within, self._folder, self._settings, self._clock.now()
-            )
-        except OSError as error:
-            self._upkeep_trouble = f"{error.filename or self._folder}: {error.strerror}"
-            return
-        self._upkeep_trouble = ""
-        self._stored, self._stored_at = stored, written
-        if deleted is not None:
-            self._deleted = deleted if self._deleted is None else self._deleted + deleted
-            self._state = dataclasses.replace(
-                self._state,
-                deleted_files=self._state.deleted_files + deleted.files,
-                deleted_bytes=self._state.deleted_bytes + deleted.octets,
-            )
 
     # ---- the disk -------------------------------------------------------------------------------------
 
@@ -389,20 +375,22 @@ class EventLog:
         self._tell()
 
     def _is_stuck(self) -> bool:
-        return self._state.trouble not in {Trouble.NONE, Trouble.UPKEEP, Trouble.SLOW}
+        return self._state.state not in {EventLogState.WRITING, EventLogState.UPKEEP, EventLogState.SLOW}
 
-    def _troubled(self, trouble: Trouble, detail: str) -> None:
-        if self._state.trouble is Trouble.FAILED:
+    def _stands(self, state: EventLogState, detail: str) -> None:
+        if self._state.state is EventLogState.FAILED:
             return
-        if trouble is Trouble.NONE and (detail := self._files.unclosed_because or self._upkeep_trouble):
-            trouble = Trouble.UPKEEP
-        since = self._state.since if trouble is self._state.trouble else self._clock.now()
-        self._state = dataclasses.replace(self._state, trouble=trouble, detail=detail, since=since)
+        if state is EventLogState.WRITING and (
+            detail := self._files.unclosed_because or self._upkeep.trouble
+        ):
+            state = EventLogState.UPKEEP
+        since = self._state.since if state is self._state.state else self._clock.now()
+        self._state = EventLogRecord(state, detail, since)
         self._tell()
 
     def _tell(self) -> None:
         state = self.state
-        key = (state.trouble, state.lost, state.segments, state.deleted_files)
+        key = (state.state, state.lost, state.segments, state.deleted_files)
         if key != self._told:
             self._told = key
             self._on_state(state)

@@ -1,22 +1,37 @@
-"""Subscribes to the feed and keeps at it: the north's side of the Unix socket."""
+"""Subscribes to the feed and keeps at it, and asks for operations: the north's side of the Unix socket."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Protocol
+from typing import Final, NoReturn, Protocol
 
 import structlog
 
-from gateway.feed.messages import VERSION, FeedError, FrameReader
+from gateway.feed.messages import MAX_REQUEST_OCTETS, VERSION, FeedError, FrameReader, encode
+from gateway.feed.operations import OperationAnswer, OperationRequest
 from gateway.feed.records import FeedMessage, Hello
+from gateway.model.operations import Outcome
 
 log = structlog.get_logger(__name__)
 
 RETRY_SECONDS = 0.25
 """Between attempts to reach the core: it is on this machine, so a fixed short wait does no harm."""
+
+GRACE_SECONDS: Final = 5.0
+"""The core answers by a request's deadline; one that is so much later, as when it is stopped, is given up."""
+
+MAX_ASKED: Final = 1000
+"""Requests of one north without an answer; the core takes fewer of each."""
+
+MAX_UNSENT_OCTETS: Final = 4 * 1024 * 1024
+"""Of requests that the core does not read."""
+
+NOT_CONNECTED: Final = "the gateway's core cannot be reached: nothing was sent; try again when it is up"
+
 
 _CHUNK_OCTETS = 256 * 1024
 
@@ -25,7 +40,7 @@ class Subscriber(Protocol):
     """What a north does with its feed; both calls are synchronous and must be quick."""
 
     def received(self, message: FeedMessage) -> None:
-        """A message arrived, in order."""
+        """A message arrived, in order. Answers to requests do not come here."""
 
     def disconnected(self, reason: str) -> None:
         """The core is gone: everything known is stale until told again."""
@@ -36,43 +51,156 @@ async def at_once() -> None:
     await asyncio.sleep(0)
 
 
-async def follow(path: Path, subscriber: Subscriber, ready: Callable[[], Awaitable[None]] = at_once) -> None:
-    """Read the feed at ``path`` for ever, reconnecting as long as it takes. Ends by cancellation only.
+class FeedLink:
+    """One north's connection with the core: `run` reads the feed, `ask` asks for operations meanwhile.
 
     Args:
         path: of the core's socket.
         subscriber: what is done with the messages.
         ready: awaited after each message; while it lasts nothing is read, and the core merges what waits.
+        grace: seconds after its timeout at which a request is given up.
     """
-    down = ""
-    while True:
+
+    def __init__(
+        self,
+        path: Path,
+        subscriber: Subscriber,
+        ready: Callable[[], Awaitable[None]] = at_once,
+        grace: float = GRACE_SECONDS,
+    ) -> None:
+        self._path = path
+        self._subscriber = subscriber
+        self._ready = ready
+        self._grace = grace
+        self._writer: asyncio.StreamWriter | None = None
+        self._asked: dict[int, asyncio.Future[OperationAnswer | None]] = {}
+        self._next_request = 1
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether the core has said who it is, and has not hung up."""
+        return self._writer is not None
+
+    @property
+    def asked(self) -> int:
+        """Requests without an answer."""
+        return len(self._asked)
+
+    async def run(self) -> NoReturn:
+        """Read the feed for ever, reconnecting as long as it takes. Ends by cancellation only."""
+        down = ""
+        while True:
+            try:
+                await self._read()
+                reason = "the core closed the feed"
+            except (OSError, FeedError) as error:
+                reason = str(error)
+            if reason != down:  # once a reason, not once an attempt
+                log.warning("feed-down", reason=reason, path=str(self._path))
+                down = reason
+            self._subscriber.disconnected(reason)
+            await asyncio.sleep(RETRY_SECONDS)
+
+    async def ask(self, request: OperationRequest) -> OperationAnswer:
+        """Have an operation carried out; the subscriber has been told by then of all that it led to.
+
+        Never raises for what goes wrong on the way: ``SOURCE_DOWN`` where nothing was sent, ``UNKNOWN`` where
+        the core ended before it answered; a check, which does nothing, is never unknown. Nothing is sent
+        twice. Cancelling takes nothing back.
+
+        Args:
+            request: its ``request`` does not matter: the link numbers it.
+
+        Returns:
+            The answer, with the link's number.
+        """
+        number = self._next_request
+        self._next_request += 1
+        request = dataclasses.replace(request, request=number)
+        refusal = self._send(request)
+        if refusal is not None:
+            return refusal
+        answered = self._asked[number] = asyncio.get_running_loop().create_future()
         try:
-            await _read(path, subscriber, ready)
-            reason = "the core closed the feed"
-        except (OSError, FeedError) as error:
-            reason = str(error)
-        if reason != down:  # once a reason, not once an attempt
-            log.warning("feed-down", reason=reason, path=str(path))
-            down = reason
-        subscriber.disconnected(reason)
-        await asyncio.sleep(RETRY_SECONDS)
+            async with asyncio.timeout(request.timeout / 1e9 + self._grace):
+                answer = await answered
+        except TimeoutError:
+            return _unanswered(request, "the gateway's core does not answer")
+        finally:
+            del self._asked[number]
+        return answer or _unanswered(request, "the gateway's core ended")
+
+    def _send(self, request: OperationRequest) -> OperationAnswer | None:
+        """Send a request, or say why that cannot be done."""
+        writer = self._writer
+        if writer is None or writer.is_closing():
+            return OperationAnswer(request.request, "", Outcome.SOURCE_DOWN, NOT_CONNECTED)
+        unsent = writer.transport.get_write_buffer_size()
+        if len(self._asked) >= MAX_ASKED or unsent > MAX_UNSENT_OCTETS:
+            return OperationAnswer(
+                request.request,
+                "",
+                Outcome.NOT_NOW,
+                f"{len(self._asked)} requests wait for an answer already",
+            )
+        try:
+            octets = encode(request)
+        except (ValueError, OverflowError, RecursionError) as error:
+            return OperationAnswer(request.request, "", Outcome.WRONG_VALUE, f"cannot be sent: {error}")
+        if len(octets) > MAX_REQUEST_OCTETS:
+            return OperationAnswer(
+                request.request, "", Outcome.WRONG_LENGTH, f"more than {MAX_REQUEST_OCTETS} octets"
+            )
+        writer.write(octets)
+        return None
+
+    async def _read(self) -> None:
+        reader, writer = await asyncio.open_unix_connection(self._path)
+        try:
+            frames = FrameReader()
+            while octets := await reader.read(_CHUNK_OCTETS):
+                for message in frames.feed(octets):
+                    self._received(message, writer)
+                    await self._ready()  # a snapshot is thousands of messages: answer requests in between
+        finally:
+            self._writer = None
+            self._give_up()
+            writer.close()
+            with contextlib.suppress(ConnectionError):
+                await writer.wait_closed()
+
+    def _received(self, message: FeedMessage, writer: asyncio.StreamWriter) -> None:
+        if isinstance(message, OperationAnswer):
+            self._answered(message)
+            return
+        if isinstance(message, Hello):
+            if message.version != VERSION:
+                raise FeedError(f"the core speaks feed version {message.version}, this north {VERSION}")
+            log.info("feed-up", gateway=message.gateway, epoch=message.epoch)
+            self._writer = writer
+        self._subscriber.received(message)
+
+    def _answered(self, answer: OperationAnswer) -> None:
+        asked = self._asked.get(answer.request)
+        if asked is not None and not asked.done():  # else nobody waits for it any more
+            asked.set_result(answer)
+
+    def _give_up(self) -> None:
+        """The connection has ended, and no answer will come over another one."""
+        for asked in self._asked.values():
+            if not asked.done():
+                asked.set_result(None)
 
 
-async def _read(path: Path, subscriber: Subscriber, ready: Callable[[], Awaitable[None]]) -> None:
-    reader, writer = await asyncio.open_unix_connection(path)
-    try:
-        frames = FrameReader()
-        while octets := await reader.read(_CHUNK_OCTETS):
-            for message in frames.feed(octets):
-                if isinstance(message, Hello):
-                    if message.version != VERSION:
-                        raise FeedError(
-                            f"the core speaks feed version {message.version}, this north {VERSION}"
-                        )
-                    log.info("feed-up", gateway=message.gateway, epoch=message.epoch)
-                subscriber.received(message)
-                await ready()  # a snapshot is thousands of messages: answer requests in between
-    finally:
-        writer.close()
-        with contextlib.suppress(ConnectionError):
-            await writer.wait_closed()
+def _unanswered(request: OperationRequest, reason: str) -> OperationAnswer:
+    if request.check_only:
+        return OperationAnswer(request.request, "", Outcome.SOURCE_DOWN, f"{reason}: nothing was done")
+    text = f"{reason}: it may have been carried out, and the event log will tell"
+    return OperationAnswer(request.request, "", Outcome.UNKNOWN, text)
+
+
+async def follow(
+    path: Path, subscriber: Subscriber, ready: Callable[[], Awaitable[None]] = at_once
+) -> NoReturn:
+    """Read the feed at ``path`` for ever, for a north that asks for nothing; see `FeedLink`."""
+    await FeedLink(path, subscriber, ready).run()

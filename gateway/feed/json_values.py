@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from gateway.feed.records import ObjectLink
+from gateway.feed.values import ObjectLink
 from gateway.model.values import Reference
 
 

@@ -10,11 +10,22 @@ import dataclasses
 import enum
 import struct
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, TypeVar
 from uuid import UUID
 
 import msgpack
 
+from gateway.feed.operations import (
+    Action,
+    InvokeMethod,
+    OperationAnswer,
+    OperationKind,
+    OperationRecord,
+    OperationRequest,
+    OperationState,
+    ReadFresh,
+    SetElements,
+)
 from gateway.feed.records import (
     AgentRecord,
     AlarmRecord,
@@ -29,7 +40,6 @@ from gateway.feed.records import (
     GapRecord,
     Hello,
     Lifetime,
-    ObjectLink,
     ObjectRecord,
     Record,
     SnapshotBegan,
@@ -37,8 +47,10 @@ from gateway.feed.records import (
     SourceRecord,
     UpdateRecord,
 )
+from gateway.feed.values import ObjectLink
 from gateway.model.events import EventState, Severity
 from gateway.model.observations import SourceState
+from gateway.model.operations import Outcome, Principal
 from gateway.model.schema import (
     Access,
     Argument,
@@ -53,32 +65,42 @@ from gateway.model.schema import (
 )
 from gateway.model.values import Reference, ValueType
 
-VERSION = 3
+VERSION = 4
 """Of the feed; told in `Hello`. A client refuses another one."""
 
 MAX_FRAME_OCTETS = 16 * 1024 * 1024
 """A frame announced larger than this is an error: batches are cut long before."""
 
+MAX_REQUEST_OCTETS = 1024 * 1024
+"""The same of a request: it is held before anything of it is known."""
+
 _LENGTH = struct.Struct(">I")
 _UUID_CODE, _LINK_CODE = 1, 2
+
+_Message = TypeVar("_Message")
 
 
 class FeedError(Exception):
     """What arrived on a feed is not a feed of this version."""
 
 
-def encode(message: FeedMessage) -> bytes:
-    """One frame: length and msgpack array."""
+def encode(message: FeedMessage | OperationRequest) -> bytes:
+    """One frame: length and msgpack array.
+
+    Raises:
+        OverflowError: a number has more than 64 bits.
+        ValueError: values are nested too deeply, or are not Unicode.
+    """
     body = [_TAG_OF[type(message)], *_field_values(message)]
     packed: bytes = msgpack.packb(body, default=_plain, use_bin_type=True, strict_types=True)
     return _LENGTH.pack(len(packed)) + packed
 
 
 class FrameReader:
-    """Cuts a stream of octets into messages; holds at most one frame."""
+    """Cuts what the core says into messages; holds at most one frame."""
 
     def __init__(self) -> None:
-        self._pending = bytearray()
+        self._frames = _Frames(MAX_FRAME_OCTETS)
 
     def feed(self, octets: bytes) -> Iterator[FeedMessage]:
         """Messages completed by ``octets``.
@@ -86,17 +108,41 @@ class FrameReader:
         Raises:
             FeedError: a frame is too long or does not hold a message of this version.
         """
+        return map(decode, self._frames.cut(octets))
+
+
+class RequestReader:
+    """Cuts what a north says into requests; holds at most one frame."""
+
+    def __init__(self) -> None:
+        self._frames = _Frames(MAX_REQUEST_OCTETS)
+
+    def feed(self, octets: bytes) -> Iterator[OperationRequest]:
+        """Requests completed by ``octets``.
+
+        Raises:
+            FeedError: a frame is too long or does not hold a request of this version.
+        """
+        return map(decode_request, self._frames.cut(octets))
+
+
+class _Frames:
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._pending = bytearray()
+
+    def cut(self, octets: bytes) -> Iterator[bytes]:
         self._pending += octets
         while len(self._pending) >= _LENGTH.size:
             (length,) = _LENGTH.unpack_from(self._pending)
-            if length > MAX_FRAME_OCTETS:
-                raise FeedError(f"a frame of {length} octets; at most {MAX_FRAME_OCTETS} are allowed")
+            if length > self._limit:
+                raise FeedError(f"a frame of {length} octets; at most {self._limit} are allowed")
             end = _LENGTH.size + length
             if len(self._pending) < end:
                 return
             packed = bytes(self._pending[_LENGTH.size : end])
             del self._pending[:end]
-            yield decode(packed)
+            yield packed
 
 
 def decode(packed: bytes) -> FeedMessage:
@@ -105,9 +151,22 @@ def decode(packed: bytes) -> FeedMessage:
     Raises:
         FeedError: it is not one.
     """
+    return _decoded(packed, _MESSAGES)
+
+
+def decode_request(packed: bytes) -> OperationRequest:
+    """The request in the msgpack part of a frame.
+
+    Raises:
+        FeedError: it is not one.
+    """
+    return _decoded(packed, _REQUESTS)
+
+
+def _decoded(packed: bytes, kinds: Mapping[str, Callable[..., _Message]]) -> _Message:
     try:
         body = msgpack.unpackb(packed, ext_hook=_extension, use_list=False, strict_map_key=False)
-        return _MESSAGES[body[0]](*body[1:])
+        return kinds[body[0]](*body[1:])
     except (ValueError, TypeError, KeyError, IndexError, msgpack.UnpackException, RecursionError) as error:
         raise FeedError(f"not a feed message: {error}") from error
 
@@ -125,6 +184,8 @@ def _plain(value: object) -> Any:  # noqa: ANN401  what msgpack can pack
         return value.value
     if isinstance(value, Mapping):
         return dict(value)
+    if isinstance(value, int):  # msgpack asks, too, where a number is too large for it
+        raise OverflowError(f"{value} has more than 64 bits")
     raise TypeError(f"{type(value).__name__} cannot travel in a feed")
 
 
@@ -132,8 +193,14 @@ def _extension(code: int, data: bytes) -> object:
     if code == _UUID_CODE:
         return UUID(bytes=data)
     if code == _LINK_CODE:
-        return ObjectLink(*msgpack.unpackb(data))
+        return _link(*msgpack.unpackb(data))
     raise ValueError(f"unknown extension type {code}")
+
+
+def _link(class_name: object, row: object, stable_name: object) -> ObjectLink:
+    if not (isinstance(class_name, str) and type(row) is int and isinstance(stable_name, str)):
+        raise TypeError("a link is class, row and name")
+    return ObjectLink(class_name, row, stable_name)
 
 
 def _element(fields: tuple[Any, ...]) -> Element:
@@ -207,6 +274,43 @@ def _event_log(state: str, *rest: Any) -> EventLogRecord:  # noqa: ANN401  msgpa
     return EventLogRecord(EventLogState(state), *rest)
 
 
+def _operation(*fields: Any) -> OperationRecord:  # noqa: ANN401  msgpack values in the record's order
+    record = dict(zip(_FIELDS[OperationRecord], fields, strict=True))
+    record["kind"] = OperationKind(record["kind"])
+    record["state"] = OperationState(record["state"])
+    record["principal"] = Principal(*record["principal"])
+    record["outcome"] = None if record["outcome"] is None else Outcome(record["outcome"])
+    return OperationRecord(**record)
+
+
+def _request(*fields: Any) -> OperationRequest:  # noqa: ANN401  msgpack values in the request's order
+    request = OperationRequest(*fields)
+    numbers = (request.request, request.source, request.row, request.timeout)
+    principal, action = Principal(*fields[1]), _action(*fields[5])
+    texts = (principal.north, principal.name, principal.origin, request.class_name)
+    if not all(type(number) is int for number in numbers) or type(request.check_only) is not bool:
+        raise TypeError("request, source, row and timeout are integers, check_only is a boolean")
+    if not all(isinstance(text, str) for text in texts):
+        raise TypeError("principal and class are texts")
+    return dataclasses.replace(request, principal=principal, action=action)
+
+
+def _action(tag: str, *fields: Any) -> Action:  # noqa: ANN401  msgpack values in the action's order
+    action = _ACTIONS[tag](*fields)
+    if isinstance(action, InvokeMethod) and not isinstance(action.method, str):
+        raise TypeError("a method's name is a text")
+    values = fields[-1] if fields else {}
+    if not isinstance(values, dict) or not all(isinstance(name, str) for name in values):
+        raise TypeError("values are a map by name")
+    return action
+
+
+def _answer(*fields: Any) -> OperationAnswer:  # noqa: ANN401  msgpack values in the answer's order
+    answer = dict(zip(_FIELDS[OperationAnswer], fields, strict=True))
+    answer["outcome"] = Outcome(answer["outcome"])
+    return OperationAnswer(**answer)
+
+
 def _delete(*fields: Any) -> DeleteRecord:  # noqa: ANN401  msgpack values in the record's order
     record = dict(zip(_FIELDS[DeleteRecord], fields, strict=True))
     record["lifetime"] = Lifetime(record["lifetime"])
@@ -229,12 +333,20 @@ _RECORDS: dict[str, Callable[..., Record]] = {
     "alarm": _alarm,
     "gap": GapRecord,
     "event-log": _event_log,
+    "operation": _operation,
 }
 _MESSAGES: dict[str, Callable[..., FeedMessage]] = {
     "hello": Hello,
     "begin": SnapshotBegan,
     "end": SnapshotEnded,
     "batch": _batch,
+    "answer": _answer,
+}
+_REQUESTS: dict[str, Callable[..., OperationRequest]] = {"request": _request}
+_ACTIONS: dict[str, Callable[..., Action]] = {
+    "set": SetElements,
+    "invoke": InvokeMethod,
+    "read": ReadFresh,
 }
 _TAG_OF: dict[type, str] = {
     SourceRecord: "source",
@@ -248,6 +360,12 @@ _TAG_OF: dict[type, str] = {
     AlarmRecord: "alarm",
     GapRecord: "gap",
     EventLogRecord: "event-log",
+    OperationRecord: "operation",
+    SetElements: "set",
+    InvokeMethod: "invoke",
+    ReadFresh: "read",
+    OperationRequest: "request",
+    OperationAnswer: "answer",
     Hello: "hello",
     SnapshotBegan: "begin",
     SnapshotEnded: "end",
@@ -257,6 +375,7 @@ _FIELDS: dict[type, tuple[str, ...]] = {
     kind: tuple(field.name for field in dataclasses.fields(kind))
     for kind in (
         *_TAG_OF,
+        Principal,
         ObjectLink,
         ClassSchema,
         EventSchema,

@@ -13,22 +13,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from gateway.feed.operations import OperationAnswer, OperationRecord
+from gateway.feed.values import FeedValue, ObjectLink
 from gateway.model.events import EventState, Severity
 from gateway.model.observations import SourceState
 from gateway.model.schema import ClassSchema, EventSchema
-from gateway.model.values import Value
-
-
-@dataclass(frozen=True, slots=True)
-class ObjectLink:
-    """Where a reference leads: the target's class (``package:name``), row number and stable name."""
-
-    class_name: str
-    row: int
-    stable_name: str
-
-
-FeedValue: TypeAlias = "Value | ObjectLink"
 
 
 class Lifetime(enum.Enum):
@@ -273,6 +262,7 @@ Record: TypeAlias = (
     | AlarmRecord
     | GapRecord
     | EventLogRecord
+    | OperationRecord
 )
 
 
@@ -311,4 +301,5 @@ class Batch:
     records: tuple[Record, ...]
 
 
-FeedMessage: TypeAlias = Hello | SnapshotBegan | SnapshotEnded | Batch
+FeedMessage: TypeAlias = Hello | SnapshotBegan | SnapshotEnded | Batch | OperationAnswer
+"""What the core says; a north says `OperationRequest` only."""

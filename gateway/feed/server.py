@@ -1,4 +1,4 @@
-"""Serves the feed on a Unix socket to the norths of the same user."""
+"""Serves the feed on a Unix socket to the norths of the same user, and hears what they ask for."""
 
 from __future__ import annotations
 
@@ -13,19 +13,39 @@ from pathlib import Path
 
 import structlog
 
-from gateway.feed.messages import encode
+from gateway.feed.messages import FeedError, RequestReader, encode
+from gateway.feed.operations import OperationAnswer, OperationRequest
 from gateway.feed.records import Batch, FeedMessage, Hello, Record
 from gateway.feed.subscription import Subscription
+from gateway.model.operations import Outcome
 
 log = structlog.get_logger(__name__)
 
 MAX_SOCKET_PATH_OCTETS = 107
 """``sun_path`` holds 108 octets, one of them NUL (unix(7))."""
 
+MAX_UNANSWERED = 256
+"""Requests of one north that are under way; further ones are refused at once."""
+
+MAX_UNREAD = 4 * MAX_UNANSWERED
+"""Answers that one north may leave unread."""
+
+_CHUNK_OCTETS = 64 * 1024
 _CREDENTIALS = struct.Struct("3i")
 
 Snapshot = Callable[[], tuple[Sequence[Record], int]]
 """Gives all current records, immutable and in dependency order, and the sequence they stand at."""
+
+Reply = Callable[[OperationAnswer], None]
+"""Where the answer to one request goes: once, whenever it is known; nowhere once the north is gone."""
+
+Asked = Callable[[OperationRequest, Reply], None]
+"""Given each request of a north; neither waits nor raises."""
+
+
+def nobody_answers(request: OperationRequest, reply: Reply) -> None:
+    """Where there are no operations."""
+    reply(OperationAnswer(request.request, "", Outcome.NOT_NOW, "operations are not served here"))
 
 
 @dataclass(slots=True)
@@ -37,6 +57,8 @@ class FeedCounters:
         merges: times that records were merged for a slow subscriber, and ``overflows`` that even that was
             not enough.
         refused: connections of processes of other users.
+        requests: that norths asked for.
+        hung_up: norths that said what no north says.
     """
 
     batches: int = 0
@@ -46,22 +68,33 @@ class FeedCounters:
     merges: int = 0
     overflows: int = 0
     refused: int = 0
+    requests: int = 0
+    hung_up: int = 0
 
 
 class FeedServer:
-    """Accepts subscribers and sends each a hello, a snapshot and then every batch.
+    """Accepts subscribers; sends each a hello, a snapshot, then every batch, and the answers to its requests.
 
     Args:
         path: of the socket; its folder must be ours alone.
         hello: sent first to each subscriber.
         snapshot: called when a subscriber needs the whole state.
         limit: records that may wait for one subscriber.
+        asked: given the subscribers' requests.
 
     Attributes:
         counters: what was done so far.
     """
 
-    def __init__(self, path: Path, hello: Hello, snapshot: Snapshot, limit: int = 100_000) -> None:
+    def __init__(
+        self,
+        path: Path,
+        hello: Hello,
+        snapshot: Snapshot,
+        limit: int = 100_000,
+        asked: Asked = nobody_answers,
+    ) -> None:
+        self._asked = asked
         self._path = path
         self._hello = hello
         self._snapshot = snapshot
@@ -149,7 +182,7 @@ class FeedServer:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         subscription, wake = Subscription(self._hello.epoch, self._limit), asyncio.Event()
         self._subscribers[subscription] = wake
-        hung_up = asyncio.ensure_future(_end_of(reader, wake))
+        hung_up = asyncio.ensure_future(self._hear(reader, writer, subscription, wake))
         try:
             self._write(writer, self._hello)
             while not hung_up.done():
@@ -172,16 +205,83 @@ class FeedServer:
             hung_up.cancel()
             del self._subscribers[subscription]
 
+    async def _hear(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        subscription: Subscription,
+        wake: asyncio.Event,
+    ) -> None:
+        """Take a north's requests until it closes, or says what no north says."""
+        requests, unanswered = RequestReader(), _Unanswered(subscription, wake)
+        try:
+            while octets := await reader.read(_CHUNK_OCTETS):
+                for request in requests.feed(octets):
+                    self.counters.requests += 1
+                    unanswered.take(request, self._asked)
+                    await asyncio.sleep(0)
+        except FeedError as error:
+            self.counters.hung_up += 1
+            log.warning("feed-north-hung-up", reason=str(error))
+            writer.transport.abort()  # it may not read either, and then nothing else would end this
+        except ConnectionError:
+            pass  # it is gone
+        except Exception:
+            log.exception("feed-request-failed")
+        finally:
+            unanswered.close()
+            wake.set()
+
     def _write(self, writer: asyncio.StreamWriter, message: FeedMessage) -> None:
         octets = encode(message)
         self.counters.octets += len(octets)
         writer.write(octets)
 
 
-async def _end_of(reader: asyncio.StreamReader, wake: asyncio.Event) -> None:
-    """Until the peer closes; a north has nothing to say yet, so whatever it says ends the conversation."""
-    await reader.read(1)
-    wake.set()
+class _Unanswered:
+    """One north's requests that are under way.
+
+    Args:
+        subscription: that their answers go through.
+        wake: set when one is there.
+    """
+
+    def __init__(self, subscription: Subscription, wake: asyncio.Event) -> None:
+        self._subscription = subscription
+        self._wake = wake
+        self._numbers: set[int] = set()
+        self._is_open = True
+
+    def take(self, request: OperationRequest, asked: Asked) -> None:
+        """Hand a request on.
+
+        Raises:
+            FeedError: there is one of its number already, or the north does not read.
+        """
+        number = request.request
+        if self._subscription.answers >= MAX_UNREAD:
+            raise FeedError(f"{MAX_UNREAD} answers are not read")
+        if number in self._numbers:
+            raise FeedError(f"a second request of the number {number}, and the first is under way")
+        if len(self._numbers) >= MAX_UNANSWERED:
+            text = f"{MAX_UNANSWERED} requests of this north are under way already"
+            self._put(OperationAnswer(number, "", Outcome.NOT_NOW, text))
+            return
+        self._numbers.add(number)
+        asked(request, self._answered)
+
+    def close(self) -> None:
+        """The north is gone: answers go nowhere."""
+        self._is_open = False
+
+    def _answered(self, answer: OperationAnswer) -> None:
+        self._numbers.discard(answer.request)
+        if self._is_open:
+            self._put(answer)
+
+    def _put(self, answer: OperationAnswer) -> None:
+        self._subscription.answer(answer)
+        self._wake.set()
 
 
 def _peer_uid(writer: asyncio.StreamWriter) -> int:

@@ -6,6 +6,7 @@ import dataclasses
 from collections import deque
 from collections.abc import Iterable
 
+from gateway.feed.operations import OperationAnswer, OperationRecord
 from gateway.feed.records import (
     AgentRecord,
     AlarmRecord,
@@ -21,6 +22,8 @@ from gateway.feed.records import (
     UpdateRecord,
 )
 
+_LASTING = AgentRecord | AlarmRecord | EventLogRecord | OperationRecord
+
 SNAPSHOT_BATCH_RECORDS = 32
 """Records in one batch of a snapshot: small enough that encoding one holds the loop well under 5 ms."""
 
@@ -31,17 +34,25 @@ class Subscription:
     Args:
         epoch: the core's.
         limit: records that may wait. Beyond it, updates of one object are merged to the latest, and so are
-            the states of a source, of an agent, of an alarm and of the event log. If creates, deletes and
+            the states of sources, agents, alarms, operations and of the event log. If creates, deletes and
             events alone exceed it, everything waiting is dropped, ``overflows`` counts it, and
             `needs_snapshot` asks for a new snapshot: the subscriber then knows that it missed something,
-            because a snapshot begins in the middle of its stream.
+            because a snapshot begins in the middle of its stream. Answers to requests are never dropped, and
+            never overtake what was offered before them.
+
+    Attributes:
+        needs_snapshot: nothing more is taken until there is one.
+        merges: times that records were merged.
+        overflows: times that even that was not enough.
+        answers: that were not taken yet.
     """
 
     def __init__(self, epoch: int, limit: int = 100_000) -> None:
         self._epoch = epoch
         self._limit = limit
-        self._waiting: deque[Batch] = deque()
+        self._waiting: deque[Batch | OperationAnswer] = deque()
         self._records = 0
+        self.answers = 0
         self._snapshot: deque[Record] | None = None
         self._sequence = 0
         self._began = False
@@ -57,8 +68,7 @@ class Subscription:
     def start_snapshot(self, records: Iterable[Record], sequence: int) -> None:
         """Send ``records`` (immutable, in dependency order) before anything that waits after ``sequence``."""
         self._snapshot = deque(records)
-        self._waiting.clear()
-        self._records = 0
+        self._drop_batches()
         self._sequence = sequence
         self._began = False
         self.needs_snapshot = False
@@ -72,21 +82,28 @@ class Subscription:
         if self._records > self._limit:
             self._merge()
         if self._records > self._limit:
-            self._waiting.clear()
-            self._records = 0
+            self._drop_batches()
             self._snapshot = None
             self.overflows += 1
             self.needs_snapshot = True
+
+    def answer(self, answer: OperationAnswer) -> None:
+        """An answer to this subscriber; who asks bounds how many there are."""
+        self._waiting.append(answer)
+        self.answers += 1
 
     def take(self) -> FeedMessage | None:
         """The next message to send, or ``None`` when nothing waits."""
         if self._snapshot is not None:
             return self._next_of_snapshot(self._snapshot)
-        if not self._waiting:
+        if self.needs_snapshot or not self._waiting:
             return None
-        batch = self._waiting.popleft()
-        self._records -= len(batch.records)
-        return batch
+        message = self._waiting.popleft()
+        if isinstance(message, Batch):
+            self._records -= len(message.records)
+        else:
+            self.answers -= 1
+        return message
 
     def _next_of_snapshot(self, snapshot: deque[Record]) -> FeedMessage:
         if not self._began:
@@ -98,12 +115,19 @@ class Subscription:
         records = [snapshot.popleft() for _ in range(min(SNAPSHOT_BATCH_RECORDS, len(snapshot)))]
         return Batch(self._epoch, self._sequence, tuple(records))
 
+    def _drop_batches(self) -> None:
+        answers = [message for message in self._waiting if isinstance(message, OperationAnswer)]
+        self._waiting = deque(answers)
+        self._records = 0
+
     def _merge(self) -> None:
-        """Fold everything that waits into one batch, updates of an object into its latest state."""
+        """Fold every batch that waits into one, updates of an object into its latest state."""
         self.merges += 1
+        batches = [message for message in self._waiting if isinstance(message, Batch)]
+        self._drop_batches()
         merged: list[Record | None] = []
         last: dict[tuple[object, ...], int] = {}
-        for batch in self._waiting:
+        for batch in batches:
             for record in batch.records:
                 key = _mergeable_key(record)
                 position = last.get(key) if key else None
@@ -112,7 +136,7 @@ class Subscription:
                     assert position is not None
                     merged[position] = _folded(earlier, record)
                     continue
-                if isinstance(record, AgentRecord | AlarmRecord | EventLogRecord) and position is not None:
+                if isinstance(record, _LASTING) and position is not None:
                     merged[position] = record  # in its place: others may depend on it
                     continue
                 if isinstance(record, SourceRecord) and position is not None:
@@ -123,24 +147,26 @@ class Subscription:
                     last.pop((record.source, record.class_number, record.row), None)
                 merged.append(record)
         records = tuple(record for record in merged if record is not None)
-        sequence = self._waiting[-1].sequence
-        self._waiting.clear()
-        self._waiting.append(Batch(self._epoch, sequence, records))
+        self._waiting.appendleft(Batch(self._epoch, batches[-1].sequence, records))
         self._records = len(records)
 
 
 def _mergeable_key(record: Record) -> tuple[object, ...] | None:
-    if isinstance(record, ObjectRecord | UpdateRecord):
-        return (record.source, record.class_number, record.row)
-    if isinstance(record, SourceRecord):
-        return ("source", record.number)
-    if isinstance(record, AgentRecord):
-        return ("agent", record.source, record.agent)
-    if isinstance(record, AlarmRecord):
-        return ("alarm", record.number)
-    if isinstance(record, EventLogRecord):
-        return ("event-log",)
-    return None
+    key: tuple[object, ...] | None = None
+    match record:
+        case ObjectRecord() | UpdateRecord():
+            key = (record.source, record.class_number, record.row)
+        case SourceRecord():
+            key = ("source", record.number)
+        case AgentRecord():
+            key = ("agent", record.source, record.agent)
+        case AlarmRecord():
+            key = ("alarm", record.number)
+        case OperationRecord():
+            key = ("operation", record.number)
+        case EventLogRecord():
+            key = ("event-log",)
+    return key
 
 
 def _folded(earlier: ObjectRecord | UpdateRecord, later: UpdateRecord) -> ObjectRecord | UpdateRecord:

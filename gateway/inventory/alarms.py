@@ -7,7 +7,8 @@ import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gateway.feed.records import AlarmRecord, EventRecord, ObjectLink
+from gateway.feed.records import AlarmRecord, EventRecord
+from gateway.feed.values import ObjectLink
 from gateway.inventory.instances import InstanceIndex
 from gateway.inventory.kept_alarms import keep, kept
 from gateway.inventory.numbers import Numbers

@@ -9,8 +9,8 @@ from gateway.feed.records import ClassRecord, EventClassRecord
 from gateway.inventory.identity import part_text
 from gateway.inventory.own_events import OWN_EVENTS
 from gateway.inventory.predicates import Predicate, predicates_of
-from gateway.mapping.files import applied, applied_event
-from gateway.mapping.rules import ClassRule, Condition, EventRule, Mapping
+from gateway.mapping.files import applied, applied_event, settable_by_methods
+from gateway.mapping.rules import ClassRule, Condition, EventRule, Mapping, MethodRule, SetRule
 from gateway.model.schema import ClassKey, ClassSchema, EventSchema
 from gateway.model.values import Values
 
@@ -32,6 +32,7 @@ class ClassRegistry:
         self._mappings = mappings
         self._classes: dict[ClassKey, list[ClassRecord]] = {}
         self._events: dict[ClassKey, list[EventClassRecord]] = {}
+        self._names: dict[int, str] = {}
         self._predicates: dict[int, tuple[Predicate, ...]] = {}
         self._next_number = 1
         for schema in OWN_EVENTS:
@@ -41,6 +42,7 @@ class ClassRegistry:
         """The record of a class as learnt from the wire; the same for an equal schema."""
         mapping = self._mappings.get(schema.key.package)
         mapped = applied(mapping, schema) if mapping else schema
+        mapped = settable_by_methods(mapped, mapping.classes.get(schema.key.name) if mapping else None)
         versions = self._classes.setdefault(schema.key, [])
         for record in versions:
             if record.schema == mapped:
@@ -54,6 +56,7 @@ class ClassRegistry:
             rule.parent if rule and rule.parent in names else "",
         )
         versions.append(record)
+        self._names[record.number] = str(schema.key)
         return record
 
     def event_record(self, schema: EventSchema) -> EventClassRecord:
@@ -71,6 +74,21 @@ class ClassRegistry:
         """What the mapping says of an event beyond its schema."""
         mapping = self._mappings.get(key.package)
         return mapping.events.get(key.name) if mapping else None
+
+    def set_rule(self, key: ClassKey, element: str) -> SetRule | None:
+        """By what method a property is set."""
+        rule = self._rule(key)
+        known = rule.properties.get(element) if rule else None
+        return known.set_by if known else None
+
+    def method_rule(self, key: ClassKey, method: str) -> MethodRule | None:
+        """What the mapping says of a method beyond its schema; ``None`` where it does not know it."""
+        rule = self._rule(key)
+        return rule.methods.get(method) if rule else None
+
+    def class_name(self, number: int) -> str:
+        """``package:class`` of a class by its number; empty where there is none of it."""
+        return self._names.get(number, "")
 
     def tells_of(self, alarm: str, class_name: str) -> bool:
         """Whether a rule can end an alarm of an object of this class (``package:name``; empty for none)."""

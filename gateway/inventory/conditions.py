@@ -18,7 +18,8 @@ import dataclasses
 from collections import Counter, OrderedDict
 from collections.abc import Callable
 
-from gateway.feed.records import EventRecord, ObjectLink, Record
+from gateway.feed.records import EventRecord, Record
+from gateway.feed.values import ObjectLink
 from gateway.inventory.alarms import AlarmKey, AlarmTable
 from gateway.inventory.classes import ClassRegistry
 from gateway.inventory.event_texts import duration_text, one_line

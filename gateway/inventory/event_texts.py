@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from uuid import UUID
 
-from gateway.feed.records import FeedValue, ObjectLink
+from gateway.feed.values import FeedValue, ObjectLink
 from gateway.mapping.templates import filled
 from gateway.model.schema import Argument, Element, EventSchema
 from gateway.model.values import Reference, ValueType

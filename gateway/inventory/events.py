@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping
 
-from gateway.feed.records import EventClassRecord, EventRecord, FeedValue, ObjectLink
+from gateway.feed.records import EventClassRecord, EventRecord
+from gateway.feed.values import FeedValue, ObjectLink
 from gateway.inventory.classes import ClassRegistry
 from gateway.inventory.event_texts import ABSENT, event_text, line_from, value_text
 from gateway.inventory.numbers import Numbers

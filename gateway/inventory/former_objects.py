@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from gateway.feed.records import ObjectLink
+from gateway.feed.values import ObjectLink
 
 
 @dataclass(frozen=True, slots=True)

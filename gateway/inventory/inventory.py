@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
+from gateway.feed.operations import OperationRecord
 from gateway.feed.records import Batch, EventLogRecord, Record
 from gateway.inventory.classes import ClassRegistry
 from gateway.inventory.event_log import EventLogCondition
@@ -55,6 +56,10 @@ class Inventory:
         self._sources[name] = source
         return source
 
+    def source(self, number: int) -> SourceInventory | None:
+        """The source that has this number."""
+        return next((one for one in self._sources.values() if one.identity.number == number), None)
+
     def remove_source(self, source: SourceInventory, now: int) -> None:
         """Take a source out: its alarms are cleared, its objects end, no snapshot tells of it any more."""
         del self._sources[source.identity.name]
@@ -69,6 +74,10 @@ class Inventory:
         """Tell how the event log is."""
         self._out(self._event_log.stands(record, now))
 
+    def operation_told(self, record: OperationRecord) -> None:
+        """Tell of an operation; snapshots tell it again."""
+        self._out([record])
+
     def tick(self, now: int) -> None:
         """Once a second."""
         self._out(self._event_log.tick(now))
@@ -78,8 +87,8 @@ class Inventory:
     def snapshot(self) -> tuple[Sequence[Record], int]:
         """Every current record, immutable and in dependency order, and the sequence they stand at.
 
-        Classes, the event log, sources with their agents, the last ends of objects, objects, the last events,
-        active alarms.
+        Classes, the event log, sources with their agents, the last ends of objects, objects, the last
+        operations, the last events, active alarms.
         """
         sources = tuple(self._sources.values())
         records: list[Record] = [*self._classes.records(), *self._event_log.records()]
@@ -88,6 +97,7 @@ class Inventory:
         records.extend(self._history.ends())
         for source in sources:
             records.extend(source.objects())
+        records.extend(self._history.operations())
         records.extend(self._history.events())
         for source in sources:
             records.extend(source.alarms())

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from gateway.feed.records import AlarmRecord, ObjectLink
+from gateway.feed.records import AlarmRecord
+from gateway.feed.values import ObjectLink
 from gateway.inventory.instances import InstanceIndex
 from gateway.model.events import Severity
 

@@ -6,7 +6,8 @@ import dataclasses
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
-from gateway.feed.records import ClassRecord, Lifetime, ObjectLink, ObjectRecord, Record
+from gateway.feed.records import ClassRecord, Lifetime, ObjectRecord, Record
+from gateway.feed.values import ObjectLink
 from gateway.inventory.classes import ClassRegistry
 from gateway.inventory.former_objects import FormerObject, FormerObjects
 from gateway.inventory.identity import duplicate_name
@@ -88,6 +89,14 @@ class ObjectLifecycle:
     def living(self, link: ObjectLink) -> Entry | None:
         """The object that a link leads to, if it lives."""
         return self._objects.living(link)
+
+    def by_row(self, class_name: str, row: int) -> Entry | None:
+        """The object that has this row number in its class (``package:name``)."""
+        return self._objects.by_row(class_name, row)
+
+    def is_bound(self, entry: Entry) -> bool:
+        """Whether the native id that an object was told under means that object still."""
+        return self._objects.by_native_id(entry.record.native_id) is entry
 
     def link(self, native_id: str) -> ObjectLink | None:
         """The object that has this native id, or had it last and ended lately."""

@@ -8,10 +8,10 @@ from gateway.feed.records import (
     ClassRecord,
     DeleteRecord,
     Lifetime,
-    ObjectLink,
     ObjectRecord,
     UpdateRecord,
 )
+from gateway.feed.values import ObjectLink
 from gateway.inventory.identity import leaf_name
 from gateway.inventory.objects import Entry
 from gateway.inventory.values import changes, resolved

@@ -6,7 +6,8 @@ import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from gateway.feed.records import ClassRecord, ObjectLink, ObjectRecord, UpdateRecord
+from gateway.feed.records import ClassRecord, ObjectRecord, UpdateRecord
+from gateway.feed.values import ObjectLink
 from gateway.model.schema import ClassKey, Kind
 
 
@@ -95,7 +96,7 @@ class ObjectTable:
     def __init__(self) -> None:
         self._by_native_id: dict[str, Entry] = {}
         self._by_name: dict[tuple[str, str], Entry] = {}
-        self._rows: set[tuple[str, int]] = set()
+        self._rows: dict[tuple[str, int], Entry] = {}
 
     def __len__(self) -> int:
         return len(self._by_name)
@@ -111,6 +112,10 @@ class ObjectTable:
         """The object that holds this stable name in its class (``package:name``)."""
         return self._by_name.get((class_name, name))
 
+    def by_row(self, class_name: str, row: int) -> Entry | None:
+        """The object that has this row number in its class (``package:name``)."""
+        return self._rows.get((class_name, row))
+
     def living(self, link: ObjectLink) -> Entry | None:
         """The object that a link leads to, if it lives."""
         entry = self._by_name.get((link.class_name, link.stable_name))
@@ -125,14 +130,14 @@ class ObjectTable:
         class_name = str(entry.key)
         self._by_native_id[entry.record.native_id] = entry
         self._by_name[class_name, entry.record.stable_name] = entry
-        self._rows.add((class_name, entry.record.row))
+        self._rows[class_name, entry.record.row] = entry
 
     def remove(self, entry: Entry) -> None:
         """Take an object out."""
         class_name = str(entry.key)
         self.unbind(entry)
         self._by_name.pop((class_name, entry.record.stable_name), None)
-        self._rows.discard((class_name, entry.record.row))
+        self._rows.pop((class_name, entry.record.row), None)
 
     def unbind(self, entry: Entry) -> None:
         """The object's native id means nothing any more; it may come back under the same or another one."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from gateway.feed.records import ClassRecord, FeedValue, ObjectRecord
+from gateway.feed.records import ClassRecord, ObjectRecord
+from gateway.feed.values import FeedValue
 from gateway.inventory.event_texts import ABSENT, line_from, value_text
 from gateway.mapping.rules import AlarmRule
 from gateway.model.schema import ClassSchema

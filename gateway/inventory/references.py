@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from gateway.feed.records import ObjectLink
+from gateway.feed.values import ObjectLink
 from gateway.inventory.values import told
 from gateway.model.observations import ObjectSeen
 from gateway.model.schema import ClassSchema

@@ -17,6 +17,7 @@ from gateway.feed.records import (
     Record,
     SourceRecord,
 )
+from gateway.feed.values import ObjectLink
 from gateway.inventory.alarms import AlarmKey, AlarmTable
 from gateway.inventory.classes import ClassRegistry
 from gateway.inventory.conditions import Conditions
@@ -27,6 +28,7 @@ from gateway.inventory.instances import InstanceIndex
 from gateway.inventory.lifecycle import ObjectLifecycle
 from gateway.inventory.losses import Losses
 from gateway.inventory.numbers import Numbers
+from gateway.inventory.objects import Entry
 from gateway.inventory.own_events import GAP, PACKAGE, SOURCE_DOWN, SOURCE_DOWN_ALARM, SOURCE_UP
 from gateway.model.events import Severity
 from gateway.model.observations import (
@@ -165,6 +167,23 @@ class SourceInventory:
     def alarm_count(self) -> int:
         """Conditions that last."""
         return len(self._alarms)
+
+    @property
+    def detail(self) -> str:
+        """Of the state, for people."""
+        return self._detail
+
+    def by_row(self, class_name: str, row: int) -> Entry | None:
+        """The living object that has this row number in its class (``package:name``)."""
+        return self._objects.by_row(class_name, row)
+
+    def is_bound(self, entry: Entry) -> bool:
+        """Whether a message to the native id of a living object reaches that object, as far as known."""
+        return self._objects.is_bound(entry)
+
+    def link(self, native_id: str) -> ObjectLink | None:
+        """The object that has this native id, or had it last and ended lately."""
+        return self._objects.link(native_id)
 
     def remember(self, objects: Iterable[FormerObject]) -> None:
         """These lived when a gateway before this one ended, and nothing said since was missed."""

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from gateway.feed.records import FeedValue, ObjectLink
+from gateway.feed.values import FeedValue, ObjectLink
 from gateway.model.observations import ObjectSeen
 from gateway.model.schema import ClassSchema, Kind
 from gateway.model.values import Reference, Value

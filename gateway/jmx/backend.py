@@ -1,35 +1,57 @@
-"""What the virtual machine asks Python: requests and answers, and the one decision behind them so far.
+"""What the virtual machine asks Python: requests, answers, and who gives them.
 
-A request is the msgpack array ``[operation, argument, ...]``, an answer ``[status, value]``. No exception
-crosses: a JMX client could not read it, and it would tell strangers about our insides.
+An answer is the msgpack array ``[status, text, items]``: how it ended, a line for people, and what there is
+to give. No exception crosses: a JMX client could not read it, and it would tell strangers about our insides.
+Requests are msgpack arrays too:
+
+- ``["authenticate", user, password, client]``;
+- ``["set", request, object, user, client, [[attribute, value], ...]]``; items are the names of the attributes
+  that were set;
+- ``["invoke", request, object, user, client, operation, [value, ...]]``; items are the operation's results.
+
+``object`` is the number by which the virtual machine was told of it, ``client`` an address, a value nil or
+``[type, value]`` (`gateway.jmx.written_values.Written`). ``request`` ascends: what arrives twice, because a
+connection broke, is done once.
 """
 
 from __future__ import annotations
 
+import asyncio
 import enum
-from collections.abc import Awaitable, Callable
-from typing import TypeAlias
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol, TypeAlias
 
 import msgpack
 import structlog
 
+from gateway.jmx.commands import AttributeType
 from gateway.jmx.log_limit import LogLimit
+from gateway.jmx.written_values import Written
+from gateway.model.operations import Principal
 
 log = structlog.get_logger(__name__)
 
 Authenticate: TypeAlias = Callable[[str, str], Awaitable[bool]]
 """Tells whether somebody who shows this user and password may come in."""
 
-MAX_REQUEST_OCTETS = 65_536
+MAX_REQUEST_OCTETS: Final = 262_144
+"""Java's ``Operations`` has the same number."""
+
+MAX_REMEMBERED: Final = 4096
+"""Requests that are known again: far more than can be under way."""
+
+_TYPES: Final = frozenset(AttributeType)
 
 
 class Status(enum.IntEnum):
     """How a request ended; Java's ``Status`` has the same numbers."""
 
     APPLIED = 0
-    """Done; the value is the result."""
+    """Done."""
     APPLIED_DIFFERENTLY = 1
-    """Done, but another value was found when it was read back; the value is that one."""
+    """Reported as done, but another value was found when it was read back; the text tells which."""
     GONE = 2
     """The object is gone."""
     UNKNOWN_ELEMENT = 3
@@ -41,17 +63,49 @@ class Status(enum.IntEnum):
     NOT_NOW = 6
     """Possible, but not now."""
     FAILED = 7
-    """The broker refused or failed; the value says how."""
+    """The broker refused or failed; the text says how."""
     UNAVAILABLE = 8
     """The source cannot be reached: nothing was sent."""
     OUTCOME_UNKNOWN = 9
     """No answer in time: it may have been carried out."""
 
 
-def encode_answer(status: Status, value: object = None) -> bytes:
-    """The octets of an answer."""
-    packed: bytes = msgpack.packb([int(status), value])
-    return packed
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """The answer to a request.
+
+    Attributes:
+        status: how it ended.
+        text: one line for people.
+        items: what there is to give, packable by msgpack.
+    """
+
+    status: Status
+    text: str = ""
+    items: tuple[object, ...] = ()
+
+    def encode(self) -> bytes:
+        """Its octets."""
+        packed: bytes = msgpack.packb([int(self.status), self.text, self.items])
+        return packed
+
+
+class Operator(Protocol):
+    """Carries out what clients ask for (`gateway.jmx.operations.Operations`)."""
+
+    async def set(
+        self, number: int, principal: Principal, values: Sequence[tuple[str, Written | None]]
+    ) -> Reply:
+        """Set attributes of an MBean; the items are the names of those that were."""
+
+    async def invoke(
+        self, number: int, principal: Principal, operation: str, arguments: Sequence[Written | None]
+    ) -> Reply:
+        """Invoke an operation of an MBean; the items are its results."""
+
+
+_Work: TypeAlias = Callable[[Operator], Awaitable[Reply]]
+_NONSENSE: Final = (Status.FAILED, "no such request")
 
 
 class Backend:
@@ -59,25 +113,100 @@ class Backend:
 
     Args:
         authenticate: decides who may come in.
+        login_seconds: that it has for that; who is not known by then may not.
+
+    Attributes:
+        operator: carries out operations; without one nothing is changed.
     """
 
-    def __init__(self, authenticate: Authenticate) -> None:
+    def __init__(self, authenticate: Authenticate, login_seconds: float) -> None:
+        self.operator: Operator | None = None
         self._authenticate = authenticate
+        self._login_seconds = login_seconds
         self._refusals = LogLimit(lines=20, seconds=60)
+        self._requests: deque[int] = deque(maxlen=MAX_REMEMBERED)
+        self._known: set[int] = set()
 
     async def answer(self, octets: bytes) -> bytes:
         """The answer to a request; to one that makes no sense, `Status.FAILED`."""
-        match _decoded(octets):
+        try:
+            reply = await self._reply(_decoded(octets))
+        except _RefusedError as error:
+            reply = error.reply
+        return reply.encode()
+
+    async def _reply(self, request: object) -> Reply:
+        match request:
             case ["authenticate", str(user), str(password), str(client)]:
-                if await self._authenticate(user, password):
-                    log.info("jmx-login", user=user, client=client)
-                    return encode_answer(Status.APPLIED)
-                left_out = self._refusals.admit()
-                if left_out is not None:
-                    log.warning("jmx-login-refused", user=user, client=client, left_out=left_out)
-                return encode_answer(Status.REFUSED)
-            case _:
-                return encode_answer(Status.FAILED, "no such request")
+                return await self._login(user, password, client)
+            case [str(kind), int(number), int(target), str(user), str(client), *what]:
+                work = _work(kind, target, Principal("jmx", user, client), what)
+                return await work(self._operator_once(number))
+        raise _RefusedError(*_NONSENSE)
+
+    async def _login(self, user: str, password: str, client: str) -> Reply:
+        if await self._is_known(user, password):
+            log.info("jmx-login", user=user, client=client)
+            return Reply(Status.APPLIED)
+        left_out = self._refusals.admit()
+        if left_out is not None:
+            log.warning("jmx-login-refused", user=user, client=client, left_out=left_out)
+        return Reply(Status.REFUSED)
+
+    async def _is_known(self, user: str, password: str) -> bool:
+        try:
+            async with asyncio.timeout(self._login_seconds):
+                return await self._authenticate(user, password)
+        except TimeoutError:
+            return False
+
+    def _operator_once(self, request: int) -> Operator:
+        """Who carries a request out that was not heard before."""
+        if self.operator is None:
+            raise _RefusedError(Status.NOT_NOW, "nothing can be changed yet")
+        if request in self._known:
+            raise _RefusedError(Status.OUTCOME_UNKNOWN, "the connection broke: it may have been carried out")
+        if len(self._requests) == MAX_REMEMBERED:
+            self._known.discard(self._requests[0])
+        self._requests.append(request)
+        self._known.add(request)
+        return self.operator
+
+
+class _RefusedError(Exception):
+    """A request that is not carried out."""
+
+    def __init__(self, status: Status, text: str) -> None:
+        super().__init__(text)
+        self.reply = Reply(status, text)
+
+
+def _work(kind: str, target: int, principal: Principal, what: list[object]) -> _Work:
+    """What the operator is asked for."""
+    match kind, what:
+        case "set", [[*pairs]]:
+            values = [_named(pair) for pair in pairs]
+            return lambda operator: operator.set(target, principal, values)
+        case "invoke", [str(operation), [*items]]:
+            arguments = [_written(item) for item in items]
+            return lambda operator: operator.invoke(target, principal, operation, arguments)
+    raise _RefusedError(*_NONSENSE)
+
+
+def _named(pair: object) -> tuple[str, Written | None]:
+    match pair:
+        case [str(name), value]:
+            return name, _written(value)
+    raise _RefusedError(*_NONSENSE)
+
+
+def _written(item: object) -> Written | None:
+    match item:
+        case None:
+            return None
+        case [int(type_), value] if type_ in _TYPES:
+            return Written(AttributeType(type_), value)
+    raise _RefusedError(*_NONSENSE)
 
 
 def _decoded(octets: bytes) -> object:

@@ -30,7 +30,7 @@ from py4j.java_gateway import (
 )
 from py4j.protocol import Py4JError
 
-from gateway.jmx.backend import Status, encode_answer
+from gateway.jmx.backend import Reply, Status
 from gateway.jmx.errors import MachineEndedError
 
 log = structlog.get_logger(__name__)
@@ -42,7 +42,9 @@ Answer: TypeAlias = Callable[[bytes], Awaitable[bytes]]
 """Answers a request of the virtual machine."""
 
 LOOPBACK: Final = "127.0.0.1"
-_MAX_CONNECTIONS = 32
+_MAX_CONNECTIONS = 96
+"""Each carries one request at a time: 64 operations and 8 logins, and some that somebody else holds."""
+
 _MAX_LINE_OCTETS = 1 << 20
 _LINES_OF_A_LOGIN = 3
 _LOGIN_SECONDS = 5.0
@@ -146,18 +148,22 @@ class _EntryPoint:
         try:
             return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
         except CancelledError:  # the loop ends
-            return encode_answer(Status.UNAVAILABLE)
+            return _unknown("the gateway ends")
         except Exception:
             coroutine.close()
             log.exception("jmx-request-failed")
-            return encode_answer(Status.FAILED, "the gateway failed; its log tells more")
+            return _unknown("the gateway failed, its log tells more")
 
     async def _in_time(self, request: bytes) -> bytes:
         try:
             async with asyncio.timeout(self._deadline):
                 return await self._answer(request)
         except TimeoutError:
-            return encode_answer(Status.OUTCOME_UNKNOWN, f"no answer within {self._deadline:g} s")
+            return _unknown(f"no answer within {self._deadline:g} s")
+
+
+def _unknown(reason: str) -> bytes:
+    return Reply(Status.OUTCOME_UNKNOWN, f"{reason}: it may have been carried out").encode()
 
 
 class _BoundedCallbackServer(CallbackServer):  # type: ignore[misc]  # py4j is not typed

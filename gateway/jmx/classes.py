@@ -11,16 +11,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
-from gateway.feed.records import (
-    ClassRecord,
-    FeedValue,
-    Lifetime,
-    ObjectLink,
-    ObjectRecord,
-    UpdateRecord,
-)
+from gateway.feed.records import ClassRecord, Lifetime, ObjectRecord, UpdateRecord
+from gateway.feed.values import FeedValue, ObjectLink
 from gateway.jmx import types
 from gateway.jmx.commands import Attribute, AttributeType, DefineClass, JmxValue, NotificationType
+from gateway.jmx.info import described, descriptor, units, unlike
+from gateway.jmx.methods import READ_FRESH, ShownMethod, shown_methods
 from gateway.jmx.names import DOMAIN, begins_with_parent
 from gateway.model.schema import Access, Element, EventSchema, Kind
 from gateway.model.values import ValueType
@@ -41,6 +37,7 @@ class Own(enum.IntEnum):
     SAMPLE_TIME = 9
     CHANGE_TIME = 10
     DISCONTINUITY_TIME = 11
+    LAST_OPERATION = 12
 
 
 def _own(name: str, type_: AttributeType, description: str, legal: tuple[str, ...] = ()) -> Attribute:
@@ -65,6 +62,7 @@ OWN_ATTRIBUTES = (
     _own("SampleTime", AttributeType.DATE, "When the agent read the statistics, by the agent's clock."),
     _own("ChangeTime", AttributeType.DATE, "When a property last changed, by the gateway's clock."),
     _own("DiscontinuityTime", AttributeType.DATE, "When its counters may last have begun again from zero."),
+    _own("LastOperation", AttributeType.STRING, "What came of the last operation on it that is remembered."),
 )
 STALE = "Stale"
 """The attribute that the virtual machine makes of an object's group."""
@@ -103,6 +101,8 @@ class ShownClass:
         name: ``package:name``.
         places: of each element that can be read, by its position in the schema.
         attributes: of the MBeans.
+        settable: the elements that clients may try to set, by the names of their attributes.
+        methods: by the names that clients call them by.
         has_parent: whether the stable names of its objects begin with their parents'.
         number: what the virtual machine knows it by; 0 until it has objects.
         objects: how many there are.
@@ -113,6 +113,8 @@ class ShownClass:
     name: str
     attributes: tuple[Attribute, ...]
     places: Mapping[int, _Place]
+    settable: Mapping[str, Element]
+    methods: Mapping[str, ShownMethod]
     has_parent: bool
     number: int = 0
     objects: int = 0
@@ -148,10 +150,11 @@ class ShownClass:
             described(schema.description, schema.label, self.name),
             self.attributes,
             notifications,
+            (*(method.operation for method in self.methods.values()), READ_FRESH),
         )
 
     def values(
-        self, record: ObjectRecord, source: str, resolve: Resolve, unfit: Unfit
+        self, record: ObjectRecord, source: str, last_operation: str | None, resolve: Resolve, unfit: Unfit
     ) -> tuple[JmxValue, ...]:
         """All values of an object, by position."""
         values: list[JmxValue] = [None] * len(self.attributes)
@@ -164,6 +167,7 @@ class ShownClass:
         values[Own.PARENT] = None if record.parent is None else resolve(Own.PARENT, record.parent)
         values[Own.ROW] = record.row
         values[Own.CREATE_TIME] = types.time(record.created)
+        values[Own.LAST_OPERATION] = last_operation
         _fill_times(values, record)
         self._fill(values, record.values, resolve, unfit)
         return tuple(values)
@@ -222,35 +226,35 @@ def shown_class(record: ClassRecord, column_oid: ColumnOids) -> ShownClass:
     attributes = list(OWN_ATTRIBUTES)
     taken = {STALE, *(attribute.name for attribute in attributes)}
     places: dict[int, _Place] = {}
+    settable: dict[str, Element] = {}
     for number, element in enumerate(schema.elements):
-        if not element.readable:
+        is_settable = element.access is Access.READ_WRITE
+        if not (element.readable or is_settable):
             continue
         statistic = number >= len(schema.properties)
         name = unlike(element.name.strip() or f"element{number}", taken)
         taken.add(name)
-        convert = types.converter(element, statistic=statistic)
-        places[number] = _Place(len(attributes), convert, element.type is ValueType.REFERENCE)
+        if element.readable:
+            convert = types.converter(element, statistic=statistic)
+            places[number] = _Place(len(attributes), convert, element.type is ValueType.REFERENCE)
+        if is_settable:
+            settable[name] = element
         oid = column_oid(str(schema.key), element.name)
         attributes.append(_attribute(name, element, statistic=statistic, oid=oid))
-    return ShownClass(record, str(schema.key), tuple(attributes), places, begins_with_parent(record))
+    return ShownClass(
+        record,
+        str(schema.key),
+        tuple(attributes),
+        places,
+        settable,
+        shown_methods(schema),
+        begins_with_parent(record),
+    )
 
 
 def event_type(schema: EventSchema) -> str:
     """The type of notifications that tell of an event."""
     return f"{DOMAIN}.{schema.key.package}.{schema.key.name}"
-
-
-def unlike(name: str, taken: Iterable[str]) -> str:
-    """``name``, followed by underscores until it is none of ``taken``."""
-    taken = set(taken)
-    while name in taken:
-        name += "_"
-    return name
-
-
-def described(*texts: str) -> str:
-    """The first of ``texts`` that says something: Java takes no empty descriptions."""
-    return next((types.text(text) for text in texts if text.strip()), "-")
 
 
 def _attribute(name: str, element: Element, *, statistic: bool, oid: str) -> Attribute:
@@ -264,7 +268,9 @@ def _attribute(name: str, element: Element, *, statistic: bool, oid: str) -> Att
         maximum,
         tuple(types.text(label) for label in types.legal_values(element)),
         _descriptor(element, type_, statistic=statistic, oid=oid),
-        _notifies(element, statistic=statistic),
+        element.readable and _notifies(element, statistic=statistic),
+        readable=element.readable,
+        writable=element.access is Access.READ_WRITE,
     )
 
 
@@ -276,7 +282,7 @@ def _descriptor(element: Element, type_: AttributeType, *, statistic: bool, oid:
     fields = {
         "displayName": element.label,
         "element": "statistic" if statistic else "property",
-        "units": element.unit or ("nanoseconds" if element.type is ValueType.DURATION else ""),
+        "units": units(element),
         "references": element.references,
         "default": "" if element.default is None else str(element.default),
         "oid": oid,
@@ -286,7 +292,7 @@ def _descriptor(element: Element, type_: AttributeType, *, statistic: bool, oid:
     if type_ in _NUMBERS:
         fields["kind"] = element.kind.value
         fields["metricType"] = "counter" if element.kind is Kind.COUNTER else "gauge"
-    return {name: types.text(text) for name, text in fields.items() if text}
+    return descriptor(fields)
 
 
 def _notifies(element: Element, *, statistic: bool) -> bool:

@@ -66,6 +66,8 @@ class Attribute:
         descriptor: further fields of its descriptor (``units``, ``oid``, ``sampleTime`` ...), by name.
         notifies: whether a change of it is told to clients that listen.
         always: shown even while the object's group is withheld (name, native id, times).
+        readable: whether it has a value to show; what has none is nil in `Register`.
+        writable: whether clients may try to set it.
     """
 
     name: str
@@ -77,6 +79,54 @@ class Attribute:
     descriptor: Mapping[str, str] | None = None
     notifies: bool = False
     always: bool = False
+    readable: bool = True
+    writable: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """What an operation takes; fields as of `Attribute`.
+
+    Attributes:
+        default: what stands for it where it is null; in the form of its type.
+    """
+
+    name: str
+    type: AttributeType
+    description: str
+    minimum: int | float | None = None
+    maximum: int | float | None = None
+    legal: tuple[str, ...] = ()
+    descriptor: Mapping[str, str] | None = None
+    default: JmxValue = None
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One value that an operation gives."""
+
+    name: str
+    type: AttributeType
+    description: str
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """What clients can invoke; no two of a class have the same name.
+
+    Attributes:
+        name: as a client asks for it.
+        description: never empty.
+        reads_only: whether it changes nothing.
+        parameters: in the order in which a client gives them.
+        results: of none null is returned, of one its value, of several a ``CompositeData`` with their names.
+    """
+
+    name: str
+    description: str
+    reads_only: bool = False
+    parameters: tuple[Parameter, ...] = ()
+    results: tuple[Result, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +149,7 @@ class DefineClass:
     description: str
     attributes: tuple[Attribute, ...]
     notifications: tuple[NotificationType, ...] = ()
+    operations: tuple[Operation, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,13 +226,14 @@ def encode_batch(commands: Iterable[Command]) -> bytes:
 def _command(command: Command) -> list[Any]:
     """The command as an array: the number of its operation, then its fields in order."""
     match command:
-        case DefineClass(number, name, description, attributes, notifications):
+        case DefineClass(number, name, description, attributes, notifications, operations):
             fields: list[Any] = [
                 number,
                 name,
                 description,
                 [_attribute(attribute) for attribute in attributes],
                 [[notification.type, notification.description] for notification in notifications],
+                [_operation(operation) for operation in operations],
             ]
         case SetGroup(group, freshness):
             fields = [group, int(freshness)]
@@ -199,13 +251,31 @@ def _command(command: Command) -> list[Any]:
 
 def _attribute(attribute: Attribute) -> list[Any]:
     return [
-        attribute.name,
-        int(attribute.type),
-        attribute.description,
-        attribute.minimum,
-        attribute.maximum,
-        attribute.legal,
-        dict(attribute.descriptor or {}),
+        *_described(attribute),
         attribute.notifies,
         attribute.always,
+        attribute.readable,
+        attribute.writable,
+    ]
+
+
+def _operation(operation: Operation) -> list[Any]:
+    return [
+        operation.name,
+        operation.description,
+        operation.reads_only,
+        [[*_described(parameter), parameter.default] for parameter in operation.parameters],
+        [[result.name, int(result.type), result.description] for result in operation.results],
+    ]
+
+
+def _described(value: Attribute | Parameter) -> list[Any]:
+    return [
+        value.name,
+        int(value.type),
+        value.description,
+        value.minimum,
+        value.maximum,
+        value.legal,
+        dict(value.descriptor or {}),
     ]

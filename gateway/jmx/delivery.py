@@ -7,6 +7,7 @@ is read, and the core merges what waits for us.
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import NoReturn, Protocol
 
@@ -63,6 +64,9 @@ class Delivery:
         self._room = asyncio.Event()
         self._told_all = False
         self._on_its_way = False
+        self._taken = self._pushed = 0
+        self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
+        self._has_ended = False
         self._errors = LogLimit(lines=20, seconds=60)
         self._look()
 
@@ -89,13 +93,28 @@ class Delivery:
         Raises:
             Exception: whatever ``push`` raises.
         """
-        while True:
-            await self._wake.wait()
-            self._on_its_way = True
-            for batch in batches(self._projection.take(BATCH_COMMANDS)):
-                self._report(await self._push(batch))
-            self._on_its_way = False
+        try:
+            while True:
+                await self._wake.wait()
+                self._on_its_way = True
+                commands = self._projection.take(BATCH_COMMANDS)
+                self._taken += len(commands)
+                for batch in batches(commands):
+                    self._report(await self._push(batch))
+                self._pushed = self._taken
+                self._on_its_way = False
+                self._look()
+        finally:
+            self._has_ended = True
             self._look()
+
+    async def caught_up(self) -> None:
+        """Wait until the virtual machine has what was told so far, or there is nobody to tell it."""
+        told = self._taken + self._projection.waiting
+        if self._pushed < told and not self._has_ended:
+            reached = asyncio.get_running_loop().create_future()
+            self._waiting.append((told, reached))
+            await reached
 
     async def tick(self) -> NoReturn:
         """Let time pass for the projection, for ever."""
@@ -111,6 +130,10 @@ class Delivery:
         _set(self._room, self._projection.waiting < MAX_WAITING)
         if self._told_all and not self._projection.waiting and not self._on_its_way:
             self.complete.set()
+        while self._waiting and (self._has_ended or self._waiting[0][0] <= self._pushed):
+            _, reached = self._waiting.popleft()
+            if not reached.done():  # else who waited was cancelled
+                reached.set_result(None)
 
     def _report(self, result: Pushed) -> None:
         self.failed += result.errors

@@ -6,6 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from gateway.jmx import types
+from gateway.jmx.alarms import ShownAlarms
 from gateway.jmx.commands import JmxValue
 from gateway.jmx.event_log import ShownEventLog
 from gateway.jmx.groups import Groups, counts
@@ -37,10 +38,14 @@ class Health:
 
 
 def health_values(
-    health: Health, sources: Collection[ShownSource], groups: Groups, event_log: ShownEventLog
+    health: Health,
+    sources: Collection[ShownSource],
+    groups: Groups,
+    event_log: ShownEventLog,
+    own_alarms: ShownAlarms,
 ) -> dict[str, JmxValue]:
     """The values of the Gateway MBean that may change, by attribute."""
-    worst = max((event_log.worst, *(source.worst for source in sources)))
+    alarms = [own_alarms, *(source.alarms for source in sources)]
     synchronised = sum(source.synchronised for source in sources) if health.connected else 0
     return {
         "Uuid": types.text(health.gateway) or None,
@@ -55,8 +60,8 @@ def health_values(
         "UnfitValues": health.unfit,
         "Sources": len(sources),
         "SourcesSynchronised": synchronised,
-        "ActiveAlarmCount": event_log.alarm_count + sum(source.alarm_count for source in sources),
-        "WorstSeverity": worst.name.lower(),
+        "ActiveAlarmCount": sum(map(len, alarms)),
+        "WorstSeverity": max(each.worst for each in alarms).name.lower(),
         "EventsEmitted": health.emitted,
         **counts(groups),
         **event_log.values(),

@@ -21,6 +21,7 @@ from gateway.jmx.commands import (
     Unregister,
 )
 from gateway.jmx.names import DOMAIN, object_name
+from gateway.jmx.operation_notices import OPERATION
 from gateway.model.events import Severity
 from gateway.model.observations import SourceState
 
@@ -101,6 +102,12 @@ GATEWAY_ATTRIBUTES = (
     _number("SourcesSynchronised", "Sources of which everything is known.", "sources"),
     *_COUNTS,
     _number("EventsEmitted", "Events told to listeners, in this life of the virtual machine.", counter=True),
+    Attribute(
+        "LastOperations",
+        AttributeType.LIST,
+        "The operations that ended last, the latest first: what came of each, what, who, when, object.",
+        always=True,
+    ),
     _text(
         "EventLogState",
         "Whether what happens reaches the disk of the event log.",
@@ -154,7 +161,13 @@ SOURCE_ATTRIBUTES = (
 )
 _EVENTS = NotificationType(DOMAIN, "Every event; the type goes on with package and name of the event.")
 
-GATEWAY = DefineClass(1, f"{DOMAIN}.Gateway", "The gateway as a whole.", GATEWAY_ATTRIBUTES, (_EVENTS,))
+_OPERATIONS = NotificationType(
+    OPERATION, "Every operation that has ended, whoever asked for it; the type goes on with its kind."
+)
+
+GATEWAY = DefineClass(
+    1, f"{DOMAIN}.Gateway", "The gateway as a whole.", GATEWAY_ATTRIBUTES, (_EVENTS, _OPERATIONS)
+)
 SOURCE = DefineClass(2, f"{DOMAIN}.Source", "One source of the gateway.", SOURCE_ATTRIBUTES, (_EVENTS,))
 
 FIRST_FREE_CLASS = 3

@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from gateway.feed.operations import OperationRecord
 from gateway.feed.records import (
     AgentRecord,
     AlarmRecord,
@@ -25,23 +26,26 @@ from gateway.feed.records import (
     EventRecord,
     FeedMessage,
     Hello,
-    ObjectLink,
     ObjectRecord,
     SnapshotBegan,
+    SnapshotEnded,
     SourceRecord,
     UpdateRecord,
 )
+from gateway.feed.values import ObjectLink
 from gateway.jmx import own_beans, types
+from gateway.jmx.alarms import GATEWAY, ShownAlarms
 from gateway.jmx.class_versions import ClassVersions
-from gateway.jmx.classes import ColumnOids, Resolve
-from gateway.jmx.commands import Change, Command, Emit, Register, Unregister
-from gateway.jmx.event_log import GATEWAY, ShownEventLog
+from gateway.jmx.classes import ColumnOids
+from gateway.jmx.commands import Command, Emit
+from gateway.jmx.event_log import ShownEventLog
 from gateway.jmx.events import EventCursor, ShownEvent
 from gateway.jmx.groups import Groups, counts
 from gateway.jmx.health import Health, health_values
 from gateway.jmx.leaving import Leaving
-from gateway.jmx.links import Target, WaitingLinks
-from gateway.jmx.names import name_of
+from gateway.jmx.links import Target
+from gateway.jmx.objects import ShownObjects
+from gateway.jmx.operation_notices import LastOperations, OperationCursor, operation_notice
 from gateway.jmx.own_beans import OwnBean
 from gateway.jmx.sources import ShownObject, ShownSource, source_values
 from gateway.jmx.unfit_values import UnfitValues
@@ -71,6 +75,7 @@ class Projection:
     Args:
         settings: what is configured.
         cursor: which events were told; outlives this projection.
+        operations: which operations were told; likewise.
         clock: now, in nanoseconds since 1970-01-01 UTC.
         log: told of what cannot be shown: an event name, and a detail for people.
         column_oid: of the SNMP column that shows an element too, for descriptors.
@@ -81,32 +86,43 @@ class Projection:
         settings: ProjectionSettings,
         *,
         cursor: EventCursor,
+        operations: OperationCursor,
         clock: Callable[[], int],
         log: Callable[[str, str], None],
         column_oid: ColumnOids = lambda _class_name, _element: "",
     ) -> None:
         self._settings = settings
         self._cursor = cursor
+        self._operation_cursor = operations
         self._clock = clock
         self._commands: deque[Command] = deque()
         self._tell = self._commands.append
-        self._numbers = itertools.count(1)
+        self._new_number = itertools.count(1).__next__
         self._groups = Groups(self._tell, settings.serve_stale_for)
         self._classes = ClassVersions(self._tell, log, column_oid)
         self._events: dict[int, ShownEvent] = {}
         self._sources: dict[int, ShownSource] = {}
-        self._links = WaitingLinks()
         self._unfit = UnfitValues(log)
+        self._last_operations = LastOperations()
+        self._objects = ShownObjects(
+            self._sources,
+            settings.buckets,
+            self._last_operations,
+            new_number=self._new_number,
+            tell=self._tell,
+            unfit=self._unfit.seen,
+        )
         self._generation = 0
         self._in_snapshot = False
-        self._leaving = Leaving(self._take_away)
+        self._leaving = Leaving(self._objects.take_away)
         self._health = Health(stale_since=clock())
         self._event_log = ShownEventLog()
+        self._own_alarms = ShownAlarms()
         for definition in (own_beans.GATEWAY, own_beans.SOURCE):
             self._tell(definition)
         self._bean = OwnBean(
             own_beans.GATEWAY,
-            next(self._numbers),
+            self._new_number(),
             self._groups.own.number,
             own_beans.GATEWAY_NAME,
             self._tell,
@@ -124,6 +140,7 @@ class Projection:
             DeleteRecord: self._object_deleted,
             EventRecord: self._event_told,
             AlarmRecord: self._alarm_told,
+            OperationRecord: self._operation_told,
             EventLogRecord: self._event_log.tell,
         }
         self._show()
@@ -137,6 +154,11 @@ class Projection:
     def counts(self) -> Mapping[str, int]:
         """How many objects there are, and how far they can be believed, by attribute."""
         return counts(self._groups)
+
+    @property
+    def objects(self) -> ShownObjects:
+        """The MBeans of managed objects."""
+        return self._objects
 
     @property
     def waiting(self) -> int:
@@ -161,7 +183,7 @@ class Projection:
         elif isinstance(message, SnapshotBegan):
             self._generation += 1
             self._in_snapshot = True
-        else:
+        elif isinstance(message, SnapshotEnded):
             self._snapshot_ended()
         self._leave()
 
@@ -221,7 +243,8 @@ class Projection:
         self._in_snapshot = False
         self._health.snapshots += 1
         self._cursor.snapshot_ended()
-        self._event_log.drop_alarms_before(self._generation)
+        self._operation_cursor.snapshot_ended()
+        self._own_alarms.drop_before(self._generation)
         self._classes.drop_unused()
         self._groups.drop_empty()
         for number, source in tuple(self._sources.items()):
@@ -256,40 +279,18 @@ class Projection:
             return
         self._classes.define(shown_class, (event.schema for event in self._events.values()))
         group = self._groups.of_agent(record.source, record.agent, self._clock())
-        class_name = shown_class.name
-        name = name_of(
-            record,
-            source.name,
-            shown_class.record.schema.key,
-            has_parent=shown_class.has_parent,
-            buckets=self._settings.buckets.get(class_name, 0),
-        )
-        rows = source.objects.setdefault(class_name, {})
-        shown = rows.get(record.row)
-        if shown is None:
-            number = next(self._numbers)
-            shown = rows[record.row] = ShownObject(number, name, shown_class, group, self._generation)
-        else:
-            self._count(shown, -1)
-            self._links.forget(shown.number)
-            shown.name, shown.shown_class, shown.group = name, shown_class, group
-            shown.generation = self._generation
-        self._count(shown, 1)
-        resolve = self._resolver(record.source, shown.number)
-        values = shown_class.values(record, source.name, resolve, self._unfit.seen)
-        self._tell(Register(shown.number, shown_class.number, group.number, name, values))
-        for referrer, position in self._links.arrived(Target(record.source, class_name, record.row)):
-            self._tell(Change(referrer, {position: name}))
+        self._objects.tell(record, shown_class, group, self._generation)
 
     def _object_updated(self, record: UpdateRecord) -> None:
         shown = self._find(record.source, record.class_number, record.row)
         if shown is None:
             self._health.refused += 1
             return
-        shown_class = shown.shown_class
-        self._links.settle_all(shown.number, shown_class.positions(record))
-        resolve = self._resolver(record.source, shown.number)
-        self._tell(Change(shown.number, shown_class.changes(record, resolve, self._unfit.seen)))
+        self._objects.update(record, shown)
+
+    def _find(self, source: int, class_number: int, row: int) -> ShownObject | None:
+        shown_class = self._classes.by_number.get(class_number)
+        return None if shown_class is None else self._objects.at(Target(source, shown_class.name, row))
 
     def _object_deleted(self, record: DeleteRecord) -> None:
         shown_class = self._classes.by_number.get(record.class_number)
@@ -300,12 +301,12 @@ class Projection:
         source.tell_deletion(record, shown_class.name)
         if self._in_snapshot:  # history: whoever has the row now is told further on, or swept
             return
-        shown = source.objects.get(shown_class.name, {}).get(record.row)
+        shown = self._objects.at(Target(record.source, shown_class.name, record.row))
         if shown is None:
             self._health.refused += 1
             return
         del source.objects[shown_class.name][record.row]
-        self._take_away(shown)
+        self._objects.take_away(shown)
 
     def _event_told(self, record: EventRecord) -> None:
         if not self._cursor.is_new(self._health.epoch, record.number, repeated=self._in_snapshot):
@@ -319,12 +320,12 @@ class Projection:
 
     def _emit(self, record: EventRecord, event: ShownEvent, source: ShownSource | None) -> Emit:
         def resolve(_position: int, link: ObjectLink) -> str | None:
-            found = self._at(Target(record.source, link.class_name, link.row))
+            found = self._objects.at(Target(record.source, link.class_name, link.row))
             return None if found is None else found.name
 
         emitters = [self._bean.number] if source is None else [source.bean.number, self._bean.number]
         link = record.subject
-        subject = None if link is None else self._at(Target(record.source, link.class_name, link.row))
+        subject = None if link is None else self._objects.at(Target(record.source, link.class_name, link.row))
         if subject is not None and subject.shown_class.emits:
             emitters.insert(0, subject.number)
         name = source.name if source is not None else ""
@@ -333,49 +334,36 @@ class Projection:
     def _alarm_told(self, record: AlarmRecord) -> None:
         source = self._sources.get(record.source)
         if record.source == GATEWAY:
-            self._event_log.tell_alarm(record, self._generation)
+            self._own_alarms.tell(record, self._generation)
         elif source is None:
             self._health.refused += 1
         else:
-            source.tell_alarm(record, self._generation)
+            source.alarms.tell(record, self._generation)
 
-    # ---- objects --------------------------------------------------------------------------------------
+    def _operation_told(self, record: OperationRecord) -> None:
+        if record.outcome is None:
+            return
+        self._objects.operation_told(record)
+        if not self._operation_cursor.is_new(self._health.epoch, record, repeated=self._in_snapshot):
+            return
+        source = self._sources.get(record.source)
+        shown = self._objects.at(Target(record.source, record.class_name, record.row))
+        self._tell(
+            operation_notice(
+                record,
+                self._bean.number,
+                "" if source is None else source.name,
+                None if shown is None else shown.name,
+            )
+        )
 
-    def _find(self, source: int, class_number: int, row: int) -> ShownObject | None:
-        shown_class = self._classes.by_number.get(class_number)
-        return None if shown_class is None else self._at(Target(source, shown_class.name, row))
-
-    def _at(self, target: Target) -> ShownObject | None:
-        source = self._sources.get(target.source)
-        return None if source is None else source.objects.get(target.class_name, {}).get(target.row)
-
-    def _resolver(self, source: int, referrer: int) -> Resolve:
-        """What finds the names that an object refers to, or lets it wait for them."""
-
-        def resolve(position: int, link: ObjectLink) -> str | None:
-            target = Target(source, link.class_name, link.row)
-            found = self._at(target)
-            if found is None:
-                self._links.wait(referrer, position, target)
-                return None
-            return found.name
-
-        return resolve
-
-    def _count(self, shown: ShownObject, objects: int) -> None:
-        shown.group.objects += objects
-        shown.shown_class.objects += objects
-
-    def _take_away(self, shown: ShownObject) -> None:
-        self._count(shown, -1)
-        self._links.forget(shown.number)
-        self._tell(Unregister(shown.number))
+    # ---- sources --------------------------------------------------------------------------------------
 
     def _new_source(self, record: SourceRecord) -> ShownSource:
         group = self._groups.of_source(record.number)
         bean = OwnBean(
             own_beans.SOURCE,
-            next(self._numbers),
+            self._new_number(),
             group.number,
             own_beans.source_name(record.name),
             self._tell,
@@ -395,7 +383,7 @@ class Projection:
         if not self._groups.is_told_whole(number) or source.swept == self._generation:
             return
         source.swept = self._generation
-        source.drop_alarms_before(self._generation)
+        source.alarms.drop_before(self._generation)
         self._leaving.sweep(source, self._generation)
 
     def _show(self) -> None:
@@ -403,4 +391,9 @@ class Projection:
         for number, source in self._sources.items():
             source.bean.show(counts(group for group in self._groups if group.source == number))
         self._health.unfit = len(self._unfit)
-        self._bean.show(health_values(self._health, self._sources.values(), self._groups, self._event_log))
+        self._bean.show(
+            health_values(
+                self._health, self._sources.values(), self._groups, self._event_log, self._own_alarms
+            )
+            | {"LastOperations": self._last_operations.recent}
+        )

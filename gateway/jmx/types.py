@@ -19,6 +19,9 @@ reference                       ``OBJECT_NAME`` of the target
 map                             ``MAP`` by key in alphabetical order; values as text, what is nested as JSON
 list                            ``LIST``; likewise
 ==============================  ============================================================================
+
+In maps and lists that can be set, a text that could be taken for JSON is shown as JSON, in quotes: so that
+what was read can be written back (`gateway.jmx.written_values`).
 """
 
 from __future__ import annotations
@@ -30,9 +33,9 @@ from typing import TypeAlias
 from uuid import UUID
 
 from gateway.feed.json_values import as_json
-from gateway.feed.records import FeedValue, ObjectLink
+from gateway.feed.values import FeedValue, ObjectLink
 from gateway.jmx.commands import AttributeType, JmxValue
-from gateway.model.schema import Argument, Element, NamedValue
+from gateway.model.schema import Access, Argument, Element, NamedValue
 from gateway.model.values import Reference, ValueType
 
 Converter: TypeAlias = Callable[[FeedValue], JmxValue]
@@ -80,15 +83,19 @@ def converter(element: Element | Argument, *, statistic: bool = False) -> Conver
         return _enumeration(element.values)
     if element.type is ValueType.UUID:
         return _uuid
+    if isinstance(element, Element) and element.access is Access.READ_WRITE and element.type in _EXACT:
+        return _EXACT[element.type]
     return _CONVERTERS[attribute_type(element, statistic=statistic)]
 
 
-def legal_values(element: Element) -> tuple[str, ...]:
+def legal_values(element: Element | Argument) -> tuple[str, ...]:
     """The labels of an enumeration, each once; empty for anything else."""
     return tuple(dict.fromkeys(named.label for named in element.values)) if is_enumeration(element) else ()
 
 
-def limits(element: Element, type_: AttributeType) -> tuple[int | float | None, int | float | None]:
+def limits(
+    element: Element | Argument, type_: AttributeType
+) -> tuple[int | float | None, int | float | None]:
     """Smallest and greatest value as the schema tells them, where a descriptor of this type can say so."""
     low, high = (_limit(bound, type_) for bound in (element.minimum, element.maximum))
     if low is not None and high is not None and low > high:
@@ -127,6 +134,24 @@ def link_name(value: FeedValue) -> JmxValue:
 def time(nanoseconds: int) -> int | None:
     """A time of a record as a `DATE`; ``None`` where it is not known (0) or no time at all."""
     return nanoseconds if 0 < nanoseconds <= _MAX_LONG else None
+
+
+def map_value(value: Mapping[str, FeedValue]) -> JmxValue:
+    """Values by name as a `MAP`.
+
+    Raises:
+        UnfitValueError: one is nested too deeply.
+    """
+    return tuple(sorted((text(name), _item(inner)) for name, inner in value.items()))
+
+
+def item_text(value: FeedValue) -> str:
+    """A value inside a text, as it stands in a map or list.
+
+    Raises:
+        UnfitValueError: it cannot be told, because it is nested too deeply.
+    """
+    return _item(value)
 
 
 def _boolean(value: FeedValue) -> JmxValue:
@@ -179,16 +204,57 @@ def _object_name(_value: FeedValue) -> JmxValue:
     raise UnfitValueError  # a reference that is no link leads nowhere
 
 
-def _map(value: FeedValue) -> JmxValue:
-    if isinstance(value, Mapping):
-        return tuple(sorted((text(str(key)), _item(inner)) for key, inner in value.items()))
-    raise UnfitValueError
+def _map_of(shown: Callable[[object], str]) -> Converter:
+    def convert(value: FeedValue) -> JmxValue:
+        if isinstance(value, Mapping):
+            return tuple(sorted((text(str(key)), shown(inner)) for key, inner in value.items()))
+        raise UnfitValueError
+
+    return convert
 
 
-def _list(value: FeedValue) -> JmxValue:
-    if isinstance(value, tuple | list):
-        return tuple(_item(inner) for inner in value)
-    raise UnfitValueError
+def _list_of(shown: Callable[[object], str]) -> Converter:
+    def convert(value: FeedValue) -> JmxValue:
+        if isinstance(value, tuple | list):
+            return tuple(shown(inner) for inner in value)
+        raise UnfitValueError
+
+    return convert
+
+
+def _item(value: object) -> str:
+    """What stands inside a map or list, as text."""
+    plain = _plain(value)
+    return plain if isinstance(plain, str) else _json(plain)
+
+
+def _exact_item(value: object) -> str:
+    """The same, but in quotes where it is a text that could be taken for something else."""
+    plain = _plain(value)
+    return plain if isinstance(plain, str) and not _is_json(plain) else _json(plain)
+
+
+def _plain(value: object) -> object:
+    try:
+        plain = as_json(value)
+    except RecursionError as error:
+        raise UnfitValueError from error
+    return text(plain) if isinstance(plain, str) else plain
+
+
+def _json(plain: object) -> str:
+    try:
+        return text(json.dumps(plain, separators=(",", ":"), sort_keys=True))
+    except (RecursionError, ValueError, TypeError) as error:
+        raise UnfitValueError from error
+
+
+def _is_json(shown: str) -> bool:
+    try:
+        json.loads(shown)
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 _CONVERTERS: Mapping[AttributeType, Converter] = {
@@ -200,8 +266,12 @@ _CONVERTERS: Mapping[AttributeType, Converter] = {
     AttributeType.DATE: _long,
     AttributeType.BYTES: _bytes,
     AttributeType.OBJECT_NAME: _object_name,
-    AttributeType.MAP: _map,
-    AttributeType.LIST: _list,
+    AttributeType.MAP: _map_of(_item),
+    AttributeType.LIST: _list_of(_item),
+}
+_EXACT: Mapping[ValueType, Converter] = {
+    ValueType.MAP: _map_of(_exact_item),
+    ValueType.LIST: _list_of(_exact_item),
 }
 
 
@@ -216,13 +286,3 @@ def _enumeration(values: tuple[NamedValue, ...]) -> Converter:
         return text(str(value)) if label is None else label
 
     return convert
-
-
-def _item(value: object) -> str:
-    """What stands inside a map or list, as text."""
-    try:
-        plain = as_json(value)
-        shown = plain if isinstance(plain, str) else json.dumps(plain, separators=(",", ":"), sort_keys=True)
-    except (RecursionError, ValueError, TypeError) as error:
-        raise UnfitValueError from error
-    return text(shown)

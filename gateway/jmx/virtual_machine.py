@@ -22,7 +22,7 @@ from typing import Final, Self
 import msgpack
 import structlog
 
-from gateway.jmx.backend import Authenticate, Backend
+from gateway.jmx.backend import Authenticate, Backend, Operator
 from gateway.jmx.bridge import Bridge
 from gateway.jmx.errors import JavaMissingError, JmxError, ListenError, MachineEndedError
 from gateway.jmx.java_classes import class_path
@@ -38,7 +38,7 @@ MAX_BATCH_OCTETS: Final = 4 << 20
 _START_SECONDS = 60.0
 _CALL_SECONDS = 60.0
 _ANSWER_SECONDS = 10.0
-_BACKEND_PATIENCE_SECONDS = _ANSWER_SECONDS + 5
+_GRACE_SECONDS = 5.0
 _LISTEN_SECONDS = 5.0
 
 _OUT_OF_MEMORY_STATUS = 3
@@ -60,6 +60,7 @@ class MachineSettings:
         heap: largest heap, in MiB.
         notification_buffer: how many notifications are kept for clients that fetch them late.
         listen_for: seconds that a taken port is tried for: a predecessor may be dying.
+        operation_deadline: seconds in which the operator answers.
     """
 
     address: str
@@ -69,6 +70,7 @@ class MachineSettings:
     heap: int = 512
     notification_buffer: int = 100_000
     listen_for: float = _LISTEN_SECONDS
+    operation_deadline: float = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,12 +92,15 @@ class MachineUsage:
 
     Attributes:
         clients: logged in, of at most ``max_clients``.
+        operations: that clients wait for, of at most ``max_operations``.
         heap: octets in use, of at most ``max_heap``.
         collection_milliseconds: that garbage collection took.
     """
 
     clients: int
     max_clients: int
+    operations: int
+    max_operations: int
     heap: int
     max_heap: int
     collection_milliseconds: int
@@ -116,7 +121,7 @@ class JavaMachine:
 
     def __init__(self, settings: MachineSettings, authenticate: Authenticate) -> None:
         self._settings = settings
-        self._backend = Backend(authenticate)
+        self._backend = Backend(authenticate, _ANSWER_SECONDS)
         self._bridge: Bridge | None = None
         self._process: asyncio.subprocess.Process | None = None
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
@@ -181,12 +186,16 @@ class JavaMachine:
             raise MachineEndedError("the Java virtual machine does not run")
         return MachineUsage(*msgpack.unpackb(await self._bridge.call("usage") or b""))
 
-    async def open(self) -> None:
+    async def open(self, operator: Operator | None = None) -> None:
         """Let clients in; again, it does nothing.
+
+        Args:
+            operator: carries out what they ask for; without one nothing can be changed.
 
         Raises:
             MachineEndedError: it has ended.
         """
+        self._backend.operator = operator
         await self._call("open")
 
     async def ended(self) -> str:
@@ -221,8 +230,10 @@ class JavaMachine:
         jars = await asyncio.to_thread(class_path)
         self._temporary = tempfile.TemporaryDirectory(prefix="amqp-gateway-jmx-")
         folder = Path(self._temporary.name)
-        self._bridge = Bridge(self._backend.answer, _ANSWER_SECONDS)
-        handed_over = self._handed_over(self._bridge)
+        # What is slower than its own deadline has lost its way: nobody waits for it for ever.
+        patience = max(_ANSWER_SECONDS, settings.operation_deadline) + _GRACE_SECONDS
+        self._bridge = Bridge(self._backend.answer, patience)
+        handed_over = self._handed_over(self._bridge, patience + _GRACE_SECONDS)
         try:
             self._process = await asyncio.create_subprocess_exec(
                 *java_command(java, jars, settings.heap, folder),
@@ -257,7 +268,7 @@ class JavaMachine:
             case _:
                 raise await self._failed_start(java)
 
-    def _handed_over(self, bridge: Bridge) -> bytes:
+    def _handed_over(self, bridge: Bridge, patience: float) -> bytes:
         """What the virtual machine reads before anything else."""
         settings = self._settings
         fields = (
@@ -268,7 +279,7 @@ class JavaMachine:
             settings.port,
             settings.hostname or _hostname(settings.address),
             int(settings.listen_for * 1000),
-            int(_BACKEND_PATIENCE_SECONDS * 1000),
+            int(patience * 1000),
             settings.notification_buffer,
             DOMAIN,
         )

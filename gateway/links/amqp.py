@@ -12,7 +12,7 @@ import asyncio
 import contextlib
 from collections import OrderedDict
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import aio_pika
@@ -32,6 +32,8 @@ from gateway.links.amqp_connection import (
 )
 from gateway.links.binding_probe import BindingProbe
 from gateway.links.conversation import Conversation
+from gateway.links.election import Election
+from gateway.links.kept_counts import KeptCounts, Loss
 from gateway.links.kept_deliveries import KeptDeliveries, Ledger
 from gateway.links.kept_queue import kept_queue
 from gateway.links.own_queue import OwnQueue, WatchedQueue
@@ -59,6 +61,7 @@ class KeptSubscription:
         catch_up: tells the session that what waited in the queue arrives next, and that it is `connected`
             afterwards. Given why something may be missing (empty where nothing is), how many messages wait,
             and the time.
+        counts: what is counted of it.
     """
 
     queue: str
@@ -66,6 +69,7 @@ class KeptSubscription:
     expires: int
     ledger: Ledger
     catch_up: Callable[[str, int, int], list[Effect]]
+    counts: KeptCounts = field(default_factory=KeptCounts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +84,7 @@ class AmqpRole:
             noticed (`BindingProbe`).
         max_queue_length: messages; the broker drops the oldest beyond it, which `AmqpLink` watches for.
         kept: consume a queue that is kept, in place of one that goes with the connection.
+        election: to be won before anything is declared or bound; ``None`` where nobody else plays the role.
     """
 
     name: str
@@ -88,6 +93,7 @@ class AmqpRole:
     probed: str = ""
     max_queue_length: int = 20_000
     kept: KeptSubscription | None = None
+    election: Election | None = None
 
 
 class LinkedSession(Protocol):
@@ -117,7 +123,8 @@ class AmqpLink:
         clock: the gateway's.
         watch_seconds: between two looks at queue and exchanges.
         detour: what messages take while the broker takes none over AMQP.
-        on_unsent: told, when the link has gone down, which messages were not sent for certain.
+        on_unsent: told, when the link has gone down and before the session hears of it, which messages were
+            not sent for certain.
     """
 
     def __init__(
@@ -167,22 +174,29 @@ class AmqpLink:
         try:
             with link_errors(self._endpoint, self._role.name):
                 consuming = await open_connection(self._endpoint, f"{name} consume")
+                if self._role.election is not None:
+                    await self._role.election.won(consuming)
                 await publisher.open()
                 await self._converse(consuming, publisher)
         finally:
-            waiting = self._conversation.forget_sends()
             unsent, _ = await asyncio.gather(publisher.close(), close_soon(consuming))
-            self._on_unsent([*unsent, *waiting])
+            self._forget([*unsent, *self._conversation.forget_sends()], "the connection to the broker ended")
+
+    def _forget(self, sends: Sequence[Send], reason: str) -> None:
+        """These will not be sent by us."""
+        self._conversation.unsent(sends, reason)
+        self._on_unsent(sends)
 
     async def _converse(self, consuming: AbstractConnection, publisher: Publisher) -> None:
         incoming = await consuming.channel(publisher_confirms=False)
         for exchange in self._role.declare:
             await incoming.declare_exchange(exchange, aio_pika.ExchangeType.TOPIC, durable=True)
         if self._role.kept is not None:
-            await self._converse_lastingly(self._role.kept, consuming, incoming, publisher)
+            with self._role.kept.counts.connection():
+                await self._converse_lastingly(self._role.kept, consuming, incoming, publisher)
             return
         queue = await self._queue.declare(incoming, self._bindings)
-        self._on_unsent(self._conversation.forget_sends())  # of the time without a connection
+        self._forget(self._conversation.forget_sends(), "there was no connection to the broker")
         await queue.consume(self._arrived)
         self._up(queue.name)
         await self._while_up(consuming, incoming, publisher, self._queue, queue.name)
@@ -198,12 +212,12 @@ class AmqpLink:
 
         One queue for both, or what agents push and what they answer could overtake each other.
         """
-        queue = kept_queue(kept.queue, kept.max_length, kept.expires, self._queue.watch_seconds)
+        queue = kept_queue(kept.queue, kept.max_length, kept.expires, self._queue.watch_seconds, kept.counts)
         waiting = await queue.waiting(consuming)
-        missed, heard = queue.missed(waiting), waiting or 0
+        loss, heard = queue.loss(waiting), waiting or 0
         if waiting is not None and not await self._is_bound(publisher, queue.name):
-            missed = f"the queue {queue.name} was not bound any more: its exchange was made anew"
-            heard = 0  # what waits is from before: the loss lasts until now
+            loss, heard = Loss.UNBOUND, 0  # what waits is from before: the loss lasts until now
+        missed = queue.missed(loss, waiting)
         first = waiting is None and not self._missing_told
         if first:
             # Before it is there, or a gateway killed in between would not know any more what was missed.
@@ -212,9 +226,11 @@ class AmqpLink:
             await kept.ledger.lasting(kept.ledger.position)
         declared = await queue.declare(consuming, incoming, self._bindings, is_new=waiting is None)
         caught_up = asyncio.Event()
-        deliveries = KeptDeliveries(kept.ledger, self._tell_kept, caught_up.is_set)
+        deliveries = KeptDeliveries(kept.ledger, self._tell_kept, caught_up.is_set, kept.counts)
         await queue.consume(self._endpoint, declared, deliveries.arrived)
-        self._on_unsent(self._conversation.forget_sends())  # of the time without a connection
+        if loss is not None:
+            kept.counts.losses[loss] += 1
+        self._forget(self._conversation.forget_sends(), "there was no connection to the broker")
         if not first:
             self._catch_up(kept, missed, heard)
         self._missing_told = False
@@ -287,7 +303,7 @@ class AmqpLink:
             self._tell(message)
 
     def _tell(self, message: AbstractIncomingMessage) -> None:
-        timestamp = message.timestamp
+        timestamp, expiration = message.timestamp, message.expiration
         delivery = Delivery(
             exchange=message.exchange or "",
             routing_key=message.routing_key or "",
@@ -297,6 +313,7 @@ class AmqpLink:
             content_type=message.content_type or "",
             correlation_id=message.correlation_id or "",
             timestamp=int(timestamp.timestamp() * 10**9) if timestamp else 0,
+            expiration=int(expiration * 1000) if isinstance(expiration, int | float) else 0,
         )
         try:
             self._conversation.deliver(delivery)

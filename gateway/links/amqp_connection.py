@@ -127,6 +127,33 @@ async def close_soon(connection: AbstractConnection | None) -> None:
         await connection.close()  # the transport is given up by now: this only notes the end
 
 
+async def close_channel(channel: AbstractChannel) -> None:
+    """Close a channel; whoever is cancelled meanwhile is cancelled.
+
+    aiormq takes a cancellation of its ``close`` for the end of what it waits for, and says nothing: a task
+    that closes channels again and again would then go on for ever.
+    """
+    await channel.close()
+    if is_cancelled():
+        raise asyncio.CancelledError
+
+
+async def is_blocked(connection: AbstractConnection) -> bool:
+    """Whether the broker said that it takes no messages on this connection now (``connection.blocked``).
+
+    A RabbitMQ says so to those who have published since its memory or disk is short.
+    """
+    transport = connection.transport
+    if transport is None:
+        return False
+    try:
+        async with asyncio.timeout(0):
+            await transport.ready()
+    except TimeoutError:
+        return True
+    return False
+
+
 async def ended(part: AbstractConnection | AbstractChannel) -> None:
     """Wait until a connection or channel ends, whoever ends it.
 

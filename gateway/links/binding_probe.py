@@ -17,9 +17,26 @@ import aio_pika
 from aio_pika.abc import AbstractConnection, AbstractIncomingMessage
 from aiormq import exceptions
 
-from gateway.links.amqp_connection import FAILURES, AmqpEndpoint, LinkError, Trouble, ended, is_cancelled
+from gateway.links.amqp_connection import (
+    FAILURES,
+    AmqpEndpoint,
+    LinkError,
+    Trouble,
+    close_channel,
+    ended,
+    is_blocked,
+    is_cancelled,
+)
+from gateway.tasks import until_one_ends
 
 PATIENCE_SECONDS = 2.0
+ANSWER_SECONDS = 30.0
+"""A probe that is not confirmed for so long, or up to twice as long, by a broker that does not block us, is
+lost."""
+
+
+class _NoConfirmsError(Exception):
+    """The broker has no confirms: nothing can be found out there."""
 
 
 class BindingProbe:
@@ -44,14 +61,15 @@ class BindingProbe:
     async def run(self, connection: Callable[[], AbstractConnection | None], queue: str) -> None:
         """Send probes; ends only by what they find.
 
-        A broker that takes no messages now, because its memory is short, delays the next one.
+        A broker that takes no messages now, because its memory is short, delays the next one; one that does
+        not answer without saying so has lost the message, or what should confirm it.
 
         Args:
             connection: the one to publish on, if there is one now.
             queue: name of the queue, and the key that it is bound by.
 
         Raises:
-            LinkError: it is not bound any more.
+            LinkError: it is not bound any more, or the broker does not answer.
             ChannelNotFoundEntity: the exchange is gone.
         """
         while True:
@@ -60,11 +78,34 @@ class BindingProbe:
             if current is None:
                 continue
             try:
-                await self._probe(current, queue)
+                await self._probe_patiently(current, queue)
             except (asyncio.CancelledError, *FAILURES):
                 # The end of the connection is told elsewhere, or was wanted.
                 if is_cancelled() or not current.is_closed:
                     raise
+
+    async def _probe_patiently(self, connection: AbstractConnection, queue: str) -> None:
+        try:
+            await until_one_ends(self._probe(connection, queue), self._unanswered(connection))
+        except _NoConfirmsError:
+            await ended(connection)
+
+    async def _unanswered(self, connection: AbstractConnection) -> None:
+        """Until a broker that does not block us has been silent for too long.
+
+        Raises:
+            LinkError: so it is.
+        """
+        was_blocked = True
+        while True:
+            await asyncio.sleep(ANSWER_SECONDS)
+            blocked = await is_blocked(connection)
+            if not blocked and not was_blocked:
+                raise LinkError(
+                    Trouble.BROKEN,
+                    f"{self._endpoint}: the broker did not confirm a message for {ANSWER_SECONDS:.0f} s",
+                )
+            was_blocked = blocked
 
     async def is_bound(self, connection: AbstractConnection, queue: str) -> bool:
         """Whether the queue is bound now; taken for granted where that cannot be found out.
@@ -77,20 +118,20 @@ class BindingProbe:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(PATIENCE_SECONDS):
                 try:
-                    await self._probe(connection, queue, patient=False)
+                    await self._probe(connection, queue)
                 except LinkError:
                     return False
+                except _NoConfirmsError:
+                    return True
         return True
 
-    async def _probe(self, connection: AbstractConnection, queue: str, *, patient: bool = True) -> None:
+    async def _probe(self, connection: AbstractConnection, queue: str) -> None:
         # A channel of its own: what the broker complains of must not end the one that carries messages.
         # With confirms, because aiormq tells of what is returned on such channels only.
         try:
             channel = await connection.channel(publisher_confirms=True, on_return_raises=True)
-        except ValueError:  # the broker has no confirms: then nothing can be found out
-            if patient:
-                await ended(connection)
-            return
+        except ValueError as error:
+            raise _NoConfirmsError from error
         exchange = await channel.get_exchange(self._exchange, ensure=False)
         message = aio_pika.Message(b"", message_id=self._identity, user_id=self._endpoint.user)
         try:
@@ -101,4 +142,4 @@ class BindingProbe:
                 f"{self._endpoint}: the queue {queue} is not bound to the exchange {self._exchange} any more:"
                 " somebody removed the binding, or the exchange, which was made anew",
             ) from error
-        await channel.close()
+        await close_channel(channel)

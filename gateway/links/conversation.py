@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, deque
-from collections.abc import Callable, Iterable
-from typing import Protocol
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, Protocol, TypeAlias
 
 import structlog
 
 from gateway.clock import Clock
-from gateway.dialects.effects import Delivery, Effect, Note, Observed, Send, WakeAt
+from gateway.dialects.effects import Answered, Delivery, Effect, Note, Observed, Send, WakeAt
 from gateway.model.observations import Observation
+from gateway.model.operations import Answer
 
 log = structlog.get_logger(__name__)
 
@@ -20,6 +21,12 @@ MAX_OUTGOING = 10_000
 
 _NOTE_LOG_NANOSECONDS = 60 * 10**9
 _COUNTED = {"protocol-error": "protocol_errors", "refused-sender": "refused", "distrusted-sender": "refused"}
+
+
+TOO_LATE: Final = "its time was over before it could be sent"
+
+Unsent: TypeAlias = Callable[[Sequence[Send], str, int], Iterable[Effect]]
+"""A session's: these certainly were not sent, and will not be, for this reason; with the time."""
 
 
 class Session(Protocol):
@@ -43,6 +50,8 @@ class Conversation:
         observe: given the observations of one message body, whole.
         clock: the gateway's.
         counters: ``messages``, ``octets``, ``protocol_errors`` and ``refused`` are counted here.
+        answered: told what came of operations, behind what they led to.
+        unsent: told of what is sent once or never (`Send.not_after`), and certainly was not.
     """
 
     def __init__(
@@ -52,7 +61,11 @@ class Conversation:
         observe: Callable[[tuple[Observation, ...]], None],
         clock: Clock,
         counters: Counter[str],
+        answered: Callable[[Answer], None] = lambda _: None,
+        unsent: Unsent = lambda _sends, _reason, _now: (),
     ) -> None:
+        self._answered = answered
+        self._unsent = unsent
         self.notes: Counter[str] = Counter()
         self._counters = counters
         self._name = name
@@ -83,6 +96,8 @@ class Conversation:
                         self._clog.set()
                 case Observed(observations):
                     self._observe(observations)
+                case Answered(answer):
+                    self._answered(answer)
                 case WakeAt(time):
                     self._wake_at(time)
                 case Note():
@@ -122,6 +137,12 @@ class Conversation:
         self._outgoing.clear()
         self._clog.clear()
         return unsent
+
+    def unsent(self, sends: Iterable[Send], reason: str) -> None:
+        """These certainly were not sent, and will not be: told of those that are sent once only."""
+        once = [send for send in sends if send.not_after]
+        if once:
+            self.perform(self._unsent(once, reason, self._clock.now()))
 
     def stop(self) -> None:
         """No more waking."""

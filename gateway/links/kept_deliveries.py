@@ -16,6 +16,8 @@ from typing import Final, Protocol
 
 from aio_pika.abc import AbstractIncomingMessage
 
+from gateway.links.kept_counts import KeptCounts
+
 _IDENTITY_OCTETS: Final = 8
 _HELD_SECONDS: Final = 0.05
 
@@ -48,6 +50,7 @@ class KeptDeliveries:
         ledger: where they are noted.
         tell: told each delivery, once.
         ready: whether there is somebody to tell: until then deliveries wait, and are not acknowledged.
+        counts: of the subscription.
 
     Attributes:
         repeated: deliveries that had been told before.
@@ -58,13 +61,17 @@ class KeptDeliveries:
         ledger: Ledger,
         tell: Callable[[AbstractIncomingMessage], None],
         ready: Callable[[], bool] = lambda: True,
+        counts: KeptCounts | None = None,
     ) -> None:
         self.repeated = 0
         self._ledger = ledger
         self._tell = tell
         self._ready = ready
         self._waiting: deque[AbstractIncomingMessage] = deque()  # no longer than the consumer's prefetch
+        self._counts = counts or KeptCounts()
         self._told: AbstractIncomingMessage | None = None
+        self._deliveries_told = 0
+        self._acknowledged = 0  # of these
         self._position = 0
         self._news = asyncio.Event()
         self._held = asyncio.Event()
@@ -74,6 +81,9 @@ class KeptDeliveries:
     async def arrived(self, message: AbstractIncomingMessage) -> None:
         """A delivery, in the broker's order."""
         self._waiting.append(message)
+        self._counts.taken += 1
+        self._counts.redelivered += bool(message.redelivered)
+        self._counts.unacknowledged += 1
         self.proceed()
 
     def proceed(self) -> None:
@@ -83,10 +93,12 @@ class KeptDeliveries:
             identity = identity_of(message)
             if message.redelivered and self._ledger.is_told(identity):
                 self.repeated += 1
+                self._counts.repeated += 1
             else:
                 with self._ledger.telling(identity):
                     self._tell(message)
             self._told, self._position = message, self._ledger.position
+            self._deliveries_told += 1
             self._news.set()
         if self._waiting:
             self._idle.clear()
@@ -115,10 +127,13 @@ class KeptDeliveries:
         while True:
             await self._news.wait()
             self._news.clear()
-            told, position = self._told, self._position
+            told, position, deliveries = self._told, self._position, self._deliveries_told
             if told is not None:
                 await self._ledger.lasting(position)
                 await told.ack(multiple=True)
+                self._counts.acknowledged += deliveries - self._acknowledged
+                self._counts.unacknowledged -= deliveries - self._acknowledged
+                self._acknowledged = deliveries
 
 
 def identity_of(message: AbstractIncomingMessage) -> str:

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from aio_pika.abc import AbstractChannel, AbstractConnection, AbstractIncomingMessage, AbstractQueue
 from aiormq import exceptions
 
 from gateway.dialects.effects import Binding
-from gateway.links.amqp_connection import AmqpEndpoint, LinkError, Trouble
+from gateway.links.amqp_connection import AmqpEndpoint, LinkError, Trouble, close_channel
+from gateway.links.kept_counts import KeptCounts, Loss, Refusal
 from gateway.links.own_queue import WatchedQueue, bind
 
 KEPT_PREFETCH: Final = 1_000
@@ -23,6 +24,9 @@ KEPT_PREFETCH: Final = 1_000
 
 DOUBTFUL_SHARE: Final = 0.9
 """Of the queue's length. Looks are seconds apart: a queue this full may have been full in between."""
+
+OWN_PREFIX: Final = "amqp-gateway."
+"""Of every queue that is the gateway's own; its users may declare no others."""
 
 _MILLISECOND: Final = 1_000_000
 _DRAIN_SECONDS: Final = 0.05
@@ -35,11 +39,13 @@ class KeptQueue(WatchedQueue):
     Attributes:
         name: of the queue.
         expires: nanoseconds without a consumer after which the broker deletes it.
+        counts: of the subscription.
     """
 
     name: str
     expires: int
     prefetch: int = KEPT_PREFETCH
+    counts: KeptCounts = field(default_factory=KeptCounts)
 
     async def waiting(self, connection: AbstractConnection) -> int | None:
         """Messages in it; ``None`` where there is no such queue."""
@@ -48,20 +54,32 @@ class KeptQueue(WatchedQueue):
             declared = await channel.declare_queue(self.name, passive=True)
         except exceptions.ChannelNotFoundEntity:
             return None  # and the channel is closed
-        await channel.close()
-        return declared.declaration_result.message_count or 0
+        await close_channel(channel)
+        waiting = declared.declaration_result.message_count or 0
+        self.looked(waiting)
+        return waiting
 
-    def missed(self, waiting: int | None) -> str:
-        """Why it lacks some of what was said since it was consumed last; empty if it does not.
+    def loss(self, waiting: int | None) -> Loss | None:
+        """Why it lacks some of what was said since it was consumed last; ``None`` if it does not.
 
         Args:
             waiting: as `waiting` told while nobody consumed it.
         """
         if waiting is None:
-            return f"the queue {self.name} was not there: it is new, or has expired"
-        if waiting >= self.max_length:
-            return f"the queue {self.name} was full with {waiting} messages: it dropped the oldest"
-        return ""
+            return Loss.MISSING
+        return Loss.FULL if waiting >= self.max_length else None
+
+    def missed(self, loss: Loss | None, waiting: int | None) -> str:
+        """The same for people; empty where nothing is missed."""
+        match loss:
+            case Loss.MISSING:
+                return f"the queue {self.name} was not there: it is new, or has expired"
+            case Loss.FULL:
+                return f"the queue {self.name} was full with {waiting} messages: it dropped the oldest"
+            case Loss.UNBOUND:
+                return f"the queue {self.name} was not bound any more: its exchange was made anew"
+            case _:
+                return ""
 
     async def declare(
         self,
@@ -84,21 +102,26 @@ class KeptQueue(WatchedQueue):
             ChannelPreconditionFailed: it was declared otherwise.
         """
         await channel.set_qos(prefetch_count=self.prefetch)
-        queue = await channel.declare_queue(
-            self.name,
-            durable=True,
-            arguments={
-                "x-expires": max(1, self.expires // _MILLISECOND),
-                "x-max-length": self.max_length,
-                "x-overflow": "drop-head",
-            },
-        )
+        try:
+            queue = await channel.declare_queue(
+                self.name,
+                durable=True,
+                arguments={
+                    "x-expires": max(1, self.expires // _MILLISECOND),
+                    "x-max-length": self.max_length,
+                    "x-overflow": "drop-head",
+                },
+            )
+        except exceptions.ChannelPreconditionFailed:
+            self.counts.refusals[Refusal.DECLARED_OTHERWISE] += 1
+            raise
         try:
             await bind(queue, bindings)
         except exceptions.ChannelClosed:
             if is_new:
                 await (await connection.channel(publisher_confirms=False)).queue_delete(self.name)
             raise
+        self.counts.declared += is_new
         return queue
 
     async def consume(
@@ -117,6 +140,7 @@ class KeptQueue(WatchedQueue):
         except exceptions.ChannelAccessRefused as error:
             if "exclusive" not in str(error):
                 raise
+            self.counts.refusals[Refusal.IN_USE] += 1
             raise LinkError(
                 Trouble.MISCONFIGURED,
                 f"{endpoint}: the queue {self.name} has another consumer: two gateways cannot share a durable"
@@ -134,8 +158,23 @@ class KeptQueue(WatchedQueue):
         await channel.declare_queue(self.name, passive=True)
 
 
-def kept_queue(name: str, max_length: int, expires: int, watch_seconds: float = 5.0) -> KeptQueue:
+def kept_queue(
+    name: str, max_length: int, expires: int, watch_seconds: float = 5.0, counts: KeptCounts | None = None
+) -> KeptQueue:
     """The queue of a durable subscription; see `KeptQueue`."""
+    counts = counts or KeptCounts()
     return KeptQueue(
-        max_length, max(1, int(max_length * DOUBTFUL_SHARE)), watch_seconds, name=name, expires=expires
+        max_length,
+        max(1, int(max_length * DOUBTFUL_SHARE)),
+        watch_seconds,
+        looked=counts.looked,
+        doubted=counts.doubted,
+        name=name,
+        expires=expires,
+        counts=counts,
     )
+
+
+def default_name(purpose: str, source: str) -> str:
+    """What a source's durable subscription to ``events``, or as a ``console``, is called unless named."""
+    return f"{OWN_PREFIX}{purpose}.{source}"

@@ -7,7 +7,7 @@ import contextlib
 
 from gateway.clock import Clock
 from gateway.dialects.effects import Delivery, Send
-from gateway.links.conversation import Conversation
+from gateway.links.conversation import TOO_LATE, Conversation
 
 USER_ID = "loopback"
 """The checked sender of every loopback message: nobody else can reach a loopback."""
@@ -21,7 +21,10 @@ async def carry(sender: Conversation, receiver: Conversation, clock: Clock) -> N
     with contextlib.suppress(asyncio.CancelledError):
         while True:
             send = await sender.next_send()
-            receiver.deliver(delivered(send, clock.now()))
+            if send.is_too_late(clock.now()):
+                sender.unsent([send], TOO_LATE)
+            else:
+                receiver.deliver(delivered(send, clock.now()))
             await asyncio.sleep(0)
 
 
@@ -42,4 +45,5 @@ def delivered(send: Send, now: int) -> Delivery:
         content_type=send.content_type,
         correlation_id=send.correlation_id,
         timestamp=now,
+        expiration=send.lifetime(now),
     )

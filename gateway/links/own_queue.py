@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from aio_pika.abc import AbstractChannel, AbstractConnection, AbstractQueue
 
 from gateway.dialects.effects import Binding
-from gateway.links.amqp_connection import CONNECT_SECONDS
+from gateway.links.amqp_connection import CONNECT_SECONDS, close_channel
 
 PREFETCH = 100
 """Messages on their way to us at a time. An answer to `WatchedQueue.watch` waits behind them: with more it
@@ -31,6 +31,8 @@ class WatchedQueue:
         watch_seconds: between two looks.
         prefetch: messages on their way to us, or not acknowledged, at a time.
         sooner: set to have a look at once.
+        looked: told at each look how many messages wait.
+        doubted: told that messages may be lost, as often as `watch` tells it.
     """
 
     max_length: int
@@ -38,6 +40,8 @@ class WatchedQueue:
     watch_seconds: float = 5.0
     prefetch: int = PREFETCH
     sooner: asyncio.Event = field(default_factory=asyncio.Event)
+    looked: Callable[[int], None] = lambda _waiting: None
+    doubted: Callable[[], None] = lambda: None
 
     async def watch(
         self,
@@ -66,12 +70,15 @@ class WatchedQueue:
         fine_at = clock()
         while True:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self.sooner.wait(), timeout=self.watch_seconds)
+                async with asyncio.timeout(self.watch_seconds):
+                    await self.sooner.wait()
             self.sooner.clear()
             async with asyncio.timeout(CONNECT_SECONDS):
                 waiting = await self._look(connection, name, wanted)
+            self.looked(waiting)
             if doubted and waiting < self.doubtful:
                 reason = f"more than {self.doubtful} messages waited in {name}: some may be lost"
+                self.doubted()
                 doubt(reason, clock() - fine_at)
             doubted = waiting >= self.doubtful
             if not doubted:
@@ -82,7 +89,7 @@ class WatchedQueue:
         declared = await channel.declare_queue(name, passive=True)
         for exchange in exchanges:
             await channel.declare_exchange(exchange, passive=True)
-        await channel.close()
+        await close_channel(channel)
         return declared.declaration_result.message_count or 0
 
 

@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Coroutine
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import aio_pika
 from aio_pika.abc import AbstractChannel, AbstractConnection, AbstractExchange
@@ -25,8 +25,8 @@ from aiormq import exceptions
 from gateway.clock import Clock
 from gateway.dialects.effects import Note, Send
 from gateway.dialects.errors import LocalProtocolError
-from gateway.links.amqp_connection import AmqpEndpoint, close_soon, ended, open_connection
-from gateway.links.conversation import Conversation
+from gateway.links.amqp_connection import AmqpEndpoint, close_soon, ended, is_blocked, open_connection
+from gateway.links.conversation import TOO_LATE, Conversation
 from gateway.tasks import until_one_ends
 
 WINDOW = 32
@@ -36,6 +36,9 @@ CONFIRM_SECONDS = 2.0
 GRACE_SECONDS = 0.5
 """So long confirmations may still arrive when the broker is known to take no more messages."""
 RETRY_SECONDS = 1.0
+
+BLOCKED: Final = "the broker takes no messages now: it is short of memory or disk (an alarm)"
+_SECOND: Final = 10**9
 _DELIVERY_MODES = {False: aio_pika.DeliveryMode.NOT_PERSISTENT, True: aio_pika.DeliveryMode.PERSISTENT}
 
 
@@ -89,6 +92,9 @@ class Publisher:
         conversation: holds what is to be sent.
         clock: the gateway's.
         detour: taken while the broker takes nothing; needs a broker that confirms.
+
+    What is to be sent once and not later (`Send.not_after`) is not sent where its time is over or the broker
+    blocks us, which the conversation is told; what of it may have been sent is never sent again.
     """
 
     def __init__(
@@ -155,10 +161,13 @@ class Publisher:
         return unsent
 
     async def _next(self) -> Send:
-        """The next message, with an id where it may have to be sent again."""
+        """The next message that is not too late, with an id where it may have to be sent again."""
         if self._unsent:
             return self._unsent.popleft()
         send = await self._conversation.next_send()
+        while send.is_too_late(self._clock.now()):
+            self._conversation.unsent([send], TOO_LATE)
+            send = await self._conversation.next_send()
         return replace(send, message_id=send.message_id or uuid.uuid4().hex) if self._detour else send
 
     # Over AMQP.
@@ -187,6 +196,9 @@ class Publisher:
         """Publish a message, and wait for its confirmation where the channel has them."""
         if self._channel is None:
             raise LocalProtocolError("the connection was not opened")
+        if send.not_after and self._connection is not None and await is_blocked(self._connection):
+            self._conversation.unsent([send], BLOCKED)
+            return
         try:
             exchange = self._exchanges.get(send.exchange)
             if exchange is None:
@@ -196,17 +208,20 @@ class Publisher:
         except (ValueError, exceptions.DeliveryError) as error:
             # AMQP 0-9-1 names have at most 255 octets. A queue that is full may refuse what is sent to it.
             self._note("not-sent", f"to {send.routing_key[:80]!r}: {error}")
+            self._conversation.unsent([send], str(error))
 
     def _message(self, send: Send) -> aio_pika.Message:
         """``send`` as a message whose sender the broker checks (``user-id``) and whose age can be told."""
+        seconds = self._clock.now() // _SECOND  # all that a timestamp of AMQP 0-9-1 tells
+        lifetime = send.lifetime(seconds * _SECOND)
         return aio_pika.Message(
             send.body,
             content_type=send.content_type or None,
             correlation_id=send.correlation_id or None,
             reply_to=send.reply_to or None,
             user_id=self._endpoint.user,
-            expiration=send.expiration / 1000 if send.expiration else None,
-            timestamp=datetime.fromtimestamp(self._clock.now() / 10**9, UTC),
+            expiration=lifetime / 1000 if lifetime else None,
+            timestamp=datetime.fromtimestamp(seconds, UTC),
             message_id=send.message_id or None,
             delivery_mode=_DELIVERY_MODES[send.persistent],
         )
@@ -242,7 +257,8 @@ class Publisher:
             task.cancel()
         outcomes = await asyncio.gather(*self._unconfirmed, return_exceptions=True)
         sends = zip(self._unconfirmed.values(), outcomes, strict=True)
-        stuck = [send for send, outcome in sends if isinstance(outcome, BaseException)]
+        failed = [send for send, outcome in sends if isinstance(outcome, BaseException)]
+        stuck = [send for send in failed if not send.not_after]
         self._unsent.extendleft(reversed(stuck))
         self._unconfirmed.clear()
 

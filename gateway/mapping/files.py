@@ -12,8 +12,25 @@ from collections.abc import Mapping as MappingOf
 from dataclasses import replace
 from pathlib import Path
 
-from gateway.mapping.rules import ArgumentRule, ClassRule, ElementRule, EventRule, Mapping
-from gateway.model.schema import Argument, ClassKey, ClassSchema, Element, EventSchema, NamedValue
+from gateway.mapping.rules import (
+    ArgumentRule,
+    ClassRule,
+    ElementRule,
+    EventRule,
+    Mapping,
+    MethodArgumentRule,
+    MethodRule,
+)
+from gateway.model.schema import (
+    Access,
+    Argument,
+    ClassKey,
+    ClassSchema,
+    Element,
+    EventSchema,
+    Method,
+    NamedValue,
+)
 from gateway.model.values import ValueType
 from gateway.shipped_files import shipped_folder
 from gateway.yaml_documents import read_document
@@ -78,8 +95,36 @@ def _class_schema(package: str, name: str, rule: ClassRule) -> ClassSchema:
         key=ClassKey(package, name),
         properties=_elements(place, rule.properties),
         statistics=_elements(place, rule.statistics),
+        methods=tuple(_method(place, method_name, method) for method_name, method in rule.methods.items()),
         label=rule.label,
         description=rule.description,
+    )
+
+
+def _method(place: str, name: str, rule: MethodRule) -> Method:
+    arguments = tuple(_method_argument(f"{place}.{name}", n, a) for n, a in rule.arguments.items())
+    return Method(name, arguments, rule.label, rule.description)
+
+
+def _method_argument(place: str, name: str, rule: MethodArgumentRule) -> Argument:
+    if rule.type is None:
+        raise MappingError(
+            f"{place}.{name}: has no type, which only a method learnt from the wire can do without"
+        )
+    return Argument(
+        name=name,
+        type=rule.type,
+        direction=rule.direction,
+        unit=rule.unit,
+        minimum=rule.minimum,
+        maximum=rule.maximum,
+        max_length=rule.max_length,
+        default=rule.default,
+        label=rule.label,
+        description=rule.description,
+        values=named_values(rule, rule.type),
+        optional=rule.optional,
+        references=rule.references,
     )
 
 
@@ -147,7 +192,9 @@ def _argument(place: str, name: str, rule: ArgumentRule) -> Argument:
     )
 
 
-def named_values(rule: ElementRule | ArgumentRule, type_: ValueType) -> tuple[NamedValue, ...]:
+def named_values(
+    rule: ElementRule | ArgumentRule | MethodArgumentRule, type_: ValueType
+) -> tuple[NamedValue, ...]:
     """The enumeration of an element or argument: labels of an integer are 0, 1, 2 ..., else themselves."""
     if type_.integer_bits:
         return tuple(NamedValue(label, number) for number, label in enumerate(rule.values))
@@ -172,8 +219,34 @@ def applied(mapping: Mapping, schema: ClassSchema) -> ClassSchema:
         statistics=tuple(
             _overlaid(element, rule.statistics.get(element.name)) for element in schema.statistics
         ),
+        methods=tuple(_overlaid_method(method, rule.methods.get(method.name)) for method in schema.methods),
         label=rule.label or schema.label,
         description=rule.description or schema.description,
+    )
+
+
+def settable_by_methods(schema: ClassSchema, rule: ClassRule | None) -> ClassSchema:
+    """``schema`` with as settable what a method of it sets, by the mapping, and nothing else.
+
+    QMF has no way to set a property, whatever access an agent tells of it: there must be a method, and
+    somebody must know which.
+    """
+    methods = {method.name: {a.name for a in method.arguments} for method in schema.methods}
+
+    def is_settable(element: Element) -> bool:
+        known = rule.properties.get(element.name) if rule is not None else None
+        if known is None or known.set_by is None:
+            return False
+        return known.set_by.argument in methods.get(known.set_by.method, ())
+
+    return replace(
+        schema,
+        properties=tuple(
+            replace(element, access=Access.READ_ONLY)
+            if element.access is Access.READ_WRITE and not is_settable(element)
+            else element
+            for element in schema.properties
+        ),
     )
 
 
@@ -188,6 +261,31 @@ def _overlaid(element: Element, rule: ElementRule | None) -> Element:
         return element
     told = {name: getattr(rule, name) for name in _OVERLAID if name in rule.model_fields_set}
     return replace(element, **told, values=named_values(rule, element.type) or element.values)
+
+
+def _overlaid_method(method: Method, rule: MethodRule | None) -> Method:
+    if rule is None:
+        return method
+    arguments = tuple(_overlaid_input(a, rule.arguments.get(a.name)) for a in method.arguments)
+    return replace(
+        method,
+        arguments=arguments,
+        label=rule.label or method.label,
+        description=rule.description or method.description,
+    )
+
+
+_OVERLAID_INPUT = (
+    *("unit", "minimum", "maximum", "max_length", "default"),
+    *("references", "label", "description", "optional"),
+)
+
+
+def _overlaid_input(argument: Argument, rule: MethodArgumentRule | None) -> Argument:
+    if rule is None:
+        return argument
+    told = {name: getattr(rule, name) for name in _OVERLAID_INPUT if name in rule.model_fields_set}
+    return replace(argument, **told, values=named_values(rule, argument.type) or argument.values)
 
 
 def applied_event(mapping: Mapping, schema: EventSchema) -> EventSchema:

@@ -15,12 +15,24 @@ from pydantic import AfterValidator, BeforeValidator, Field, field_validator, mo
 from gateway.mapping.paths import compile_path
 from gateway.mapping.templates import names_in
 from gateway.model.events import Severity
-from gateway.model.schema import Access, Kind
+from gateway.model.schema import Access, Direction, Kind
 from gateway.model.values import ValueType
 from gateway.yaml_documents import StrictModel
 
 _NAME = r"^[A-Za-z][A-Za-z0-9_.-]*$"
 Name = Annotated[str, Field(pattern=_NAME, max_length=64)]
+
+
+class SetRule(StrictModel):
+    """The method by which a console sets a property, where the dialect has no other way.
+
+    Attributes:
+        method: of the same class.
+        argument: of that method which takes the value; every other one has a default or is optional.
+    """
+
+    method: Name
+    argument: Name
 
 
 class ElementRule(StrictModel):
@@ -39,6 +51,7 @@ class ElementRule(StrictModel):
         secret: dropped in the session: no store, log or north ever sees it.
         absent: texts by which the source says that there is no value.
         otherwise: the value of an object for which the source tells none.
+        set_by: what sets it, where ``access`` is ``read-write``.
     """
 
     type: ValueType | None = None
@@ -61,6 +74,13 @@ class ElementRule(StrictModel):
     secret: bool = False
     absent: tuple[str, ...] = ()
     otherwise: bool | int | float | str | None = None
+    set_by: SetRule | None = None
+
+    @model_validator(mode="after")
+    def _set_where_settable(self) -> ElementRule:
+        if self.set_by is not None and self.access is not Access.READ_WRITE:
+            raise ValueError("'set_by' belongs to 'access: read-write'")
+        return self
 
     @field_validator("read")
     @classmethod
@@ -186,6 +206,45 @@ class ArgumentRule(StrictModel):
         return read
 
 
+class MethodArgumentRule(StrictModel):
+    """One argument of a method.
+
+    Attributes:
+        type: the model type; required where our own agent serves the method, else what the wire says.
+        optional: empty text, zero, an empty map or a reference to nothing stands for an absent value; methods
+            have no other way to say so on the wire.
+        secret: its value is masked wherever the call is told of, and never shown again.
+    """
+
+    type: ValueType | None = None
+    direction: Direction = Direction.IN
+    unit: str = ""
+    minimum: int | float | None = None
+    maximum: int | float | None = None
+    max_length: int | None = None
+    default: bool | int | float | str | None = None
+    references: str = ""
+    values: tuple[str, ...] = ()
+    label: str = ""
+    description: str = ""
+    optional: bool = False
+    secret: bool = False
+
+
+class MethodRule(StrictModel):
+    """One method of a class.
+
+    Attributes:
+        dangerous: what it does cannot be undone, or ends somebody's work: it is allowed by its name only,
+            never by a pattern. A method that no mapping knows is taken for dangerous.
+    """
+
+    label: str = ""
+    description: str = ""
+    dangerous: bool = False
+    arguments: dict[Name, MethodArgumentRule] = Field(default_factory=dict)
+
+
 class EventRule(StrictModel):
     """One event.
 
@@ -235,7 +294,10 @@ class ClassRule(StrictModel):
         created_event: name of the event that tells of a new object, e.g. ``queue.created``.
         deleted_event: name of the event that tells of its end.
         created: the property (a time) that tells when the object was created, where listings tell it.
+        ends_with: references settled at creation, to what the object hangs on: the agent shows it only while
+            all that they lead to is shown, and it ends with whichever ends first.
         alarms: conditions of its objects that people are told of, by name.
+        methods: what can be called on its objects, by name, in wire order.
     """
 
     label: str = ""
@@ -247,7 +309,9 @@ class ClassRule(StrictModel):
     created_event: str = ""
     deleted_event: str = ""
     created: Name | None = None
+    ends_with: tuple[Name, ...] = ()
     alarms: dict[Name, AlarmRule] = Field(default_factory=dict)
+    methods: dict[Name, MethodRule] = Field(default_factory=dict)
     properties: dict[Name, ElementRule] = Field(default_factory=dict)
     statistics: dict[Name, ElementRule] = Field(default_factory=dict)
 
@@ -259,12 +323,28 @@ class ClassRule(StrictModel):
         for role, name in (("name", self.name), ("parent", self.parent), ("created", self.created)):
             if name is not None and name not in self.properties:
                 raise ValueError(f"{role}: {name!r} is not one of the properties")
+        for name in self.ends_with:
+            if name not in self.properties or not self.properties[name].references:
+                raise ValueError(f"ends_with: {name!r} is not one of the properties that are references")
         for alarm, rule in self.alarms.items():
             if rule.element not in self.properties and rule.element not in self.statistics:
                 raise ValueError(f"alarms: {alarm}: {rule.element!r} is not one of the elements")
             for name in names_in(rule.text):
                 if name != "name" and name not in self.properties and name not in self.statistics:
                     raise ValueError(f"alarms: {alarm}: text: {name!r} is not one of the elements")
+        return self
+
+    @model_validator(mode="after")
+    def _setters_exist(self) -> ClassRule:
+        for name, element in self.properties.items():
+            if element.set_by is None:
+                continue
+            method = self.methods.get(element.set_by.method)
+            if method is None or element.set_by.argument not in method.arguments:
+                raise ValueError(
+                    f"{name}: set_by: no method {element.set_by.method!r} with an argument "
+                    f"{element.set_by.argument!r}"
+                )
         return self
 
 

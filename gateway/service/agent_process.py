@@ -18,13 +18,15 @@ from gateway.config.types import SecretError
 from gateway.dialects.qmf.agent import AgentConfig
 from gateway.links.amqp import AmqpLink, AmqpRole
 from gateway.links.conversation import Conversation
+from gateway.links.election import Election, manager_queue
 from gateway.mapping.files import MappingError, load_shipped_mappings
-from gateway.service.checks import check_amqp, check_rabbitmq, is_passing
+from gateway.service.checks import check_amqp, check_rabbitmq, check_writer, is_passing
 from gateway.service.endpoints import (
     amqp_endpoint,
     event_endpoint,
     http_publisher,
     http_reader,
+    http_writer,
     rabbitmq_agent,
 )
 from gateway.service.exit_codes import CommandError, ExitCode
@@ -53,9 +55,14 @@ async def run_agent(
 
 async def _refused_from_the_start(settings: model.RabbitMqAgent, folder: Path) -> None:
     """Find out what no waiting mends: wrong passwords, a missing virtual host or right."""
+
+    def tell(line: str) -> None:
+        log.warning("agent-check", detail=line)
+
     endpoint = amqp_endpoint(settings.publish.amqp, folder)
     try:
-        await check_rabbitmq(settings, folder, lambda line: log.warning("agent-check", detail=line))
+        await check_rabbitmq(settings, folder, tell)
+        await check_writer(settings, folder, tell)
         await check_amqp(endpoint, settings.publish.direct_exchange)
     except CommandError as error:
         if not is_passing(error):
@@ -75,6 +82,7 @@ async def _run(
         management_exchange=publish.exchange,
         direct_exchange=publish.direct_exchange,
         publish_interval=publish.interval,
+        reads_anew=True,
     )
     agent = rabbitmq_agent(
         settings,
@@ -85,8 +93,20 @@ async def _run(
         own_users=(publish.amqp.user, *publish.obey),
     )
     conversation = Conversation(name, agent, lambda _: None, clock, Counter())
-    role = AmqpRole("agent", lambda _: agent.bindings, declare=[publish.exchange], probed=publish.exchange)
-    async with http_reader(settings, folder) as reader, http_publisher(settings, folder) as around:
+    election = Election(manager_queue(publish.exchange), lambda: agent.stand_by(clock.now()))
+    agent.on_vacancy = election.vacant.set
+    role = AmqpRole(
+        "agent",
+        lambda _: agent.bindings,
+        declare=[publish.exchange],
+        probed=publish.exchange,
+        election=election,
+    )
+    async with (
+        http_reader(settings, folder) as reader,
+        http_writer(settings, folder) as writer,
+        http_publisher(settings, folder) as around,
+    ):
         link = AmqpLink(endpoint, role, agent, conversation, clock, detour=around, on_unsent=agent.unsent)
         runner = AgentRunner(
             agent,
@@ -95,6 +115,7 @@ async def _run(
             clock,
             events=event_endpoint(settings, folder),
             on_status=lambda status: _take_note(status, around),
+            writer=writer,
         )
         around.on_blocked = runner.connection_blocked
         lifeline.ready()

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from gateway.agents.rabbitmq.events import EVENT_EXCHANGE
+from gateway.agents.rabbitmq.impersonators import tags_of
 from gateway.agents.rabbitmq.management_api import Document, NotManagement, OverviewRequest, Refused
+from gateway.agents.rabbitmq.management_changes import Lookup
 from gateway.config.files import LoadedConfiguration
-from gateway.config.model import JmxSettings, QmfSource, RabbitMqSettings, RabbitMqSource
+from gateway.config.model import (
+    JmxSettings,
+    QmfSource,
+    RabbitMqAgent,
+    RabbitMqSettings,
+    RabbitMqSource,
+    Source,
+)
 from gateway.config.types import SecretError
 from gateway.jmx.errors import JavaMissingError
 from gateway.jmx.java_runtime import find_java
@@ -22,7 +31,7 @@ from gateway.links.amqp_connection import (
     open_connection,
     tls_context,
 )
-from gateway.service.endpoints import amqp_endpoint, event_endpoint, http_reader
+from gateway.service.endpoints import amqp_endpoint, event_endpoint, http_reader, http_writer
 from gateway.service.exit_codes import OF_TROUBLE, CommandError, ExitCode
 from gateway.service.jmx_health import greets
 from gateway.service.notifications import targets_of
@@ -94,18 +103,47 @@ async def check_sources(loaded: LoadedConfiguration, tell: Tell) -> None:
     first: CommandError | None = None
     for name, source in loaded.settings.sources.items():
         try:
-            if isinstance(source, QmfSource):
-                await check_amqp(amqp_endpoint(source.amqp, loaded.folder), source.exchange)
-            else:
-                await check_rabbitmq(source, loaded.folder, tell)
+            await check_source(source, loaded.folder, tell)
+            if isinstance(source, RabbitMqSource):
+                await check_writer(source, loaded.folder, tell)
             tell(f"source {name}: reached")
-        except SecretError as error:
-            first = first or CommandError(ExitCode.CONFIGURATION, str(error))
         except CommandError as error:
             tell(f"source {name}: {error}")
             first = first or error
     if first is not None:
         raise first
+
+
+async def check_source(source: Source, folder: Path, tell: Tell) -> None:
+    """Reach one source, telling a line of whatever is worth one.
+
+    Raises:
+        CommandError: it cannot be used.
+    """
+    try:
+        if isinstance(source, QmfSource):
+            await check_amqp(amqp_endpoint(source.amqp, folder), source.exchange)
+        else:
+            await check_rabbitmq(source, folder, tell)
+    except SecretError as error:
+        raise CommandError(ExitCode.CONFIGURATION, str(error)) from error
+
+
+async def check_agent(agent: RabbitMqAgent, folder: Path, tell: Tell) -> None:
+    """Reach the broker of an agent that is a process of its own, telling a line of whatever is worth one.
+
+    Raises:
+        CommandError: it cannot be used. An exchange that is missing is none: the agent makes it.
+    """
+    try:
+        await check_rabbitmq(agent, folder, tell)
+        await check_amqp(amqp_endpoint(agent.publish.amqp, folder), agent.publish.exchange)
+    except SecretError as error:
+        raise CommandError(ExitCode.CONFIGURATION, str(error)) from error
+    except CommandError as error:
+        if error.code is not ExitCode.MISSING:
+            raise
+        tell(f"{error}: the agent makes it when it starts")
 
 
 async def check_rabbitmq(settings: RabbitMqSettings, folder: Path, tell: Tell) -> None:
@@ -139,6 +177,29 @@ async def check_rabbitmq(settings: RabbitMqSettings, folder: Path, tell: Tell) -
         tell(
             f"{events}: no exchange {EVENT_EXCHANGE}: what comes and goes between two looks is not seen; "
             "enable the plugin rabbitmq_event_exchange"
+        )
+
+
+async def check_writer(settings: RabbitMqSettings, folder: Path, tell: Tell) -> None:
+    """Say what is wrong with the account that changes the broker, if there is one; it is read all the same.
+
+    Raises:
+        CommandError: certificates cannot be read.
+        SecretError: a secret cannot be read.
+    """
+    if settings.writing is None:
+        return
+    user = settings.writing.user
+    async with http_writer(settings, folder) as writer:
+        answer = await writer.make(Lookup("whoami", as_writer=True))
+    told = answer.body if isinstance(answer, Document) else None
+    tags = tags_of(told) if isinstance(told, Mapping) else None
+    if isinstance(answer, Refused):
+        tell(f"{settings.management}: 'writing' user {user!r}: {answer.reason}: every change will be refused")
+    elif tags is not None and "administrator" not in tags:
+        tell(
+            f"{settings.management}: 'writing' user {user!r} lacks the tag 'administrator': most changes will"
+            " be refused"
         )
 
 

@@ -18,6 +18,7 @@ from gateway.eventlog.compaction import (
     Compactor,
     compactable,
 )
+from gateway.eventlog.segment import Segment, list_segments
 from gateway.service.lifeline import Lifeline
 from gateway.service.metrics import families
 from gateway.service.metrics.readings import Reading
@@ -101,7 +102,7 @@ class Compaction:
         Raises:
             OSError: the log cannot be read or written.
         """
-        segments = compactable(self._folder)
+        segments = self._due()
         self.waiting = len(segments)
         if not segments:
             return False
@@ -124,6 +125,11 @@ class Compaction:
         if failures and not self._interrupted:
             log.warning("compaction-failed", reason=str(failures[0]), segments=len(failures))
         return bool(failures)
+
+    def _due(self) -> list[Segment]:
+        """What waits, but for the newest segment: where no core is, the next one begins with its end."""
+        newest = list_segments(self._folder)[-1:]
+        return [segment for segment in compactable(self._folder) if segment not in newest]
 
     def readings(self) -> Iterator[Reading]:
         """For the metrics."""

@@ -12,7 +12,9 @@ import structlog
 from gateway.clock import Clock
 from gateway.config.files import LoadedConfiguration
 from gateway.config.types import SecretError
+from gateway.eventlog.last_operations import unfinished_operations
 from gateway.eventlog.last_state import LastState, last_state
+from gateway.eventlog.record import LogRecord
 from gateway.feed.messages import VERSION
 from gateway.feed.records import Batch, EventLogRecord, Hello
 from gateway.feed.server import FeedServer
@@ -22,13 +24,24 @@ from gateway.inventory.instances import InstanceIndex
 from gateway.inventory.inventory import Inventory
 from gateway.mapping.files import MappingError, load_shipped_mappings, secret_patterns
 from gateway.model.secrets import SecretRules
+from gateway.operations.audit import Audit
+from gateway.operations.desk import DeskSettings, OperationDesk
+from gateway.operations.told_values import ToldValues
 from gateway.service.delivery_ledger import DeliveryLedger
 from gateway.service.event_log import OFF, CoreEventLog, file_settings
 from gateway.service.exit_codes import CommandError, ExitCode
+from gateway.service.former_operations import former_operations
 from gateway.service.garbage import tune_garbage_collection
 from gateway.service.index_upkeep import count_start, keep_index
 from gateway.service.lifeline import Lifeline
-from gateway.service.metrics.core import feed_readings, index_readings, log_readings, source_readings
+from gateway.service.metrics.core import (
+    feed_readings,
+    index_readings,
+    log_readings,
+    operation_readings,
+    source_readings,
+)
+from gateway.service.operations import CoreOperations, policy_of
 from gateway.service.sources import source_of
 from gateway.service.surroundings import Lasting, Surroundings
 from gateway.state_folder import StateError, StateFolder
@@ -75,6 +88,7 @@ async def _run_locked(
     epoch = count_start(state, index)
     feed: FeedServer | None = None
     last = await asyncio.to_thread(_last_state, loaded)
+    unfinished = await asyncio.to_thread(_unfinished_operations, loaded)
     event_log = _event_log(loaded, state, epoch, clock, last)
 
     def publish(batch: Batch) -> None:
@@ -82,12 +96,23 @@ async def _run_locked(
             feed.publish(batch)
         if event_log is not None:
             event_log.take(batch)
+        operations.noticed(batch)
 
-    inventory = Inventory(state.identity, epoch, ClassRegistry(mappings), index, publish)
+    classes, secrets = ClassRegistry(mappings), SecretRules(patterns)
+    inventory = Inventory(state.identity, epoch, classes, index, publish)
+    settings = loaded.settings.operations
+    desk = OperationDesk(
+        inventory,
+        classes,
+        policy_of(settings),
+        Audit(state.identity, epoch, ToldValues(secrets)),
+        DeskSettings(settings.deadline, settings.max_running),
+    )
+    operations = CoreOperations(desk, inventory, clock, event_log)
     surroundings = Surroundings(
         inventory,
         mappings,
-        SecretRules(patterns),
+        secrets,
         clock,
         loaded.folder,
         epoch,
@@ -95,6 +120,7 @@ async def _run_locked(
         None
         if event_log is None or last is None
         else Lasting(state.path, DeliveryLedger(event_log, last.deliveries), last),
+        operations,
     )
     sources = [source_of(name, settings, surroundings) for name, settings in loaded.settings.sources.items()]
     async with AsyncExitStack() as running:
@@ -102,15 +128,19 @@ async def _run_locked(
             await running.enter_async_context(event_log)
             records, sequence = inventory.snapshot()
             event_log.take(Batch(epoch, sequence, tuple(records)))
+        await running.enter_async_context(operations)
+        numbers = {source.identity.name: source.identity.number for source in inventory.sources}
+        operations.recover(former_operations(unfinished, numbers))
         hello = Hello(VERSION, epoch, state.identity, clock.now())
         limit = loaded.settings.feed.max_waiting_records
-        feed = FeedServer(loaded.feed_socket, hello, inventory.snapshot, limit)
+        feed = FeedServer(loaded.feed_socket, hello, inventory.snapshot, limit, operations.asked)
         running.push_async_callback(feed.close)
         try:
             await feed.start()
         except (OSError, ValueError) as error:
             raise CommandError(ExitCode.CONFIGURATION, f"the feed cannot be served: {error}") from error
         lifeline.metrics.add("feed", partial(feed_readings, feed))
+        lifeline.metrics.add("operations", partial(operation_readings, desk))
         if event_log is not None:
             files = file_settings(loaded.settings.log)
             lifeline.metrics.add("event log", partial(log_readings, event_log, files))
@@ -148,6 +178,17 @@ def _last_state(loaded: LoadedConfiguration) -> LastState | None:
     except OSError as error:  # what is wrong with the log is said when it is opened
         log.warning("event-log-not-read", path=error.filename, reason=error.strerror)
         return LastState(is_complete=False)
+
+
+def _unfinished_operations(loaded: LoadedConfiguration) -> list[LogRecord]:
+    """Operations that a core before this one began and did not end."""
+    if not loaded.settings.log.enabled:
+        return []
+    try:
+        return unfinished_operations(loaded.log_folder)
+    except OSError as error:  # what is wrong with the log is said when it is opened
+        log.warning("event-log-not-read", path=error.filename, reason=error.strerror)
+        return []
 
 
 async def _keep_event_log(event_log: CoreEventLog | None, inventory: Inventory, clock: Clock) -> None:

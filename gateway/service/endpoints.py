@@ -10,6 +10,7 @@ from gateway.agents.rabbitmq.agent import RabbitMqAgent
 from gateway.agents.rabbitmq.agent_config import RabbitMqAgentConfig
 from gateway.agents.rabbitmq.http_publisher import HttpPublisher
 from gateway.agents.rabbitmq.http_reader import HttpReader, ManagementEndpoint
+from gateway.agents.rabbitmq.http_writer import HttpWriter
 from gateway.agents.rabbitmq.polling import PollingConfig
 from gateway.config import model
 from gateway.config.model import AmqpSettings, RabbitMqSettings
@@ -42,7 +43,25 @@ def http_reader(settings: RabbitMqSettings, folder: Path) -> HttpReader:
         SecretError: the password cannot be read.
         CommandError: the certificates cannot.
     """
-    return HttpReader(_management(settings, settings.user, settings.password, folder))
+    writing = settings.writing
+    return HttpReader(
+        _management(settings, settings.user, settings.password, folder),
+        _management(settings, writing.user, writing.password, folder) if writing else None,
+    )
+
+
+def http_writer(settings: RabbitMqSettings, folder: Path) -> HttpWriter:
+    """What carries calls and fresh reads out; it is not connected yet.
+
+    Raises:
+        SecretError: a password cannot be read.
+        CommandError: the certificates cannot.
+    """
+    writing = settings.writing
+    return HttpWriter(
+        _management(settings, settings.user, settings.password, folder),
+        _management(settings, writing.user, writing.password, folder) if writing else None,
+    )
 
 
 def http_publisher(settings: model.RabbitMqAgent, folder: Path) -> HttpPublisher:
@@ -105,5 +124,7 @@ def rabbitmq_agent(
         management_exchange=session.management_exchange,
         management_virtual_host=management_vhost,
         polling=PollingConfig(interval=settings.interval, budget=settings.budget),
+        writer=settings.writing.user if settings.writing else "",
+        lockout=frozenset(settings.writing.lockout if settings.writing else ()),
     )
     return RabbitMqAgent(config, mapping, session)

@@ -20,10 +20,11 @@ from gateway.clock import Clock
 from gateway.config.model import LogSettings
 from gateway.eventlog.disk import Disk
 from gateway.eventlog.last_state import LastState
+from gateway.eventlog.late_deliveries import LateDeliveries
 from gateway.eventlog.mirror import Mirror, MirrorSettings
-from gateway.eventlog.record import LogRecord, RecordKind
+from gateway.eventlog.record import AnyRecord, LogRecord, RecordKind
 from gateway.eventlog.settings import LogFileSettings
-from gateway.eventlog.state import EventLogError, LogState, Trouble
+from gateway.eventlog.state import EventLogError
 from gateway.eventlog.timestamps import microseconds_text
 from gateway.eventlog.writer import EventLog
 from gateway.feed.records import Batch, EventLogRecord, EventLogState
@@ -70,14 +71,15 @@ class CoreEventLog:
         mirrored = MirrorSettings(settings.statistics_interval, settings.statistics_intervals)
         self.mirror = Mirror(mirrored, former)
         self.last_seq = 0
+        self._late = LateDeliveries(() if former is None else former.deliveries)
         self._folder = folder
         self._clock = clock
         self._stirred = asyncio.Event()
-        self._gathered: list[LogRecord] | None = None
+        self._gathered: list[AnyRecord] | None = None
         self._is_open = False
         self._failure = ""
         self._since = 0
-        self._told_trouble = Trouble.NONE
+        self._told_state = EventLogState.WRITING
         self._told_lost = 0
         self._told_deleted = 0
         self._trouble_lines = LogLimit(_LINES, _LINES_SECONDS)
@@ -88,7 +90,7 @@ class CoreEventLog:
             clock,
             lambda: self.mirror.head(clock.now),
             lambda _state: self._stirred.set(),
-            facts=facts,
+            facts=lambda: {**(facts or {}), **self._late.values()},
             covered=() if former is None else tuple(former.heard_until),
             disk=disk,
         )
@@ -138,6 +140,11 @@ class CoreEventLog:
         """
         await self._log.reached(seq)
 
+    def hurry(self, seq: int) -> None:
+        """Somebody waits for the record of this seq to be on the disk."""
+        if self._is_open:
+            self._log.hurry(seq)
+
     @property
     def is_open(self) -> bool:
         """Whether it is written at all, be it with trouble."""
@@ -146,20 +153,22 @@ class CoreEventLog:
     @contextlib.contextmanager
     def delivering(self, delivery: str) -> Iterator[None]:
         """What is recorded in the block came of one delivery: it is appended together, and names it."""
-        gathered: list[LogRecord] = []
+        gathered: list[AnyRecord] = []
         self._gathered = gathered
         try:
             yield
         finally:
             self._gathered = None
-            self._append(_named(gathered, delivery))
+            self._append(named_after(gathered, delivery))
+            if gathered:
+                self._late.add(delivery)
 
     @property
     def record(self) -> EventLogRecord:
         """How the log is, for the feed."""
         if not self._is_open:
             return EventLogRecord(EventLogState.FAILED, self._failure, since=self._since)
-        return feed_record(self._log.state, self._since)
+        return self._log.state
 
     async def run(self, tell: Callable[[EventLogRecord], None]) -> NoReturn:
         """Record what becomes due, and tell how the log is. Ends by cancellation only.
@@ -184,7 +193,7 @@ class CoreEventLog:
         wake_at = self.mirror.wake_at if self._is_open else None
         return TELL_SECONDS if wake_at is None else max(0.0, (wake_at - self._clock.now()) / 10**9)
 
-    def _record(self, make: Callable[[], list[LogRecord]], size: int) -> None:
+    def _record(self, make: Callable[[], list[AnyRecord]], size: int) -> None:
         """Append what ``make`` makes of so many records of the feed."""
         if not self._is_open:
             return
@@ -198,7 +207,7 @@ class CoreEventLog:
         else:
             self._append(records)
 
-    def _append(self, records: list[LogRecord]) -> None:
+    def _append(self, records: list[AnyRecord]) -> None:
         if records:
             self.last_seq = self._log.append_all(records, lambda error: self._faulty(error, 1))
 
@@ -221,13 +230,14 @@ class CoreEventLog:
         if not self._is_open:
             return
         state = self._log.state
-        if state.trouble is not self._told_trouble and self._trouble_lines.admit() is not None:
-            self._told_trouble = state.trouble
-            if state.trouble:
-                log.warning("event-log-trouble", trouble=state.trouble.value, detail=state.detail)
-            else:
+        is_well = state.state is EventLogState.WRITING
+        if state.state is not self._told_state and self._trouble_lines.admit() is not None:
+            self._told_state = state.state
+            if is_well:
                 log.info("event-log-written", committed=state.committed, lost=state.lost)
-        if state.lost > self._told_lost and not state.trouble:
+            else:
+                log.warning("event-log-trouble", trouble=state.state.value, detail=state.detail)
+        if state.lost > self._told_lost and is_well:
             log.warning("event-log-lost", records=state.lost - self._told_lost)
             self._told_lost = state.lost
         if state.deleted_files > self._told_deleted:
@@ -235,7 +245,7 @@ class CoreEventLog:
             self._told_deleted = state.deleted_files
 
 
-def _named(records: list[LogRecord], delivery: str) -> list[LogRecord]:
+def named_after(records: list[AnyRecord], delivery: str) -> list[AnyRecord]:
     """The last record names what they all came of; of those that are not dropped for want of room, if any."""
     kept = [number for number, record in enumerate(records) if record.kind not in _DROPPED_FIRST]
     if records:
@@ -254,20 +264,4 @@ def file_settings(settings: LogSettings) -> LogFileSettings:
         max_age=settings.max_age,
         min_free=settings.min_free * _MEBIBYTE,
         max_waiting=settings.max_waiting,
-    )
-
-
-def feed_record(state: LogState, opened: int) -> EventLogRecord:
-    """How the log is, as the feed tells it; ``opened`` is when it was."""
-    return EventLogRecord(
-        EventLogState(state.trouble.value) if state.trouble else EventLogState.WRITING,
-        state.detail,
-        since=state.since or opened,
-        committed=state.committed,
-        waiting=state.waiting,
-        lost=state.lost,
-        octets=state.bytes,
-        segments=state.segments,
-        deleted_files=state.deleted_files,
-        deleted_octets=state.deleted_bytes,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 
 from gateway.links.amqp_connection import Trouble
+from gateway.model.operations import Outcome
 
 
 class ExitCode(enum.IntEnum):
@@ -35,6 +36,22 @@ class ExitCode(enum.IntEnum):
     """A program that the command needs is not installed."""
     DIFFERENCE = 12
     """A check ran and found a difference."""
+    NOT_FOUND = 13
+    """No object, element, method or event is called so, or several are."""
+    REFUSED = 14
+    """The gateway's configuration does not allow an operation, or nobody can set the element."""
+    WRONG_VALUE = 15
+    """A value or argument has a type, length or value that is impossible."""
+    NOT_NOW = 16
+    """An operation is possible, but not now."""
+    REMOTE_FAILURE = 17
+    """Who manages the object refused an operation, or failed."""
+    SOURCE_DOWN = 18
+    """The source cannot be reached: nothing was sent."""
+    NOT_APPLIED = 19
+    """An operation was reported as done, but something else than was asked for was found."""
+    UNKNOWN_OUTCOME = 20
+    """No answer came in time: an operation may have been carried out, or may still be."""
 
 
 OF_TROUBLE = {
@@ -46,6 +63,24 @@ OF_TROUBLE = {
     Trouble.MISCONFIGURED: ExitCode.CONFIGURATION,
     Trouble.BROKEN: ExitCode.FAILED,
 }
+
+OF_OUTCOME = {
+    Outcome.APPLIED: ExitCode.OK,
+    Outcome.APPLIED_DIFFERENTLY: ExitCode.NOT_APPLIED,
+    Outcome.NOT_APPLIED: ExitCode.NOT_APPLIED,
+    Outcome.OBJECT_GONE: ExitCode.NOT_FOUND,
+    Outcome.UNKNOWN_ELEMENT: ExitCode.NOT_FOUND,
+    Outcome.READ_ONLY: ExitCode.REFUSED,
+    Outcome.REFUSED: ExitCode.REFUSED,
+    Outcome.WRONG_TYPE: ExitCode.WRONG_VALUE,
+    Outcome.WRONG_LENGTH: ExitCode.WRONG_VALUE,
+    Outcome.WRONG_VALUE: ExitCode.WRONG_VALUE,
+    Outcome.NOT_NOW: ExitCode.NOT_NOW,
+    Outcome.REMOTE_FAILURE: ExitCode.REMOTE_FAILURE,
+    Outcome.SOURCE_DOWN: ExitCode.SOURCE_DOWN,
+    Outcome.UNKNOWN: ExitCode.UNKNOWN_OUTCOME,
+}
+"""How a command ends whose operation came out so; `docs/set-and-invoke.md` has all of it."""
 
 
 class CommandError(Exception):

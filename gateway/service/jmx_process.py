@@ -19,12 +19,15 @@ from pydantic import SecretStr
 
 from gateway.clock import Clock
 from gateway.config.files import LoadedConfiguration
+from gateway.config.operations import SECOND
 from gateway.config.types import SecretError
-from gateway.feed.client import follow
+from gateway.feed.client import FeedLink
 from gateway.jmx.classes import ColumnOids
 from gateway.jmx.delivery import Delivery
 from gateway.jmx.errors import JavaMissingError, JmxError, ListenError, MachineEndedError
 from gateway.jmx.events import EventCursor
+from gateway.jmx.operation_notices import OperationCursor
+from gateway.jmx.operations import Operations
 from gateway.jmx.projection import Projection, ProjectionSettings
 from gateway.jmx.users import Users
 from gateway.jmx.virtual_machine import JavaMachine, MachineSettings
@@ -44,6 +47,9 @@ log = structlog.get_logger(__name__)
 FIRST_RESTART_SECONDS, LAST_RESTART_SECONDS = 0.1, 15.0
 STEADY_SECONDS = 60.0
 """A virtual machine that lived this long is followed by another at once when it dies."""
+
+ANSWER_SECONDS = 0.25
+"""Of an operation's deadline, for the way from the core back to the client, who waits no longer."""
 
 COMPLETE_SECONDS = 10.0
 """How long clients wait for the first whole snapshot before they are let in all the same."""
@@ -107,6 +113,7 @@ def machine_settings(loaded: LoadedConfiguration) -> MachineSettings:
         java=None if settings.java is None else loaded.folder / settings.java,
         heap=settings.heap,
         notification_buffer=settings.notification_buffer,
+        operation_deadline=loaded.settings.operations.deadline / SECOND,
     )
 
 
@@ -161,6 +168,7 @@ class _JmxAgent:
         self._users = users
         self._oids = oids
         self._cursor = EventCursor()
+        self._operation_cursor = OperationCursor()
         self._starts = 0
         self._logins: Counter[LoginOutcome] = Counter()
         self._was_ready = False
@@ -198,6 +206,10 @@ class _JmxAgent:
         async with JavaMachine(machine_settings(self._loaded), self._authenticate) as machine:
             projection = self._projection()
             delivery = Delivery(projection, machine.push)
+            link = FeedLink(self._loaded.feed_socket, delivery, delivery.ready, ANSWER_SECONDS)
+            deadline = self._loaded.settings.operations.deadline
+            timeout = deadline - int(ANSWER_SECONDS * SECOND)
+            operations = Operations(projection.objects, link.ask, delivery.caught_up, timeout)
             metrics = self._lifeline.metrics
             metrics.add("delivery", lambda: delivery_readings(projection, delivery))
             metrics.add_slow("virtual machine", partial(machine_readings, machine))
@@ -205,17 +217,17 @@ class _JmxAgent:
                 _end_of(machine),  # first, because it tells best why the others end
                 delivery.run(),
                 delivery.tick(),
-                follow(self._loaded.feed_socket, delivery, delivery.ready),
-                self._let_in(machine, delivery),
+                link.run(),
+                self._let_in(machine, delivery, operations),
             )
         raise AssertionError("the feed is followed for ever")
 
-    async def _let_in(self, machine: JavaMachine, delivery: Delivery) -> NoReturn:
+    async def _let_in(self, machine: JavaMachine, delivery: Delivery, operations: Operations) -> NoReturn:
         """Open to clients once they find everything there is."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(COMPLETE_SECONDS):
                 await delivery.complete.wait()
-        await machine.open()
+        await machine.open(operations)
         log.info("jmx-ready", port=machine.port, java_process=machine.pid, starts=self._starts)
         if not self._was_ready:
             self._was_ready = True
@@ -234,6 +246,7 @@ class _JmxAgent:
         return Projection(
             ProjectionSettings(settings.serve_stale_for, version, settings.buckets, self._starts),
             cursor=self._cursor,
+            operations=self._operation_cursor,
             clock=self._clock.now,
             log=lambda event, detail: log.info(event, detail=detail),
             column_oid=self._oids,

@@ -8,11 +8,13 @@ import sys
 import structlog
 
 
-def configure_logs(process: str) -> None:
+def configure_logs(process: str, level: int = logging.INFO) -> None:
     """Log to standard error: readable on a terminal, else one JSON object a line.
 
     Args:
         process: part of every line: ``core``, ``snmp``, ...
+        level: what is told at least; a command that says itself what is wrong wants nothing less than
+            ``logging.CRITICAL``.
     """
     terminal = sys.stderr.isatty()
     renderer: structlog.typing.Processor = (
@@ -26,7 +28,7 @@ def configure_logs(process: str) -> None:
             structlog.processors.format_exc_info,
             renderer,
         ],
-        wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
+        wrapper_class=structlog.make_filtering_bound_logger(level),
         # A line and its end in one write: all processes share standard error.
         logger_factory=structlog.WriteLoggerFactory(sys.stderr),
     )

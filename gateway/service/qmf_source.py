@@ -15,9 +15,11 @@ from gateway.inventory.source import SourceInventory
 from gateway.links.amqp import AmqpLink, AmqpRole, KeptSubscription
 from gateway.links.amqp_connection import AmqpEndpoint
 from gateway.links.conversation import Conversation
+from gateway.links.kept_queue import default_name
 from gateway.model.observations import ClassLearned, EventLearned, Observation
+from gateway.service.console_port import ConsolePort
 from gateway.service.known_schemas import KnownSchemas
-from gateway.service.surroundings import Lasting, Surroundings
+from gateway.service.surroundings import Surroundings
 from gateway.tasks import until_one_ends
 
 log = structlog.get_logger(__name__)
@@ -46,7 +48,12 @@ async def run_qmf(
         if schemas is not None and any(isinstance(one, ClassLearned | EventLearned) for one in observations):
             schemas.learnt()
 
-    conversation = Conversation(name, session, observed, around.clock, source.counters)
+    answered = around.operations.answered
+    conversation = Conversation(
+        name, session, observed, around.clock, source.counters, answered, session.unsent
+    )
+    port = ConsolePort(session, conversation, around.clock, answered)
+    around.operations.connect(source.identity.number, port)
     if settings.believe:
         log.warning(
             "impersonators-not-checked",
@@ -60,7 +67,7 @@ async def run_qmf(
         session.bindings,
         probed=settings.exchange,
         max_queue_length=settings.max_queue_length,
-        kept=_kept(name, settings.durable, lasting, session),
+        kept=_kept(name, settings.durable, around, session),
     )
     link = AmqpLink(endpoint, role, session, conversation, around.clock)
     if schemas is None:
@@ -83,14 +90,16 @@ def _console_config(settings: QmfSource, around: Surroundings) -> ConsoleConfig:
 
 
 def _kept(
-    name: str, durable: DurableSettings | None, lasting: Lasting | None, session: ConsoleSession
+    name: str, durable: DurableSettings | None, around: Surroundings, session: ConsoleSession
 ) -> KeptSubscription | None:
+    lasting = around.usable_lasting
     if durable is None or lasting is None:
         return None
     return KeptSubscription(
-        durable.queue or f"amqp-gateway.console.{name}",
+        durable.queue or default_name("console", name),
         durable.max_length,
         durable.expires,
         lasting.ledger.of(name),
         session.catch_up,
+        around.kept_counts(name, durable),
     )

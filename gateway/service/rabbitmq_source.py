@@ -6,11 +6,13 @@ import asyncio
 import uuid
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import structlog
 
 from gateway.agents.rabbitmq.event_consumer import KeptEvents
 from gateway.agents.rabbitmq.http_reader import HttpReader
+from gateway.agents.rabbitmq.http_writer import HttpWriter
 from gateway.agents.rabbitmq.runner import AgentRunner, Reader
 from gateway.agents.rabbitmq.status import AgentStatus
 from gateway.clock import Clock
@@ -22,12 +24,14 @@ from gateway.inventory.inventory import Inventory
 from gateway.inventory.source import SourceInventory
 from gateway.links.amqp_connection import AmqpEndpoint
 from gateway.links.conversation import Conversation
+from gateway.links.kept_queue import default_name
 from gateway.links.loopback import USER_ID, carry, carry_now
 from gateway.model.observations import Gap, Observation, SourceState, SourceStateSeen
+from gateway.service.console_port import ConsolePort
 from gateway.service.endpoints import rabbitmq_agent
 from gateway.service.former_objects import former_objects
 from gateway.service.metrics.core import MeasuredReader
-from gateway.service.surroundings import Lasting, Surroundings
+from gateway.service.surroundings import Surroundings
 from gateway.tasks import until_one_ends
 
 log = structlog.get_logger(__name__)
@@ -40,22 +44,34 @@ REPLY_KEY = "console"
 
 RESTART_SECONDS = 5.0
 
+_BEGINS_ANEW = "the source begins anew after an internal error"
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerAccess:
+    """The ways to one broker.
+
+    Attributes:
+        reader: reads it.
+        writer: carries out what consoles ask for.
+        events: where its event exchange is, if that is configured.
+    """
+
+    reader: HttpReader
+    writer: HttpWriter
+    events: AmqpEndpoint | None
+
 
 async def run_rabbitmq(
-    name: str,
-    settings: RabbitMqSource,
-    reader: HttpReader,
-    events: AmqpEndpoint | None,
-    source: SourceInventory,
-    around: Surroundings,
+    name: str, settings: RabbitMqSource, broker: BrokerAccess, source: SourceInventory, around: Surroundings
 ) -> None:
     """Run the source until it is cancelled; a fault of ours in it begins it anew, and no other source."""
-    measured = MeasuredReader(reader, name)
+    measured = MeasuredReader(broker.reader, name)
     around.metrics.add(f"agent of {name}", measured.readings)
-    async with reader:
+    async with broker.reader, broker.writer:
         while True:
             try:
-                await _talk(name, settings, measured, events, source, around)
+                await _talk(name, settings, measured, broker, source, around)
             except Exception as error:
                 log.exception("source-failed", name=name)
                 detail = f"internal error {type(error).__name__}: see the log; it begins anew"
@@ -68,7 +84,7 @@ async def _talk(
     name: str,
     settings: RabbitMqSource,
     reader: Reader,
-    events: AmqpEndpoint | None,
+    broker: BrokerAccess,
     source: SourceInventory,
     around: Surroundings,
 ) -> None:
@@ -82,7 +98,12 @@ async def _talk(
         )
     )
     sight = Sight(source, inventory, clock)
-    console_side = Conversation(name, console, sight.observed, clock, source.counters)
+    answered = around.operations.answered
+    console_side = Conversation(
+        name, console, sight.observed, clock, source.counters, answered, console.unsent
+    )
+    port = ConsolePort(console, console_side, clock, answered, sight.unreachable)
+    around.operations.connect(source.identity.number, port)
     sight.resync = lambda reason: console_side.perform(console.resync(reason, clock.now()))
     agent = rabbitmq_agent(
         settings,
@@ -92,6 +113,7 @@ async def _talk(
             boot=around.boot,
             obey=frozenset({USER_ID}),
             publish_interval=LOOPBACK_INTERVAL,
+            reads_anew=True,
         ),
     )
     agent_side = Conversation(name, agent, lambda _: None, clock, Counter())
@@ -112,9 +134,10 @@ async def _talk(
         reader,
         agent_side.perform,
         clock,
-        events=events,
+        events=broker.events,
+        writer=broker.writer,
         on_status=sight.agent_saw,
-        kept=_kept(name, settings.durable, lasting, heard, tell),
+        kept=_kept(name, settings.durable, around, heard, tell),
         on_missed=sight.missed,
     )
     sight.heard_until = lasting.last.heard_until.get(name, 0) if lasting is not None else 0
@@ -126,6 +149,10 @@ async def _talk(
             carry(agent_side, console_side, clock),
             carry(console_side, agent_side, clock),
         )
+    except Exception:
+        console_side.unsent(console_side.forget_sends(), _BEGINS_ANEW)
+        console_side.perform(console.disconnected(_BEGINS_ANEW, clock.now()))
+        raise
     finally:
         console_side.stop()
         agent_side.stop()
@@ -134,19 +161,21 @@ async def _talk(
 def _kept(
     name: str,
     durable: DurableSettings | None,
-    lasting: Lasting | None,
+    around: Surroundings,
     heard: Callable[[], bool],
     tell: Callable[[], None],
 ) -> KeptEvents | None:
+    lasting = around.usable_lasting
     if durable is None or lasting is None:
         return None
     return KeptEvents(
-        durable.queue or f"amqp-gateway.events.{name}",
+        durable.queue or default_name("events", name),
         durable.max_length,
         durable.expires,
         lasting.ledger.of(name),
         heard,
         tell,
+        around.kept_counts(name, durable),
     )
 
 
@@ -176,6 +205,12 @@ class Sight:
     def console_listens(self) -> bool:
         """Whether the console knows what it takes to understand the agent, events too."""
         return self._console.state in {SourceState.SYNCHRONISED, SourceState.DEGRADED}
+
+    def unreachable(self) -> str:
+        """Why the broker cannot be reached now; empty where it can."""
+        if self._agent.state in {SourceState.CONNECTING, SourceState.DOWN}:
+            return f"the broker is not reached: {self._agent.detail or self._agent.state.value}"
+        return ""
 
     def missed(self, reason: str, until: int) -> None:
         """The broker's events are missing from when one was heard last ``until`` then."""

@@ -14,13 +14,15 @@ import structlog
 from gateway.clock import Clock
 from gateway.config.files import LoadedConfiguration
 from gateway.config.types import SecretError
-from gateway.feed.client import follow
+from gateway.feed.client import FeedLink
+from gateway.mapping.files import MappingError, load_shipped_mappings
 from gateway.service.exit_codes import CommandError, ExitCode
 from gateway.service.garbage import tune_garbage_collection
 from gateway.service.lifeline import Lifeline
 from gateway.service.metrics.snmp import notification_readings, request_readings, row_readings
 from gateway.service.notifications import FILE as NOTIFICATIONS_FILE
 from gateway.service.notifications import Notifications, sender_settings, targets_of
+from gateway.service.snmp_commands import Commands
 from gateway.snmp.ber import Oid
 from gateway.snmp.counters import SnmpCounters
 from gateway.snmp.fixed_mib import MODULE
@@ -28,6 +30,7 @@ from gateway.snmp.lock_files import SiteSchemas, load_shipped_locks
 from gateway.snmp.projection import Projection, ProjectionSettings
 from gateway.snmp.requests import Access, Responder
 from gateway.snmp.server import ListenError, UdpServer
+from gateway.snmp.set_requests import SetRequests, SetSettings
 from gateway.snmp.store import Store
 from gateway.snmp.system_group import SystemDescription, SystemGroup
 from gateway.state_folder import StateError, StateFolder
@@ -54,7 +57,7 @@ async def run_snmp(loaded: LoadedConfiguration, clock: Clock, lifeline: Lifeline
         await _run(loaded, StateFolder(loaded.state_folder), clock, lifeline)
     except StateError as error:
         raise CommandError(ExitCode.STATE, str(error)) from error
-    except (SecretError, DocumentError) as error:
+    except (SecretError, DocumentError, MappingError) as error:
         raise CommandError(ExitCode.CONFIGURATION, str(error)) from error
     except ListenError as error:
         raise CommandError(ExitCode.ADDRESS_IN_USE, str(error)) from error
@@ -63,8 +66,10 @@ async def run_snmp(loaded: LoadedConfiguration, clock: Clock, lifeline: Lifeline
 async def _run(loaded: LoadedConfiguration, state: StateFolder, clock: Clock, lifeline: Lifeline) -> None:
     settings = loaded.settings.snmp
     community = read_community(loaded, state)
+    writers = read_writers(loaded, state, community)
     try:
         locks = load_shipped_locks()
+        mappings = load_shipped_mappings() if writers else {}
     except FileNotFoundError as error:
         raise CommandError(ExitCode.CONFIGURATION, str(error)) from error
     site = SiteSchemas(state.path, loaded.settings.site)
@@ -91,8 +96,23 @@ async def _run(loaded: LoadedConfiguration, state: StateFolder, clock: Clock, li
         clock=clock.now,
         log=lambda event, detail: log.info(event, detail=detail),
         notify=notifications.sender.notify,
+        operation=lambda record: commands.table.told(record),  # noqa: PLW0108  made later
     )
-    responder = Responder({community.encode(): Access(store)}, counters, failures.failed)
+    link = FeedLink(loaded.feed_socket, projection)
+    deadline = loaded.settings.operations.deadline
+    commands = Commands(settings, deadline, root, store, projection, mappings.values(), link.ask, clock.now)
+    access = {community.encode(): Access(store)} | {
+        secret.encode(): Access(commands.view(writer), writer) for writer, secret in writers.items()
+    }
+    sets = SetRequests(
+        projection,
+        [commands.table],
+        link.ask,
+        counters,
+        SetSettings(deadline, settings.best_effort),
+        time.monotonic_ns,
+    )
+    responder = Responder(access, counters, failures.failed, sets=sets)
     if settings.authentication_traps:
         responder.wrong_community = lambda: notifications.sender.wrong_community(server.asking)
     server = UdpServer(responder.answer, counters, failures.failed)
@@ -107,13 +127,14 @@ async def _run(loaded: LoadedConfiguration, state: StateFolder, clock: Clock, li
     log.info("snmp-ready", listen=[f"{host}:{port}" for host, port in server.addresses])
     try:
         await until_one_ends(
-            follow(loaded.feed_socket, projection),
-            _tick(projection, notifications),
+            link.run(),
+            _tick(projection, notifications, commands),
             notifications.run(),
             lifeline.parent_gone(),
         )
     finally:
         server.close()
+        await commands.close()
         await notifications.close()
 
 
@@ -129,14 +150,44 @@ def read_community(loaded: LoadedConfiguration, state: StateFolder) -> str:
     return state.secret(COMMUNITY)
 
 
+def read_writers(loaded: LoadedConfiguration, state: StateFolder, community: str) -> dict[str, str]:
+    """The community of each writer: as configured, else the state folder's own, made when it is missing.
+
+    Args:
+        loaded: the configuration.
+        state: the state folder.
+        community: the one that reads.
+
+    Raises:
+        SecretError: a configured one cannot be read.
+        CommandError: two are the same, so that nobody could tell who writes.
+    """
+    communities: dict[str, str] = {}
+    names = {community: "the community that reads"}
+    for name, writer in loaded.settings.snmp.writers.items():
+        if writer.community is not None:
+            secret = writer.community.read(loaded.folder).get_secret_value()
+        else:
+            secret = state.secret(f"{COMMUNITY}-{name}")
+        if secret in names:
+            raise CommandError(
+                ExitCode.CONFIGURATION,
+                f"snmp.writers.{name}: has the same community as {names[secret]}: give each its own",
+            )
+        names[secret] = f"snmp.writers.{name}"
+        communities[name] = secret
+    return communities
+
+
 def root_of(text: str) -> Oid:
     """An object identifier from its dotted form."""
     return tuple(int(arc) for arc in text.split("."))
 
 
-async def _tick(projection: Projection, notifications: Notifications) -> None:
+async def _tick(projection: Projection, notifications: Notifications, commands: Commands) -> None:
     while True:
         busy = projection.tick()
+        commands.table.tick()
         notifications.show()
         await asyncio.sleep(BUSY_TICK_SECONDS if busy else TICK_SECONDS)
 

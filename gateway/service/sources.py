@@ -6,10 +6,10 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 
 from gateway.config.model import QmfSource, RabbitMqSource
-from gateway.service.endpoints import amqp_endpoint, event_endpoint, http_reader
+from gateway.service.endpoints import amqp_endpoint, event_endpoint, http_reader, http_writer
 from gateway.service.former_objects import former_identities
 from gateway.service.qmf_source import run_qmf
-from gateway.service.rabbitmq_source import run_rabbitmq
+from gateway.service.rabbitmq_source import BrokerAccess, run_rabbitmq
 from gateway.service.surroundings import Surroundings
 
 RunSource = Callable[[], Coroutine[None, None, None]]
@@ -29,5 +29,9 @@ def source_of(name: str, settings: QmfSource | RabbitMqSource, around: Surroundi
     if isinstance(settings, QmfSource):
         endpoint = amqp_endpoint(settings.amqp, around.folder)
         return partial(run_qmf, name, settings, endpoint, source, around)
-    reader, events = http_reader(settings, around.folder), event_endpoint(settings, around.folder)
-    return partial(run_rabbitmq, name, settings, reader, events, source, around)
+    broker = BrokerAccess(
+        http_reader(settings, around.folder),
+        http_writer(settings, around.folder),
+        event_endpoint(settings, around.folder),
+    )
+    return partial(run_rabbitmq, name, settings, broker, source, around)

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from gateway.clock import Clock
+from gateway.config.model import DurableSettings
 from gateway.eventlog.last_state import LastState
 from gateway.inventory.inventory import Inventory
+from gateway.links.kept_counts import KeptCounts
 from gateway.mapping.rules import Mapping as MappingFile
 from gateway.model.secrets import SecretRules
+from gateway.operations.ports import NoOperations, Operations
 from gateway.service.delivery_ledger import DeliveryLedger
+from gateway.service.metrics.core import kept_queue_readings
 from gateway.service.metrics.readings import Metrics
 
 
@@ -39,6 +44,7 @@ class Surroundings:
         boot: number of the core's start.
         metrics: what the core tells of itself.
         lasting: for durable subscriptions; ``None`` where no source has one.
+        operations: where sources take operations from, and bring their answers to.
     """
 
     inventory: Inventory
@@ -49,6 +55,7 @@ class Surroundings:
     boot: int
     metrics: Metrics = field(default_factory=Metrics)
     lasting: Lasting | None = None
+    operations: Operations = field(default_factory=NoOperations)
 
     @property
     def usable_lasting(self) -> Lasting | None:
@@ -58,3 +65,10 @@ class Surroundings:
         waits for a log.
         """
         return self.lasting if self.lasting is not None and self.lasting.ledger.is_open else None
+
+    def kept_counts(self, source: str, durable: DurableSettings) -> KeptCounts:
+        """What will be counted of the durable subscription of a source, told with the metrics from now on."""
+        counts = KeptCounts()
+        readings = partial(kept_queue_readings, source, durable.max_length, counts)
+        self.metrics.add(f"kept queue of {source}", readings)
+        return counts

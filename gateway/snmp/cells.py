@@ -15,7 +15,7 @@ from typing import TypeAlias
 from uuid import UUID
 
 from gateway.feed.json_values import as_json
-from gateway.feed.records import FeedValue
+from gateway.feed.values import FeedValue
 from gateway.snmp import ber
 from gateway.snmp.syntax import (
     MAX_BYTES_OCTETS,

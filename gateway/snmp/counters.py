@@ -21,6 +21,7 @@ _INSTANCES: Final[dict[str, Oid]] = {
     "bad_community_names": (*_SNMP, 4, 0),
     "bad_community_uses": (*_SNMP, 5, 0),
     "parse_errors": (*_SNMP, 6, 0),
+    "set_variables": (*_SNMP, 14, 0),
     "silent_drops": (*_SNMP, 31, 0),
     "proxy_drops": (*_SNMP, 32, 0),
     "unknown_security_models": (*_MPD_STATS, 1, 0),
@@ -34,8 +35,8 @@ class SnmpCounters:
     """Counts since the agent's start; each is the object of its name in the groups above.
 
     ``internal_errors`` and ``unsent`` have no standard object: requests that met an error of the agent's own,
-    and answers that the operating system did not take. Nor have the requests by type, whose objects RFC 3418
-    made obsolete.
+    and answers that the operating system did not take; nor has ``set_retransmissions``, SETs that came again.
+    Nor have the requests by type, whose objects RFC 3418 made obsolete.
     """
 
     in_packets: int = 0
@@ -54,9 +55,13 @@ class SnmpCounters:
     get_nexts: int = 0
     get_bulks: int = 0
     set_requests: int = 0
+    set_variables: int = 0
+    set_retransmissions: int = 0
 
     def serve(self, store: Store, *, authentication_traps: bool = False) -> None:
-        """Put both groups into the store: current objects only, not those that RFC 3418 made obsolete.
+        """Put both groups into the store.
+
+        Of the objects that RFC 3418 made obsolete only snmpInTotalSetVars, of which nothing else tells.
 
         Args:
             store: where they are served.

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from gateway.feed.records import FeedValue, ObjectLink
+from gateway.feed.values import FeedValue, ObjectLink
 from gateway.model.observations import SourceState
 from gateway.model.schema import Argument, EventSchema
 from gateway.model.values import ValueType

@@ -39,6 +39,24 @@ DELETED: Oid = (*MODULE, 1, 7)
 DELETED_ENTRY: Oid = (*DELETED, 1, 1)
 """agDeletedEntry, indexed by agDeletedIndex."""
 
+COMMANDS: Oid = (*MODULE, 1, 8)
+"""agCommands: the tables of commands and scalars."""
+
+COMMAND_ENTRY: Oid = (*COMMANDS, 1, 1)
+"""agCommandEntry, indexed by agCommandOwner, agCommandName."""
+
+COMMAND_ARGUMENT_ENTRY: Oid = (*COMMANDS, 2, 1)
+"""agCommandArgumentEntry, indexed by agCommandOwner, agCommandName, agCommandArgumentName."""
+
+COMMAND_RESULT_ENTRY: Oid = (*COMMANDS, 3, 1)
+"""agCommandResultEntry, indexed by agCommandOwner, agCommandName, agCommandResultIndex."""
+
+OPERATIONS: Oid = (*MODULE, 1, 9)
+"""agOperations: agOperationTable and scalars."""
+
+OPERATION_ENTRY: Oid = (*OPERATIONS, 1, 1)
+"""agOperationEntry, indexed by agOperationIndex."""
+
 NOTIFICATION_OBJECTS: Oid = (*MODULE, 1, 11)
 """agNotificationObjects: what only notifications carry."""
 
@@ -184,6 +202,135 @@ class DeletedColumn(enum.IntEnum):
 
 class DeletedScalar(enum.IntEnum):
     """Scalars below `DELETED`; 1 is agDeletedTable."""
+
+    COUNT = 2
+    LAST = 3
+    TOLD = 4
+
+
+class OutcomeNumber(enum.IntEnum):
+    """AgOutcome: what came of an operation, named as `gateway.model.operations.Outcome`."""
+
+    APPLIED = 1
+    APPLIED_DIFFERENTLY = 2
+    NOT_APPLIED = 3
+    OBJECT_GONE = 4
+    UNKNOWN_ELEMENT = 5
+    READ_ONLY = 6
+    REFUSED = 7
+    WRONG_TYPE = 8
+    WRONG_LENGTH = 9
+    WRONG_VALUE = 10
+    NOT_NOW = 11
+    REMOTE_FAILURE = 12
+    SOURCE_DOWN = 13
+    UNKNOWN = 14
+
+
+class CommandColumn(enum.IntEnum):
+    """Columns of agCommandTable; 1 and 2 are agCommandOwner and agCommandName."""
+
+    TARGET = 3
+    METHOD = 4
+    TIMEOUT = 5
+    ROW_STATUS = 6
+    STATE = 7
+    OUTCOME = 8
+    TEXT = 9
+    ELEMENT = 10
+    CODE = 11
+    SUBMITTED = 12
+    ENDED = 13
+    EXPIRES = 14
+    OPERATION_ID = 15
+
+
+class CommandStateNumber(enum.IntEnum):
+    """agCommandState."""
+
+    PREPARING = 1
+    RUNNING = 2
+    ENDED = 3
+
+
+class CommandArgumentColumn(enum.IntEnum):
+    """Columns of agCommandArgumentTable; 1 is agCommandArgumentName."""
+
+    VALUE = 2
+    SYNTAX = 3
+    ROW_STATUS = 4
+
+
+class CommandResultColumn(enum.IntEnum):
+    """Columns of agCommandResultTable; 1 is agCommandResultIndex."""
+
+    NAME = 2
+    VALUE = 3
+    SYNTAX = 4
+    LENGTH = 5
+    ROW = 6
+
+
+class ValueSyntaxNumber(enum.IntEnum):
+    """AgValueSyntax: how a value of any type is written."""
+
+    TEXT = 1
+    JSON = 2
+
+
+class CommandScalar(enum.IntEnum):
+    """Scalars below `COMMANDS`; 1 to 3 are its tables."""
+
+    QUOTA = 4
+    KEEP = 5
+    COUNT = 6
+    SUBMITTED = 7
+
+
+class OperationColumn(enum.IntEnum):
+    """Columns of agOperationTable; 1 is agOperationIndex."""
+
+    ID = 2
+    PRINCIPAL = 3
+    ORIGIN = 4
+    SOURCE = 5
+    CLASS = 6
+    NAME = 7
+    FULL_NAME = 8
+    ROW = 9
+    KIND = 10
+    METHOD = 11
+    VALUES = 12
+    STATE = 13
+    OUTCOME = 14
+    ELEMENT = 15
+    CODE = 16
+    TEXT = 17
+    BEGAN = 18
+    ENDED = 19
+    DURATION = 20
+    FORMER = 21
+    FOUND = 22
+
+
+class OperationKindNumber(enum.IntEnum):
+    """agOperationKind, named as `gateway.feed.operations.OperationKind`."""
+
+    SET = 1
+    INVOKE = 2
+    READ = 3
+
+
+class OperationStateNumber(enum.IntEnum):
+    """agOperationState, named as `gateway.feed.operations.OperationState`."""
+
+    BEGUN = 1
+    ENDED = 2
+    SETTLED = 3
+
+
+class OperationScalar(enum.IntEnum):
+    """Scalars below `OPERATIONS`; 1 is agOperationTable."""
 
     COUNT = 2
     LAST = 3

@@ -41,9 +41,21 @@ Message, community, PDU and list have tags and lengths of up to 4 octets each; t
 NO_ERROR: Final = 0
 TOO_BIG: Final = 1
 NO_SUCH_NAME: Final = 2
+BAD_VALUE: Final = 3
 GEN_ERR: Final = 5
 NO_ACCESS: Final = 6
+WRONG_TYPE: Final = 7
+WRONG_LENGTH: Final = 8
+WRONG_ENCODING: Final = 9
+WRONG_VALUE: Final = 10
+NO_CREATION: Final = 11
+INCONSISTENT_VALUE: Final = 12
+RESOURCE_UNAVAILABLE: Final = 13
+COMMIT_FAILED: Final = 14
+UNDO_FAILED: Final = 15
+AUTHORIZATION_ERROR: Final = 16
 NOT_WRITABLE: Final = 17
+INCONSISTENT_NAME: Final = 18
 _NO_ERROR_AT_ALL: Final = 2 * ber.encode_integer(NO_ERROR)
 
 _READS: Final = frozenset({GET, GET_NEXT, GET_BULK})

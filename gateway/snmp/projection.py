@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
+from gateway.feed.operations import OperationRecord
 from gateway.feed.records import (
     AgentRecord,
     AlarmRecord,
@@ -22,13 +23,13 @@ from gateway.feed.records import (
     EventRecord,
     FeedMessage,
     Hello,
-    ObjectLink,
     ObjectRecord,
     Record,
     SnapshotBegan,
     SourceRecord,
     UpdateRecord,
 )
+from gateway.feed.values import ObjectLink
 from gateway.snmp.ber import Oid
 from gateway.snmp.events import Events, alarm_notification
 from gateway.snmp.freshness import RowFreshness
@@ -38,10 +39,11 @@ from gateway.snmp.schema_locks import Log, SaveProvisional, SchemaLocks
 from gateway.snmp.store import Store
 from gateway.snmp.sweep import Sweep
 from gateway.snmp.tables.alarms import AlarmTable
-from gateway.snmp.tables.classes import ClassTables
+from gateway.snmp.tables.classes import ClassTables, Target, Variable
 from gateway.snmp.tables.deleted import DeletedTable
 from gateway.snmp.tables.event_log import LogScalars
 from gateway.snmp.tables.health import FeedHealth, HealthScalars
+from gateway.snmp.tables.operations import OperationTable
 from gateway.snmp.tables.rows import BoundClass
 from gateway.snmp.tables.sources import SourceTable
 from gateway.snmp.tables.summaries import Summaries
@@ -87,6 +89,7 @@ class Projection:
         clock: now, in nanoseconds since 1970-01-01 UTC.
         log: told of what cannot be shown.
         notify: given each event; what a snapshot tells again is given again, with the same epoch and number.
+        operation: given each record of an operation, those of a snapshot again.
     """
 
     def __init__(
@@ -99,6 +102,7 @@ class Projection:
         clock: Callable[[], int],
         log: Log,
         notify: Callable[[Notification], None] | None = None,
+        operation: Callable[[OperationRecord], None] | None = None,
     ) -> None:
         root = settings.root
         self._root = root
@@ -113,6 +117,8 @@ class Projection:
         self._events = Events(self._locks, self._tables, root)
         self._alarms = AlarmTable(store, root, self._alarm_is_stale)
         self._deleted = DeletedTable(store, root)
+        self._operations = OperationTable(store, root)
+        self._operation = operation or _to_nobody
         self._freshness = RowFreshness(clock, settings.serve_stale_for, self._alarms.unsettle)
         self._classes: dict[int, BoundClass] = {}
         self._class_names: dict[int, str] = {}
@@ -131,6 +137,7 @@ class Projection:
             EventRecord: self._event_told,
             AlarmRecord: self._alarm_told,
             EventLogRecord: self._log_scalars.tell,
+            OperationRecord: self._operation_told,
         }
         self._health.feed.stale_since = clock()
         self._health.show_times()
@@ -167,6 +174,18 @@ class Projection:
             return None
         row = self._tables.row_oid(record.subject, record.source)
         return alarm_notification(record, row, source, self._health.feed.epoch, self._root)
+
+    def target(self, instance: Oid) -> Target | None:
+        """The object in whose row an instance is, or would be; ``None`` outside the tables of objects."""
+        return self._tables.target(instance)
+
+    def variable(self, name: Oid) -> Variable | None:
+        """The variable of an object that has this name; ``None`` outside the tables of objects."""
+        return self._tables.variable(name)
+
+    def pointer(self, link: ObjectLink, source: int) -> bytes | None:
+        """The TLV of a RowPointer to an object of the source with that number; ``None`` without a row."""
+        return self._tables.pointer(link, source)
 
     def received(self, message: FeedMessage) -> None:
         """Apply one message of the feed; a batch is applied whole."""
@@ -211,7 +230,11 @@ class Projection:
         self._work()
         self._show()
         return bool(
-            self._unswept or self._freshness.unsettled or self._alarms.unsettled or self._deleted.unsettled
+            self._unswept
+            or self._freshness.unsettled
+            or self._alarms.unsettled
+            or self._deleted.unsettled
+            or self._operations.unsettled
         )
 
     # ---- messages -------------------------------------------------------------------------------------
@@ -233,6 +256,7 @@ class Projection:
         self._health.feed.snapshots += 1
         self._freshness.forget_empty_groups()
         self._deleted.sweep(self._generation)
+        self._operations.sweep(self._generation)
         self._alarms.sweep(_GATEWAY, self._generation)
         for number in self._source_table:
             if self._freshness.snapshots[number].generation < self._generation:
@@ -306,6 +330,11 @@ class Projection:
     def _alarm_told(self, record: AlarmRecord) -> None:
         self._alarms.tell(record, self._tables.row_oid(record.subject, record.source), self._generation)
 
+    def _operation_told(self, record: OperationRecord) -> None:
+        link = ObjectLink(record.class_name, record.row, record.stable_name)
+        self._operations.tell(record, self._tables.row_oid(link, record.source), self._generation)
+        self._operation(record)
+
     def _alarm_is_stale(self, record: AlarmRecord, generation: int) -> bool:
         """Whether nobody vouches for an alarm that this snapshot told."""
         if not self._health.feed.connected or generation < self._generation:
@@ -351,6 +380,7 @@ class Projection:
         rows_left = self._freshness.settle(rows_left, _HEAVY)
         rows_left -= _HEAVY * self._alarms.settle(max(rows_left // _HEAVY, 0))
         self._deleted.settle(max(rows_left // _HEAVY, 0))
+        self._operations.settle(max(rows_left // _HEAVY, 0))
         for number in tuple(self._leaving):
             self._see_off(number)
 
@@ -373,5 +403,5 @@ class Projection:
         self._health.show_times()
 
 
-def _to_nobody(_notification: Notification) -> None:
-    """There are no receivers of notifications."""
+def _to_nobody(_told: object) -> None:
+    """Nobody wants to be told."""

@@ -7,15 +7,20 @@ from __future__ import annotations
 
 import hmac
 from bisect import bisect_right
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from itertools import accumulate, chain
+from typing import Any, Final, TypeAlias
 
+from gateway.model.operations import Principal
 from gateway.snmp import ber, message
 from gateway.snmp.ber import BerError
 from gateway.snmp.counters import SnmpCounters
 from gateway.snmp.message import Message, Request
+from gateway.snmp.set_requests import SetRequests, Verdict
+from gateway.snmp.set_statuses import VERSION_1_STATUSES
 from gateway.snmp.store import MibView
+from gateway.snmp.writable import Assignment, Refusal
 
 LARGEST_DATAGRAM = 65_507
 """Octets that a UDP datagram over IPv4 can carry."""
@@ -25,13 +30,19 @@ _NO_VALUE = (ber.NO_SUCH_OBJECT, ber.NO_SUCH_INSTANCE)
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """What a community stands for: what it can read, and whether it may try to write.
-
-    No object can be written, so ``may_write`` decides only between noAccess and notWritable.
-    """
+    """What a community stands for: what it can read, and who it is that sends SETs; nobody if empty."""
 
     view: MibView
-    may_write: bool = False
+    writer: str = ""
+
+
+Sender: TypeAlias = tuple[Any, ...]
+"""Who sent a datagram, as the socket module has it: ``(host, port, ...)``."""
+
+Response: TypeAlias = "bytes | Coroutine[Any, Any, bytes | None] | None"
+"""A datagram, or silence; or what is to be awaited for either, where the core has to be asked first."""
+
+_NOBODY: Final[Sender] = ("", 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +67,7 @@ class Responder:
         counters: counted up as the groups snmp and snmpMPDStats say.
         failed: told of an error of the agent's own; the request is answered genErr then.
         limits: bounds of one exchange.
+        sets: carries SETs out; without it no variable can be set.
 
     Attributes:
         wrong_community: told of each message whose community is not known.
@@ -67,7 +79,9 @@ class Responder:
         counters: SnmpCounters,
         failed: Callable[[Exception], None],
         limits: Limits = Limits(),
+        sets: SetRequests | None = None,
     ) -> None:
+        self._sets = sets
         self._communities = tuple(communities.items())
         self._preambles = {
             message.preamble(message.VERSION_2C, name): access for name, access in communities.items()
@@ -77,8 +91,8 @@ class Responder:
         self._limits = limits
         self.wrong_community: Callable[[], None] = lambda: None
 
-    def answer(self, datagram: bytes) -> bytes | None:
-        """The datagram that answers ``datagram``; ``None`` for what deserves silence, which is counted."""
+    def answer(self, datagram: bytes, sender: Sender = _NOBODY) -> Response:
+        """What answers ``datagram``; ``None`` for what deserves silence, which is counted."""
         self._counters.in_packets += 1
         usual = message.read_usual(datagram)
         if usual is not None:
@@ -86,7 +100,7 @@ class Responder:
             access = self._preambles.get(usual[0])
             if access is not None and (answer := self._answer_usual(access.view, *usual)) is not None:
                 return answer
-        return self._answer_any(datagram)
+        return self._answer_any(datagram, sender)
 
     def _answer_usual(
         self,
@@ -124,7 +138,7 @@ class Responder:
             counters.get_bulks += 1
         return answer
 
-    def _answer_any(self, datagram: bytes) -> bytes | None:
+    def _answer_any(self, datagram: bytes, sender: Sender) -> Response:
         counters = self._counters
         try:
             received = self._receive(datagram)
@@ -138,12 +152,11 @@ class Responder:
             return None
         envelope, request, access = received
         try:
+            if envelope.pdu_type == message.SET:
+                return self._set(envelope, request, access, sender, datagram[envelope.start : envelope.stop])
             return self._respond(envelope, request, access)
         except Exception as error:  # noqa: BLE001  a client must not be left without an answer by our own fault
-            counters.internal_errors += 1
-            self._failed(error)
-            index = _failing_index(envelope, request, access.view)
-            return self._sized(envelope, request, message.GEN_ERR, index, _echo(request))
+            return self._failed_answer(error, envelope, request, access)
 
     def _receive(self, datagram: bytes) -> tuple[Message, Request, Access] | None:
         if len(datagram) > self._limits.message_size:
@@ -166,14 +179,10 @@ class Responder:
             return self._bulk(envelope, request, access.view)
         if envelope.pdu_type == message.GET:
             counters.get_requests += 1
-        elif envelope.pdu_type == message.GET_NEXT:
-            counters.get_nexts += 1
         else:
-            counters.set_requests += 1
+            counters.get_nexts += 1
         if len(request.names) > self._limits.varbinds:
             return self._too_big(envelope, request)
-        if envelope.pdu_type == message.SET:
-            return self._refuse_set(envelope, request, access)
         if envelope.version == message.VERSION_1:
             return self._read_v1(envelope, request, access.view)
         if envelope.pdu_type == message.GET:
@@ -226,17 +235,55 @@ class Responder:
             varbinds += repeated if len(repeated) <= room else repeated[:room]
         return varbinds
 
-    def _refuse_set(self, envelope: Message, request: Request, access: Access) -> bytes | None:
-        """RFC 3416 section 4.2.5: a name outside what may be written, then one that nobody can write."""
+    def _set(
+        self, envelope: Message, request: Request, access: Access, sender: Sender, content: bytes
+    ) -> Response:
+        """SET (RFC 3416 section 4.2.5). Its answer holds what it holds, so the size is known before."""
+        self._counters.set_requests += 1
+        done = message.encode_response(envelope, request.request_id, message.NO_ERROR, 0, _echo(request))
+        if len(request.names) > self._limits.varbinds or len(done) > self._limits.message_size:
+            return self._too_big(envelope, request)
         if not request.names:
-            return self._sized(envelope, request, message.NO_ERROR, 0, [])
-        status = message.NOT_WRITABLE
-        if not access.may_write:
+            return done
+        verdict = self._verdict(request, access, sender, content)
+        if isinstance(verdict, Verdict):
+            return self._set_answer(envelope, request, verdict.refusal)
+        return None if verdict is None else self._set_later(envelope, request, access, verdict)
+
+    def _verdict(
+        self, request: Request, access: Access, sender: Sender, content: bytes
+    ) -> Verdict | Coroutine[Any, Any, Verdict] | None:
+        """As `SetRequests.begin`."""
+        if not access.writer:
+            # By RFC 3413 section 3.2 it would be authorizationError; agents say noAccess, net-snmp's too.
             self._counters.bad_community_uses += 1
-            status = message.NO_ACCESS
+            return Verdict(Refusal(message.NO_ACCESS, 1))
+        if self._sets is None:
+            return Verdict(Refusal(message.NOT_WRITABLE, 1))
+        principal = Principal("snmp", access.writer, _origin(sender))
+        return self._sets.begin(principal, content, _assignments(request))
+
+    async def _set_later(
+        self, envelope: Message, request: Request, access: Access, verdict: Coroutine[Any, Any, Verdict]
+    ) -> bytes | None:
+        try:
+            return self._set_answer(envelope, request, (await verdict).refusal)
+        except Exception as error:  # noqa: BLE001  as above
+            return self._failed_answer(error, envelope, request, access)
+
+    def _set_answer(self, envelope: Message, request: Request, refusal: Refusal | None) -> bytes | None:
+        status, index = (message.NO_ERROR, 0) if refusal is None else (refusal.status, refusal.index)
         if envelope.version == message.VERSION_1:
-            status = message.NO_SUCH_NAME  # RFC 3584 section 4.3
-        return self._sized(envelope, request, status, 1, _echo(request))
+            status = VERSION_1_STATUSES.get(status, status)
+        return self._sized(envelope, request, status, index, _echo(request))
+
+    def _failed_answer(
+        self, error: Exception, envelope: Message, request: Request, access: Access
+    ) -> bytes | None:
+        self._counters.internal_errors += 1
+        self._failed(error)
+        index = _failing_index(envelope, request, access.view)
+        return self._sized(envelope, request, message.GEN_ERR, index, _echo(request))
 
     def _sized(
         self, envelope: Message, request: Request, status: int, index: int, varbinds: list[bytes]
@@ -301,6 +348,16 @@ def _repetitions(view: MibView, names: list[bytes], repetitions: int) -> list[by
         for varbinds, last in walks
     ]
     return list(chain.from_iterable(zip(*columns, strict=True)))
+
+
+def _origin(sender: Sender) -> str:
+    host, port = sender[:2]
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _assignments(request: Request) -> list[Assignment]:
+    pairs = zip(request.names, request.values, strict=True)
+    return [Assignment(index, ber.decode_name(name), value) for index, (name, value) in enumerate(pairs, 1)]
 
 
 def _failing_index(envelope: Message, request: Request, view: MibView) -> int:

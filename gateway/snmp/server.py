@@ -8,11 +8,11 @@ import ipaddress
 import socket
 import struct
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, Final, TypeAlias
 
 from gateway.snmp.counters import SnmpCounters
-from gateway.snmp.requests import LARGEST_DATAGRAM
+from gateway.snmp.requests import LARGEST_DATAGRAM, Response, Sender
 
 _DATAGRAMS_A_TURN: Final = 64
 _SECONDS_A_TURN: Final = 0.002
@@ -25,7 +25,7 @@ _IP_PKTINFO: Final = 8
 _IN_PKTINFO: Final = struct.Struct("=I4s4s")  # interface, local address, address in the header (ip(7))
 _IPV6_MULTICAST: Final = 0xFF  # first octet of an address that cannot be a source
 
-Answer: TypeAlias = Callable[[bytes], "bytes | None"]
+Answer: TypeAlias = Callable[[bytes, Sender], Response]
 """What makes an answer, or silence, of a datagram: `requests.Responder.answer`. It must not raise."""
 
 
@@ -61,6 +61,7 @@ class UdpServer:
         self.asking = ""
         """The address that the datagram which is being answered came from."""
         self._endpoints: list[_Endpoint] = []
+        self._later: set[asyncio.Task[None]] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
 
     @property
@@ -85,7 +86,9 @@ class UdpServer:
         self._endpoints += endpoints
 
     def close(self) -> None:
-        """Stop listening."""
+        """Stop listening. What is not answered yet will not be."""
+        for task in self._later:
+            task.cancel()
         for endpoint in self._endpoints:
             if self._loop is not None and not self._loop.is_closed():
                 self._loop.remove_reader(endpoint.socket)
@@ -112,13 +115,42 @@ class UdpServer:
         except (BlockingIOError, InterruptedError):
             return False
         self.asking = peer[0]
-        answer = self._answer(datagram)
-        if answer is not None and peer[1] != 0:
-            try:
-                endpoint.send(answer, peer, local)
-            except OSError:  # a full queue, a peer out of reach, more octets than the way there takes
-                self._counters.unsent += 1
+        answer = self._answer(datagram, peer)
+        if isinstance(answer, bytes):
+            self._send(endpoint, answer, peer, local)
+        elif answer is not None:
+            self._answer_later(endpoint, answer, peer, local)
         return True
+
+    def _answer_later(
+        self,
+        endpoint: _Endpoint,
+        answer: Coroutine[Any, Any, bytes | None],
+        peer: _Peer,
+        local: _Ancillary,
+    ) -> None:
+        """Go on with other datagrams meanwhile. How many wait is for who makes the answers to bound."""
+
+        async def send() -> None:
+            try:
+                datagram = await answer
+                if datagram is not None:
+                    self._send(endpoint, datagram, peer, local)
+            except Exception as error:  # noqa: BLE001  as of those that are answered at once
+                self._counters.internal_errors += 1
+                self._failed(error)
+
+        task = asyncio.get_running_loop().create_task(send())
+        self._later.add(task)
+        task.add_done_callback(self._later.discard)
+
+    def _send(self, endpoint: _Endpoint, datagram: bytes, peer: _Peer, local: _Ancillary) -> None:
+        if peer[1] == 0:
+            return
+        try:
+            endpoint.send(datagram, peer, local)
+        except OSError:  # a full queue, a peer out of reach, more octets than the way there takes
+            self._counters.unsent += 1
 
 
 _Peer: TypeAlias = tuple[Any, ...]  # what the socket module has for an address: (host, port, ...)

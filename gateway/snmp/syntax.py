@@ -86,6 +86,9 @@ NUMERIC_SYNTAXES = frozenset(
 TWIN_SYNTAXES = frozenset({Syntax.TEXT, Syntax.OCTETS, Syntax.JSON, Syntax.ROW_POINTER})
 """These can have a second column: the octets of the whole value, or the name of the object pointed to."""
 
+WRITABLE_SYNTAXES = frozenset(Syntax) - {Syntax.COUNTER64, Syntax.GAUGE64}
+"""Only these can be written: SMIv2 has no writable 64-bit number (RFC 2578 section 7.1.10)."""
+
 UNIT_NANOSECONDS: Mapping[str, int] = {
     "nanoseconds": 1,
     "microseconds": 1_000,

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import datetime as dt
 
+import duckdb
+import msgspec
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql.types import ArrayType, BooleanType, DataType, LongType, StringType, TimestampType
 
 from gateway.analytics.bronze import Bronze, bronze
 from gateway.analytics.coverage import Stretch
@@ -17,6 +20,15 @@ from gateway.eventlog.record import Delta, LogRecord, RecordKind
 from tests.analytics.logs import LOG_ID, NOON, WrittenLog, after, counted, of_object, told
 
 pytestmark = pytest.mark.xdist_group("spark")
+
+TYPES: dict[str, DataType] = {
+    "VARCHAR": StringType(),
+    "BIGINT": LongType(),
+    "TIMESTAMPTZ": TimestampType(),
+    "BOOLEAN": BooleanType(),
+    "VARCHAR[]": ArrayType(StringType()),
+}
+"""What DuckDB's types are to Spark."""
 
 DAY = Period(NOON - dt.timedelta(hours=12), NOON + dt.timedelta(hours=12))
 
@@ -32,7 +44,21 @@ def seqs(found: Bronze) -> list[int]:
 
 
 def test_the_form_is_that_of_the_log() -> None:
-    assert RECORD.fieldNames() == list(COLUMNS)
+    """Of a record, of the lake and of what Spark reads: the same fields, in order, with the same types."""
+    fields = [field.encode_name for field in msgspec.structs.fields(LogRecord)]
+    assert RECORD.fieldNames() == ["log_id", "seq", *fields]
+    told = [(field.name, field.dataType) for field in RECORD.fields]
+    assert told == [(name, TYPES[kind]) for name, kind in COLUMNS.items()]
+
+
+def test_a_column_that_older_files_lack_is_absent_in_them(spark: SparkSession, log: WrittenLog) -> None:
+    newer, older = log.lake(updates(1, 1)), log.lake(updates(2, 1))
+    with duckdb.connect() as database:
+        found = database.read_parquet(str(newer), hive_partitioning=False).project("* EXCLUDE (delivery)")
+        found.project("* REPLACE (2::BIGINT AS seq)").write_parquet(str(older))
+    with bronze(spark, log.path, DAY) as read:
+        assert seqs(read) == [1, 2]
+        assert {row["delivery"] for row in read.records.collect()} == {None}
 
 
 def test_lake_and_segments_are_one(spark: SparkSession, log: WrittenLog) -> None:

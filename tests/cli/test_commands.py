@@ -181,12 +181,12 @@ def test_an_agent_runs_until_it_is_told_to_end(site: Site, virtual_host: Virtual
 
     with running("agent", "orders", "--config", site.configuration, log=site.folder / "log") as agent:
         agent.ready()
-        wait_until(lambda: queues() == 1, "the agent's queue is there")
+        wait_until(lambda: queues() == 2, "the agent's queue is there, and the one that it is elected by")
         ended = agent.terminate()
 
     assert (ended.code, ended.told) == (ExitCode.OK, [])
     assert broker.administrator.password not in ended.errors
-    wait_until(lambda: queues() == 0, "the agent's queue has gone")
+    wait_until(lambda: queues() == 0, "the agent's queues have gone")
 
 
 def test_ctrl_c_ends_in_order_too(site: Site) -> None:

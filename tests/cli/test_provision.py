@@ -37,6 +37,10 @@ class Operator:
         return f"agent-{self.mark}"
 
     @property
+    def writer(self) -> str:
+        return f"writer-{self.mark}"
+
+    @property
     def vhost(self) -> str:
         return f"management-{self.mark}"
 
@@ -45,17 +49,22 @@ class Operator:
 
     def provision(self, *more: str, by: Credentials | None = None, management: str = "") -> Ended:
         """Run the command as the administrator, unless told."""
+        return amqp_gateway(*self.arguments(*more, by=by, management=management), folder=self.folder)
+
+    def arguments(
+        self, *more: str, by: Credentials | None = None, management: str = ""
+    ) -> tuple[str | Path, ...]:
+        """Of the command, as `provision` runs it."""
         administrator = by or self.broker.administrator
         password = self.folder / "administrator"
         password.write_text(f"{administrator.password}\n", encoding="utf-8")
-        return amqp_gateway(
+        return (
             "provision",
             *("--management", management or self.broker.management_url),
             *("--administrator", administrator.name, "--administrator-password-file", password),
             *("--watch", self.watched.name, "--watch", "/", "--vhost", self.vhost),
             *("--gateway-user", self.gateway, "--agent-user", self.agent, "--secrets", "secrets"),
             *more,
-            folder=self.folder,
         )
 
     def state(self) -> dict[str, Any]:
@@ -83,7 +92,10 @@ def operator(rabbitmq: PrivateBroker, virtual_host: VirtualHost, tmp_path: Path)
     new = Operator(rabbitmq, virtual_host, tmp_path, secrets.token_hex(6))
     yield new
     with rabbitmq.http() as http:
-        for path in (f"users/{new.gateway}", f"users/{new.agent}", f"vhosts/{new.vhost}"):
+        for path in (
+            *(f"users/{name}" for name in (new.gateway, new.agent, new.writer)),
+            f"vhosts/{new.vhost}",
+        ):
             http.delete(path)
 
 
@@ -153,6 +165,32 @@ def test_a_dry_run_says_all_of_it_and_does_nothing(operator: Operator) -> None:
     assert f"permit the user {operator.agent} in /: configure {own}, write {own}, read {events}" in said
     assert said[-1] == f"declare the exchange qpid.management (topic, durable) in {operator.vhost}"
     assert printed(operator.provision())[1] == configuration
+
+
+def test_who_changes_the_broker_is_made_when_asked_for(operator: Operator) -> None:
+    ended = operator.provision("--writing", "--writing-user", operator.writer)
+
+    said, configuration = printed(ended)
+    assert f"make the user {operator.writer}: tags administrator" in said
+    account = {"user": operator.writer, "password": {"file": str(operator.password_file(operator.writer))}}
+    assert configuration["sources"]["rabbitmq"]["writing"] == account
+    assert configuration["agents"]["rabbitmq"]["writing"] == account
+    checked = operator.check(ended.output)
+    assert (checked.code, checked.errors) == (ExitCode.OK, "")
+    assert "'writing'" not in checked.output
+    with operator.broker.http() as http:
+        password = operator.password_file(operator.writer).read_text(encoding="utf-8").strip()
+        told = {"password": password, "tags": "monitoring"}
+        http.put(f"users/{operator.writer}", json=told).raise_for_status()
+        assert "lacks the tag 'administrator'" in operator.check(ended.output).output
+        http.put(f"users/{operator.writer}", json={**told, "password": "another"}).raise_for_status()
+        assert "every change will be refused" in operator.check(ended.output).output
+        http.put(f"users/{operator.writer}", json={**told, "tags": "administrator"}).raise_for_status()
+    state = operator.state()
+    assert {user["name"] for user in state["users"]} == {operator.gateway, operator.agent, operator.writer}
+    removal = operator.provision("--writing", "--writing-user", operator.writer, "--remove", "--yes")
+    assert removal.code == ExitCode.OK
+    assert operator.state()["users"] == []
 
 
 def test_without_an_agent_the_gateway_only_reads(operator: Operator) -> None:

@@ -18,6 +18,7 @@ import yaml
 from gateway.service.exit_codes import ExitCode
 from gateway.service.lifeline import READY
 from gateway.state_folder import StateFolder
+from tests.components.ports import free_udp_port
 from tests.components.waiting import DEADLINE
 
 COMMAND = (sys.executable, "-m", "gateway.cli.main")
@@ -137,22 +138,6 @@ def running(
             finally:
                 process.kill()
                 process.wait()
-
-
-def free_udp_port() -> int:
-    """Free on 127.0.0.1 now."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
-def free_tcp_port() -> int:
-    """Free on 127.0.0.1 now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 @dataclass(frozen=True, slots=True)

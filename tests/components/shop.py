@@ -13,13 +13,13 @@ from gateway.feed.messages import VERSION
 from gateway.feed.records import (
     AgentRecord,
     Batch,
+    EventClassRecord,
     EventLogRecord,
     EventLogState,
+    EventRecord,
     FeedMessage,
-    FeedValue,
     Hello,
     Lifetime,
-    ObjectLink,
     ObjectRecord,
     Record,
     SnapshotBegan,
@@ -27,6 +27,9 @@ from gateway.feed.records import (
     SourceRecord,
     UpdateRecord,
 )
+from gateway.feed.values import FeedValue, ObjectLink
+from gateway.inventory.own_events import LOG_TROUBLE
+from gateway.model.events import EventState, Severity
 from gateway.model.observations import SourceState
 
 SECOND = 1_000_000_000
@@ -48,6 +51,10 @@ class Feeding(ABC):
     @abstractmethod
     def received(self, message: FeedMessage) -> None:
         """Hand a message to the north."""
+
+    @abstractmethod
+    def disconnect(self) -> None:
+        """The core cannot be reached any more."""
 
     @abstractmethod
     def settle(self) -> None:
@@ -155,3 +162,19 @@ FULL_LOG = EventLogRecord(
     deleted_octets=2**42,
 )
 """The event log's disk is full; numbers that need 64 bits."""
+
+LOG_TROUBLE_CLASS = EventClassRecord(5, LOG_TROUBLE)
+LOG_TROUBLE_BEGAN = EventRecord(
+    event_id=f"{GATEWAY_ID}.1.4",
+    source=0,
+    class_number=LOG_TROUBLE_CLASS.number,
+    agent="",
+    time=START,
+    severity=Severity.MAJOR,
+    values={0: "disk-full", 1: "3 MiB are free", 2: 2**40},
+    number=4,
+    text="event log: disk-full: 3 MiB are free",
+    state=EventState.RAISED,
+    condition="logTrouble",
+)
+"""The same as an event of the gateway itself."""

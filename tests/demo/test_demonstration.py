@@ -17,8 +17,8 @@ import pytest
 
 from gateway.service.exit_codes import ExitCode
 from tests.components.command_line import COMMAND, environment
+from tests.components.ports import free_tcp_port, free_udp_port
 from tests.components.waiting import wait_until
-from tests.end_to_end.observer import free_tcp_port, free_udp_port
 
 CHECK_SECONDS = 1200.0
 START_SECONDS = 120.0

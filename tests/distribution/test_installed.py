@@ -11,7 +11,8 @@ import pytest
 
 from gateway.demo.jmx_client import JmxClient
 from gateway.service.exit_codes import ExitCode
-from tests.components.command_line import RunningCommand, Site, free_tcp_port, new_site, running
+from tests.components.command_line import RunningCommand, Site, new_site, running
+from tests.components.ports import free_tcp_port
 from tests.components.waiting import wait_until
 from tests.distribution.building import ROOT, built
 from tests.distribution.environments import Environment, clean_environment

@@ -11,7 +11,8 @@ import pytest
 
 from gateway.demo.broker import PrivateBroker
 from gateway.service.exit_codes import ExitCode
-from tests.components.command_line import amqp_gateway, free_tcp_port, free_udp_port, running
+from tests.components.command_line import amqp_gateway, running
+from tests.components.ports import free_tcp_port, free_udp_port
 from tests.components.waiting import wait_until
 from tests.docker.composition import SECRETS, SETTINGS, STATE, settings, setup_script
 

@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from gateway.demo.jmx_client import JmxClient
-from tests.components.command_line import free_tcp_port, free_udp_port
+from tests.components.ports import free_tcp_port, free_udp_port
 from tests.components.waiting import wait_until
 from tests.distribution.building import ROOT
 from tests.docker.chroot import Container, Image, build, first_process, make_base

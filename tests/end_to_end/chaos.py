@@ -20,7 +20,7 @@ from tests.end_to_end.observer import Observer
 from tests.end_to_end.witness import Witness
 from tests.hypothesis_profiles import PROVING
 
-VICTIMS = ("broker", "agent", "core", "snmp", "jmx", "jvm")
+VICTIMS = ("broker", "agent", "core", "snmp", "jmx", "jvm", "compactor")
 
 LONGEST_WAIT = 40
 """Observations before the first kill: a few seconds of a quiet machine, all phases of every interval."""

@@ -14,9 +14,10 @@ import pytest_asyncio
 
 from gateway.demo.broker import BrokerSettings
 from gateway.demo.demonstration import Demonstration
+from tests.components.ports import free_tcp_port, free_udp_port
 from tests.end_to_end.chaos import Killer
 from tests.end_to_end.half_open import SilentWay, Ways
-from tests.end_to_end.observer import Observer, free_tcp_port, free_udp_port
+from tests.end_to_end.observer import Observer
 from tests.end_to_end.rightness import Rightness
 from tests.end_to_end.rights import Rights
 from tests.end_to_end.story import Story

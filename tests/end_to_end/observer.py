@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import socket
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
@@ -20,22 +19,6 @@ DEADLINE_SECONDS = 120.0
 POLL_SECONDS = 0.05
 
 Found = TypeVar("Found")
-
-
-def free_udp_port() -> int:
-    """A port of 127.0.0.1 that nobody uses now."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
-def free_tcp_port() -> int:
-    """A port of 127.0.0.1 that nobody uses now."""
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 class Observer:
@@ -99,7 +82,7 @@ class Observer:
         return text
 
     def process(self, name: str) -> psutil.Process:
-        """The gateway's process ``core``, ``snmp`` or ``jmx``.
+        """The gateway's process ``core``, ``snmp``, ``jmx`` or ``compactor``.
 
         Raises:
             AssertionError: there is none now.

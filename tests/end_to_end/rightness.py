@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import httpx
+import psutil
 
+from gateway.agents.rabbitmq.status import ADMINISTRATORS_ONLY
 from gateway.demo.comparison import without_incarnation
 from gateway.demo.demonstration import AGENT_SOURCE, SOURCE
 from gateway.demo.jmx_client import JmxClient, JmxClientError
@@ -26,8 +28,12 @@ OWN_QUEUES = [
     "amqp-gateway.console",
     "amqp-gateway.events",
     "amqp-gateway.events",
+    "amqp-gateway.manager.qpid",
 ]
-"""What gateway and agent have on the broker while they run: one queue for each purpose."""
+"""What gateway and agent have on the broker while they run, a queue for each purpose: most of its name."""
+
+DETAILS = {SOURCE: ADMINISTRATORS_ONLY, AGENT_SOURCE: ""}
+"""What sources say when all is well: the demonstration's gateway has the least rights."""
 
 CLASSES = {
     "rmqVhost": "rabbitmq:vhost",
@@ -97,6 +103,7 @@ class Rightness:
     async def _problems(self) -> list[str]:
         """What is not right now; cheap questions come first."""
         parts: list[Callable[[], Coroutine[None, None, list[str]]]] = [
+            self._processes,
             self._sources_of_snmp,
             self._sources_of_jmx,
             self._left_overs,
@@ -109,11 +116,23 @@ class Rightness:
                 return problems
         return []
 
+    async def _processes(self) -> list[str]:
+        """Whoever was killed was started again; those that nobody would miss are looked for here."""
+        try:
+            self._observer.process("compactor")
+        except (AssertionError, psutil.Error) as error:
+            return [str(error)]
+        return []
+
     async def _sources_of_snmp(self) -> list[str]:
         sources = await self._observer.sources()
         problems = [f"SNMP has the sources {sorted(sources)}"] if len(sources) != 2 else []
         for name, cells in sources.items():
-            good = {"agSourceState": "synchronised", "agSourceDetail": "", "agSourceStaleRows": "0"}
+            good = {
+                "agSourceState": "synchronised",
+                "agSourceDetail": DETAILS.get(name, ""),
+                "agSourceStaleRows": "0",
+            }
             problems += [
                 f"{key} of {name} is {cells[key]!r}" for key, value in good.items() if cells[key] != value
             ]

@@ -83,9 +83,9 @@ def shown_by_jmx(
 
 
 def _thing(prefix: str, full_name: str, process: object) -> str:
-    """As the broker is asked for it: a node is another one in each process."""
+    """As the broker is asked for it: a node is another one in each process, where that is told."""
     name = without_incarnation(full_name)
-    return f"{prefix} {name} {process}" if prefix == "rmqNode" else f"{prefix} {name}"
+    return f"{prefix} {name}" if process is None else f"{prefix} {name} {process}"
 
 
 def moment(date_and_time: str) -> float:

@@ -86,6 +86,13 @@ async def jmx_said(observer: Observer, _: Witness) -> None:
         assert not await observer.stale(source)
 
 
+async def compactor_said(observer: Observer, witness: Witness) -> None:
+    """Nobody else misses it."""
+    for source in (SOURCE, AGENT_SOURCE):
+        assert not await observer.stale(source)
+        assert await witness.stale_objects(source) == 0
+
+
 SAID = {
     "broker": broker_said,
     "agent": agent_said,
@@ -93,13 +100,17 @@ SAID = {
     "snmp": snmp_said,
     "jmx": jmx_said,
     "jvm": jmx_said,
+    "compactor": compactor_said,
 }
 """What the others show while one is down, if they have the time."""
 
 
 async def test_the_supervisor(observer: Observer, demonstration: Demonstration, rightness: Rightness) -> None:
     await rightness.at_first()
-    children = [*(observer.process(name) for name in ("core", "snmp", "jmx")), observer.virtual_machine()]
+    children = [
+        *(observer.process(name) for name in ("core", "snmp", "jmx", "compactor")),
+        observer.virtual_machine(),
+    ]
     await demonstration.kill_process("gateway")
 
     async def gone() -> bool:

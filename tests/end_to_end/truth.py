@@ -104,8 +104,8 @@ class MarkerQueue:
 class BrokerTruth:
     """When the broker was last seen to have each thing.
 
-    A thing is the prefix of its SNMP table and its name there: ``rmqQueue shop|orders``; a node also has its
-    process.
+    A thing is the prefix of its SNMP table and its name there: ``rmqQueue shop|orders``; a node is one with its
+    process too, which the broker does not tell until it has counted for the first time.
 
     Args:
         broker: asked over its management API, as an administrator and directly.
@@ -134,7 +134,7 @@ class BrokerTruth:
         """See what there is now; nothing, where the broker does not answer."""
         try:
             things = [
-                *[f"rmqNode {node['name']} {node.get('os_pid')}" for node in await self._listed("nodes")],
+                *[thing for node in await self._listed("nodes") for thing in _things_of_node(node)],
                 *[f"rmqVhost {vhost['name']}" for vhost in await self._listed("vhosts")],
                 *[f"rmqQueue {one['vhost']}|{one['name']}" for one in await self._listed("queues")],
                 *[f"rmqExchange {one['vhost']}|{one['name']}" for one in await self._listed("exchanges")],
@@ -189,3 +189,8 @@ class BrokerTruth:
         response = await self._client.get(listing, params={"columns": "vhost,name,os_pid"})
         listed: list[dict[str, Any]] = response.raise_for_status().json()
         return listed
+
+
+def _things_of_node(node: dict[str, Any]) -> list[str]:
+    thing = f"rmqNode {node['name']}"
+    return [thing] if node.get("os_pid") is None else [thing, f"{thing} {node['os_pid']}"]

@@ -7,7 +7,7 @@ import os
 import random
 import shutil
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,11 +51,12 @@ class WatchedDisk(Disk):
             raise
         return descriptor
 
-    def write(self, descriptor: int, octets: bytes | bytearray) -> None:
-        half = len(octets) // 2
-        for part in (octets[:half], octets[half:]):
-            with self._told("write", self._paths[descriptor]):
-                super().write(descriptor, bytes(part))
+    def write(self, descriptor: int, pieces: Sequence[bytes | bytearray]) -> None:
+        for octets in pieces:
+            half = len(octets) // 2
+            for part in (octets[:half], octets[half:]):
+                with self._told("write", self._paths[descriptor]):
+                    super().write(descriptor, (part,))
 
     def sync(self, descriptor: int) -> None:
         with self._told("sync", self._paths[descriptor]):

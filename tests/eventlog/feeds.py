@@ -14,18 +14,18 @@ from gateway.feed.records import (
     DeleteRecord,
     EventClassRecord,
     EventRecord,
-    FeedValue,
     Lifetime,
-    ObjectLink,
     ObjectRecord,
     Record,
     SourceRecord,
     UpdateRecord,
 )
+from gateway.feed.values import FeedValue, ObjectLink
 from gateway.model.events import EventState, Severity
 from gateway.model.observations import SourceState
 from gateway.model.schema import Argument, ClassKey, ClassSchema, Element, EventSchema, Kind, NamedValue
 from gateway.model.values import ValueType
+from tests.eventlog.records import with_all_fields
 
 SECOND: Final = 10**9
 T0: Final = 1_795_186_800 * SECOND
@@ -151,7 +151,7 @@ class Shop:
     def tell(self, *records: Record) -> list[LogRecord]:
         """What one batch leads to."""
         self._sequence += 1
-        return self.mirror.apply(Batch(1, self._sequence, records), self.now)
+        return with_all_fields(self.mirror.apply(Batch(1, self._sequence, records), self.now))
 
     def wait(self, nanoseconds: int) -> list[LogRecord]:
         """What becomes due within this time, as a loop would see it that sleeps until it is."""
@@ -159,10 +159,10 @@ class Shop:
         recorded: list[LogRecord] = []
         while (due := self.mirror.wake_at) is not None and due <= end:
             self.now = max(self.now, due)
-            recorded += self.mirror.tick(self.now)
+            recorded += with_all_fields(self.mirror.tick(self.now))
         self.now = end
-        return recorded + self.mirror.tick(self.now)
+        return recorded + with_all_fields(self.mirror.tick(self.now))
 
     def head(self) -> list[LogRecord]:
         """The begin of a segment."""
-        return list(self.mirror.head(lambda: self.now))
+        return with_all_fields(self.mirror.head(lambda: self.now))

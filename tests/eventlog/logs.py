@@ -11,7 +11,7 @@ from typing import Any
 import duckdb
 
 from gateway.eventlog.block import BlockDraft
-from gateway.eventlog.record import Delta, LogRecord, RecordKind
+from gateway.eventlog.record import AnyRecord, Delta, LogRecord, RecordKind
 from gateway.eventlog.segment import Segment, list_segments, segment_path
 
 LOG_ID = "0b0e6c2e-1111-4222-8333-444455556666"
@@ -41,7 +41,7 @@ def update(number: int, hour: dt.datetime = HOUR) -> LogRecord:
 def segment(
     folder: Path,
     first_seq: int,
-    records: Iterable[LogRecord],
+    records: Iterable[AnyRecord],
     *,
     is_open: bool = False,
     log_id: str = LOG_ID,
@@ -55,7 +55,7 @@ def segment(
 
 
 def blocks(
-    first_seq: int, records: Iterable[LogRecord], *, log_id: str = LOG_ID, of_a_block: int = 10
+    first_seq: int, records: Iterable[AnyRecord], *, log_id: str = LOG_ID, of_a_block: int = 10
 ) -> Iterator[bytes]:
     """Sealed blocks."""
     draft = BlockDraft(log_id, first_seq)
@@ -76,6 +76,14 @@ def some_segments(folder: Path, count: int, records: int = 25) -> list[Segment]:
     ]
     segment(folder, 1 + count * records, (), is_open=True)
     return made
+
+
+def written_anew(file: Path) -> None:
+    """Replace a file of the lake by one with the same records, as a program that is not ours writes it."""
+    draft = file.with_suffix(".draft")
+    with duckdb.connect() as database:
+        database.read_parquet(str(file), hive_partitioning=False).write_parquet(str(draft))
+    draft.replace(file)
 
 
 def lines_of(path: Path) -> list[dict[str, Any]]:

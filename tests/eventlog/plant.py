@@ -9,8 +9,8 @@ from gateway.eventlog.disk import Disk
 from gateway.eventlog.record import LogRecord, RecordKind
 from gateway.eventlog.rotation import time_text
 from gateway.eventlog.settings import LogFileSettings
-from gateway.eventlog.state import LogState
 from gateway.eventlog.writer import EventLog
+from gateway.feed.records import EventLogRecord
 from tests.components.waiting import eventually
 from tests.eventlog.reading import HeldClock
 from tests.eventlog.records import update
@@ -28,14 +28,14 @@ class Plant:
         self.settings = settings
         self.disk = disk
         self.clock = HeldClock()
-        self.states: list[LogState] = []
+        self.states: list[EventLogRecord] = []
         self.standing: list[int] = []  # numbers of the objects that a head tells
         self.heads = 0
 
     def log(self) -> EventLog:
         return EventLog(
             self.folder, self.settings, self.clock, self.head, self.states.append,
-            facts={"boot": 7}, disk=self.disk,
+            facts=lambda: {"boot": 7}, disk=self.disk,
         )  # fmt: skip
 
     def head(self) -> Iterator[LogRecord]:

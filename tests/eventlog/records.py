@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+import msgspec
 from hypothesis import strategies as st
 
 from gateway.eventlog.block import BlockDraft
-from gateway.eventlog.record import Delta, LogRecord, RecordKind
+from gateway.eventlog.record import AnyRecord, Delta, LogRecord, ObjectChange, RecordKind
 from gateway.eventlog.segment import segment_path
 
 LOG_ID = "0b6b7e4c-2f5d-4a58-9a55-1c5d1a2e8f10"
@@ -28,7 +29,20 @@ def update(number: int, ingest_ts: str = "2026-11-20T14:05:06.000000Z", padding:
     )
 
 
-def block(records: Sequence[LogRecord], first_seq: int = 1, log_id: str = LOG_ID) -> bytes:
+def with_all_fields(records: Iterable[AnyRecord]) -> list[LogRecord]:
+    """The same records; none may stand otherwise on its line for having been told in the quick form."""
+    whole = []
+    for record in records:
+        if isinstance(record, ObjectChange):
+            line = msgspec.json.encode(record)
+            whole.append(record.record())
+            assert msgspec.json.encode(whole[-1]) == line
+        else:
+            whole.append(record)
+    return whole
+
+
+def block(records: Sequence[AnyRecord], first_seq: int = 1, log_id: str = LOG_ID) -> bytes:
     """As the writer makes it."""
     draft = BlockDraft(log_id, first_seq)
     for record in records:

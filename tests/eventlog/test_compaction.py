@@ -23,9 +23,20 @@ from gateway.eventlog.columns import COLUMNS
 from gateway.eventlog.compaction import CompactionBusyError, CompactionError, Compactor, compactable
 from gateway.eventlog.disk import FILE_MODE, FOLDER_MODE
 from gateway.eventlog.identity import LogIdentity, identity_path
+from gateway.eventlog.parquet_checksum import check
 from gateway.eventlog.record import Delta, LogRecord, RecordKind
 from gateway.eventlog.segment import list_segments
-from tests.eventlog.logs import HOUR, LOG_ID, everything, lines_of, rows_of, segment, some_segments, update
+from tests.eventlog.logs import (
+    HOUR,
+    LOG_ID,
+    everything,
+    lines_of,
+    rows_of,
+    segment,
+    some_segments,
+    update,
+    written_anew,
+)
 from tests.hypothesis_profiles import PROVING, examples
 
 HOUR_FOLDER = Path("lake/dt=2026-11-20/hour=08")
@@ -37,6 +48,11 @@ def file_of(folder: Path, first_seq: int) -> Path:
 
 def entries(folder: Path) -> set[str]:
     return {entry.name for entry in folder.iterdir()} if folder.exists() else set()
+
+
+def has_right_checksum(file: Path) -> bool:
+    with duckdb.connect() as database:
+        return check(database, file)
 
 
 # -- what becomes of a segment
@@ -150,6 +166,13 @@ def test_a_folder_whose_name_is_awkward_is_as_good_as_any(tmp_path: Path) -> Non
     with Compactor(folder) as compactor:
         compactor.compact(first)
     assert len(everything(folder)) == 3
+
+
+def test_a_file_carries_its_checksum(tmp_path: Path) -> None:
+    (first,) = some_segments(tmp_path, 1)
+    with Compactor(tmp_path) as compactor:
+        compactor.compact(first)
+    assert has_right_checksum(file_of(tmp_path, 1))
 
 
 # -- which segments
@@ -287,6 +310,34 @@ def test_a_file_that_is_spoilt_is_made_again_while_its_segment_is_there(tmp_path
     assert rows_of(file) == before
 
 
+def test_a_file_that_has_other_values_now_is_made_again_while_its_segment_is_there(tmp_path: Path) -> None:
+    (first,) = some_segments(tmp_path, 1)
+    content, before = first.path.read_bytes(), lines_of(first.path)
+    with Compactor(tmp_path) as compactor:
+        compactor.compact(first)
+        file = file_of(tmp_path, 1)
+        flip(file, file.read_bytes().index(b"queue-") + len("queue-"))
+        assert rows_of(file) != before, "it can be read"
+        first.path.write_bytes(content)
+        compactor.compact(first)
+    assert rows_of(file) == before
+    assert has_right_checksum(file)
+
+
+def test_a_file_without_a_checksum_is_as_good_as_its_records(tmp_path: Path) -> None:
+    (first,) = some_segments(tmp_path, 1)
+    content = first.path.read_bytes()
+    with Compactor(tmp_path) as compactor:
+        compactor.compact(first)
+        file = file_of(tmp_path, 1)
+        written_anew(file)
+        made = file.read_bytes()
+        first.path.write_bytes(content)
+        compactor.compact(first)
+    assert not first.path.exists()
+    assert file.read_bytes() == made
+
+
 def test_only_one_compacts_a_log(tmp_path: Path) -> None:
     some_segments(tmp_path, 1)
     with Compactor(tmp_path), pytest.raises(CompactionBusyError), Compactor(tmp_path):
@@ -379,6 +430,7 @@ def test_whoever_is_killed_loses_nothing_and_tells_nothing_twice(
         told = [line for line in everything(tmp_path) if line["seq"] not in _seqs(tmp_path, in_both)]
         told += [line for first in in_both for line in rows_of(file_of(tmp_path, first))]
         assert sorted(told, key=lambda line: int(line["seq"])) == before
+        assert all(has_right_checksum(file) for file in (tmp_path / "lake").glob("*/*/*.parquet"))
     with Compactor(tmp_path) as compactor:
         for waiting in compactable(tmp_path):
             compactor.compact(waiting)

@@ -14,6 +14,7 @@ from gateway.eventlog.pressure import Pressure
 from gateway.eventlog.record import LogRecord, RecordKind
 from gateway.eventlog.segment import list_segments
 from gateway.eventlog.settings import LogFileSettings
+from gateway.feed.records import EventLogState
 from tests.components.full_disk import full_disk
 from tests.eventlog.disks import FailingDisk, HangingDisk
 from tests.eventlog.plant import HOUR, SECOND, Plant, until
@@ -30,25 +31,25 @@ def event(plant: Plant, number: int) -> LogRecord:
     return LogRecord(kind=RecordKind.EVENT, ingest_ts=record.ingest_ts, values={"number": number})
 
 
-def troubles(plant: Plant) -> list[str]:
+def states(plant: Plant) -> list[EventLogState]:
     """As they were told, one after the other."""
-    told = [state.trouble.value for state in plant.states]
-    return [trouble for n, trouble in enumerate(told) if n == 0 or trouble != told[n - 1]]
+    told = [record.state for record in plant.states]
+    return [state for n, state in enumerate(told) if n == 0 or state is not told[n - 1]]
 
 
 @pytest.mark.parametrize(
-    ("call", "error", "trouble"),
+    ("call", "error", "state"),
     [
-        ("sync", errno.EIO, "disk-error"),
-        ("sync done", errno.EIO, "disk-error"),
-        ("write", errno.ENOSPC, "disk-full"),
-        ("write done", errno.EDQUOT, "disk-full"),
-        ("write", errno.EROFS, "read-only"),
-        ("check_free", errno.ENOSPC, "disk-full"),
+        ("sync", errno.EIO, EventLogState.DISK_ERROR),
+        ("sync done", errno.EIO, EventLogState.DISK_ERROR),
+        ("write", errno.ENOSPC, EventLogState.DISK_FULL),
+        ("write done", errno.EDQUOT, EventLogState.DISK_FULL),
+        ("write", errno.EROFS, EventLogState.READ_ONLY),
+        ("check_free", errno.ENOSPC, EventLogState.DISK_FULL),
     ],
 )
 async def test_what_could_not_be_committed_is_committed_when_the_disk_is_well_again(
-    tmp_path: Path, call: str, error: int, trouble: str
+    tmp_path: Path, call: str, error: int, state: EventLogState
 ) -> None:
     broken = False
     disk = FailingDisk(lambda name: broken and name == call, error)
@@ -60,14 +61,17 @@ async def test_what_could_not_be_committed_is_committed_when_the_disk_is_well_ag
         seq = log.append(plant.update(1))
         await until(lambda: disk.failures >= 2, "it fails and is tried again")
         assert log.committed < seq
-        assert log.state.trouble == trouble
+        assert log.state.state is state
         assert log.state.detail
         assert log.state.since == plant.clock.time
         log.append(plant.update(2))
         broken = False
         await log.reached(seq)
-        await until(lambda: log.state.trouble == "" and plant.heads >= 2, "it is over, all is told anew")
-    assert troubles(plant) == ["", trouble, ""]
+        await until(
+            lambda: log.state.state is EventLogState.WRITING and plant.heads >= 2,
+            "it is over, all is told anew",
+        )
+    assert states(plant) == [EventLogState.WRITING, state, EventLogState.WRITING]
     records = read_log(plant.folder)
     assert numbers(records) == [0, 1, 2]
     assert reasons(records) == ["began", "trouble"]
@@ -151,10 +155,10 @@ async def test_a_full_disk_is_waited_for(tmp_path: Path) -> None:
         await log.reached(log.append(plant.update(0)))
         with full_disk():
             seq = log.append(plant.update(1))
-            await until(lambda: log.state.trouble == "disk-full", "the full disk is told")
+            await until(lambda: log.state.state is EventLogState.DISK_FULL, "the full disk is told")
             assert log.committed < seq
         await log.reached(seq)
-        await until(lambda: log.state.trouble == "", "it is over")
+        await until(lambda: log.state.state is EventLogState.WRITING, "it is over")
     assert numbers(read_log(plant.folder)) == [0, 1]
 
 
@@ -163,7 +167,7 @@ async def test_nothing_is_written_while_less_is_free_than_shall_be_left(tmp_path
     plant = Plant(tmp_path, settings)
     async with plant.log() as log:
         log.append(plant.update(0))
-        await until(lambda: log.state.trouble == "disk-full", "it is told")
+        await until(lambda: log.state.state is EventLogState.DISK_FULL, "it is told")
         assert "MiB are free, less than the" in log.state.detail
     assert list_segments(plant.folder) == []
 
@@ -174,7 +178,9 @@ async def test_a_log_can_begin_on_a_disk_that_cannot_be_written_yet(tmp_path: Pa
     plant = Plant(tmp_path, disk=FailingDisk(lambda _: not healthy, error))
     async with plant.log() as log:
         seq = log.append(plant.update(0))
-        await until(lambda: log.state.trouble in {"read-only", "disk-full"}, "it is told")
+        await until(
+            lambda: log.state.state in {EventLogState.READ_ONLY, EventLogState.DISK_FULL}, "it is told"
+        )
         healthy = True
         await log.reached(seq)
     records = read_log(plant.folder)
@@ -190,14 +196,14 @@ async def test_a_slow_disk_is_told_and_holds_nobody(tmp_path: Path, monkeypatch:
         await log.reached(1)
         disk.hang()
         seq = log.append(plant.update(0))
-        await until(lambda: log.state.trouble == "slow", "it is told")
+        await until(lambda: log.state.state is EventLogState.SLOW, "it is told")
         log.append(plant.update(1))
         assert log.committed < seq
         disk.answer()
         await log.reached(seq + 1)
         log.append(plant.update(2))
-        await until(lambda: log.state.trouble == "", "it is over")
-    assert troubles(plant) == ["", "slow", ""]
+        await until(lambda: log.state.state is EventLogState.WRITING, "it is over")
+    assert states(plant) == [EventLogState.WRITING, EventLogState.SLOW, EventLogState.WRITING]
     assert numbers(read_log(plant.folder)) == [0, 1, 2]
 
 
@@ -283,7 +289,7 @@ async def test_a_log_that_ends_in_trouble_keeps_what_was_acknowledged(tmp_path: 
         await log.reached(log.append(plant.update(0)))
         broken = True
         waiting = asyncio.ensure_future(log.reached(log.append(plant.update(1))))
-        await until(lambda: log.state.trouble == "disk-error", "it is told")
+        await until(lambda: log.state.state is EventLogState.DISK_ERROR, "it is told")
     with pytest.raises(Exception, match="seq 3 is not on the disk"):
         await waiting
     broken = False
@@ -325,11 +331,11 @@ async def test_a_segment_that_cannot_be_completed_is_told_and_tried_again(tmp_pa
     plant = Plant(tmp_path, disk=FailingDisk(lambda call: broken and call == "rename"))
     async with plant.log() as log:
         plant.clock.time += 600 * SECOND
-        await until(lambda: log.state.trouble == "upkeep", "it is told")
+        await until(lambda: log.state.state is EventLogState.UPKEEP, "it is told")
         await log.reached(log.append(plant.update(0)))
         assert [segment.is_open for segment in list_segments(plant.folder)] == [True, True]
         broken = False
         plant.clock.time += 600 * SECOND
-        await until(lambda: log.state.trouble == "", "it is over")
+        await until(lambda: log.state.state is EventLogState.WRITING, "it is over")
     assert [segment.is_open for segment in list_segments(plant.folder)] == [False] * 3
     assert numbers(read_log(plant.folder)) == [0]

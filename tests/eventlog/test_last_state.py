@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,11 +13,11 @@ from hypothesis import strategies as st
 from gateway.eventlog import last_state as last_state_module
 from gateway.eventlog.last_state import LastState, last_state
 from gateway.eventlog.mirror import Mirror, MirrorSettings
-from gateway.eventlog.record import LogRecord, RecordKind
+from gateway.eventlog.record import AnyRecord, LogRecord, RecordKind
 from gateway.feed.records import Batch, ClassRecord, Lifetime, ObjectRecord, Record, SourceRecord
 from gateway.model.observations import SourceState
 from tests.eventlog.feeds import AGENT, QUEUE, SECOND, SHOP, T0, deletion, queue, update
-from tests.eventlog.records import block, write_segment
+from tests.eventlog.records import block, with_all_fields, write_segment
 from tests.eventlog.replay import Replayed
 
 MINUTE = 60 * SECOND
@@ -35,10 +36,10 @@ def recorded(*records: Record, now: int = T0, former: LastState | None = None) -
     made = mirror.apply(batch(*records), now)
     while (wake_at := mirror.wake_at) is not None and wake_at <= now:
         made += mirror.tick(now)
-    return made
+    return with_all_fields(made)
 
 
-def logged(folder: Path, *segments: list[LogRecord]) -> Path:
+def logged(folder: Path, *segments: Sequence[AnyRecord]) -> Path:
     """A log of these segments, the last of them open."""
     seq = 1
     for number, records in enumerate(segments, start=1):
@@ -193,14 +194,14 @@ def test_where_the_log_may_lack_objects_nothing_is_called_new() -> None:
 def test_a_head_tells_what_lived_until_somebody_says_how_it_is_now() -> None:
     mirror = Mirror(MirrorSettings(), former(queue(1), queue(2)))
     mirror.apply(batch(CATCHING_UP, QUEUE, queue(1)), T0)
-    whole = Replayed().read(mirror.head(lambda: T0 + SECOND))
+    whole = Replayed().read(with_all_fields(mirror.head(lambda: T0 + SECOND)))
     assert sorted(whole.values) == ["shop/shop:queue/1", "shop/shop:queue/2"]
 
     head = mirror.head(lambda: T0 + SECOND)
     told = [next(head)]
     mirror.apply(batch(queue(2)), T0 + SECOND)  # while the head is written
     told += head
-    assert [record.row for record in told if record.kind is RecordKind.SNAPSHOT] == [1, 2]
+    assert [record.row for record in with_all_fields(told) if record.kind is RecordKind.SNAPSHOT] == [1, 2]
 
 
 def test_it_goes_on_over_two_restarts(tmp_path: Path) -> None:

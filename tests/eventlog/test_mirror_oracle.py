@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from gateway.eventlog.mirror import MirrorSettings
 from gateway.eventlog.pressure import Pressure
-from gateway.eventlog.record import LogRecord, RecordKind
+from gateway.eventlog.record import AnyRecord, LogRecord, RecordKind
 from gateway.eventlog.schedule import SLOT
-from gateway.feed.records import FeedValue, ObjectLink
+from gateway.feed.values import FeedValue, ObjectLink
 from tests.eventlog.feeds import (
     DELIVERED,
     DEPTH,
@@ -29,6 +29,7 @@ from tests.eventlog.feeds import (
     queue,
     update,
 )
+from tests.eventlog.records import with_all_fields
 from tests.eventlog.replay import Replayed, assert_deltas_add_up
 
 ROWS = st.integers(1, 3)
@@ -79,8 +80,8 @@ class Ledger:
         self.shop.mirror.pressure = Pressure.NONE
         self.segments[-1] += self.shop.wait(120 * SECOND)
 
-    def _record(self, records: list[LogRecord]) -> None:
-        self.segments[-1] += records
+    def _record(self, records: list[AnyRecord] | list[LogRecord]) -> None:
+        self.segments[-1] += with_all_fields(records)
 
     def _told(self, row: int, values: dict[int, FeedValue]) -> None:
         if row not in self.values:

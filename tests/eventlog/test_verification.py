@@ -9,7 +9,7 @@ import pytest
 from gateway.eventlog.compaction import Compactor, compactable
 from gateway.eventlog.identity import LogIdentity, identity_path
 from gateway.eventlog.verification import Problem, Summary, verify
-from tests.eventlog.logs import HOUR, LOG_ID, segment, some_segments, update
+from tests.eventlog.logs import HOUR, LOG_ID, segment, some_segments, update, written_anew
 
 
 def verified(folder: Path) -> tuple[list[Problem], Summary]:
@@ -54,6 +54,7 @@ def test_a_log_as_it_was_written_has_no_problem(log: Path) -> None:
     problems, summary = verified(log)
     assert problems == []
     assert (summary.records, summary.segments, summary.lake_files) == (125, 3, 2)
+    assert summary.unchecked == 0
     assert (summary.first_seq, summary.last_seq) == ({LOG_ID: 1}, {LOG_ID: 125})
 
 
@@ -115,6 +116,20 @@ def test_a_parquet_file_that_is_damaged_is_told(log: Path) -> None:
     problems, _ = verified(log)
     assert [problem.file for problem in problems] == [path, segment_file(log, 51)]
     assert "cannot be read" in str(problems[0])
+
+
+def test_a_value_that_was_altered_is_told(log: Path) -> None:
+    path = lake_file(log, 26)
+    octets = bytearray(path.read_bytes())
+    octets[octets.index(b"queue-") + len("queue-")] ^= 1
+    path.write_bytes(octets)
+    assert only(log).startswith(f"{path.relative_to(log)}: expected octets with CRC ")
+
+
+def test_a_file_without_a_checksum_is_counted_and_no_problem(log: Path) -> None:
+    written_anew(lake_file(log, 26))
+    problems, summary = verified(log)
+    assert (problems, summary.unchecked, summary.lake_files) == ([], 1, 2)
 
 
 def test_a_file_under_anothers_name_is_told(log: Path) -> None:

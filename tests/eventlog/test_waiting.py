@@ -17,7 +17,7 @@ TIME = "2026-11-20T14:05:06.000000Z"
 
 
 def written(batch: Batch) -> list[Block]:
-    found = list(BlockScanner().feed(b"".join(bytes(block.seal()) for block in batch.blocks)))
+    found = list(BlockScanner().feed(b"".join(batch.blocks)))
     return [one for one in found if isinstance(one, Block)]
 
 

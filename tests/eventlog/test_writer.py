@@ -14,6 +14,7 @@ from gateway.eventlog.record import LogRecord, RecordKind
 from gateway.eventlog.segment import list_segments
 from gateway.eventlog.settings import LogFileSettings
 from gateway.eventlog.state import EventLogClosedError, EventLogError
+from gateway.feed.records import EventLogState
 from tests.components.waiting import DEADLINE
 from tests.eventlog.plant import HOUR, SECOND, Plant, until
 from tests.eventlog.reading import BEGIN, numbers, of_kind, read_log, reasons
@@ -289,9 +290,9 @@ async def test_without_trouble_there_is_no_pressure(tmp_path: Path) -> None:
     async with plant.log() as log:
         await log.reached(log.append(plant.update(1)))
         assert log.pressure is Pressure.NONE
-        assert log.state.trouble == ""
+        assert log.state.state is EventLogState.WRITING
         await until(lambda: log.state.segments == 1, "the files are counted")
-        assert log.state.bytes > 300
+        assert log.state.octets > 300
 
 
 async def test_a_closed_log_reaches_nothing_more(tmp_path: Path) -> None:
@@ -313,7 +314,7 @@ async def test_a_fault_in_telling_heads_is_told_and_records_are_still_written(tm
 
     async def use() -> None:
         async with plant.log() as log:
-            await until(lambda: plant.states and plant.states[-1].trouble == "failed", "it is told")
+            await until(lambda: plant.states and plant.states[-1].state is EventLogState.FAILED, "it is told")
             await log.reached(log.append(plant.update(1)))
 
     with pytest.raises(LookupError):

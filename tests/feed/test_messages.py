@@ -26,7 +26,6 @@ from gateway.feed.records import (
     GapRecord,
     Hello,
     Lifetime,
-    ObjectLink,
     ObjectRecord,
     Record,
     SnapshotBegan,
@@ -34,6 +33,7 @@ from gateway.feed.records import (
     SourceRecord,
     UpdateRecord,
 )
+from gateway.feed.values import ObjectLink
 from gateway.model.events import EventState, Severity
 from gateway.model.observations import SourceState
 from gateway.model.schema import (

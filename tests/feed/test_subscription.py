@@ -7,6 +7,7 @@ import dataclasses
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gateway.feed.operations import OperationAnswer, OperationState
 from gateway.feed.records import (
     AgentRecord,
     AlarmRecord,
@@ -24,7 +25,11 @@ from gateway.feed.records import (
 )
 from gateway.feed.subscription import SNAPSHOT_BATCH_RECORDS, Subscription
 from gateway.model.events import Severity
+from gateway.model.operations import Outcome
 from tests.feed.test_messages import OBJECT
+from tests.feed.test_operation_messages import RECORD as OPERATION
+
+ANSWER = OperationAnswer(1, "gw.1.o1", Outcome.APPLIED)
 
 
 def created(row: int, **values: int) -> ObjectRecord:
@@ -115,6 +120,35 @@ def test_states_of_alarms_and_agents_are_merged_where_they_began() -> None:
 def test_the_event_log_stands_as_it_does_now() -> None:
     earlier, later = (EventLogRecord(EventLogState.WRITING, committed=number) for number in (1, 2))
     assert taken(fed(2, earlier, event(1), later)) == [Batch(1, 3, (later, event(1)))]
+
+
+def test_an_operation_stands_as_it_does_now() -> None:
+    begun = dataclasses.replace(OPERATION, state=OperationState.BEGUN, outcome=None)
+    ended, another = OPERATION, dataclasses.replace(OPERATION, number=2)
+    assert taken(fed(3, begun, event(1), another, ended)) == [Batch(1, 4, (ended, event(1), another))]
+
+
+def test_an_answer_comes_behind_what_was_told_before_it_however_that_is_merged() -> None:
+    subscription = fed(2, updated(1, {0: 1}))
+    subscription.answer(ANSWER)
+    for number in range(2, 5):
+        subscription.offer(Batch(1, number, (updated(1, {0: number}),)))
+    assert taken(subscription) == [
+        Batch(1, 3, (updated(1, {0: 3}),)),
+        ANSWER,
+        Batch(1, 4, (updated(1, {0: 4}),)),
+    ]
+    assert subscription.answers == 0
+
+
+def test_an_answer_waits_for_the_snapshot_that_a_slow_subscriber_needs() -> None:
+    subscription = fed(2, created(1))
+    subscription.answer(ANSWER)
+    subscription.offer(Batch(1, 2, (created(2), created(3))))
+    assert subscription.needs_snapshot
+    assert taken(subscription) == []
+    subscription.start_snapshot([], 2)
+    assert taken(subscription) == [SnapshotBegan(1, 2), SnapshotEnded(1, 2), ANSWER]
 
 
 def test_no_event_is_merged_away() -> None:

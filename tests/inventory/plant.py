@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gateway.feed.records import AlarmRecord, EventRecord, ObjectLink, Record
+from gateway.feed.records import AlarmRecord, EventRecord, Record
+from gateway.feed.values import ObjectLink
 from gateway.mapping.files import class_schemas, event_schemas
 from gateway.mapping.rules import Mapping
 from gateway.model.events import Severity

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.feed.records import FeedValue, ObjectLink
+from gateway.feed.values import FeedValue, ObjectLink
 from gateway.inventory.event_texts import (
     MAX_TEXT_OCTETS,
     MAX_VALUE_CHARACTERS,

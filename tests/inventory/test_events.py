@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from gateway.feed.records import EventClassRecord, ObjectLink
+from gateway.feed.records import EventClassRecord
+from gateway.feed.values import ObjectLink
 from gateway.inventory.own_events import OWN_EVENTS
 from gateway.model.events import EventState, Severity
 from gateway.model.observations import EventLearned, EventSeen, ResyncBegan

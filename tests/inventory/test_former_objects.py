@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gateway.feed.records import ClassRecord, DeleteRecord, Lifetime, ObjectLink, ObjectRecord, UpdateRecord
+from gateway.feed.records import (
+    ClassRecord,
+    DeleteRecord,
+    Lifetime,
+    ObjectRecord,
+    UpdateRecord,
+)
+from gateway.feed.values import ObjectLink
 from gateway.inventory.former_objects import FormerObject
 from gateway.model.observations import ClassLearned, ResyncBegan
 from gateway.model.schema import ClassSchema

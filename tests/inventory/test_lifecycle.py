@@ -11,11 +11,11 @@ from gateway.feed.records import (
     DeleteRecord,
     GapRecord,
     Lifetime,
-    ObjectLink,
     ObjectRecord,
     Record,
     UpdateRecord,
 )
+from gateway.feed.values import ObjectLink
 from gateway.model.observations import (
     AgentLost,
     Gap,

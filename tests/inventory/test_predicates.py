@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from gateway.feed.records import ClassRecord, FeedValue
+from gateway.feed.records import ClassRecord
+from gateway.feed.values import FeedValue
 from gateway.inventory.predicates import Predicate, predicates_of
 from gateway.mapping.rules import AlarmRule
 from gateway.model.schema import ClassKey, ClassSchema, Element, NamedValue

@@ -1,10 +1,9 @@
-"""The process ``jmx`` with a real virtual machine, a core of the test's own, and a Java client."""
+"""A projection, and the process ``jmx`` with a real virtual machine, its core, a Java client."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import socket
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,19 +15,35 @@ from gateway.feed.messages import VERSION
 from gateway.feed.records import Batch, Hello, Record
 from gateway.feed.server import FeedServer
 from tests.components.command_line import RunningCommand, Site, new_site, running
+from tests.components.ports import free_tcp_port
+from tests.components.scripted_operations import ScriptedOperations
 from tests.components.shop import START, agent, source
 from tests.components.waiting import eventually
-from tests.jmx.shop import GATEWAY, classes, hall, till
+from tests.jmx.shop import GATEWAY, Gateway, classes, hall, till
 from tests.jmx_java.client_machine import client_machine
 
 
+@pytest.fixture
+def gateway() -> Gateway:
+    """One source, synchronised, with a hall and two tills."""
+    gateway = Gateway()
+    gateway.hello()
+    gateway.snapshot(source(), *classes(), agent(fresh=True), hall(), till(1), till(2))
+    return gateway
+
+
 class Core:
-    """Serves a feed, as a core does, of whatever the test puts into `records`."""
+    """Serves a feed, as a core does, of whatever the test puts into `records`.
+
+    Attributes:
+        operations: answers what norths ask.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.epoch = 0
         self.records: list[Record] = [source(), *classes(), agent(fresh=True), hall(), till(1), till(2)]
+        self.operations = ScriptedOperations()
         self._server: FeedServer | None = None
         self._sequence = 0
 
@@ -36,7 +51,9 @@ class Core:
         """Begin a new epoch."""
         self.epoch += 1
         hello = Hello(VERSION, self.epoch, "7b0c", START)
-        self._server = FeedServer(self.path, hello, lambda: (tuple(self.records), self._sequence))
+        self._server = FeedServer(
+            self.path, hello, lambda: (tuple(self.records), self._sequence), asked=self.operations.asked
+        )
         await self._server.start()
 
     async def stop(self) -> None:
@@ -120,6 +137,11 @@ class Client:
     def __init__(self, java: Any) -> None:  # noqa: ANN401  lives in Java
         self._java = java
 
+    async def __call__(self, method: str, *arguments: object) -> Any:  # noqa: ANN401  what Java returns
+        """Any other method of the Java class."""
+        result = await asyncio.to_thread(getattr(self._java, method), *arguments)
+        return result if isinstance(result, str | int | None) else list(result)
+
     async def names(self) -> list[str]:
         """Of all MBeans of ours, with their keys in alphabetical order."""
         return list(await asyncio.to_thread(self._java.names, "amqp.gateway:*"))
@@ -172,14 +194,6 @@ def java_process(process: RunningCommand) -> psutil.Process:
     """The virtual machine of the process ``jmx``."""
     (child,) = psutil.Process(process.process.pid).children()
     return child
-
-
-def free_tcp_port() -> int:
-    """Free on 127.0.0.1 now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def canonical(name: str) -> str:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
+from gateway.feed.operations import OperationKind, OperationRecord, OperationState
 from gateway.feed.records import (
     AlarmRecord,
     ClassRecord,
@@ -12,23 +14,28 @@ from gateway.feed.records import (
     EventClassRecord,
     EventRecord,
     FeedMessage,
-    FeedValue,
-    ObjectLink,
+    Lifetime,
     ObjectRecord,
+    UpdateRecord,
 )
+from gateway.feed.values import FeedValue, ObjectLink
 from gateway.jmx.commands import JmxValue
 from gateway.jmx.events import EventCursor
+from gateway.jmx.operation_notices import OperationCursor
 from gateway.jmx.own_beans import GATEWAY_NAME, source_name
 from gateway.jmx.projection import Projection, ProjectionSettings
 from gateway.model.events import EventState, Severity
+from gateway.model.operations import Outcome, Principal
 from gateway.model.schema import (
     Access,
     Argument,
     ClassKey,
     ClassSchema,
+    Direction,
     Element,
     EventSchema,
     Kind,
+    Method,
     NamedValue,
 )
 from gateway.model.values import ValueType
@@ -70,6 +77,31 @@ TILL = ClassSchema(
 )
 NAME, STATE, NEXT, NUMBER, TAGS, SALES, WAITING, IDLE = range(1, 9)
 
+SAFE = ClassSchema(
+    ClassKey("shop", "safe", b"s"),
+    properties=(
+        Element("name", ValueType.STRING, access=Access.READ_CREATE, index=True),
+        Element("limit", ValueType.U64, access=Access.READ_WRITE, optional=True, minimum=0),
+        Element("till", ValueType.REFERENCE, access=Access.READ_WRITE, optional=True, references="till"),
+        Element("labels", ValueType.MAP, access=Access.READ_WRITE, optional=True),
+        Element("code", ValueType.STRING, access=Access.READ_WRITE, readable=False),
+    ),
+    statistics=(Element("notes", ValueType.U32),),
+    methods=(
+        Method("empty"),
+        Method(
+            "move",
+            (
+                Argument("to", ValueType.REFERENCE, references="till"),
+                Argument("notes", ValueType.U32, default=10),
+                Argument("moved", ValueType.U32, Direction.OUT),
+                Argument("where", ValueType.REFERENCE, Direction.OUT),
+            ),
+        ),
+    ),
+)
+LIMIT, NOTES = 1, 5
+
 BURNING = EventSchema(
     ClassKey("shop", "tillBurns"),
     (
@@ -80,6 +112,9 @@ BURNING = EventSchema(
     description="A till burns.",
 )
 
+SAFE_CLASS = 30
+SAFE_NAME = "amqp.gateway:source=shop1,package=shop,type=safe,name=safe1"
+
 GATEWAY = GATEWAY_NAME
 SOURCE = source_name("shop1")
 
@@ -89,6 +124,7 @@ class Gateway(Feeding):
     """A projection, and what clients see."""
 
     cursor: EventCursor = field(default_factory=EventCursor)
+    operations: OperationCursor = field(default_factory=OperationCursor)
     buckets: Mapping[str, int] = field(default_factory=dict)
     machine: ModelMachine = field(default_factory=ModelMachine)
 
@@ -96,6 +132,7 @@ class Gateway(Feeding):
         self.projection = Projection(
             ProjectionSettings(SERVE_STALE_FOR, "1.2.3", self.buckets),
             cursor=self.cursor,
+            operations=self.operations,
             clock=lambda: self.now,
             log=self.log,
             column_oid=lambda class_name, element: f"1.3.{len(class_name)}.{len(element)}",
@@ -163,6 +200,43 @@ def till(
         values = {0: link(), NAME: f"till{row}", STATE: "open", NUMBER: 2**64 - 1}
         values |= {SALES: 10 * row, WAITING: row}
     return till_record(row, f"hall1|till{row}#1", values, number, agent_name, class_number)
+
+
+def safe(values: Mapping[int, FeedValue] | None = None) -> tuple[ClassRecord, ObjectRecord]:
+    """A class whose objects can be operated, and one object of it."""
+    known: dict[int, FeedValue] = {0: "safe1", LIMIT: 5, NOTES: 3, **(values or {})}
+    record = till_record(1, "safe1", known, class_number=SAFE_CLASS)
+    record = replace(record, leaf_name="safe1", parent=None, lifetime=Lifetime.DURABLE)
+    return ClassRecord(SAFE_CLASS, SAFE, "name", ""), record
+
+
+def safe_update(values: Mapping[int, FeedValue]) -> UpdateRecord:
+    """What the safe has now."""
+    return replace(shop.update(1, values), class_number=SAFE_CLASS)
+
+
+def operation(number: int = 1, **changes: Any) -> OperationRecord:  # noqa: ANN401  fields of the record
+    """A set of the safe's limit that was applied."""
+    record = OperationRecord(
+        number,
+        f"7b0c.1.o{number}",
+        OperationKind.SET,
+        OperationState.ENDED,
+        Principal("jmx", "monitor", "127.0.0.1"),
+        1,
+        "shop:safe",
+        1,
+        "safe1",
+        "safe1",
+        values={"limit": 7},
+        former={"limit": 5},
+        found={"limit": 7},
+        outcome=Outcome.APPLIED,
+        code=0,
+        began=START,
+        ended=START + SECOND,
+    )
+    return replace(record, **changes)
 
 
 def delete(row: int, number: int = 0, class_number: int = 20) -> DeleteRecord:

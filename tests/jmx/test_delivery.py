@@ -16,6 +16,7 @@ from gateway.jmx import delivery as module
 from gateway.jmx.commands import Unregister, encode_batch
 from gateway.jmx.delivery import Delivery, batches
 from gateway.jmx.events import EventCursor
+from gateway.jmx.operation_notices import OperationCursor
 from gateway.jmx.projection import Projection, ProjectionSettings
 from gateway.jmx.virtual_machine import PushResult
 from tests.components.shop import SERVE_STALE_FOR, START, agent, source
@@ -49,6 +50,7 @@ async def delivering(machine: SlowMachine) -> AsyncIterator[Delivery]:
     projection = Projection(
         ProjectionSettings(SERVE_STALE_FOR, "1.2.3"),
         cursor=EventCursor(),
+        operations=OperationCursor(),
         clock=lambda: START,
         log=lambda _event, _detail: None,
     )
@@ -141,6 +143,7 @@ async def test_the_end_of_the_machine_is_the_end() -> None:
     projection = Projection(
         ProjectionSettings(SERVE_STALE_FOR, "1.2.3"),
         cursor=EventCursor(),
+        operations=OperationCursor(),
         clock=lambda: START,
         log=lambda _event, _detail: None,
     )
@@ -164,6 +167,29 @@ async def test_what_the_machine_could_not_do_is_logged_and_bounded() -> None:
         "errors": 40,
         "left_out": 0,
     }
+
+
+async def test_who_waits_for_the_machine_to_catch_up_waits_for_what_was_told_before() -> None:
+    machine = SlowMachine()
+    async with delivering(machine) as delivery:
+        begin(delivery)
+        tell(delivery, 1, 3)
+        waiting = asyncio.create_task(delivery.caught_up())
+        given_up = asyncio.create_task(delivery.caught_up())
+        await asyncio.sleep(0)
+        given_up.cancel()
+        assert not waiting.done()
+        machine.let.set()
+        await asyncio.wait_for(waiting, 60)
+        assert machine.registered() == ["1", "2", "3"]
+        machine.let.clear()
+        await asyncio.wait_for(delivery.caught_up(), 60)
+        tell(delivery, 4, 4)
+        waiting = asyncio.create_task(delivery.caught_up())
+        await asyncio.sleep(0)
+        assert not waiting.done()
+    await asyncio.wait_for(waiting, 60)  # the machine has ended: nobody is left to be told
+    await asyncio.wait_for(delivery.caught_up(), 60)
 
 
 def test_a_batch_that_is_too_large_is_halved_and_a_command_left_out() -> None:

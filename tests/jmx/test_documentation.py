@@ -8,11 +8,20 @@ from pathlib import Path
 from gateway.jmx.classes import OWN_ATTRIBUTES, STALE
 from gateway.jmx.commands import Attribute, AttributeType
 from gateway.jmx.events import COMMON_ITEMS
+from gateway.jmx.operation_notices import OPERATION_ITEMS
 from gateway.jmx.own_beans import GATEWAY_ATTRIBUTES, SOURCE_ATTRIBUTES
 from gateway.jmx.types import attribute_type
+from gateway.model.operations import Outcome
 from gateway.model.schema import Element
 from gateway.model.values import ValueType
+from tests.jmx.test_operating import INVOKES, SETS
 
+OPERATIONS = (
+    (Path(__file__).parents[2] / "docs" / "set-and-invoke.md")
+    .read_text(encoding="utf-8")
+    .partition("\n## Outcomes\n")[2]
+    .partition("\n## ")[0]
+)
 PAGE = (Path(__file__).parents[2] / "docs" / "jmx.md").read_text(encoding="utf-8")
 JAVA = {
     AttributeType.BOOLEAN: "Boolean",
@@ -59,6 +68,40 @@ def test_the_types() -> None:
         for type_ in ValueType
     }
     assert {type_: set(java.split(", ")) for type_, java in told.items()} == expected
+
+
+def test_the_exceptions_of_each_outcome() -> None:
+    told: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {}
+    for line in section("Set and invoke").splitlines():
+        if line.startswith("| `"):
+            outcomes, by_set, by_invoke = line.strip("| ").split(" | ")
+            exceptions = (named_exceptions(by_set), named_exceptions(by_invoke))
+            told |= dict.fromkeys(re.findall(r"`([a-z-]+)`", outcomes), exceptions)
+    assert told == {
+        outcome.value: (simple_names(SETS[outcome]), simple_names(INVOKES[outcome])) for outcome in Outcome
+    }
+
+
+def test_the_page_for_all_norths_tells_the_same() -> None:
+    rows = [line.strip("| ").split(" | ") for line in OPERATIONS.splitlines() if line.startswith("| `")]
+    told = {cells[0].strip("`"): cells[-2] for cells in rows}
+    for outcome in Outcome:
+        by_set, _, by_invoke = told[outcome.value].partition("of a call")
+        assert named_exceptions(by_set)[:1] == simple_names(SETS[outcome])[:1], outcome
+        if by_invoke:
+            assert named_exceptions(by_invoke)[:1] == simple_names(INVOKES[outcome])[:1], outcome
+
+
+def named_exceptions(text: str) -> tuple[str, ...]:
+    return tuple(re.findall(r"`(\w*Exception)`", text))
+
+
+def simple_names(classes: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(name.rpartition(".")[2] for name in classes)
+
+
+def test_the_items_of_every_operation() -> None:
+    assert [name for name, _ in OPERATION_ITEMS if f"`{name}`" not in section("Notifications")] == []
 
 
 def test_the_items_of_every_event() -> None:

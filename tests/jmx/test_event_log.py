@@ -6,10 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from gateway.feed.records import EventClassRecord, EventRecord
-from gateway.inventory.own_events import LOG_TROUBLE
-from gateway.model.events import EventState, Severity
-from tests.components.shop import FULL_LOG, START, source
+from gateway.model.events import Severity
+from tests.components.shop import FULL_LOG, LOG_TROUBLE_BEGAN, LOG_TROUBLE_CLASS, START, source
 from tests.jmx.shop import GATEWAY, Gateway, alarm
 
 TROUBLE = replace(alarm(9), source=0, name="logTrouble", condition="logTrouble", severity=Severity.MAJOR)
@@ -63,27 +61,12 @@ def test_while_the_core_is_gone_nobody_knows_the_state(gateway: Gateway) -> None
 
 
 def test_an_event_of_the_gateway_itself_comes_from_its_mbean(gateway: Gateway) -> None:
-    gateway.tell(
-        EventClassRecord(5, LOG_TROUBLE),
-        EventRecord(
-            event_id="7b0c.1.4",
-            source=0,
-            class_number=5,
-            agent="",
-            time=START,
-            severity=Severity.MAJOR,
-            values={0: "disk-full", 1: "3 MiB are free", 2: 3},
-            number=4,
-            text="event log: disk-full: 3 MiB are free",
-            state=EventState.RAISED,
-            condition="logTrouble",
-        ),
-    )
+    gateway.tell(LOG_TROUBLE_CLASS, LOG_TROUBLE_BEGAN)
     ((emitters, emit),) = gateway.machine.emitted
     data = {name: value for name, _, value in emit.data}
     assert emitters == (GATEWAY,)
     assert emit.type == "amqp.gateway.gateway.logTrouble"
-    assert (data["eventId"], data["source"], data["lost"]) == ("7b0c.1.4", None, 3)
+    assert (data["eventId"], data["source"], data["lost"]) == ("7b0c.1.4", None, 2**40)
 
 
 def test_its_alarm_counts_until_it_is_over(gateway: Gateway) -> None:

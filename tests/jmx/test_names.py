@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.feed.records import ClassRecord, Lifetime, ObjectLink, ObjectRecord
+from gateway.feed.records import ClassRecord, Lifetime, ObjectRecord
+from gateway.feed.values import ObjectLink
 from gateway.jmx.names import begins_with_parent, name_of, object_name, quoted
 from gateway.model.schema import ClassKey, ClassSchema, Element
 from gateway.model.stable_names import escaped, joined

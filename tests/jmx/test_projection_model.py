@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.feed.records import FeedValue, Lifetime, ObjectRecord, Record
+from gateway.feed.records import Lifetime, ObjectRecord, Record
+from gateway.feed.values import FeedValue
 from gateway.jmx.commands import JmxValue
 from gateway.model.observations import SourceState
-from tests.components.shop import agent, source, update
+from tests.components.told_core import AGENTS, ToldCore
 from tests.jmx.shop import (
     GATEWAY,
     NAME,
@@ -27,49 +29,28 @@ from tests.jmx.shop import (
     till,
 )
 
-AGENTS = ("1.0", "2.0")
-
 
 @dataclass
-class Core:
+class Core(ToldCore[Gateway]):
     """What a core knows, and how it tells of each change."""
 
     gateway: Gateway = field(default_factory=Gateway)
-    state: SourceState = SourceState.SYNCHRONISED
-    fresh: dict[str, bool] = field(default_factory=lambda: dict.fromkeys(AGENTS, True))
-    objects: dict[int, ObjectRecord] = field(default_factory=dict)
 
-    def __post_init__(self) -> None:
-        self.connect(0)
+    def till(self, row: int, told: Mapping[int, FeedValue], agent_name: str) -> ObjectRecord:
+        """Odd rows are durable."""
+        made = till(row, told, agent_name=agent_name)
+        if row % 2:
+            made = replace(made, lifetime=Lifetime.DURABLE, stable_name=f"hall1|till{row}")
+        return made
 
-    def snapshot(self) -> list[Record]:
-        agents = [agent(fresh=fresh, name=name) for name, fresh in self.fresh.items()]
-        return [source(self.state), *classes(), *agents, *self.objects.values()]
-
-    def connect(self, cores_later: int) -> None:
-        self.gateway.disconnect()
-        self.gateway.hello(self.gateway.epoch + cores_later)
-        self.gateway.snapshot(*self.snapshot())
+    def known(self) -> list[Record]:
+        return [*classes(), *self.objects.values()]
 
     def restart_machine(self) -> None:
         now, cursor, epoch = self.gateway.now, self.gateway.cursor, self.gateway.epoch
         self.gateway = Gateway(now=now, cursor=cursor)
         self.gateway.hello(epoch)
         self.gateway.snapshot(*self.snapshot())
-
-    def tell(self, row: int, told: dict[int, FeedValue], name: str) -> None:
-        self.objects[row] = record(row, told, name)
-        self.gateway.tell(self.objects[row])
-
-    def update(self, row: int, told: dict[int, FeedValue], absent: set[int]) -> None:
-        before = self.objects.get(row)
-        if before is not None:
-            change = update(row, told, tuple(sorted(absent - told.keys())))
-            kept = {place: value for place, value in before.values.items() if place not in change.absent}
-            self.objects[row] = replace(
-                before, values={**kept, **told}, statistics_sampled=change.statistics_sampled
-            )
-            self.gateway.tell(change)
 
     def delete(self, row: int) -> None:
         """As the inventory does: who referred to the object is told first that it has gone."""
@@ -80,36 +61,6 @@ class Core:
             target = kept.values.get(NEXT)
             if target == link(row, "shop:till"):
                 self.update(referrer, {}, {NEXT})
-
-    def set_agent(self, name: str, fresh: bool) -> None:  # noqa: FBT001  drawn by position
-        self.fresh[name] = fresh
-        self.gateway.tell(agent(fresh=fresh, name=name))
-
-    def set_source(self, state: SourceState) -> None:
-        self.state = state
-        self.gateway.tell(source(state))
-
-    def wait(self, seconds: int) -> None:
-        self.gateway.wait(seconds)
-
-    def run(self, steps: list[tuple[Any, ...]]) -> None:
-        for name, *arguments in steps:
-            getattr(self, name)(*arguments)
-
-    def believe(self) -> None:
-        """Everything is believed and known in full: what was stale in between leaves no trace."""
-        self.set_source(SourceState.SYNCHRONISED)
-        for name in AGENTS:
-            self.set_agent(name, fresh=True)
-        self.gateway.settle()
-
-
-def record(row: int, told: dict[int, FeedValue], agent_name: str) -> ObjectRecord:
-    """Odd rows are durable."""
-    made = till(row, told, agent_name=agent_name)
-    if row % 2:
-        made = replace(made, lifetime=Lifetime.DURABLE, stable_name=f"hall1|till{row}")
-    return made
 
 
 rows = st.integers(1, 6)

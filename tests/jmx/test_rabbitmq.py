@@ -24,8 +24,10 @@ def attribute(class_name: str, name: str) -> Attribute:
     return next(a for a in shown(class_name).attributes if a.name == name)
 
 
-def test_queues_and_exchanges_are_named_below_their_virtual_host_and_nothing_else_is() -> None:
-    assert {name for name in SCHEMAS if shown(name).has_parent} == {"queue", "exchange"}
+def test_what_a_virtual_host_holds_by_name_is_named_below_it_and_nothing_else_is() -> None:
+    assert {name for name in SCHEMAS if shown(name).has_parent} == {
+        *("queue", "exchange", "policy", "parameter")
+    }
 
 
 @pytest.mark.parametrize(

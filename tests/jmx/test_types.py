@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.feed.records import FeedValue, ObjectLink
+from gateway.feed.values import FeedValue, ObjectLink
 from gateway.jmx import types
 from gateway.jmx.commands import AttributeType, JmxValue
 from gateway.model.schema import Element, NamedValue

@@ -74,7 +74,7 @@ async def test_only_so_many_are_connected_at_a_time(bridge: Bridge, monkeypatch:
     monkeypatch.setattr(gateway.jmx.bridge, "_LOGIN_SECONDS", 10 * DEADLINE)
     port = bridge.listen()
     with contextlib.ExitStack() as connections:
-        for _ in range(40):
+        for _ in range(gateway.jmx.bridge._MAX_CONNECTIONS + 8):  # noqa: SLF001
             last = await asyncio.to_thread(connect, port, connections)
         assert last is None or await asyncio.to_thread(is_hung_up, last)
 

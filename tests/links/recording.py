@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
@@ -30,6 +30,7 @@ class RecordingSession:
         self.down: list[str] = []
         self.resyncs: list[str] = []
         self.deliveries: list[Delivery] = []
+        self.unsent: list[tuple[bytes, str]] = []
 
     def connected(self, reply_to: str, now: int) -> list[Effect]:
         assert now > 0
@@ -44,6 +45,11 @@ class RecordingSession:
     def resync(self, reason: str, now: int, since: int) -> list[Effect]:
         assert 0 < since < now
         self.resyncs.append(reason)
+        return []
+
+    def not_sent(self, sends: Sequence[Send], reason: str, now: int) -> list[Effect]:
+        assert now > 0
+        self.unsent += [(send.body, reason) for send in sends]
         return []
 
     def receive(self, delivery: Delivery, now: int) -> list[Effect]:
@@ -106,7 +112,7 @@ async def linked(
     session = session or RecordingSession()
     counters: Counter[str] = Counter()
     clock = SystemClock()
-    conversation = Conversation("test", session, lambda _: None, clock, counters)
+    conversation = Conversation("test", session, lambda _: None, clock, counters, unsent=session.not_sent)
     link = AmqpLink(endpoint, role, session, conversation, clock, watch_seconds=WATCH_SECONDS)
     running = asyncio.create_task(link.run())
     try:

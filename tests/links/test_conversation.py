@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
 import pytest
 import structlog
 
 from gateway.clock import SystemClock
-from gateway.dialects.effects import Delivery, Effect, Note, Observed, Send, WakeAt
+from gateway.dialects.effects import Answered, Delivery, Effect, Note, Observed, Send, WakeAt
 from gateway.links.conversation import MAX_OUTGOING, Conversation
 from gateway.model.observations import Observation, SourceState, SourceStateSeen
+from gateway.model.operations import Answer, Outcome
 from tests.components.waiting import eventually
 
 SECOND = 10**9
@@ -105,6 +107,26 @@ async def test_sends_of_a_link_that_went_down_are_forgotten() -> None:
     talk.conversation.perform([send(2)])
 
     assert await talk.conversation.next_send() == send(2)
+
+
+def test_a_session_hears_what_of_it_was_not_sent_if_it_is_sent_once_only() -> None:
+    answer = Answer(1, Outcome.SOURCE_DOWN, "not sent")
+    told: list[object] = []
+
+    def unsent(sends: Sequence[Send], reason: str, now: int) -> list[Effect]:
+        told.append((list(sends), reason, now))
+        return [Answered(answer)]
+
+    answers: list[Answer] = []
+    talk = Conversation(
+        "orders", ScriptedSession(), lambda _: None, HeldClock(7), Counter(), answers.append, unsent
+    )
+    once = replace(send(2), not_after=9)
+    talk.unsent([send(1), once, send(3)], "test")
+    talk.unsent([send(1)], "test")
+
+    assert told == [([once], "test", 7)]
+    assert answers == [answer]
 
 
 def test_it_is_clogged_when_more_waits_than_a_moving_link_leaves() -> None:

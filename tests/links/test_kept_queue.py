@@ -10,6 +10,7 @@ import aio_pika
 
 from gateway.dialects.effects import Effect
 from gateway.links.amqp import AmqpRole, KeptSubscription
+from gateway.links.kept_counts import KeptCounts, Loss, Refusal
 from gateway.links.kept_queue import KEPT_PREFETCH, kept_queue
 from tests.components.rabbitmq import VirtualHost
 from tests.components.waiting import eventually
@@ -43,19 +44,30 @@ class ResumingSession(RecordingSession):
 
 
 def keeping(
-    session: ResumingSession, ledger: MemoryLedger, *, max_length: int = 5000, expires: int = 60 * SECOND
+    session: ResumingSession,
+    ledger: MemoryLedger,
+    *,
+    max_length: int = 5000,
+    expires: int = 60 * SECOND,
+    counts: KeptCounts | None = None,
 ) -> AmqpRole:
-    kept = KeptSubscription(QUEUE, max_length, expires, ledger, session.catch_up)
+    counts = counts or KeptCounts()
+    kept = KeptSubscription(QUEUE, max_length, expires, ledger, session.catch_up, counts)
     return replace(role("amq.topic"), kept=kept)
 
 
 @asynccontextmanager
 async def subscribed(
-    vhost: VirtualHost, ledger: MemoryLedger, *, max_length: int = 5000, expires: int = 60 * SECOND
+    vhost: VirtualHost,
+    ledger: MemoryLedger,
+    *,
+    max_length: int = 5000,
+    expires: int = 60 * SECOND,
+    counts: KeptCounts | None = None,
 ) -> AsyncIterator[tuple[ResumingSession, Linked]]:
     """A link with a durable subscription that is up."""
     session = ResumingSession()
-    of = keeping(session, ledger, max_length=max_length, expires=expires)
+    of = keeping(session, ledger, max_length=max_length, expires=expires, counts=counts)
     async with linked(endpoint_of(vhost.broker, vhost.name), of, session) as link:
         await link.up()
         yield session, link
@@ -119,27 +131,38 @@ async def test_what_was_said_meanwhile_is_heard_before_the_session_is_connected(
 
 async def test_what_is_not_lasting_comes_again_and_is_told_once(virtual_host: VirtualHost) -> None:
     """As after the end of the process: the former connection's messages belong to the next one."""
-    ledger = MemoryLedger(prompt=False)
-    async with subscribed(virtual_host, ledger) as (_, link):
+    ledger, counts = MemoryLedger(prompt=False), KeptCounts()
+    async with subscribed(virtual_host, ledger, counts=counts) as (_, link):
         await say(virtual_host, "lasting")
         await link.received(1)
         ledger.sync()
         await say(virtual_host, "told", "told and noted")
         await link.received(3)
+        assert counts.taken == 3
+        assert counts.unacknowledged == counts.taken - counts.acknowledged
+    assert (counts.unacknowledged, counts.waiting) == (0, None), "they are the broker's again"
+    taken = counts.taken
     await released(virtual_host)
     assert await left(virtual_host) in {2, 3}  # the first was acknowledged, unless the end came before
     ledger.told.pop(1)  # the process was killed before this one was noted
 
-    async with subscribed(virtual_host, ledger) as (session, link):
+    async with subscribed(virtual_host, ledger, counts=counts) as (session, link):
         await say(virtual_host, "new")
         await link.received(2)
         assert session.bodies == ["told", "new"]
         ledger.sync()
 
+        async def all_acknowledged() -> bool:
+            return counts.unacknowledged == 0
+
         async def empty() -> bool:
             return await left(virtual_host) == 0
 
         await eventually(empty, "everything is acknowledged")
+        await eventually(all_acknowledged, "and counted")
+        assert counts.taken == taken + counts.redelivered + 1
+        assert counts.redelivered == counts.repeated + 1
+        assert (counts.declared, dict(counts.losses)) == (1, {Loss.MISSING: 1})
 
 
 async def test_a_disk_that_stands_still_leaves_the_rest_in_the_queue(virtual_host: VirtualHost) -> None:
@@ -154,18 +177,19 @@ async def test_a_disk_that_stands_still_leaves_the_rest_in_the_queue(virtual_hos
 
 
 async def test_a_queue_that_was_full_is_told(virtual_host: VirtualHost) -> None:
-    ledger = MemoryLedger()
+    ledger, counts = MemoryLedger(), KeptCounts()
     async with subscribed(virtual_host, ledger, max_length=20):
         pass
     await released(virtual_host)
     await say(virtual_host, *map(str, range(30)))
 
-    async with subscribed(virtual_host, ledger, max_length=20) as (session, link):
+    async with subscribed(virtual_host, ledger, max_length=20, counts=counts) as (session, link):
         await link.received(20)
         assert session.bodies == [str(number) for number in range(10, 30)]
         ((missed, waiting),) = session.resumed
         assert missed == f"the queue {QUEUE} was full with 20 messages: it dropped the oldest"
         assert waiting == 20
+        assert (counts.declared, dict(counts.losses)) == (0, {Loss.FULL: 1})
 
 
 async def test_a_queue_that_expired_is_told(virtual_host: VirtualHost) -> None:
@@ -183,10 +207,10 @@ async def test_a_queue_that_expired_is_told(virtual_host: VirtualHost) -> None:
 
 
 async def test_a_second_gateway_is_refused(virtual_host: VirtualHost) -> None:
-    session = ResumingSession()
+    session, counts = ResumingSession(), KeptCounts()
     endpoint = endpoint_of(virtual_host.broker, virtual_host.name)
     async with subscribed(virtual_host, MemoryLedger()) as (first, link):
-        async with linked(endpoint, keeping(session, MemoryLedger()), session) as second:
+        async with linked(endpoint, keeping(session, MemoryLedger(), counts=counts), session) as second:
             said = await second.down()
         await say(virtual_host, "to the first")
         await link.received(1)
@@ -196,16 +220,20 @@ async def test_a_second_gateway_is_refused(virtual_host: VirtualHost) -> None:
         " subscription; stop the other one, or name another queue under 'durable'"
     )
     assert (session.resumed, session.up, session.deliveries) == ([], [], [])
+    assert counts.refusals[Refusal.IN_USE] >= 1
+    assert (counts.taken, counts.waiting) == (0, None)
     assert first.down == []
 
 
 async def test_a_queue_that_was_declared_otherwise_is_told(virtual_host: VirtualHost) -> None:
-    session = ResumingSession()
+    session, counts = ResumingSession(), KeptCounts()
     endpoint = endpoint_of(virtual_host.broker, virtual_host.name)
     async with subscribed(virtual_host, MemoryLedger(), max_length=20):
         pass
-    async with linked(endpoint, keeping(session, MemoryLedger(), max_length=21), session) as link:
+    otherwise = keeping(session, MemoryLedger(), max_length=21, counts=counts)
+    async with linked(endpoint, otherwise, session) as link:
         said = await link.down()
+    assert counts.refusals[Refusal.DECLARED_OTHERWISE] >= 1
     assert "inequivalent arg 'x-max-length'" in said
     assert "remove what is there, or name another" in said
 

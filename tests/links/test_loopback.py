@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from gateway.clock import SystemClock
@@ -34,8 +35,39 @@ class EchoSession:
 def test_all_that_is_sent_arrives_with_a_checked_sender() -> None:
     send = Send("exchange", "key", b"body", "reply", "text/plain", "7", expiration=5)
     assert delivered(send, 42) == Delivery(
-        "exchange", "key", b"body", "reply", "loopback", "text/plain", "7", timestamp=42
+        "exchange", "key", b"body", "reply", "loopback", "text/plain", "7", timestamp=42, expiration=5
     )
+
+
+def test_what_is_sent_once_lives_until_its_time() -> None:
+    send = Send("exchange", "key", b"body", not_after=5_000_000_042)
+    assert delivered(send, 42).expiration == 5_000
+
+
+async def test_what_is_too_late_is_told_and_not_carried() -> None:
+    clock = SystemClock()
+    unsent: list[tuple[list[Send], str]] = []
+
+    def note(sends: Sequence[Send], reason: str, now: int) -> list[Effect]:
+        assert now > 0
+        unsent.append((list(sends), reason))
+        return []
+
+    callee = EchoSession(echoes=0)
+    here = Conversation("caller", EchoSession(0), lambda _: None, clock, Counter(), unsent=note)
+    there = Conversation("callee", callee, lambda _: None, clock, Counter())
+    late = Send("", "callee", b"late", not_after=clock.now())
+    here.perform([late, Send("", "callee", b"in time", not_after=clock.now() + 3600 * 10**9)])
+    carrying = asyncio.create_task(carry(here, there, clock))
+
+    async def one_came() -> bool:
+        return bool(callee.received)
+
+    await eventually(one_came, "a message")
+    carrying.cancel()
+    await carrying
+    assert [delivery.body for delivery in callee.received] == [b"in time"]
+    assert unsent == [([late], "its time was over before it could be sent")]
 
 
 async def test_two_sessions_talk_in_order() -> None:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import psutil
 import structlog
 
+from gateway.eventlog.compaction import compactable
+from gateway.eventlog.identity import VERSION, LogIdentity
 from gateway.eventlog.lake import lake_files
 from gateway.eventlog.segment import list_segments
 from gateway.eventlog.verification import Summary, verify
@@ -63,6 +66,17 @@ def test_what_cannot_be_compacted_keeps_nothing_else_from_it(tmp_path: Path) -> 
     }
 
 
+def test_the_end_of_the_log_is_left_to_a_core_that_is_away(tmp_path: Path) -> None:
+    """It closed the log, as when it is asked to end; the next one finds out there how things stood."""
+    some_segments(tmp_path, 2)
+    (tmp_path / "segments" / f"{51:020}.open.jsonl").unlink()
+    identity = LogIdentity(version=VERSION, log_id=LOG_ID, next_seq=51)
+    (tmp_path / "LOG").write_text(identity.text(), encoding="utf-8")
+    assert [one.first_seq for one in compactable(tmp_path)] == [1, 26]
+    assert not Compaction(tmp_path).compact_all()
+    assert [one.first_seq for one in list_segments(tmp_path)] == [26]
+
+
 def test_a_log_that_did_not_begin_is_nothing_to_do(tmp_path: Path) -> None:
     assert not Compaction(tmp_path / "log").compact_all()
     assert not (tmp_path / "log").exists()
@@ -103,5 +117,12 @@ def test_no_compactor_runs_where_none_is_wanted(tmp_path: Path) -> None:
     site.configure(jmx={"enabled": False}, log={"compact": False})
     with running("run", "--config", site.configuration, log=tmp_path / "stderr") as gateway:
         gateway.ready()
-        (ready,) = [line for line in gateway.log if line["event"] == "gateway-ready"]
+        lines: list[dict[str, Any]] = []
+
+        def is_told() -> bool:
+            lines[:] = [line for line in gateway.log if line["event"] == "gateway-ready"]
+            return bool(lines)
+
+        wait_until(is_told, "what runs is told")
+    (ready,) = lines
     assert set(ready["processes"]) == {"core", "snmp"}

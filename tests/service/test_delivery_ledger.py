@@ -60,6 +60,20 @@ async def test_the_last_record_that_tells_what_happened_names_its_delivery(tmp_p
     assert not again.of("agents").is_told("nothing"), "to tell it again changes nothing"
 
 
+async def test_a_delivery_is_known_over_any_number_of_starts(tmp_path: Path) -> None:
+    """It may come again after each, until a core lives long enough to acknowledge it."""
+    async with log_in(tmp_path) as log:
+        log.take(batch(SHOP, QUEUE, AGENT))
+        with DeliveryLedger(log).telling("agents:first"):
+            log.take(batch(queue(1)))
+    for _ in range(4):
+        former = last_state(tmp_path, ["shop"])
+        assert DeliveryLedger(log_in(tmp_path), former.deliveries).is_told("agents:first")
+        async with CoreEventLog(tmp_path, LogSettings(), SystemClock(), former=former):
+            pass
+    assert deliveries(tmp_path) == ["agents:first"]
+
+
 async def test_records_of_a_delivery_stand_together(tmp_path: Path) -> None:
     async with log_in(tmp_path) as log:
         ledger = DeliveryLedger(log)

@@ -9,15 +9,13 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-import pytest
 from structlog.testing import capture_logs
 
 from gateway.clock import SystemClock
 from gateway.config.model import LogSettings
 from gateway.eventlog.disk import Disk
-from gateway.eventlog.state import LogState, Trouble
 from gateway.feed.records import Batch, EventLogRecord, EventLogState, Record
-from gateway.service.event_log import CoreEventLog, feed_record, file_settings
+from gateway.service.event_log import CoreEventLog, file_settings
 from tests.components.waiting import DEADLINE
 from tests.eventlog.disks import FailingDisk, HangingDisk
 from tests.eventlog.feeds import AGENT, DEPTH, FULL, QUEUE, SHOP, T0, deletion, event, queue, update
@@ -193,11 +191,6 @@ async def test_a_log_that_cannot_be_used_stops_nothing(tmp_path: Path) -> None:
     assert not (core.folder / "segments").exists()
 
 
-@pytest.mark.parametrize("trouble", Trouble)
-def test_every_trouble_of_the_log_has_a_state_of_the_feed(trouble: Trouble) -> None:
-    assert feed_record(LogState(trouble=trouble), T0).state.value == (trouble.value or "writing")
-
-
 def test_sizes_of_the_configuration_are_mebibytes() -> None:
     settings = LogSettings.model_validate(
         {"segment_size": 3, "max_size": 1000, "min_free": 5, "max_age": "2h"}
@@ -205,3 +198,15 @@ def test_sizes_of_the_configuration_are_mebibytes() -> None:
     files = file_settings(settings)
     assert (files.segment_size, files.max_size, files.min_free) == (3 << 20, 1000 << 20, 5 << 20)
     assert (files.max_age, files.commit_interval, files.max_waiting) == (7200 * 10**9, 50 * 10**6, 200_000)
+
+
+async def test_who_is_in_a_hurry_does_not_wait_for_others(tmp_path: Path) -> None:
+    slow = SETTINGS.model_copy(update={"commit_interval": 10 * 10**9})
+    async with Core(tmp_path, settings=slow).running() as core:
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        for row in range(1, 4):
+            core.publish(*BEGUN, queue(row))
+            core.log.hurry(core.log.last_seq)
+            await core.log.reached(core.log.last_seq)
+        assert loop.time() - began < 10  # one interval; three have passed otherwise

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from gateway.links.amqp_connection import Trouble
-from gateway.service.exit_codes import OF_TROUBLE, ExitCode
+from gateway.model.operations import Outcome
+from gateway.service.exit_codes import OF_OUTCOME, OF_TROUBLE, ExitCode
 
 
 def test_every_trouble_has_an_exit_code_that_is_no_success() -> None:
     assert set(OF_TROUBLE) == set(Trouble)
     assert ExitCode.OK not in OF_TROUBLE.values()
+
+
+def test_every_outcome_has_an_exit_code_and_only_what_was_applied_is_a_success() -> None:
+    assert set(OF_OUTCOME) == set(Outcome)
+    assert [outcome for outcome, code in OF_OUTCOME.items() if code is ExitCode.OK] == [Outcome.APPLIED]
 
 
 def test_codes_are_those_that_shells_leave_to_programs() -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from gateway.service.lifeline import MAX_ANSWER_OCTETS, READY, Lifeline, ProcessLine
 from gateway.service.metrics import families
+from gateway.service.metrics.readings import Reading
 
 Line = tuple[socket.socket, Lifeline]
 BATCHES = families.FEED_BATCHES.at(7)
@@ -123,26 +124,29 @@ async def test_one_that_ends_answers_nobody(line: Line) -> None:
         assert not parent.is_ready
 
 
-@pytest.mark.parametrize("answer", [b"\xc1", b"", b"\x91\xc0"])
-async def test_an_answer_that_makes_no_sense_tells_nothing(line: Line, answer: bytes) -> None:
+@asynccontextmanager
+async def asked_by_another_version(
+    line: Line,
+) -> AsyncIterator[tuple[asyncio.Task[list[Reading] | None], socket.socket]]:
+    """What comes of a question, and the socket on which a child of another version answers it."""
     parent, child = line
     async with both_ends((parent, Lifeline(None))) as (listening, _, ready):
         child.ready()
         await ready.wait()
         asking = asyncio.create_task(listening.ask(DEADLINE))
         await asyncio.sleep(0)
-        assert child._socket is not None  # noqa: SLF001  a child of another version
-        child._socket.sendall(struct.pack(">I", len(answer)) + answer)  # noqa: SLF001
+        assert child._socket is not None  # noqa: SLF001  it says what ours never would
+        yield asking, child._socket  # noqa: SLF001
+
+
+@pytest.mark.parametrize("answer", [b"\xc1", b"", b"\x91\xc0"])
+async def test_an_answer_that_makes_no_sense_tells_nothing(line: Line, answer: bytes) -> None:
+    async with asked_by_another_version(line) as (asking, child):
+        child.sendall(struct.pack(">I", len(answer)) + answer)
         assert await asking == []
 
 
 async def test_an_answer_without_measure_ends_the_conversation(line: Line) -> None:
-    parent, child = line
-    async with both_ends((parent, Lifeline(None))) as (listening, _, ready):
-        child.ready()
-        await ready.wait()
-        asking = asyncio.create_task(listening.ask(DEADLINE))
-        await asyncio.sleep(0)
-        assert child._socket is not None  # noqa: SLF001  a child of another version
-        child._socket.sendall(struct.pack(">I", MAX_ANSWER_OCTETS + 1))  # noqa: SLF001
+    async with asked_by_another_version(line) as (asking, child):
+        child.sendall(struct.pack(">I", MAX_ANSWER_OCTETS + 1))
         assert await asking is None

@@ -19,10 +19,13 @@ from gateway.inventory.inventory import Inventory
 from gateway.mapping.files import load_shipped_mappings
 from gateway.mapping.rules import Mapping
 from gateway.model.observations import SourceState
+from gateway.model.operations import ObjectFetch, Outcome
+from gateway.model.schema import ClassKey
 from gateway.model.secrets import SecretRules
 from gateway.service import rabbitmq_source
 from gateway.service.sources import source_of
 from gateway.service.surroundings import Surroundings
+from tests.components.called_agent import Told
 from tests.components.full_disk import full_disk
 from tests.components.waiting import DEADLINE, eventually
 
@@ -56,6 +59,36 @@ async def test_a_fault_of_ours_is_told_and_the_source_begins_anew(
     finally:
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_operations_on_a_broker_that_is_not_reached_are_not_sent(tmp_path: Path) -> None:
+    (tmp_path / "password").write_text("hidden")
+    settings = RabbitMqSource.model_validate(
+        {
+            "kind": "rabbitmq",
+            "management": "http://127.0.0.1:1",
+            "user": "gateway",
+            "password": {"file": "password"},
+        }
+    )
+    told = Told()
+    inventory = Inventory("gw", 1, ClassRegistry({}), InstanceIndex(tmp_path / "i"), lambda _batch: None)
+    around = Surroundings(
+        *(inventory, load_shipped_mappings(), SecretRules(), SystemClock(), tmp_path, 1), operations=told
+    )
+    running = asyncio.create_task(source_of("shop", settings, around)())
+
+    async def is_refused() -> bool:
+        if told.port is not None:
+            told.port.fetch(ObjectFetch(1, ClassKey("rabbitmq", "queue"), "1.0", "0-1-1-0-1", 2**62))
+        return any("the management API does not answer" in answer.text for answer in told.answers(1))
+
+    try:
+        await eventually(is_refused, "a fetch was refused")
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+    assert set(told.outcomes(1)) == {Outcome.SOURCE_DOWN}
 
 
 async def test_without_row_numbers_it_does_not_go_on(tmp_path: Path) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 import sys
 
-from tests.simulation.invariants import ViolationError
 from tests.simulation.simulation import Simulation
+from tests.simulation.violations import ViolationError
 
 
 def main() -> int:

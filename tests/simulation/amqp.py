@@ -30,6 +30,8 @@ class AmqpBroker:
 
     def route(self, send: Send, user: str, timestamp: int) -> None:
         """A message arrived at an exchange."""
+        seconds = timestamp // SECOND * SECOND
+        lifetime = send.lifetime(seconds)
         delivery = Delivery(
             send.exchange,
             send.routing_key,
@@ -38,9 +40,10 @@ class AmqpBroker:
             user,
             send.content_type,
             send.correlation_id,
-            timestamp // SECOND * SECOND,
+            seconds,
+            lifetime,
         )
-        expires = self._scheduler.now + send.expiration * MILLISECOND if send.expiration else 0
+        expires = self._scheduler.now + lifetime * MILLISECOND if lifetime else 0
         for client in self.clients:
             if client.wants(send.exchange, send.routing_key):
                 client.queue.put((delivery, expires))

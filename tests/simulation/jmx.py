@@ -8,6 +8,7 @@ from gateway.feed.freshness import Freshness
 from gateway.feed.records import FeedMessage, Lifetime
 from gateway.jmx.commands import JmxValue
 from gateway.jmx.events import EventCursor
+from gateway.jmx.operation_notices import OperationCursor
 from gateway.jmx.projection import Projection, ProjectionSettings
 from gateway.snmp.row_columns import RowColumn, RowLifetime
 from tests.jmx.model_machine import Bean, ModelMachine
@@ -45,6 +46,7 @@ class JmxProcess:
         self._clock = clock
         self._core = core
         self._cursor = EventCursor()
+        self._operations = OperationCursor()
         self._starts = 0
         self._life: _Life | None = None
         self._next: Timer | None = None
@@ -78,6 +80,7 @@ class JmxProcess:
         projection = self._made_of(
             settings,
             cursor=self._cursor,
+            operations=self._operations,
             clock=self._clock.now,
             log=lambda event, detail: self._scheduler.tell("jmx", f"{event}: {detail}"),
         )

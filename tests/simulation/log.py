@@ -14,9 +14,10 @@ from itertools import islice
 
 from gateway.eventlog.logged_values import converter
 from gateway.eventlog.mirror import Mirror, MirrorSettings
-from gateway.eventlog.record import LogRecord, RecordKind
+from gateway.eventlog.record import AnyRecord, LogRecord, RecordKind
 from gateway.feed.records import Batch, ClassRecord, EventRecord, GapRecord, ObjectRecord, SourceRecord
 from gateway.inventory.inventory import Inventory
+from tests.eventlog.records import with_all_fields
 from tests.eventlog.replay import Replayed, assert_deltas_add_up
 from tests.simulation.scheduler import SECOND, Clock
 
@@ -31,13 +32,13 @@ class _Life:
 
     mirror: Mirror
     segments: list[list[LogRecord]] = field(default_factory=lambda: [[]])
-    head: Iterator[LogRecord] = field(default_factory=lambda: iter(()))
+    head: Iterator[AnyRecord] = field(default_factory=lambda: iter(()))
     events: list[str] = field(default_factory=list)
     gaps: int = 0
 
-    def record(self, records: list[LogRecord]) -> None:
+    def record(self, records: list[AnyRecord]) -> None:
         """Records come to stand in the segment that is open."""
-        self.segments[-1] += records
+        self.segments[-1] += with_all_fields(records)
 
     def tick(self, now: int) -> None:
         """All that is due."""

@@ -22,9 +22,10 @@ from gateway.snmp.schema_locks import SeenSchemas
 from tests.jmx.model_machine import ModelMachine
 from tests.simulation.core import Core, Parts, SourceRun, Surroundings
 from tests.simulation.faults import FaultPlan
-from tests.simulation.invariants import Invariants, ViolationError
+from tests.simulation.feed_invariants import FeedInvariants
 from tests.simulation.jmx import JmxProcess, shown_rows
 from tests.simulation.log import SimulatedLog
+from tests.simulation.north_invariants import NorthInvariants
 from tests.simulation.pipes import QUICK
 from tests.simulation.plant_site import PlantSite
 from tests.simulation.rabbitmq_site import RabbitMqSite
@@ -34,6 +35,7 @@ from tests.simulation.site import Fault, Site, Stage
 from tests.simulation.snmp import SnmpProcess
 from tests.simulation.table_reader import ShownRow, TableReader
 from tests.simulation.truth import Truth
+from tests.simulation.violations import ViolationError
 
 STORM = 120 * SECOND
 """How long things go wrong."""
@@ -94,7 +96,8 @@ class Simulation:
         self._locks = tuple(site.lock for site in self._sites)
         self._provisional = new_lock("", 0, "AMQP-GATEWAY-SITE-MIB", "site", dt.date(2026, 5, 1))
         shown = {name: elements for site in self._sites for name, elements in site.shown.items()}
-        self.invariants = Invariants(self.scheduler, truth, TableReader(self._locks, shown))
+        self.told = FeedInvariants(self.scheduler, truth)
+        self.shown = NorthInvariants(self.scheduler, truth, self.told, TableReader(self._locks, shown))
         self._log = SimulatedLog(seed, self._clock, self._made.mirror)
         self._around = Surroundings(
             self.scheduler,
@@ -155,7 +158,7 @@ class Simulation:
                 self.scheduler.tell("simulation", "all is well")
             elif self.scheduler.now - well_since >= STEADY:
                 break
-        self.invariants.account()
+        self.told.account()
         self._check_log()
 
     def _differences(self) -> list[str]:
@@ -166,9 +169,9 @@ class Simulation:
             return ["the virtual machine is down"]
         alarms = {(site.name, condition) for site in self._sites for condition in site.alarms()}
         return [
-            *self.invariants.differences(self._snmp.store),
-            *self.invariants.alarm_differences(self._snmp.store, alarms, self._receivers),
-            *(self.invariants.object_differences("JMX", self._beans(machine).values()) if machine else ()),
+            *self.shown.differences(self._snmp.store),
+            *self.shown.alarm_differences(self._snmp.store, alarms, self._receivers),
+            *(self.shown.object_differences("JMX", self._beans(machine).values()) if machine else ()),
         ]
 
     # ---- processes ------------------------------------------------------------------------------------
@@ -180,7 +183,7 @@ class Simulation:
 
     def _starter(self, site: Site) -> Callable[[Core, SourceInventory], SourceRun]:
         def start(core: Core, source: SourceInventory) -> SourceRun:
-            self.invariants.watches(source.identity.number, site.name)
+            self.told.watches(source.identity.number, site.name)
             return site.source(core, source)
 
         return start
@@ -192,10 +195,10 @@ class Simulation:
             killed, self._core = self._core, None
             killed.kill()
             self._soon(self._start_core)
-            self.invariants.core_killed()
+            self.told.core_killed()
 
     def _published(self, batch: Batch) -> None:
-        self.invariants.published(batch)
+        self.told.published(batch)
         self._log.published(batch)
 
     def _check_log(self) -> None:
@@ -239,14 +242,14 @@ class Simulation:
             self._jmx.kill_machine()
 
     def _beans(self, machine: ModelMachine) -> dict[str, ShownRow]:
-        numbers = {name: number for number, name in self.invariants.sources.items()}
+        numbers = {name: number for number, name in self.told.sources.items()}
         return shown_rows(machine, numbers, self._shown)
 
     def _save_provisional(self, lock: Lock, _seen: SeenSchemas) -> None:
         self._provisional = lock
 
     def _heard(self, source: str) -> None:
-        self.invariants.contact[source] = self.scheduler.now
+        self.told.contact[source] = self.scheduler.now
 
     # ---- what happens ---------------------------------------------------------------------------------
 
@@ -258,11 +261,11 @@ class Simulation:
 
     def _read(self) -> None:
         if self._snmp is not None:
-            self.invariants.read(self._snmp.store)
-            self.invariants.told(self._receivers)
+            self.shown.read(self._snmp.store)
+            self.shown.told(self._receivers)
         machine = self._jmx.machine if self._jmx is not None else None
         if machine is not None:
-            self.invariants.read_beans(self._beans(machine))
+            self.shown.read_beans(self._beans(machine))
         self.scheduler.after(self.scheduler.between(2 * SECOND, 12 * SECOND), self._read)
 
     def _faults(self) -> dict[str, Fault]:

@@ -7,8 +7,8 @@ import secrets
 import pytest
 
 from tests.hypothesis_profiles import PROVING
-from tests.simulation.invariants import ViolationError
 from tests.simulation.simulation import Simulation
+from tests.simulation.violations import ViolationError
 
 PARTS = 20
 SEEDS_OF_A_PART = 200 if PROVING else 10

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from gateway.snmp import ber, message
 from gateway.snmp.ber import Oid
+from gateway.snmp.requests import Response
 
 COMMUNITY = b"monitoring"
 
@@ -47,9 +48,9 @@ def envelope(pdu: bytes, *, version: int = message.VERSION_2C, community: bytes 
     return ber.encode_tlv(ber.SEQUENCE, content)
 
 
-def read_answer(datagram: bytes | None) -> Answer:
-    """What an answer says; it must be a response with no octet too many."""
-    assert datagram is not None
+def read_answer(datagram: Response) -> Answer:
+    """What an answer says that comes at once; it must be a response with no octet too many."""
+    assert isinstance(datagram, bytes)
     outer = message.read_message(datagram)
     assert (outer.pdu_type, outer.stop) == (message.RESPONSE, len(datagram))
     content = message.read_request(datagram, outer.start, outer.stop)

@@ -20,7 +20,7 @@ LIMITS = Limits()
 class SmallAgent:
     """A responder over a small store: a name and a depth each for rows 1 and 2, published counts of row 2."""
 
-    def __init__(self, limits: Limits = LIMITS, *, may_write: bool = False) -> None:
+    def __init__(self, limits: Limits = LIMITS, *, writer: str = "") -> None:
         self.store = Store()
         self.store.scalar(DESCRIPTION, TEXT)
         self.store.scalar(LAST, ber.encode_integer(-1))
@@ -32,7 +32,7 @@ class SmallAgent:
         )
         self.counters = SnmpCounters()
         self.failures: list[Exception] = []
-        access = {COMMUNITY: Access(self.store, may_write=may_write)}
+        access = {COMMUNITY: Access(self.store, writer)}
         self.responder = Responder(access, self.counters, self.failures.append, limits)
 
     def ask(self, datagram: bytes) -> Answer:

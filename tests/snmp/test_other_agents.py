@@ -36,7 +36,7 @@ def port(data: SortedOracle, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
 def our_answer(data: SortedOracle, datagram: bytes) -> Answer:
     told: list[Exception] = []
-    access = {COMMUNITY: Access(data.store, may_write=True)}
+    access = {COMMUNITY: Access(data.store, writer="operator")}
     answer = Responder(access, SnmpCounters(), told.append).answer(datagram)
     assert not told
     return read_answer(answer)

@@ -110,7 +110,7 @@ def test_bulk_fills_the_message_and_no_more(size: int) -> None:
     for row in range(3, 5_000):
         agent.table.put((1, row), {2: ber.encode_octets(b"x" * (row % 90))})
     datagram = agent.responder.answer(request(GET_BULK, [(*ENTRY, 2)], second=100_000))
-    assert datagram is not None
+    assert isinstance(datagram, bytes)
     assert size - 150 < len(datagram) <= size
     names = [oid for oid, _ in read_answer(datagram).varbinds]
     assert names == [(*ENTRY, 2, 1, row) for row in range(1, len(names) + 1)]
@@ -163,16 +163,18 @@ def test_v1_has_no_bulk() -> None:
 
 @pytest.mark.parametrize("oid", [DESCRIPTION, (*ENTRY, 2, 1, 9), GONE])
 @pytest.mark.parametrize(
-    ("may_write", "version", "status", "bad_uses"),
+    ("writer", "version", "status", "bad_uses"),
     [
-        (False, VERSION_2C, message.NO_ACCESS, 1),
-        (True, VERSION_2C, message.NOT_WRITABLE, 0),
-        (False, VERSION_1, message.NO_SUCH_NAME, 1),
-        (True, VERSION_1, message.NO_SUCH_NAME, 0),
+        ("", VERSION_2C, message.NO_ACCESS, 1),
+        ("operator", VERSION_2C, message.NOT_WRITABLE, 0),
+        ("", VERSION_1, message.NO_SUCH_NAME, 1),
+        ("operator", VERSION_1, message.NO_SUCH_NAME, 0),
     ],
 )
-def test_nothing_can_be_set(oid: Oid, may_write: bool, version: int, status: int, bad_uses: int) -> None:  # noqa: FBT001
-    agent = SmallAgent(may_write=may_write)
+def test_nothing_can_be_set_without_who_carries_it_out(
+    oid: Oid, writer: str, version: int, status: int, bad_uses: int
+) -> None:
+    agent = SmallAgent(writer=writer)
     answer = agent.ask(request(SET, [oid, DESCRIPTION], version=version, value=TEXT))
     assert (answer.status, answer.index) == (status, 1)
     assert answer.varbinds == [(oid, TEXT), (DESCRIPTION, TEXT)]

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from gateway.snmp.counters import SnmpCounters
+from gateway.snmp.requests import Sender
 from gateway.snmp.server import Answer, ListenAddress, ListenError, UdpServer
 from tests.components.waiting import DEADLINE
 
@@ -63,7 +64,7 @@ async def received(manager: socket.socket) -> bytes:
         return await asyncio.get_running_loop().sock_recv(manager, 70_000)
 
 
-def upper(datagram: bytes) -> bytes | None:
+def upper(datagram: bytes, _sender: Sender) -> bytes | None:
     return datagram.upper()
 
 
@@ -100,7 +101,7 @@ async def test_several_addresses_are_listened_on_at_once(managers: list[socket.s
 
 
 async def test_silence_is_no_datagram_and_not_the_end(managers: list[socket.socket]) -> None:
-    echo = Echo(lambda datagram: datagram if datagram == b"speak" else None)
+    echo = Echo(lambda datagram, _: datagram if datagram == b"speak" else None)
     (address,) = echo.open("127.0.0.1")
     manager = manager_of(address, managers)
     manager.send(b"wrong")
@@ -114,7 +115,7 @@ async def test_an_error_of_the_answer_is_told_and_the_next_datagram_answered(
 ) -> None:
     fault = RuntimeError("a fault")
 
-    def answer(datagram: bytes) -> bytes:
+    def answer(datagram: bytes, _sender: Sender) -> bytes:
         if datagram == b"bad":
             raise fault
         return datagram
@@ -130,7 +131,7 @@ async def test_an_error_of_the_answer_is_told_and_the_next_datagram_answered(
 
 
 async def test_an_answer_that_cannot_be_sent_is_counted(managers: list[socket.socket]) -> None:
-    echo = Echo(lambda datagram: bytes(70_000) if datagram == b"much" else datagram)
+    echo = Echo(lambda datagram, _: bytes(70_000) if datagram == b"much" else datagram)
     (address,) = echo.open("127.0.0.1")
     manager = manager_of(address, managers)
     manager.send(b"much")
@@ -157,7 +158,7 @@ async def test_a_flood_leaves_the_loop_to_others_and_is_answered_whole(
 ) -> None:
     answered: list[bytes] = []
 
-    def answer(datagram: bytes) -> bytes:
+    def answer(datagram: bytes, _sender: Sender) -> bytes:
         answered.append(datagram)
         return datagram
 
@@ -218,3 +219,59 @@ async def test_a_closed_server_leaves_its_port() -> None:
     again.server.open([address])
     assert again.server.addresses == (address,)
     again.server.close()
+
+
+# ---- answers that take time -------------------------------------------------------------------------------
+
+
+async def test_an_answer_that_takes_time_holds_up_no_other(managers: list[socket.socket]) -> None:
+    released = asyncio.Event()
+
+    async def later() -> bytes:
+        await released.wait()
+        return b"LATE"
+
+    echo = Echo(lambda datagram, _: later() if datagram == b"slow" else datagram)
+    (address,) = echo.open("127.0.0.1")
+    manager = manager_of(address, managers)
+    manager.send(b"slow")
+    manager.send(b"quick")
+    assert await received(manager) == b"quick"
+    released.set()
+    assert await received(manager) == b"LATE"
+    echo.server.close()
+
+
+async def test_an_error_of_an_answer_that_takes_time_is_told(managers: list[socket.socket]) -> None:
+    fault = RuntimeError("a fault")
+
+    async def later() -> bytes:
+        raise fault
+
+    echo = Echo(lambda datagram, _: later() if datagram == b"bad" else datagram)
+    (address,) = echo.open("127.0.0.1")
+    manager = manager_of(address, managers)
+    manager.send(b"bad")
+    manager.send(b"good")
+    assert await received(manager) == b"good"
+    assert (echo.failures, echo.counters.internal_errors) == ([fault], 1)
+    echo.server.close()
+
+
+async def test_who_is_not_answered_yet_is_not_when_the_server_closes(managers: list[socket.socket]) -> None:
+    begun, ended = asyncio.Event(), asyncio.Event()
+
+    async def later() -> bytes:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+        return b""
+
+    echo = Echo(lambda _datagram, _: later())
+    (address,) = echo.open("127.0.0.1")
+    manager_of(address, managers).send(b"slow")
+    await asyncio.wait_for(begun.wait(), DEADLINE)
+    echo.server.close()
+    await asyncio.wait_for(ended.wait(), DEADLINE)

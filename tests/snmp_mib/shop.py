@@ -14,11 +14,10 @@ from gateway.feed.records import (
     EventClassRecord,
     EventRecord,
     FeedMessage,
-    FeedValue,
     Lifetime,
-    ObjectLink,
     ObjectRecord,
 )
+from gateway.feed.values import FeedValue, ObjectLink
 from gateway.model.events import Severity
 from gateway.model.schema import Argument, ClassKey, ClassSchema, Element, EventSchema, Kind, NamedValue
 from gateway.model.values import ValueType
@@ -118,6 +117,9 @@ class Gateway(Feeding):
 
     def received(self, message: FeedMessage) -> None:
         self.projection.received(message)
+
+    def disconnect(self) -> None:
+        self.projection.disconnected("connection reset")
 
     def settle(self) -> None:
         while self.projection.tick():

@@ -159,7 +159,7 @@ def test_an_alarm_without_a_row_is_stale_with_any_agent_of_its_source(gateway: G
 def test_that_a_source_is_down_is_believed_while_it_is(gateway: Gateway) -> None:
     gateway.tell(source(SourceState.DOWN), alarm(1, "sourceDown", name="sourceDown"), alarm(2, "two"))
     assert (stale(gateway, 1), stale(gateway, 2)) == (FALSE, TRUE)
-    gateway.projection.disconnected("reset")
+    gateway.disconnect()
     assert stale(gateway, 1) == TRUE
 
 
@@ -172,7 +172,7 @@ def test_a_snapshot_of_the_same_core_takes_away_what_it_does_not_tell(gateway: G
 
 def test_alarms_stay_stale_until_a_new_core_has_synchronised_their_source(gateway: Gateway) -> None:
     gateway.tell(alarm(1, "one"), alarm(2, "two"))
-    gateway.projection.disconnected("reset")
+    gateway.disconnect()
     assert stale(gateway, 1) == TRUE
     gateway.hello(epoch=2)
     gateway.snapshot(source(SourceState.CONNECTING))

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.feed.records import FeedValue, ObjectLink
+from gateway.feed.values import FeedValue, ObjectLink
 from gateway.model.schema import Kind
 from gateway.model.values import Reference
 from gateway.snmp import ber

@@ -6,9 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from gateway.feed.records import EventClassRecord, EventLogRecord, EventLogState, EventRecord
-from gateway.inventory.own_events import LOG_TROUBLE
-from gateway.model.events import EventState, Severity
+from gateway.feed.records import EventLogRecord, EventLogState
 from gateway.snmp import ber
 from gateway.snmp.cells import counter64, date_and_time, gauge32, gauge64, text
 from gateway.snmp.fixed_mib import (
@@ -23,7 +21,7 @@ from gateway.snmp.fixed_mib import (
     OwnNotification,
 )
 from gateway.snmp.notification import StandingAlarms
-from tests.components.shop import FULL_LOG, START, source
+from tests.components.shop import FULL_LOG, LOG_TROUBLE_BEGAN, LOG_TROUBLE_CLASS, START, source
 from tests.snmp_mib.shop import ROOT, Gateway, alarm
 
 TROUBLE = replace(alarm(9, "logTrouble", name="logTrouble"), source=0)
@@ -75,7 +73,7 @@ def test_every_state_has_a_number(gateway: Gateway, told: EventLogState) -> None
 
 def test_while_the_core_is_gone_nobody_knows_the_state(gateway: Gateway) -> None:
     gateway.tell(FULL_LOG)
-    gateway.projection.disconnected("reset")
+    gateway.disconnect()
     assert state(gateway) == ber.encode_integer(LogStateNumber.UNKNOWN)
     assert shown(gateway)[LogScalar.COMMITTED] == counter64(2**40)
     gateway.hello()
@@ -88,7 +86,7 @@ def test_its_alarm_is_of_the_gateway_and_never_stale_while_the_core_is_there(gat
     entry = (*ROOT, *ALARM_ENTRY)
     assert gateway.cell(entry, AlarmColumn.SOURCE, 9) == ber.encode_integer(0)
     assert gateway.cell(entry, AlarmColumn.STALE, 9) == ber.encode_integer(2)
-    gateway.projection.disconnected("reset")
+    gateway.disconnect()
     gateway.settle()
     assert gateway.cell(entry, AlarmColumn.STALE, 9) == ber.encode_integer(1)
     gateway.hello(epoch=2)
@@ -108,22 +106,7 @@ def test_receivers_are_held_to_what_lasts_of_the_gateway_itself(gateway: Gateway
 
 
 def test_its_trouble_is_a_notification_of_the_fixed_module(gateway: Gateway) -> None:
-    gateway.tell(
-        EventClassRecord(5, LOG_TROUBLE),
-        EventRecord(
-            event_id="7b0c.1.4",
-            source=0,
-            class_number=5,
-            agent="",
-            time=START,
-            severity=Severity.MAJOR,
-            values={0: "disk-full", 1: "3 MiB are free", 2: 2**40},
-            number=4,
-            text="event log: disk-full: 3 MiB are free",
-            state=EventState.RAISED,
-            condition="logTrouble",
-        ),
-    )
+    gateway.tell(LOG_TROUBLE_CLASS, LOG_TROUBLE_BEGAN)
     (notification,) = gateway.notified
     assert notification.oid == (*ROOT, *NOTIFICATIONS, OwnNotification.LOG_TROUBLE)
     assert (notification.name, notification.source) == ("gateway:logTrouble", "")

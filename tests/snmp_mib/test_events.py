@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.feed.records import FeedValue, ObjectLink
+from gateway.feed.values import FeedValue, ObjectLink
 from gateway.inventory.own_events import OWN_EVENTS
 from gateway.mapping.files import event_schemas, load_mapping
 from gateway.model.events import EventState, Severity

@@ -12,10 +12,10 @@ from gateway.feed.records import (
     EventClassRecord,
     EventRecord,
     GapRecord,
-    ObjectLink,
     SnapshotBegan,
     SnapshotEnded,
 )
+from gateway.feed.values import ObjectLink
 from gateway.model.events import Severity
 from gateway.model.observations import SourceState
 from gateway.model.schema import ClassKey, ClassSchema, Element, EventSchema
@@ -214,7 +214,7 @@ def test_everything_is_stale_while_the_core_is_gone(gateway: Gateway) -> None:
 
 
 def test_a_new_core_keeps_rows_as_stale_until_the_source_is_synchronised(gateway: Gateway) -> None:
-    gateway.projection.disconnected("connection reset")
+    gateway.disconnect()
     gateway.hello(epoch=2)
     gateway.snapshot(source(SourceState.CONNECTING))
     assert gateway.till(RowColumn.STALE) == TRUE
@@ -255,7 +255,7 @@ def test_a_snapshot_that_begins_in_the_middle_of_another_counts_alone(gateway: G
 def test_an_incomplete_snapshot_takes_nothing_away(gateway: Gateway) -> None:
     gateway.projection.received(SnapshotBegan(1, 1))
     gateway.tell(source(), till(2))
-    gateway.projection.disconnected("connection reset")
+    gateway.disconnect()
     gateway.settle()
     assert {row for _, _, row in gateway.walk(TILL_ENTRY)} == {1, 2}
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.feed.freshness import Freshness
-from gateway.feed.records import AlarmRecord, DeleteRecord, FeedValue, ObjectRecord, Record
+from gateway.feed.records import AlarmRecord, DeleteRecord, ObjectRecord, Record
+from gateway.feed.values import FeedValue
 from gateway.model.observations import SourceState
 from gateway.snmp import ber
 from gateway.snmp.fixed_mib import (
@@ -24,50 +26,26 @@ from gateway.snmp.fixed_mib import (
     SumColumn,
 )
 from gateway.snmp.row_columns import RowColumn
-from tests.components.shop import START, agent, source, update
+from tests.components.shop import START
+from tests.components.told_core import AGENTS, ToldCore
 from tests.snmp_mib.shop import ROOT, TILL_ENTRY, Gateway, alarm, classes, end, link, till
 
-AGENTS = ("1.0", "2.0")
 WAITING = 107
 
 
 @dataclass
-class Core:
+class Core(ToldCore[Gateway]):
     """What a core knows, and how it tells of each change."""
 
     gateway: Gateway = field(default_factory=Gateway)
-    state: SourceState = SourceState.SYNCHRONISED
-    fresh: dict[str, bool] = field(default_factory=lambda: dict.fromkeys(AGENTS, True))
-    objects: dict[int, ObjectRecord] = field(default_factory=dict)
     ends: list[DeleteRecord] = field(default_factory=list)
     alarms: dict[int, AlarmRecord] = field(default_factory=dict)
 
-    def __post_init__(self) -> None:
-        self.connect(0)
+    def till(self, row: int, told: Mapping[int, FeedValue], agent_name: str) -> ObjectRecord:
+        return till(row, told, agent_name=agent_name)
 
-    def snapshot(self) -> list[Record]:
-        agents = [agent(fresh=fresh, name=name) for name, fresh in self.fresh.items()]
-        objects, alarms = self.objects.values(), self.alarms.values()
-        return [source(self.state), *classes(), *agents, *self.ends, *objects, *alarms]
-
-    def connect(self, cores_later: int) -> None:
-        self.gateway.projection.disconnected("reset")
-        self.gateway.hello(self.gateway.epoch + cores_later)
-        self.gateway.snapshot(*self.snapshot())
-
-    def tell(self, row: int, told: dict[int, FeedValue], name: str) -> None:
-        self.objects[row] = till(row, told, agent_name=name)
-        self.gateway.tell(self.objects[row])
-
-    def update(self, row: int, told: dict[int, FeedValue], absent: set[int]) -> None:
-        before = self.objects.get(row)
-        if before is not None:
-            record = update(row, told, tuple(sorted(absent - told.keys())))
-            kept = {place: value for place, value in before.values.items() if place not in record.absent}
-            self.objects[row] = replace(
-                before, values={**kept, **told}, statistics_sampled=record.statistics_sampled
-            )
-            self.gateway.tell(record)
+    def known(self) -> list[Record]:
+        return [*classes(), *self.ends, *self.objects.values(), *self.alarms.values()]
 
     def delete(self, row: int) -> None:
         if self.objects.pop(row, None) is not None:
@@ -81,21 +59,6 @@ class Core:
     def clear_alarm(self, row: int) -> None:
         if self.alarms.pop(row, None) is not None:
             self.gateway.tell(alarm(row, f"alarm {row}", cleared=START))
-
-    def set_agent(self, name: str, fresh: bool) -> None:  # noqa: FBT001  drawn by position
-        self.fresh[name] = fresh
-        self.gateway.tell(agent(fresh=fresh, name=name))
-
-    def set_source(self, state: SourceState) -> None:
-        self.state = state
-        self.gateway.tell(source(state))
-
-    def wait(self, seconds: int) -> None:
-        self.gateway.wait(seconds)
-
-    def run(self, steps: list[tuple[Any, ...]]) -> None:
-        for name, *arguments in steps:
-            getattr(self, name)(*arguments)
 
 
 rows = st.integers(1, 6)
@@ -139,11 +102,7 @@ def test_any_history_ends_where_its_last_state_does(history: list[tuple[Any, ...
     core = Core()
     core.tell(7, {1: "the first"}, AGENTS[0])  # so that the class is counted whatever comes
     core.run(history)
-    # Believed and known in full: what was stale in between leaves no trace.
-    core.set_source(SourceState.SYNCHRONISED)
-    for name in AGENTS:
-        core.set_agent(name, fresh=True)
-    core.gateway.settle()
+    core.believe()
 
     other = Core(Gateway(now=core.gateway.now), objects=core.objects, ends=core.ends, alarms=core.alarms)
     other.gateway.settle()

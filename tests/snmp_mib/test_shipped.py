@@ -18,7 +18,9 @@ from pysmi.reader import FileReader
 from pysmi.writer import CallbackWriter
 
 from gateway.feed.freshness import Freshness
+from gateway.feed.operations import OperationKind, OperationState
 from gateway.mapping.files import load_shipped_mappings
+from gateway.model.operations import Outcome
 from gateway.shipped_files import shipped_folder
 from gateway.snmp import fixed_mib
 from gateway.snmp.ber import Oid
@@ -26,23 +28,39 @@ from gateway.snmp.fixed_mib import (
     ALARM_ENTRY,
     ALARMS,
     CLASS_ENTRY,
+    COMMAND_ARGUMENT_ENTRY,
+    COMMAND_ENTRY,
+    COMMAND_RESULT_ENTRY,
+    COMMANDS,
     COMMON_OBJECTS,
     DELETED,
     DELETED_ENTRY,
     HEALTH,
     NOTIFICATION_OBJECTS,
     NOTIFICATIONS,
+    OPERATION_ENTRY,
+    OPERATIONS,
     SOURCE_ENTRY,
     SUM_ENTRY,
     TARGET_ENTRY,
     AlarmColumn,
     AlarmScalar,
     ClassColumn,
+    CommandArgumentColumn,
+    CommandColumn,
+    CommandResultColumn,
+    CommandScalar,
+    CommandStateNumber,
     ConditionStateNumber,
     DeletedColumn,
     DeletedScalar,
     Health,
     NotificationObject,
+    OperationColumn,
+    OperationKindNumber,
+    OperationScalar,
+    OperationStateNumber,
+    OutcomeNumber,
     OwnNotification,
     SeverityNumber,
     SourceColumn,
@@ -50,6 +68,7 @@ from gateway.snmp.fixed_mib import (
     SumColumn,
     TargetColumn,
     TargetKindNumber,
+    ValueSyntaxNumber,
 )
 from gateway.snmp.lock import DEFAULT_ROOT, Lock, lock_text
 from gateway.snmp.lock_files import generated, load_shipped_locks
@@ -59,7 +78,7 @@ from gateway.snmp.row_columns import ROW_COLUMNS, RowColumn, RowLifetime
 
 MIBS = shipped_folder("mibs")
 LOCKS = {lock.package: lock for lock in load_shipped_locks()}
-TOLD = ("read-only", "accessible-for-notify")
+TOLD = ("read-only", "read-write", "read-create", "accessible-for-notify")
 BASE_MODULES = {"SNMPv2-SMI", "SNMPv2-TC", "SNMPv2-CONF", "SNMPv2-MIB", "SNMP-FRAMEWORK-MIB"}
 
 
@@ -172,6 +191,7 @@ def test_the_classes_of_rabbitmq_have_the_arcs_that_were_published() -> None:
         "consumer": 8,
         "user": 9,
         "policy": 10,
+        "parameter": 11,
     }
 
 
@@ -184,6 +204,9 @@ def test_the_fixed_module_hangs_where_the_code_says(fixed: dict[str, Any]) -> No
     assert oid_of(fixed, "agSumEntry") == (*DEFAULT_ROOT, *SUM_ENTRY)
     assert oid_of(fixed, "agAlarmEntry") == (*DEFAULT_ROOT, *ALARM_ENTRY)
     assert oid_of(fixed, "agDeletedEntry") == (*DEFAULT_ROOT, *DELETED_ENTRY)
+    assert oid_of(fixed, "agCommandEntry") == (*DEFAULT_ROOT, *COMMAND_ENTRY)
+    assert oid_of(fixed, "agCommandArgumentEntry") == (*DEFAULT_ROOT, *COMMAND_ARGUMENT_ENTRY)
+    assert oid_of(fixed, "agCommandResultEntry") == (*DEFAULT_ROOT, *COMMAND_RESULT_ENTRY)
     assert oid_of(fixed, "agTargetEntry") == (*DEFAULT_ROOT, *TARGET_ENTRY)
     assert oid_of(fixed, "agNotifications") == (*DEFAULT_ROOT, *NOTIFICATIONS)
     assert oid_of(fixed, "agNotificationObjects") == (*DEFAULT_ROOT, *NOTIFICATION_OBJECTS)
@@ -200,6 +223,12 @@ def test_the_fixed_module_hangs_where_the_code_says(fixed: dict[str, Any]) -> No
         (AlarmScalar, ALARMS, "agAlarms"),
         (DeletedColumn, DELETED_ENTRY, "agDeleted"),
         (DeletedScalar, DELETED, "agDeleted"),
+        (CommandColumn, COMMAND_ENTRY, "agCommand"),
+        (CommandArgumentColumn, COMMAND_ARGUMENT_ENTRY, "agCommandArgument"),
+        (CommandResultColumn, COMMAND_RESULT_ENTRY, "agCommandResult"),
+        (CommandScalar, COMMANDS, "agCommands"),
+        (OperationColumn, OPERATION_ENTRY, "agOperation"),
+        (OperationScalar, OPERATIONS, "agOperations"),
         (NotificationObject, NOTIFICATION_OBJECTS, "agEvent"),
         (OwnNotification, NOTIFICATIONS, "ag"),
         (TargetColumn, TARGET_ENTRY, "agTarget"),
@@ -223,6 +252,11 @@ def test_the_enumerations_of_the_fixed_module_are_those_of_the_code(fixed: dict[
         "agSourceState": SourceStateNumber,
         "agEventSourceState": SourceStateNumber,
         "agTargetKind": TargetKindNumber,
+        "agCommandState": CommandStateNumber,
+        "agOperationKind": OperationKindNumber,
+        "agOperationState": OperationStateNumber,
+        "AgOutcome": OutcomeNumber,
+        "AgValueSyntax": ValueSyntaxNumber,
         "agDeletedLifetime": RowLifetime,
         "AgRowState": Freshness,
         "AgSeverity": SeverityNumber,
@@ -232,6 +266,12 @@ def test_the_enumerations_of_the_fixed_module_are_those_of_the_code(fixed: dict[
         node = fixed[name]
         syntax = node.get("syntax") or node["type"]
         assert syntax["constraints"]["enumeration"] == labels(numbers), name
+
+
+def test_every_outcome_has_a_number() -> None:
+    assert [outcome.name for outcome in Outcome] == [number.name for number in OutcomeNumber]
+    assert [kind.name for kind in OperationKind] == [number.name for number in OperationKindNumber]
+    assert [state.name for state in OperationState] == [number.name for number in OperationStateNumber]
 
 
 def test_every_notification_of_the_fixed_module_begins_with_what_all_have_in_common(

@@ -166,7 +166,7 @@ def test_health_tells_the_core_and_the_feed(gateway: Gateway) -> None:
 
 def test_health_tells_that_the_core_is_gone(gateway: Gateway) -> None:
     gateway.now += SECOND
-    gateway.projection.disconnected("reset")
+    gateway.disconnect()
     assert health(gateway, Health.FEED_CONNECTED) == ber.encode_integer(2)
     assert health(gateway, Health.FEED_STALE_SINCE) == date_and_time(START + SECOND)
     assert health(gateway, Health.CORE_UPTIME) == ber.encode_time_ticks(0)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from gateway.shipped_files import shipped_folder
 from gateway.snmp.mib.lint import base_folders
-from tests.components.command_line import free_udp_port
+from tests.components.ports import free_udp_port
 from tests.components.waiting import wait_until
 
 _BEGINNING = re.compile(r"(?m)^(?=\d{4}-\d\d-\d\d )")

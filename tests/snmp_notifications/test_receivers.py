@@ -28,7 +28,7 @@ from gateway.snmp.fixed_mib import NOTIFICATION_OBJECTS, NOTIFICATIONS, Notifica
 from gateway.snmp.notifications.sender import NotificationSender, SenderSettings
 from gateway.snmp.notifications.sockets import NotificationSockets, keep_sending
 from gateway.snmp.notifications.target import Target
-from tests.components.command_line import free_udp_port
+from tests.components.ports import free_udp_port
 from tests.components.waiting import DEADLINE, eventually, wait_until
 from tests.snmp_notifications.snmptrapd import Snmptrapd, snmptrapd
 from tests.snmp_notifications.story import (

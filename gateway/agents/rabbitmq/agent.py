@@ -1,53 +1,35 @@
 """The RabbitMQ agent: answers and events in, what consoles are to hear out. Without I/O.
 
 Whoever drives it makes the requests that `RabbitMqAgent.next_request` asks for, one at a time, tells what
-came of them, hands over events and deliveries, and carries out the effects.
+came of them, hands over events and deliveries, and carries out the effects. What events mean stands in
+`BrokerEvents`, what answers mean in `ManagementAnswers`; `BrokerView` says what changes by either, and
+`ConsoleService` tells consoles.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 
-from gateway.agents.rabbitmq.agent_config import SECOND, RabbitMqAgentConfig
+from gateway.agents.rabbitmq.agent_config import RabbitMqAgentConfig
 from gateway.agents.rabbitmq.broker_events import BrokerEvents
 from gateway.agents.rabbitmq.broker_view import BrokerView
-from gateway.agents.rabbitmq.cluster import NEEDED_COLUMNS
 from gateway.agents.rabbitmq.event_backlog import Loss
-from gateway.agents.rabbitmq.events import Bound, Created
+from gateway.agents.rabbitmq.events import BINDING_CREATED, QUEUE_DELETED, Changed, Created, bound
 from gateway.agents.rabbitmq.impersonators import TAGS_EVENT, ImpersonatorCheck
 from gateway.agents.rabbitmq.known_objects import KnownObject
-from gateway.agents.rabbitmq.listing import Listing, page_of
-from gateway.agents.rabbitmq.management_api import (
-    Answer,
-    Broken,
-    Document,
-    ListingRequest,
-    ManagementRequest,
-    NotFound,
-    NotManagement,
-    ObjectRequest,
-    OverviewRequest,
-    PermissionRequest,
-    Refused,
-    Unavailable,
-    UsersRequest,
-)
-from gateway.agents.rabbitmq.object_names import ObjectName
-from gateway.agents.rabbitmq.polling import PollingPlan
-from gateway.agents.rabbitmq.reading import ClassReader, class_readers
+from gateway.agents.rabbitmq.management_answers import ManagementAnswers
+from gateway.agents.rabbitmq.management_api import ADMINISTRATIVE, Answer, ManagementRequest
+from gateway.agents.rabbitmq.management_changes import BrokerAnswer, BrokerRequest
+from gateway.agents.rabbitmq.method_calls import MethodCalls
+from gateway.agents.rabbitmq.reading import class_readers
 from gateway.agents.rabbitmq.service import ConsoleService
-from gateway.agents.rabbitmq.status import AgentStatus, Visibility
-from gateway.dialects.effects import Binding, Delivery, Effect, Note, Send, WakeAt
-from gateway.dialects.errors import LocalProtocolError
+from gateway.agents.rabbitmq.status import AgentStatus
+from gateway.dialects.effects import Binding, Called, Delivery, Effect, Note, ReadAsked, Send, WakeAt
 from gateway.dialects.qmf.agent import AgentConfig
-from gateway.mapping.paths import Json
+from gateway.links.election import manager_queue
 from gateway.mapping.rules import Mapping as MappingFile
 
-_ANSWER_SINGLY = frozenset({"queue", "exchange", "connection"})
-"""Classes whose objects a monitoring user may ask for one by one."""
-AGAIN = 1_000_000_000
-"""Until a class is listed again of which not all is confirmed (ns)."""
 _HURRIED = {"alarm.set": "node", "alarm.cleared": "node", "vhost.down": "vhost"}
 """Events that change values of objects: the class to be listed soon."""
 
@@ -78,20 +60,20 @@ class RabbitMqAgent:
         self._service = ConsoleService(
             session, self._readers, self._view.known, self._events.maker.schemas, config.flush_delay
         )
-        self._plan = PollingPlan(
-            (
-                ListingRequest(name, reader.rule.listing, _columns(reader))
-                for name, reader in self._readers.items()
-                if reader.rule.listing
-            ),
-            config.polling,
-            users=bool(config.management_virtual_host),
-        )
         self._impersonators = ImpersonatorCheck(session.obey, config.user)
-        self._listing: Listing | None = None
-        listed = (name for name, reader in self._readers.items() if reader.rule.listing)
-        self._visibility = Visibility(listed, config.user)
-        self._linked = False
+        self._answers = ManagementAnswers(
+            config, self._readers, self._view, self._events.alarms, self._service, self._impersonators
+        )
+        self._calls = MethodCalls(
+            self._readers, self._view, self._answers, self._service, config.writer, config.lockout
+        )
+        self.on_call: Callable[[], None] = lambda: None
+        """Called when `advance_calls` has something new to do."""
+        self.on_vacancy: Callable[[], None] = lambda: None
+        """Called when the agent that served in place of this one may have ended."""
+        self._manager = (config.management_virtual_host, manager_queue(config.management_exchange))
+        self._plan = self._answers.plan
+        self._visibility = self._answers.visibility
         self._woken_at = 0
 
     # What the driver asks.
@@ -131,7 +113,7 @@ class RabbitMqAgent:
     @property
     def busy(self) -> bool:
         """Whether `advance` has something to do."""
-        return self._listing is not None and self._listing.waits
+        return self._answers.busy
 
     def known(self, class_name: str) -> Iterable[KnownObject]:
         """The objects of a class as the agent knows them."""
@@ -141,22 +123,36 @@ class RabbitMqAgent:
 
     def connected(self, reply_to: str, now: int) -> list[Effect]:  # noqa: ARG002  agents await no replies
         """The link carries messages, and the agent's queue is bound."""
-        self._linked = True
-        return self._awake(self._served(now))
+        self._service.connected()
+        return self._awake(self._answers.serve(now))
 
     def disconnected(self, detail: str, now: int) -> list[Effect]:  # noqa: ARG002  as every session's
         """The link carries nothing: what changes meanwhile is told when it is up again."""
-        self._linked = False
-        self._service.suspend()
+        self._service.disconnected()
         return []
+
+    def stand_by(self, now: int) -> None:
+        """Another agent serves this broker's consoles now."""
+        self._service.stand_by(now)
 
     def resync(self, reason: str, now: int, since: int) -> list[Effect]:  # noqa: ARG002  as every session's
         """Requests may have been lost on the way: whoever sent them is told everything anew."""
         return self._awake(self._service.console_bound(now))
 
     def receive(self, delivery: Delivery, now: int) -> list[Effect]:
-        """Answer a console's request."""
-        return self._awake(self._service.receive(delivery, now))
+        """Answer a console's request, or begin what it asks for (`advance_calls`)."""
+        effects: list[Effect] = []
+        for effect in self._service.receive(delivery, now):
+            match effect:
+                case Called():
+                    effects += self._calls.called(effect, now)
+                    self.on_call()
+                case ReadAsked():
+                    effects += self._calls.asked(effect, now)
+                    self.on_call()
+                case _:
+                    effects.append(effect)
+        return self._awake(effects)
 
     def unsent(self, messages: Iterable[Send]) -> None:
         """The link went down before these were sent: of them events are told when it is up again."""
@@ -173,12 +169,8 @@ class RabbitMqAgent:
         self._view.known.forget_old_ends(now)
         silent_since = self._visibility.silent_since
         if not silent_since or now - silent_since < self._config.silence_limit:
-            return self._awake([*self._forget_unread(now), *self._service.tick(now)])
-        effects: list[Effect] = []
-        if not self._visibility.failure:  # nor an answer: who asked is waiting still
-            seconds = self._config.silence_limit / SECOND
-            effects += self._fails(Unavailable(f"no answer for {seconds:g} s"), silent_since)
-        self._visibility.read_again()
+            return self._awake([*self._answers.forget_unread(now), *self._service.tick(now)])
+        effects = self._answers.silent(silent_since)
         return (
             [*effects, Note("agent-silent", self._visibility.failure)] if self._service.suspend() else effects
         )
@@ -201,7 +193,7 @@ class RabbitMqAgent:
         again = bool(self._visibility.last_event)
         self._visibility.events_missing = ""
         self._events.lost()
-        effects = self._doubted("events are connected", now)
+        effects = self._answers.doubted("events are connected", now)
         if again:
             effects += self._missed("they were not connected", now, now)
         self._visibility.last_event = now
@@ -218,7 +210,7 @@ class RabbitMqAgent:
         if missed:
             self._events.lost()
             self._view.known.remember(())  # nobody will tell what became of these
-        return self._awake(self._doubted(missed or "events are connected again", now))
+        return self._awake(self._answers.doubted(missed or "events are connected again", now))
 
     def events_caught_up(self) -> list[Effect]:
         """The events of meanwhile have all been told."""
@@ -229,7 +221,7 @@ class RabbitMqAgent:
     def events_lost(self, reason: str, now: int, since: int) -> list[Effect]:
         """Some events may have been lost since ``since``, although others arrive: list everything again."""
         self._events.lost()
-        return [*self._doubted(reason, now), *self._missed(reason, now, since)]
+        return [*self._answers.doubted(reason, now), *self._missed(reason, now, since)]
 
     def tells_at_once(self, now: int) -> bool:
         """Whether consoles hear of an event at once when `tell_now` is called after it."""
@@ -264,33 +256,31 @@ class RabbitMqAgent:
         effects += self._service.raise_events(heard.raised, now)
         match heard.event:
             case Created(reading) if reading.name.class_name == "vhost":
-                self._ask_permission(reading.name.leaf)
-            case Bound() as bound:
-                effects += self._bound(bound, now)
+                self._answers.ask_permission(reading.name.leaf)
+            case Changed(class_name):
+                self._plan.hurry(now, class_name)
+        if key == BINDING_CREATED:
+            effects += self._console_bound(headers, now)
+        elif key == QUEUE_DELETED and (headers.get("vhost"), headers.get("name")) == self._manager:
+            self.on_vacancy()
         if key == TAGS_EVENT:
             self._plan.hurry_users(now)
             if self._visibility.refused:  # perhaps by ourselves, and perhaps not any more
-                self._plan.hurry(now)
+                for class_name in ("", *ADMINISTRATIVE):
+                    self._plan.hurry(now, class_name)
         elif key in _HURRIED:
             self._plan.hurry(now, _HURRIED[key])
+        self._calls.heard(key, headers, now)
         return self._awake(effects)
 
-    def _ask_permission(self, host: str) -> None:
-        if not self._plan.ask(PermissionRequest(host)):
-            self._view.hosts.undoubt(host)
-
-    def _bound(self, event: Bound, now: int) -> list[Effect]:
-        console = event.routing_key.startswith(("#", "console"))
-        where = (event.virtual_host, event.exchange)
-        if not console or where != (self._config.management_virtual_host, self._config.management_exchange):
+    def _console_bound(self, headers: Mapping[str, object], now: int) -> list[Effect]:
+        event = bound(headers)
+        if event is None or not event.routing_key.startswith(("#", "console")):
             return []
-        return self._service.console_bound(now)
+        where = (self._config.management_virtual_host, self._config.management_exchange)
+        return self._service.console_bound(now) if (event.virtual_host, event.exchange) == where else []
 
-    def _doubted(self, reason: str, now: int) -> list[Effect]:
-        self._plan.hurry(now)
-        return [Note("resync", reason)]
-
-    # Answers.
+    # Requests to the management API.
 
     def next_request(self, now: int) -> ManagementRequest | None:
         """The request to make now, if one is due and the last answer has been taken whole."""
@@ -303,176 +293,27 @@ class RabbitMqAgent:
 
     def answered(self, request: ManagementRequest, answer: Answer, began: int, ended: int) -> list[Effect]:
         """What came of ``request``, made at ``began`` and over at ``ended`` (ns). `advance` may follow."""
-        self._visibility.asked_at = 0
-        if isinstance(request, UsersRequest):
-            # Whatever comes of it says nothing about the rest, which is asked for soon enough.
-            return self._users(answer, began, ended)
-        if isinstance(answer, Unavailable | NotManagement) or (isinstance(answer, Refused) and answer.login):
-            return self._awake(self._unanswered(request, answer, began, ended))
-        effects: list[Effect] = []
-        if self._visibility.answers():
-            self._plan.hurry(ended)
-            effects.append(Note("management-answers"))
-        match request:
-            case OverviewRequest():
-                effects += self._overview(request, answer, ended)
-            case ListingRequest():
-                effects += self._page(request, answer, began, ended)
-            case PermissionRequest():
-                effects += self._permission(request, answer, began, ended)
-            case ObjectRequest():
-                effects += self._single(request, answer, began, ended)
-        return self._awake(effects)
-
-    def _unanswered(self, request: ManagementRequest, answer: Answer, began: int, ended: int) -> list[Effect]:
-        self._plan.failed(request, ended)
-        self._listing = None
-        return self._fails(answer, began)
-
-    def _fails(self, answer: Answer, asked: int) -> list[Effect]:
-        if not self._visibility.failure:
-            self._view.known.doubt()
-        news = self._visibility.fails(answer, asked)
-        return [Note("management-unavailable", self._visibility.failure)] if news else []
-
-    def _overview(self, request: OverviewRequest, answer: Answer, ended: int) -> list[Effect]:
-        self._plan.overview_read(ended)
-        if isinstance(answer, Refused | Broken):
-            return self._cannot_read("overview", request, answer, ended)
-        self._visibility.reads("overview", ended)
-        if isinstance(answer, Document):
-            self._view.nodes.learn_overview(answer.body)
-        return []
-
-    def _users(self, answer: Answer, began: int, ended: int) -> list[Effect]:
-        self._plan.users_read(began, ended, refused=isinstance(answer, Refused))
-        notes = self._impersonators.learn(answer)
-        self._service.session.distrust(self._impersonators.distrust)
-        return [*notes]
-
-    def _cannot_read(
-        self, place: str, request: ManagementRequest, refusal: Refused | Broken, now: int
-    ) -> list[Effect]:
-        news = self._visibility.refuses(place, request, refusal, now)
-        notes: list[Effect] = [Note("unreadable", news)] if news else []
-        return [*notes, *self._forget_unread(now)]
-
-    def _forget_unread(self, now: int) -> list[Effect]:
-        """What could not be read for too long, although the rest could, is not known any more."""
-        effects: list[Effect] = []
-        for class_name in self._visibility.long_unread(now, self._config.silence_limit):
-            effects += self._service.apply(self._view.known.unread(class_name, now), now)
-        return effects
-
-    def _page(self, request: ListingRequest, answer: Answer, began: int, ended: int) -> list[Effect]:
-        if isinstance(answer, Refused | Broken):
-            self._plan.refused(request, ended)
-            self._listing = None
-            return [*self._cannot_read(request.class_name, request, answer, ended), *self._served(ended)]
-        page = page_of(answer)
-        if page is None:
-            return self._unanswered(request, self._visibility.no_listing(request), began, ended)
-        items, last = page
-        if request.page == 1:
-            self._listing = Listing(request.class_name, began)
-        if self._listing is None:
-            raise LocalProtocolError(f"page {request.page} of {request.collection} was not asked for")
-        self._visibility.reads(request.class_name, ended)
-        self._listing.items.extend(items)
-        self._listing.sampled = (began + ended) // 2
-        self._listing.closing = last
-        self._plan.page_read(request, began, ended, last=last)
-        return []
+        return self._awake(self._answers.take(request, answer, began, ended))
 
     def advance(self, now: int) -> list[Effect]:
         """Take some more objects of the page that arrived; call it while `busy`."""
-        listing = self._listing
-        if listing is None:
-            return []
-        effects: list[Effect] = []
-        for _ in range(min(len(listing.items), self._config.items_at_once)):
-            effects += self._item(listing, listing.items.popleft(), now)
-        if not listing.items and listing.closing:
-            self._listing = None
-            effects += self._listed(listing, now)
-        return self._awake(effects)
+        return self._awake(self._answers.advance(now))
 
-    def _item(self, listing: Listing, item: Json, now: int) -> list[Effect]:
-        taken = self._view.take(listing, item, now)
-        if listing.class_name == "node" and isinstance(item, Mapping):
-            self._events.alarms.listed(item, listing.began)
-        effects = self._service.apply(taken.changes, now)
-        if taken.restarted:
-            effects += self._doubted(f"node {taken.restarted} was restarted", now)
-        return effects
+    # Calls of methods, and objects to be read anew.
 
-    def _listed(self, listing: Listing, now: int) -> list[Effect]:
-        finished = self._view.finish(listing, now)
-        for host in finished.doubted:
-            self._ask_permission(host)
-        if finished.regained:
-            self._plan.hurry(now)
-        if listing.class_name == "node":
-            self._events.alarms.finished({name.leaf for name in listing.seen}, listing.began)
-        self._suspect(listing.class_name, finished.suspects, now)
-        self._visibility.listed(listing.class_name)
-        if not self._visibility.complete and self._view.is_unconfirmed(listing.class_name):
-            self._plan.hurry(now + AGAIN, listing.class_name)
-        return [*self._service.apply(finished.changes, now), *self._served(now)]
+    @property
+    def call_at(self) -> int:
+        """When to call `advance_calls` (ns)."""
+        return self._calls.due
 
-    def _suspect(self, class_name: str, suspects: list[ObjectName], now: int) -> None:
-        """Objects are missing: ask for each whether it is gone, or list the class again."""
-        if len(suspects) > self._config.suspects_asked or class_name not in _ANSWER_SINGLY:
-            if suspects:
-                self._plan.hurry(now, class_name)
-            return
-        collection = self._readers[class_name].rule.listing
-        for name in suspects:
-            if all(name.parts):
-                self._plan.ask(ObjectRequest(name, collection))
+    def advance_calls(self, now: int) -> list[Effect]:
+        """Go on with calls and fresh reads, until `next_call_request` gives a request or nothing is due."""
+        return self._awake(self._calls.advance(now))
 
-    def _permission(self, request: PermissionRequest, answer: Answer, began: int, ended: int) -> list[Effect]:
-        self._plan.extra_read(request, began, ended)
-        host = request.virtual_host
-        if isinstance(answer, NotFound):
-            self._view.hosts.forget(host)
-            return self._served(ended)
-        if isinstance(answer, Broken):
-            self._view.hosts.undoubt(host)
-            return self._served(ended)
-        before = self._view.hosts.permitted(host)
-        permitted = isinstance(answer, Document)
-        changes = self._view.learn_permission(host, permitted=permitted, now=ended)
-        effects = self._service.apply(changes, ended)
-        if permitted and before is not True:
-            self._plan.hurry(ended)
-        elif not permitted and before is not False:
-            effects.append(Note("virtual-host-not-permitted", f"contents of {host!r} may not be read"))
-        return [*effects, *self._served(ended)]
+    def next_call_request(self) -> BrokerRequest | None:
+        """The request that a call or fresh read wants made now; beside those of `next_request`."""
+        return self._calls.next_request()
 
-    def _single(self, request: ObjectRequest, answer: Answer, began: int, ended: int) -> list[Effect]:
-        self._plan.extra_read(request, began, ended)
-        effects: list[Effect] = []
-        if isinstance(answer, NotFound):
-            effects = self._service.apply(self._view.known.not_found(request.name, began, ended), ended)
-        elif isinstance(answer, Document):
-            self._view.known.confirmed(request.name)
-        return [*effects, *self._served(ended)]
-
-    # Towards consoles.
-
-    def _served(self, now: int) -> list[Effect]:
-        """Begin, or begin again, to speak to consoles as soon as there is something true to tell."""
-        # What was known before the broker was out of sight is confirmed or gone before it is vouched for.
-        doubtful = self._view.hosts.doubted or (
-            not self._visibility.complete and any(map(self._view.is_unconfirmed, self._visibility.readable))
-        )
-        complete = self._visibility.is_complete(doubtful=doubtful)
-        if not self._linked or self._visibility.failure or not complete:
-            return []
-        return self._service.begin(now)
-
-
-def _columns(reader: ClassReader) -> tuple[str, ...]:
-    needed = NEEDED_COLUMNS.get(reader.schema.key.name, ())
-    return tuple(dict.fromkeys((*reader.columns, *needed)))
+    def call_answered(self, answer: BrokerAnswer, now: int) -> list[Effect]:
+        """What came of the request of `next_call_request`."""
+        return self._awake(self._calls.answered(answer, now))

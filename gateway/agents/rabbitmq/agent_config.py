@@ -26,6 +26,8 @@ class RabbitMqAgentConfig:
         silence_limit: without an answer for so long the agent no longer vouches for what it knows.
         suspects_asked: up to so many objects missing in one listing are asked for one by one.
         items_at_once: objects of a listing taken in one call of `RabbitMqAgent.advance`.
+        writer: who changes the broker; empty where nobody does, and then every method is refused.
+        lockout: the virtual hosts and users whose limit of connections may be set to 0.
     """
 
     user: str
@@ -37,4 +39,6 @@ class RabbitMqAgentConfig:
     silence_limit: int = 10 * SECOND
     suspects_asked: int = 50
     items_at_once: int = 20
+    writer: str = ""
+    lockout: frozenset[str] = frozenset()
     polling: PollingConfig = field(default_factory=PollingConfig)

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from gateway.agents.rabbitmq.broker_view import BrokerView
 from gateway.agents.rabbitmq.event_making import EventMaker, RaisedEvent
-from gateway.agents.rabbitmq.events import BrokerEvent, Created, Deleted, EventReader
+from gateway.agents.rabbitmq.events import BrokerEvent, Changed, Created, Deleted, EventReader
 from gateway.agents.rabbitmq.headers import event_time, plain_headers, readable_headers
 from gateway.agents.rabbitmq.known_objects import Change, KnownObject
 from gateway.agents.rabbitmq.logins import Logins
@@ -55,7 +55,7 @@ class BrokerEvents:
 
     def __init__(self, mapping: MappingFile, readers: Mapping[str, ClassReader], view: BrokerView) -> None:
         self.alarms = ResourceAlarms()
-        self.reader = EventReader(readers, view.connection_of)
+        self.reader = EventReader(readers, view)
         self.maker = EventMaker(mapping, readers)
         self._view = view
         self._logins = Logins()
@@ -68,7 +68,7 @@ class BrokerEvents:
 
     def lost(self) -> None:
         """Some events may have been lost."""
-        self._view.forget_processes()
+        self._view.processes.forget()
         self._logins.forget()
 
     def take(self, key: str, headers: Mapping[str, object], timestamp: datetime | None, now: int) -> Heard:
@@ -80,7 +80,12 @@ class BrokerEvents:
         if key in LOGIN_EVENTS and isinstance(connection, str):
             self._logins.began(connection)
         event = self.reader.read(key, plain, timestamp)
+        process = plain.get("pid")
+        if key == "channel.closed" and isinstance(process, str):
+            self._view.processes.channel_closed(process)
         match event:
+            case Changed():
+                self._view.changed(event)
             case Created(reading):
                 changes = self._view.born(event, now)
                 shown = self._view.shows(reading.name, event.document)

@@ -6,20 +6,24 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
-from gateway.agents.rabbitmq.cluster import Nodes, VirtualHosts
-from gateway.agents.rabbitmq.events import Created, Deleted
+from gateway.agents.rabbitmq.bindings import DEFAULT_EXCHANGE, completed_binding
+from gateway.agents.rabbitmq.cluster import LIMITS, Nodes, VirtualHosts
+from gateway.agents.rabbitmq.events import Changed, Created, Deleted
 from gateway.agents.rabbitmq.known_objects import LISTING_LAG, Change, KnownObject, KnownObjects
 from gateway.agents.rabbitmq.listing import Listing
+from gateway.agents.rabbitmq.management_api import ADMINISTRATIVE
 from gateway.agents.rabbitmq.object_names import ObjectName
-from gateway.agents.rabbitmq.ownership import is_own, is_publication
-from gateway.agents.rabbitmq.reading import ClassReader
+from gateway.agents.rabbitmq.ownership import is_own, is_publication, is_shown_component
+from gateway.agents.rabbitmq.processes import Processes
+from gateway.agents.rabbitmq.reading import ClassReader, Reading
 from gateway.mapping.paths import Json
 from gateway.model.values import Value
 
 WITHIN_VIRTUAL_HOST = frozenset({"queue", "exchange"})
 """Classes whose listing leaves out the virtual hosts that may not be read. Connections are shown of all."""
-MAX_PROCESSES = 500_000
-"""Connections known by their Erlang process; of further ones the queues do not tell their owner."""
+_FILTERED = WITHIN_VIRTUAL_HOST | {"binding"}
+_HIDDEN = _FILTERED | {"consumer"}
+"""Of which nothing new is shown of a virtual host that may not be read; consumers are listed all the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +59,11 @@ class BrokerView:
         show_own: whether the gateway's own queues and connections are shown.
         own_users: the gateway's users.
         management_virtual_host: where the management exchange is; empty where there is none.
+
+    Attributes:
+        processes: what is known by its Erlang process.
+        withheld: classes that may not be read, as far as that is known: what events tell of them would be
+            some of their objects, taken for all.
     """
 
     def __init__(
@@ -72,37 +81,74 @@ class BrokerView:
         self._show_own = show_own
         self._own_users = own_users
         self._management_virtual_host = management_virtual_host
-        self._connections: dict[str, str] = {}
-        self._processes: dict[str, str] = {}
+        self.withheld = set(ADMINISTRATIVE)
+        self.processes = Processes()
+
+    # What events call objects.
 
     def connection_of(self, process: str) -> str | None:
         """The name of the connection that an Erlang process serves."""
-        return self._connections.get(process)
+        return self.processes.connection(process)
 
-    def forget_processes(self) -> None:
-        """Events were lost: a process may by now serve another connection, or none."""
-        self._connections.clear()
-        self._processes.clear()
+    def channel_of(self, process: str) -> str | None:
+        """The name of the channel that an Erlang process serves."""
+        return self.processes.channel(process)
+
+    def consumer_of(self, virtual_host: str, queue: str, tag: str) -> ObjectName | None:
+        """The one consumer of a queue that has a tag."""
+        found = [
+            known.name
+            for known in self.known.hanging_on(ObjectName("queue", (virtual_host, queue)), "consumer")
+            if known.name.leaf == tag
+        ]
+        return found[0] if len(found) == 1 else None
+
+    def binding_of(self, headers: Mapping[str, Json]) -> ObjectName | None:
+        """The one binding with arguments that an event tells of."""
+        host, kind, name = (headers.get(key) for key in ("vhost", "destination_kind", "destination_name"))
+        if not (isinstance(kind, str) and isinstance(host, str) and isinstance(name, str)):
+            return None
+        if kind not in WITHIN_VIRTUAL_HOST:
+            return None
+        source, key = headers.get("source_name"), headers.get("routing_key")
+        found = [
+            known.name
+            for known in self.known.hanging_on(ObjectName(kind, (host, name)), "binding")
+            if self._property(known, "arguments")
+            and (self._property(known, "source"), self._property(known, "routingKey")) == (source, key)
+        ]
+        return found[0] if len(found) == 1 else None
+
+    # Events.
 
     def born(self, event: Created, now: int) -> list[Change]:
         """A creation event arrived."""
         name = event.reading.name
-        if name.class_name == "connection" and event.process and len(self._processes) < MAX_PROCESSES:
+        if name.class_name == "connection" and event.process:
             # Shown or not: queues refer to it.
-            self._connections[event.process] = name.leaf
-            self._processes[name.leaf] = event.process
+            self.processes.connection_opened(event.process, name.leaf)
         if not self.shows(name, event.document):
             self.known.forget_end(name)
+            return []
+        if name.class_name in self.withheld:
             return []
         if name.class_name == "vhost":
             self.hosts.forget(name.leaf)
             self.hosts.doubt(name.leaf)
             self.known.forget_ends(partial(_is_within, name.leaf))
-        return self.known.created(event.reading, event.time, now)
+        changes = self.known.created(self._completed(event.reading), event.time, now)
+        if name.class_name == "channel" and event.process and self.known.get(name) is not None:
+            self.processes.channel_opened(event.process, name.leaf)
+        return changes
+
+    def changed(self, event: Changed) -> None:
+        """An event tells that an object is, or is otherwise: a listing that has it is no old one."""
+        if event.name is not None:
+            self.known.forget_end(event.name)
 
     def shows(self, name: ObjectName, document: Mapping[str, Json]) -> bool:
         """Whether anything is told of an object, of which an event says ``document``."""
-        if name.class_name in WITHIN_VIRTUAL_HOST and self.hosts.permitted(name.parts[0]) is False:
+        if name.class_name in _HIDDEN and self.hosts.permitted(name.parts[0]) is False:
             return False
         return not self._leaves_out(name, document)
 
@@ -116,7 +162,7 @@ class BrokerView:
             for known in self._inside(name.leaf):
                 inside += self.known.deleted(known.name, event.time, now)
         elif name.class_name == "connection":
-            self._connections.pop(self._processes.pop(name.leaf, ""), None)
+            self.processes.connection_closed(name.leaf)
         return inside + self.known.deleted(name, event.time, now)
 
     def take(self, listing: Listing, item: Json, now: int) -> Taken:
@@ -130,21 +176,30 @@ class BrokerView:
             listing.seen.add(name)
             if name.class_name in WITHIN_VIRTUAL_HOST:
                 listing.hosts.add(name.parts[0])
-            elif name.class_name == "vhost":
-                item = self.hosts.completed(item)
             elif name.class_name == "node":
                 item, again = self.nodes.completed(item, listing.sampled)
                 restarted = name.leaf if again else ""
             if self._leaves_out(name, item):
                 return Taken([])
-        reading = reader.read(item)
+        reading = reader.read(self._worked_out(listing.class_name, item))
         ends = self._ended_with(restarted, now) if restarted else []
-        if reading is None:
+        if reading is None or self._is_unlisted(reading.name):
             return Taken(ends, restarted)
         if listing.class_name == "vhost" and not self.hosts.permitted(reading.name.leaf):
             # The broker tells zeros of a virtual host that may not be read.
             reading = replace(reading, statistics=(None,) * len(reading.statistics))
-        return Taken([*ends, *self.known.listed(reading, listing.began, listing.sampled, now)], restarted)
+        changes = self.known.listed(self._completed(reading), listing.began, listing.sampled, now)
+        return Taken([*ends, *changes], restarted)
+
+    def _worked_out(self, class_name: str, item: Mapping[str, Json]) -> Mapping[str, Json]:
+        """An object of a listing with what follows from what the listing says."""
+        if class_name == "vhost":
+            return self.hosts.completed(item)
+        return completed_binding(item) if class_name == "binding" else item
+
+    def _is_unlisted(self, name: ObjectName) -> bool:
+        """Whether it is in a virtual host that may not be read; consumers are listed all the same."""
+        return name.class_name == "consumer" and self.hosts.permitted(name.parts[0]) is False
 
     def finish(self, listing: Listing, now: int) -> Finished:
         """A listing is complete: what it lacks, and whose contents it showed."""
@@ -178,6 +233,18 @@ class BrokerView:
             self.hosts.doubt(host)
         return Finished(changes + gone, suspects, doubted, regained)
 
+    def learn_limits(self, limits: Mapping[str, Mapping[str, Json]] | None) -> list[Change]:
+        """The limits of all virtual hosts were read; ``None`` where they may not be."""
+        self.hosts.learn_limits(limits)
+        changes: list[Change] = []
+        for name in [vhost.name for vhost in self.known.of_class("vhost")]:
+            told = self.hosts.limits(name.leaf)
+            for limit, element in LIMITS.items():
+                vhost = self.known.get(name)
+                if vhost is not None:
+                    changes += self.known.with_property(vhost, element, told.get(limit))
+        return changes
+
     def is_unconfirmed(self, class_name: str) -> bool:
         """Whether something of a class was known before sight of the broker was lost, and not seen since."""
         return self.known.unconfirmed(class_name, self._is_hidden)
@@ -196,6 +263,28 @@ class BrokerView:
             for inside in self._inside(host):
                 changes += self.known.out_of_sight(inside.name, now)
         return changes
+
+    def _completed(self, reading: Reading) -> Reading:
+        """A binding with what follows from its two ends: whether it lasts."""
+        if reading.name.class_name != "binding":
+            return reading
+        ends = self.known.grounds(reading)
+        if ends is None:
+            return reading
+        position = self._readers["binding"].schema.positions["durable"]
+        properties = list(reading.properties)
+        properties[position] = all(map(self._lasts, ends))
+        return replace(reading, properties=tuple(properties))
+
+    def _lasts(self, known: KnownObject) -> bool:
+        """Whether a queue or exchange is durable by the mapping's rules of its class."""
+        transient = any(
+            self._property(known, element) is True
+            for element in ("exclusive", "autoDelete")
+            if element in self._readers[known.name.class_name].schema.positions
+        )
+        named_by_broker = known.name.class_name == "queue" and known.name.leaf.startswith("amq.gen-")
+        return self._property(known, "durable") is True and not transient and not named_by_broker
 
     def _ended_with(self, node: str, now: int) -> list[Change]:
         """What ended with the former process of a node that was started again: listings lag behind that."""
@@ -222,17 +311,21 @@ class BrokerView:
             known
             for class_name in sorted(WITHIN_VIRTUAL_HOST & self._readers.keys())
             for known in self.known.of_class(class_name)
-            if _is_within(host, known.name)
+            if known.name.parts[0] == host
         ]
 
     def _is_hidden(self, known: KnownObject) -> bool:
-        return known.name.class_name in WITHIN_VIRTUAL_HOST and self.hosts.hides(known.name.parts[0])
+        return known.name.class_name in _FILTERED and self.hosts.hides(known.name.parts[0])
 
     def _leaves_out(self, name: ObjectName, document: Mapping[str, Json]) -> bool:
+        if name.class_name == "binding" and name.parts[1] == DEFAULT_EXCHANGE:
+            return True
+        if name.class_name == "parameter" and not is_shown_component(name.parts[1]):
+            return True
         if is_publication(name, document, self._own_users, self._management_virtual_host):
             return True
         return not self._show_own and is_own(name, document, self._own_users)
 
 
 def _is_within(host: str, name: ObjectName) -> bool:
-    return name.class_name in WITHIN_VIRTUAL_HOST and name.parts[0] == host
+    return name.class_name in _HIDDEN and name.parts[0] == host

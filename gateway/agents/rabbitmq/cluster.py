@@ -18,6 +18,10 @@ NEEDED_COLUMNS: Mapping[str, tuple[str, ...]] = {
     "connection": ("user", "type", "client_properties"),
 }
 """What the agent needs of a listing for its own work, whether or not the mapping shows it."""
+LIMITS: Mapping[str, str] = {"max-connections": "maxConnections", "max-queues": "maxQueues"}
+"""What a virtual host may be limited in, and the property that tells it."""
+NO_LIMIT = -1
+_MOST = 2**31 - 1
 _MILLISECOND = 1_000_000
 _SECOND = 1_000_000_000
 
@@ -85,14 +89,32 @@ class VirtualHosts:
         self._refused: set[str] = set()
         self._doubted: set[str] = set()
         self._cluster_states: dict[str, str] = {}
+        self._limits: Mapping[str, Mapping[str, Json]] | None = None
 
     def completed(self, vhost: Mapping[str, Json]) -> Mapping[str, Json]:
-        """``vhost`` with its state worked out."""
+        """``vhost`` with its state and its limits worked out."""
         name = vhost.get("name")
         if not isinstance(name, str):
             return vhost
         self._cluster_states[name] = _cluster_state(vhost.get("cluster_state"))
-        return {**vhost, "gateway": {"state": self.state(name)}}
+        return {**vhost, "gateway": {"state": self.state(name), **self.limits(name)}}
+
+    def learn_limits(self, limits: Mapping[str, Mapping[str, Json]] | None) -> None:
+        """Take the limits of all virtual hosts that have any; ``None`` where they may not be read."""
+        self._limits = limits
+
+    def limits(self, name: str) -> dict[str, int]:
+        """The limits of a virtual host, -1 for one that it does not have; none where they are not known."""
+        if self._limits is None:
+            return {}
+        told = self._limits.get(name, {})
+        # RabbitMQ takes any negative number for no limit, and shows it.
+        limits = ((limit, told.get(limit, NO_LIMIT)) for limit in LIMITS)
+        return {
+            limit: max(NO_LIMIT, value)
+            for limit, value in limits
+            if isinstance(value, int) and not isinstance(value, bool) and value <= _MOST
+        }
 
     def state(self, name: str) -> str | None:
         """What to show as the state of a virtual host; ``None`` while it is not known."""

@@ -88,6 +88,13 @@ class EventBacklog:
             self._told.popitem(last=False)
         return messages
 
+    def forget_before(self, time: int) -> None:
+        """Somebody else has told what happened before ``time`` (ns)."""
+        for severity, queue in self._waiting.items():
+            self._waiting[severity] = deque(event for event in queue if event.time >= time)
+        self._count = sum(map(len, self._waiting.values()))
+        self._lost = []
+
     def take_loss(self) -> Loss | None:
         """What was lost since this was last asked."""
         if not self._lost:

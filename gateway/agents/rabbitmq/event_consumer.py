@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
 
@@ -24,6 +24,7 @@ from gateway.links.amqp_connection import (
     ended,
     open_connection,
 )
+from gateway.links.kept_counts import KeptCounts
 from gateway.links.kept_deliveries import KeptDeliveries, Ledger
 from gateway.links.kept_queue import kept_queue
 from gateway.links.own_queue import PREFETCH, OwnQueue
@@ -52,6 +53,7 @@ class KeptEvents:
         ledger: what of it was told.
         heard: whether there is somebody to tell; until then events wait.
         told: called after each event: what it led to must be told when it returns.
+        counts: what is counted of it.
     """
 
     queue: str
@@ -60,6 +62,7 @@ class KeptEvents:
     ledger: Ledger
     heard: Callable[[], bool]
     told: Callable[[], None]
+    counts: KeptCounts = field(default_factory=KeptCounts)
 
 
 class EventSink(Protocol):
@@ -135,7 +138,8 @@ class EventConsumer:
                 if self._kept is None:
                     await self._consume(connection)
                 else:
-                    await self._consume_kept(connection, self._kept)
+                    with self._kept.counts.connection():
+                        await self._consume_kept(connection, self._kept)
             finally:
                 await close_soon(connection)
 
@@ -149,10 +153,11 @@ class EventConsumer:
         await until_one_ends(ended(channel), ended(connection), watch)
 
     async def _consume_kept(self, connection: AbstractConnection, kept: KeptEvents) -> None:
-        queue = kept_queue(kept.queue, kept.max_length, kept.expires, WATCH_SECONDS)
+        queue = kept_queue(kept.queue, kept.max_length, kept.expires, WATCH_SECONDS, kept.counts)
         channel = await connection.channel(publisher_confirms=False)
         waiting = await queue.waiting(connection)
-        missed = queue.missed(waiting)
+        loss = queue.loss(waiting)
+        missed = queue.missed(loss, waiting)
         first = waiting is None and not self._missing_told
         if first:
             # Before it is there, or a gateway killed in between would not know any more what was missed.
@@ -161,8 +166,10 @@ class EventConsumer:
             await kept.ledger.lasting(kept.ledger.position)
         with self._exchange_missing():
             declared = await queue.declare(connection, channel, self._bindings, is_new=waiting is None)
-        deliveries = KeptDeliveries(kept.ledger, self._tell_kept, kept.heard)
+        deliveries = KeptDeliveries(kept.ledger, self._tell_kept, kept.heard, kept.counts)
         await queue.consume(self._endpoint, declared, deliveries.arrived)
+        if loss is not None:
+            kept.counts.losses[loss] += 1
         log.info("catching-up", role="events", queue=queue.name, waiting=waiting)
         if not first:
             self._sink.events_resumed(missed, waiting or 0)

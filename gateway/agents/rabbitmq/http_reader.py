@@ -7,17 +7,18 @@ import ssl
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Protocol, Self
 
 import httpx
 from pydantic import SecretStr
 
 from gateway.agents.rabbitmq.management_api import (
     Answer,
-    ManagementRequest,
+    Broken,
     NotManagement,
     Unavailable,
     answer_of,
+    is_administrative,
 )
 
 MAX_BODY_OCTETS = 16 * 1024 * 1024
@@ -63,17 +64,31 @@ def management_client(endpoint: ManagementEndpoint) -> httpx.AsyncClient:
     )
 
 
+class Target(Protocol):
+    """What is asked for, such as a `gateway.agents.rabbitmq.management_api.ManagementRequest`."""
+
+    @property
+    def target(self) -> str:
+        """Path and query below ``/api/``."""
+        ...
+
+
 class HttpReader:
     """Reads from the management API. Use it as an asynchronous context manager.
+
+    Args:
+        endpoint: where it is and who reads it.
+        administrator: the same with a user who may read what monitoring is not enough for, if there is one.
 
     Raises:
         OSError: the CA file cannot be read.
         ssl.SSLError: the CA file holds no certificates.
     """
 
-    def __init__(self, endpoint: ManagementEndpoint) -> None:
+    def __init__(self, endpoint: ManagementEndpoint, administrator: ManagementEndpoint | None = None) -> None:
         self._deadline = endpoint.deadline
         self._client = management_client(endpoint)
+        self._administrator = management_client(administrator) if administrator else self._client
 
     async def __aenter__(self) -> Self:
         return self
@@ -85,12 +100,14 @@ class HttpReader:
         trace: TracebackType | None,
     ) -> None:
         await self._client.aclose()
+        await self._administrator.aclose()
 
-    async def read(self, request: ManagementRequest) -> Answer:
+    async def read(self, request: Target) -> Answer:
         """Make ``request``; whatever goes wrong is an answer too."""
         try:
             async with asyncio.timeout(self._deadline):
-                return await self._read(request.target)
+                client = self._administrator if is_administrative(request) else self._client
+                return await self._read(client, request.target)
         except (TimeoutError, httpx.TimeoutException):
             return Unavailable(f"no answer within {self._deadline:g} s")
         except httpx.RemoteProtocolError as error:
@@ -100,15 +117,16 @@ class HttpReader:
         except httpx.InvalidURL as error:
             return NotManagement(one_line(error))
 
-    async def _read(self, target: str) -> Answer:
-        async with self._client.stream("GET", target) as response:
+    async def _read(self, client: httpx.AsyncClient, target: str) -> Answer:
+        async with client.stream("GET", target) as response:
             if response.headers.get("content-encoding", "identity") != "identity":
                 return NotManagement("it compresses what was not to be compressed")
             body = bytearray()
             async for part in response.aiter_raw():
                 body += part
                 if len(body) > MAX_BODY_OCTETS:
-                    return NotManagement(f"an answer of more than {MAX_BODY_OCTETS} octets")
+                    # Some collections come whole, however large: that is no reason to give up the others.
+                    return Broken(f"an answer of more than {MAX_BODY_OCTETS} octets", lasting=True)
             return answer_of(response.status_code, bytes(body))
 
 

@@ -8,7 +8,8 @@ and shows a connection only after seconds), and are read page by page while obje
 - an object whose end was told is not brought back by a listing that may be older than that, nor does such
   a listing tell the values of its successor;
 - what was settled at creation and once known stays, although a later answer does not repeat it; where one
-  listing shows it otherwise than another, these are two objects.
+  listing shows it otherwise than another, these are two objects;
+- what hangs on others is there only while all of them are: it ends with the first of them.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from gateway.agents.rabbitmq.dependence import Dependence
+from gateway.agents.rabbitmq.merging import contradicts, preferred
 from gateway.agents.rabbitmq.object_names import ObjectName, object_number
 from gateway.agents.rabbitmq.reading import ClassReader, Reading
 from gateway.model.values import Value, Values
@@ -89,6 +92,7 @@ class KnownObjects:
         self._readers = readers
         self._limit = limit
         self._objects: dict[str, dict[ObjectName, KnownObject]] = {name: {} for name in readers}
+        self._dependence = Dependence(readers)
         self._ends: OrderedDict[ObjectName, _End] = OrderedDict()
         self._unconfirmed: set[ObjectName] = set()
         self._remembered: dict[ObjectName, KnownObject] = {}
@@ -113,6 +117,17 @@ class KnownObjects:
     def of_class(self, class_name: str) -> Iterable[KnownObject]:
         """All objects of a class; do not change them while looking."""
         return self._objects[class_name].values()
+
+    def grounds(self, reading: Reading) -> list[KnownObject] | None:
+        """What an object hangs on; ``None`` where some of that is not there."""
+        grounds = [self.get(name) for name in self._dependence.grounds(reading.name, reading.properties)]
+        found = [ground for ground in grounds if ground is not None]
+        return found if len(found) == len(grounds) else None
+
+    def hanging_on(self, name: ObjectName, class_name: str) -> list[KnownObject]:
+        """The objects of a class that end with another."""
+        objects = self._objects[class_name]
+        return [objects[one] for one in self._dependence.on(name) if one.class_name == class_name]
 
     def doubt(self) -> None:
         """Sight of the broker was lost: whatever is known may have ended unseen."""
@@ -312,7 +327,7 @@ class KnownObjects:
         if reader.rule.created is not None:
             return False  # the time of its creation tells them apart
         return any(
-            kept and _contradicts(new, old, listed=known.listed)
+            kept and contradicts(new, old, listed=known.listed)
             for old, new, kept in zip(known.properties, told.properties, reader.keeps, strict=True)
         )
 
@@ -323,7 +338,7 @@ class KnownObjects:
         """
         keeps = self._readers[known.name.class_name].keeps
         return tuple(
-            _preferred(old, new, keep=kept, old_first=keep_all)
+            preferred(old, new, keep=kept, old_first=keep_all)
             for old, new, kept in zip(known.properties, told, keeps, strict=True)
         )
 
@@ -331,6 +346,8 @@ class KnownObjects:
         self, reading: Reading, created: int, sampled: int, now: int, *, listed: bool = False
     ) -> list[Change]:
         objects = self._objects[reading.name.class_name]
+        if self.grounds(reading) is None:
+            return []
         if len(objects) >= self._limit:
             self.refused += 1
             return []
@@ -347,6 +364,7 @@ class KnownObjects:
             listed=listed,
         )
         objects[known.name] = known
+        self._dependence.note(known.name, known.properties)
         self._remembered.pop(known.name, None)
         return [Put(known, new=True)]
 
@@ -356,10 +374,16 @@ class KnownObjects:
         return [] if same else [Put(updated)]
 
     def _removed(self, known: KnownObject, time: int, now: int) -> list[Change]:
+        changes: list[Change] = []
+        for name in self._dependence.on(known.name):
+            hanging = self.get(name)  # unless it ended with another that hangs on this one
+            if hanging is not None:
+                changes += self._removed(hanging, time, now)
         del self._objects[known.name.class_name][known.name]
+        self._dependence.forget(known.name, known.properties)
         self._unconfirmed.discard(known.name)
         self._remember_end(known.name, _End(now, known.created))
-        return [Gone(known, time)]
+        return [*changes, Gone(known, time)]
 
     def _forgotten(self, known: KnownObject, now: int) -> list[Change]:
         """As `_removed`, but a listing that shows one of its name is believed at once."""
@@ -372,22 +396,3 @@ class KnownObjects:
         self._ends.move_to_end(name)
         if len(self._ends) > REMEMBERED_ENDS:
             self._ends.popitem(last=False)
-
-
-def _contradicts(new: Value | None, old: Value | None, *, listed: bool) -> bool:
-    """Whether one object cannot have had both values; what an event told may lack entries of a table."""
-    if old is None or new is None:
-        return False
-    if listed or not isinstance(old, Mapping) or not isinstance(new, Mapping):
-        return old != new
-    common = [(value, new[key]) for key, value in old.items() if key in new]
-    return any(
-        isinstance(one, bool | int | str) and type(one) is type(other) and one != other
-        for one, other in common
-    )
-
-
-def _preferred(old: Value | None, new: Value | None, *, keep: bool, old_first: bool) -> Value | None:
-    if old_first:
-        return new if old is None else old
-    return old if new is None and keep else new

@@ -11,6 +11,8 @@ from urllib.parse import quote
 from gateway.agents.rabbitmq.object_names import ObjectName
 from gateway.mapping.paths import Json
 
+ADMINISTRATIVE = frozenset({"user", "parameter"})
+"""Classes that monitoring is not enough to read: users need an administrator, parameters a policymaker."""
 PAGE_SIZE = 500
 """Objects on a page; RabbitMQ refuses more."""
 
@@ -86,6 +88,16 @@ ManagementRequest: TypeAlias = (
 )
 
 
+def is_administrative(request: object) -> bool:
+    """Whether monitoring is not enough for a request."""
+    match request:
+        case ListingRequest():
+            return request.class_name in ADMINISTRATIVE
+        case ObjectRequest():
+            return request.name.class_name in ADMINISTRATIVE
+    return isinstance(request, UsersRequest)
+
+
 @dataclass(frozen=True, slots=True)
 class Document:
     """The answer itself."""
@@ -113,9 +125,13 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Broken:
-    """5xx: the broker could not answer this request, others perhaps."""
+    """5xx, or more than can be taken: this request has no answer, others perhaps.
+
+    ``lasting``: it will most likely be so for a long time, and asking again costs the broker much.
+    """
 
     reason: str
+    lasting: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +186,11 @@ def _document(body: bytes) -> Document | None:
 
 def _no_constant(name: str) -> Never:
     raise ValueError(f"{name} is no JSON")
+
+
+def error_of(body: bytes) -> tuple[str, str]:
+    """What an error's JSON says: its name and its reason, in one line each; empty where it says nothing."""
+    return _error(_document(body))
 
 
 def _error(document: Document | None) -> tuple[str, str]:

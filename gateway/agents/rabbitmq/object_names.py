@@ -23,6 +23,11 @@ class ObjectName:
         return f"{self.class_name} {'/'.join(self.parts)}"
 
 
+def connection_of_channel(name: str) -> str:
+    """The name of the connection of a channel, which RabbitMQ calls ``CONNECTION (NUMBER)``."""
+    return name.rpartition(" (")[0]
+
+
 def object_number(name: ObjectName, created: int) -> int:
     """The object number of its QMF object id: BLAKE2b-64 of class, stable name and creation time.
 

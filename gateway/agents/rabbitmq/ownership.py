@@ -12,6 +12,13 @@ OWN_QUEUES = "amqp-gateway."
 OWN_PRODUCT = "amqp-gateway"
 """The client property ``product`` of its connections."""
 
+_SHOWN_COMPONENTS = frozenset({"shovel", "federation-upstream"})
+
+
+def is_shown_component(component: Json) -> bool:
+    """Whether runtime parameters of a component are shown; others are limits and operator policies."""
+    return isinstance(component, str) and component in _SHOWN_COMPONENTS
+
 
 def is_own(name: ObjectName, document: Mapping[str, Json], own_users: frozenset[str]) -> bool:
     """Whether an object belongs to the gateway.

@@ -17,10 +17,16 @@ from gateway.agents.rabbitmq.management_api import (
     OverviewRequest,
     PermissionRequest,
     UsersRequest,
+    is_administrative,
 )
 
 SECOND = 1_000_000_000
 _NEVER = 2**63 - 1
+_SLOW = {
+    **dict.fromkeys(("vhost", "exchange", "consumer"), 10 * SECOND),
+    **dict.fromkeys(("binding", "policy", "user", "parameter"), 30 * SECOND),
+}
+"""Of the latter hardly anything changes of which no event tells."""
 MAX_EXTRA_REQUESTS = 1_000
 """Single objects and virtual hosts that wait to be asked about; a listing answers for the rest."""
 
@@ -35,8 +41,8 @@ class PollingConfig:
         interval: between listings of a class, where its cost allows.
         slow: the same for the classes named here.
         overview: between looks at what cluster this is, and at who its users are.
-        refused_users: until the users are asked for again after a refusal, which the broker writes into its
-            log each time.
+        refused_users: until what needs an administrator is asked for again after a refusal, which the broker
+            writes into its log each time.
         refused_pause: after a refusal or failure of one request, before the like is asked again.
         first_pause: after the first failure; doubled for each further one up to ``longest_pause``.
         urgent_share: share of time that listings may take while the known state is in doubt.
@@ -44,7 +50,7 @@ class PollingConfig:
 
     budget: float = 0.04
     interval: int = 5 * SECOND
-    slow: Mapping[str, int] = field(default_factory=lambda: {"vhost": 10 * SECOND, "exchange": 10 * SECOND})
+    slow: Mapping[str, int] = field(default_factory=lambda: dict(_SLOW))
     overview: int = 60 * SECOND
     refused_users: int = 3600 * SECOND
     refused_pause: int = 30 * SECOND
@@ -55,7 +61,11 @@ class PollingConfig:
 
 @dataclass(slots=True)
 class _ClassPlan:
-    """The plan of one class: ``cost`` is what a whole listing took (ns), smoothed."""
+    """The plan of one class: ``cost`` is what a whole listing took (ns), smoothed.
+
+    ``again``: since the listing that is under way was begun, something was found that it may not show.
+    ``withheld``: it needs rights that are missing.
+    """
 
     first_page: ListingRequest
     interval: int
@@ -63,6 +73,8 @@ class _ClassPlan:
     began: int = 0
     spent: int = 0
     cost: float = 0.0
+    again: bool = False
+    withheld: bool = False
 
 
 class PollingPlan:
@@ -124,6 +136,7 @@ class PollingPlan:
         if now < soonest.due:
             return None
         soonest.spent = 0
+        soonest.again = False
         self._page, self._page_due = soonest.first_page, now
         return self._page
 
@@ -143,7 +156,8 @@ class PollingPlan:
             return
         self._page = None
         plan.cost = plan.spent if not plan.cost else 0.7 * plan.cost + 0.3 * plan.spent
-        plan.due = max(plan.began + self._interval(plan), ended)
+        plan.withheld = False
+        plan.due = max(plan.began + (self._bearable(plan) if plan.again else self._interval(plan)), ended)
 
     def overview_read(self, ended: int) -> None:
         """The overview arrived, or will not."""
@@ -167,11 +181,15 @@ class PollingPlan:
         self._extras.pop(request, None)
         self._extra_due = ended + int((ended - began) / self._config.budget)
 
-    def refused(self, request: ListingRequest, ended: int) -> None:
-        """This may not be listed, or cannot be: not again for a while."""
+    def refused(self, request: ListingRequest, ended: int, *, lasting: bool = False) -> None:
+        """This may not be listed, or cannot be: not again for a while, for long if that is ``lasting``."""
         self._succeeded()
         self._page = None
-        self._classes[request.class_name].due = ended + self._config.refused_pause
+        plan = self._classes[request.class_name]
+        plan.withheld = is_administrative(request)
+        long = plan.withheld or lasting
+        pause = self._config.refused_users if long else self._config.refused_pause
+        plan.due = ended + pause
 
     def failed(self, request: ManagementRequest, ended: int) -> None:
         """Nothing answers: ask again after a pause that grows with each failure, a listing from its start.
@@ -198,15 +216,22 @@ class PollingPlan:
         return True
 
     def hurry(self, now: int, class_name: str = "") -> None:
-        """What is known is in doubt: list the class, or all of them, as soon as the broker can bear."""
+        """What is known is in doubt: list the class, or all of them, as soon as the broker can bear.
+
+        All, that is, but those that may not be listed.
+        """
         for name, plan in self._classes.items():
-            if class_name in ("", name):
-                bearable = plan.began + int(plan.cost / self._config.urgent_share)
-                plan.due = min(plan.due, max(now, bearable))
+            if class_name == name or not (class_name or plan.withheld):
+                plan.again = self._page is not None and self._page.class_name == name
+                plan.due = min(plan.due, max(now, plan.began + self._bearable(plan)))
 
     def interval(self, class_name: str) -> int:
         """Nanoseconds between listings of a class as things stand."""
         return self._interval(self._classes[class_name])
+
+    def _bearable(self, plan: _ClassPlan) -> int:
+        """From the beginning of a listing to that of the next while what is known is in doubt (ns)."""
+        return int(plan.cost / self._config.urgent_share)
 
     def _succeeded(self) -> None:
         self._failures = 0

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Literal
 from urllib.parse import quote
 
 import httpx
@@ -19,7 +19,9 @@ from gateway.links.amqp_connection import Trouble
 from gateway.mapping.paths import Json
 
 _MAX_REASON: Final = 500
-_EXCHANGE: Final = {"type": "topic", "durable": True}
+EXCHANGE_KIND: Final = {"type": "topic", "durable": True}
+VHOST_DESCRIPTION: Final = "AMQP management gateway"
+"""By which a virtual host is known that was made here."""
 
 
 class ProvisioningError(Exception):
@@ -41,19 +43,22 @@ class ProvisionedUser:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One change of the broker: a PUT to the management API.
+    """One change of the broker: a request to the management API.
 
     Attributes:
         told: what it does, in one line for people.
         path: below ``/api/``.
+        body: of a PUT.
         permitted_in: the virtual host in which the administrator itself needs a permission for it; empty for
             none.
+        method: of the request. It is fine if what is to be deleted has gone meanwhile.
     """
 
     told: str
     path: str
-    body: Mapping[str, Any] = field(repr=False)
+    body: Mapping[str, Any] | None = field(default=None, repr=False)
     permitted_in: str = ""
+    method: Literal["PUT", "DELETE"] = "PUT"
 
 
 def plan(
@@ -66,13 +71,13 @@ def plan(
     """Find out what is missing, without changing anything; arguments and errors as for `provision`."""
     steps: list[Step] = []
     for needed in dict.fromkeys(grant.vhost for user in users for grant in user.rights.grants):
-        if needed != vhost and _found(client, f"vhosts/{_segment(needed)}") is None:
+        if needed != vhost and _found(client, f"vhosts/{segment(needed)}") is None:
             text = f"{client.base_url}: there is no virtual host {needed!r}: make it first, or leave it out"
             raise ProvisioningError(Trouble.REFUSED_VHOST, text)
     # Asked for first: to PUT a virtual host that exists would clear its description.
-    if vhost and _found(client, f"vhosts/{_segment(vhost)}") is None:
-        description = {"description": "AMQP management gateway"}
-        steps.append(Step(f"make the virtual host {vhost}", f"vhosts/{_segment(vhost)}", description))
+    if vhost and _found(client, f"vhosts/{segment(vhost)}") is None:
+        description = {"description": VHOST_DESCRIPTION}
+        steps.append(Step(f"make the virtual host {vhost}", f"vhosts/{segment(vhost)}", description))
     for user in users:
         steps += _user_steps(client, user)
     if vhost:
@@ -86,11 +91,12 @@ def carry_out(client: httpx.Client, step: Step) -> None:
     Raises:
         ProvisioningError: the broker refused it.
     """
+    gone_is_fine = step.method == "DELETE"
     if not step.permitted_in:
-        _answer(client, "PUT", step.path, step.body)
+        _answer(client, step.method, step.path, step.body, missing_is_fine=gone_is_fine)
         return
     with _Permitted(client, step.permitted_in):
-        _answer(client, "PUT", step.path, step.body)
+        _answer(client, step.method, step.path, step.body, missing_is_fine=gone_is_fine)
 
 
 def provision(
@@ -127,7 +133,7 @@ def user_exists(client: httpx.Client, name: str) -> bool:
     Raises:
         ProvisioningError: the broker does not say.
     """
-    return _found(client, f"users/{_segment(name)}") is not None
+    return _found(client, f"users/{segment(name)}") is not None
 
 
 def read(client: httpx.Client, path: str) -> Json:
@@ -154,16 +160,16 @@ def _found(client: httpx.Client, path: str) -> Mapping[str, Json] | None:
 
 def _user_steps(client: httpx.Client, user: ProvisionedUser) -> Iterator[Step]:
     wanted = sorted(user.rights.tags)
-    found = _found(client, f"users/{_segment(user.name)}")
-    if found is None or sorted(tags_of(found) or ()) != wanted or not _logs_in(client, user):
+    found = _found(client, f"users/{segment(user.name)}")
+    if found is None or sorted(tags_of(found) or ()) != wanted or not logs_in(client, user):
         verb = "make the user" if found is None else "set password and tags of the user"
         yield Step(
             f"{verb} {user.name}: tags {','.join(wanted) or 'none'}",
-            f"users/{_segment(user.name)}",
+            f"users/{segment(user.name)}",
             {"password": user.password, "tags": ",".join(wanted)},
         )
     for grant in user.rights.grants:
-        path = f"permissions/{_segment(grant.vhost)}/{_segment(user.name)}"
+        path = f"permissions/{segment(grant.vhost)}/{segment(user.name)}"
         permissions = grant.permissions()
         has = _found(client, path) or {}
         if any(has.get(kind) != pattern for kind, pattern in permissions.items()):
@@ -172,12 +178,12 @@ def _user_steps(client: httpx.Client, user: ProvisionedUser) -> Iterator[Step]:
 
 
 def _exchange_steps(client: httpx.Client, vhost: str, exchange: str) -> Iterator[Step]:
-    path = f"exchanges/{_segment(vhost)}/{_segment(exchange)}"
+    path = f"exchanges/{segment(vhost)}/{segment(exchange)}"
     found = _found(client, path)
     if found is None:
         told = f"declare the exchange {exchange} (topic, durable) in {vhost}"
-        yield Step(told, path, _EXCHANGE, permitted_in=vhost)
-    elif any(found.get(key) != value for key, value in _EXCHANGE.items()):
+        yield Step(told, path, EXCHANGE_KIND, permitted_in=vhost)
+    elif any(found.get(key) != value for key, value in EXCHANGE_KIND.items()):
         raise ProvisioningError(
             Trouble.MISCONFIGURED,
             f"{client.base_url}: the exchange {exchange!r} in {vhost!r} is not a durable topic exchange:"
@@ -185,8 +191,12 @@ def _exchange_steps(client: httpx.Client, vhost: str, exchange: str) -> Iterator
         )
 
 
-def _logs_in(client: httpx.Client, user: ProvisionedUser) -> bool:
-    """Whether the password is the user's already; to set it again would change its hash."""
+def logs_in(client: httpx.Client, user: ProvisionedUser) -> bool:
+    """Whether the password is the user's already; to set it again would change its hash.
+
+    Raises:
+        ProvisioningError: the broker cannot be reached.
+    """
     response = _response(client, "GET", "whoami", auth=(user.name, user.password))
     return response.status_code == httpx.codes.OK
 
@@ -200,7 +210,7 @@ class _Permitted:
     def __init__(self, client: httpx.Client, vhost: str) -> None:
         self._client = client
         administrator = _found(client, "whoami") or {}
-        self._path = f"permissions/{_segment(vhost)}/{_segment(str(administrator.get('name')))}"
+        self._path = f"permissions/{segment(vhost)}/{segment(str(administrator.get('name')))}"
         self._lent = False
 
     def __enter__(self) -> None:
@@ -268,5 +278,6 @@ def _reason(response: httpx.Response) -> str:
         return response.text[:_MAX_REASON]
 
 
-def _segment(name: str) -> str:
+def segment(name: str) -> str:
+    """A name as a segment of a path."""
     return quote(name, safe="")

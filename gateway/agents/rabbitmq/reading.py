@@ -67,6 +67,12 @@ class ClassReader:
         may lack it."""
 
     @property
+    def in_virtual_host(self) -> bool:
+        """Whether objects of the class are named by their virtual host first."""
+        first = next((element for element in self.schema.properties if element.index), None)
+        return first is not None and first.references == "vhost"
+
+    @property
     def columns(self) -> tuple[str, ...]:
         """What to ask the management API for, dotted, without what the agent works out itself."""
         asked: dict[str, None] = {}
@@ -129,6 +135,26 @@ def class_readers(mapping: MappingFile) -> dict[str, ClassReader]:
         name: ClassReader(schema, mapping.classes[name], secrets)
         for name, schema in class_schemas(mapping).items()
     }
+
+
+def target_of(
+    readers: Mapping[str, ClassReader], name: ObjectName, class_name: str, text: Value | None
+) -> ObjectName | None:
+    """What an object refers to by ``text``: in its own virtual host, where the other class lives in one.
+
+    Args:
+        readers: the reader of each class.
+        name: of the object that refers.
+        class_name: of the other.
+        text: the other's own name; anything else refers to nothing.
+    """
+    reader = readers.get(class_name)
+    if reader is None or not isinstance(text, str):
+        return None
+    if not reader.in_virtual_host:
+        return ObjectName(class_name, (text,))
+    within = readers[name.class_name].in_virtual_host
+    return ObjectName(class_name, (name.parts[0], text)) if within else None
 
 
 def reference_positions(schema: ClassSchema) -> tuple[tuple[int, str], ...]:

@@ -22,6 +22,7 @@ MANAGEMENT_EXCHANGE: Final = "qpid.management"
 MANAGEMENT_VHOST: Final = "amqp-gateway"
 EVENT_VHOST: Final = "/"
 
+ANYTHING: Final = ".*"
 NOTHING: Final = "^$"
 """A pattern for no named resource; the empty pattern would mean the same, but reads like a mistake."""
 
@@ -138,6 +139,20 @@ def agent_rights(
     """Rights of the RabbitMQ agent in a process of its own; arguments as for `gateway_rights`."""
     grants = [*map(watching, watched), hearing_events(event_vhost), being_agent(management_vhost, exchange)]
     return UserRights.of(("monitoring",), grants)
+
+
+def changing(vhost: str) -> Grant:
+    """To delete what a virtual host has, and to empty its queues: as the management API does for a user."""
+    return Grant(vhost, (ANYTHING,), (ANYTHING,), (ANYTHING,))
+
+
+def writer_rights(watched: Iterable[str] = (EVENT_VHOST,)) -> UserRights:
+    """Rights of who changes the broker for a gateway or agent, and does nothing else.
+
+    Args:
+        watched: the virtual hosts whose objects may be changed.
+    """
+    return UserRights.of(("administrator",), map(changing, watched))
 
 
 def _union(first: tuple[str, ...], second: tuple[str, ...]) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from gateway.agents.rabbitmq.agent import RabbitMqAgent
 from gateway.agents.rabbitmq.event_consumer import EventConsumer, KeptEvents
 from gateway.agents.rabbitmq.headers import event_time, plain_headers
 from gateway.agents.rabbitmq.management_api import Answer, ManagementRequest
+from gateway.agents.rabbitmq.management_changes import BrokerAnswer, BrokerRequest
 from gateway.agents.rabbitmq.status import AgentStatus
 from gateway.clock import Clock
 from gateway.dialects.effects import Effect
@@ -33,6 +34,14 @@ class Reader(Protocol):
         ...
 
 
+class Writer(Protocol):
+    """Makes the requests of calls (`gateway.agents.rabbitmq.http_writer.HttpWriter`)."""
+
+    async def make(self, request: BrokerRequest) -> BrokerAnswer:
+        """Make ``request``, once; whatever goes wrong is an answer too."""
+        ...
+
+
 class AgentRunner:
     """Runs a RabbitMQ agent.
 
@@ -46,9 +55,10 @@ class AgentRunner:
         kept: a durable subscription to the events.
         on_missed: told that events are missing before those of a durable subscription, why, and until when
             (ns).
+        writer: makes the requests of calls; without it no call is carried out and nothing is read anew.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  the parts of one agent, joined once
         self,
         agent: RabbitMqAgent,
         reader: Reader,
@@ -59,7 +69,11 @@ class AgentRunner:
         on_status: Callable[[AgentStatus], None] | None = None,
         kept: KeptEvents | None = None,
         on_missed: Callable[[str, int], None] = lambda _reason, _until: None,
+        writer: Writer | None = None,
     ) -> None:
+        self._writer = writer
+        self._called = asyncio.Event()
+        agent.on_call = self._called.set
         self._agent = agent
         self._reader = reader
         self._perform_effects = perform
@@ -85,13 +99,15 @@ class AgentRunner:
             else:
                 parts.create_task(self._consumer.run())
             parts.create_task(self._read())
+            if self._writer is not None:
+                parts.create_task(self._carry_out(self._writer))
 
     async def _read(self) -> None:
         while True:
             now = self._clock.now()
             request = self._agent.next_request(now)
             if request is None:
-                await self._wait((self._agent.request_at - now) / 1e9)
+                await self._wait(self._sooner, (self._agent.request_at - now) / 1e9)
                 continue
             began = self._clock.now()
             self._perform(self._agent.asked(began))
@@ -102,12 +118,23 @@ class AgentRunner:
                 self._perform(self._agent.advance(self._clock.now()))
                 await asyncio.sleep(0)
 
-    async def _wait(self, seconds: float) -> None:
+    async def _carry_out(self, writer: Writer) -> None:
+        """Make the requests of calls, beside the listings: nobody who waits for one waits for these."""
+        while True:
+            now = self._clock.now()
+            self._perform(self._agent.advance_calls(now))
+            request = self._agent.next_call_request()
+            if request is None:
+                await self._wait(self._called, (self._agent.call_at - now) / 1e9)
+                continue
+            answer = await writer.make(request)
+            self._perform(self._agent.call_answered(answer, self._clock.now()))
+
+    @staticmethod
+    async def _wait(sooner: asyncio.Event, seconds: float) -> None:
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(
-                self._sooner.wait(), timeout=max(0.001, min(seconds, LONGEST_WAIT_SECONDS))
-            )
-        self._sooner.clear()
+            await asyncio.wait_for(sooner.wait(), timeout=max(0.001, min(seconds, LONGEST_WAIT_SECONDS)))
+        sooner.clear()
 
     def _perform(self, effects: list[Effect]) -> None:
         self._perform_effects(effects)

@@ -9,17 +9,19 @@ from gateway.agents.rabbitmq.event_backlog import EventBacklog, Loss
 from gateway.agents.rabbitmq.event_making import RaisedEvent
 from gateway.agents.rabbitmq.known_objects import Change, Gone, KnownObject, KnownObjects
 from gateway.agents.rabbitmq.object_names import ObjectName, object_number
-from gateway.agents.rabbitmq.reading import ClassReader, reference_positions
+from gateway.agents.rabbitmq.reading import ClassReader, reference_positions, target_of
 from gateway.dialects.effects import Delivery, Effect, Note, Send, WakeAt
 from gateway.dialects.errors import LocalProtocolError
 from gateway.dialects.qmf.agent import AgentConfig, AgentSession, ManagedObject
 from gateway.model.events import Severity
-from gateway.model.schema import ClassKey, EventSchema
+from gateway.model.schema import EventSchema
 from gateway.model.values import Reference, Value, Values
 
 SETTLING = 1_000_000_000
 """From the beginning of service to the first event: consoles ask for the objects first that events name."""
 EVENTS_LOST = "eventsLost"
+OVERLAP = 2_000_000_000
+"""Of so much time before another agent was last known to serve, events are told again: it may have not."""
 
 
 class ConsoleService:
@@ -47,6 +49,7 @@ class ConsoleService:
         classes = (reader.schema for reader in readers.values())
         self.session = AgentSession(session, classes, events.values())
         self.serving = False
+        self._linked = False
         self._incarnation = session.broker.hex
         self._lost_event = events[EVENTS_LOST].key if EVENTS_LOST in events else None
         self._backlog = EventBacklog()
@@ -76,9 +79,23 @@ class ConsoleService:
         self._creations_wait = False
         return self.session.flush(now) + self._told(now)
 
+    def connected(self) -> None:
+        """Messages reach consoles from now on."""
+        self._linked = True
+
+    def disconnected(self) -> None:
+        """No message reaches consoles: fall silent, and do not `begin` before they can be reached again."""
+        self._linked = False
+        self.suspend()
+
+    def stand_by(self, now: int) -> None:
+        """Another agent serves now: what it told is not told again when this one serves in its place."""
+        self._backlog.forget_before(now - OVERLAP)
+        self.session.stand_by()
+
     def begin(self, now: int) -> list[Effect]:
-        """Speak from now on; nothing happens where it already does."""
-        if self.serving:
+        """Speak from now on; nothing happens where it already does, or nobody can be reached."""
+        if self.serving or not self._linked:
             return []
         self.serving = True
         self._settled_at = now + SETTLING
@@ -138,7 +155,7 @@ class ConsoleService:
                 for value in event.arguments
             )
             try:
-                message = self._event_message(event.key, event.time, event.severity, arguments)
+                message = self._event_message(event, arguments)
             except LocalProtocolError as error:
                 effects.append(Note("unservable-event", f"{event.key}: {error}"))
                 continue
@@ -170,10 +187,11 @@ class ConsoleService:
             effects += self.events_lost(loss, f"{loss.count} could not be told while nobody could hear", now)
         return effects
 
-    def _event_message(self, key: ClassKey, time: int, severity: Severity, arguments: Values) -> Send:
+    def _event_message(self, event: RaisedEvent, arguments: Values) -> Send:
+        """The message of an event, with an id by which consoles know it again, also from another agent."""
         self._messages += 1
-        message = self.session.event_message(key, time, severity, arguments)
-        return replace(message, message_id=f"{self._incarnation}-{self._messages}")
+        message = self.session.event_message(event.key, event.time, event.severity, arguments)
+        return replace(message, message_id=event.cause or f"{self._incarnation}-{self._messages}")
 
     def _event_reference(self, name: ObjectName, event: RaisedEvent) -> Value | None:
         """The object id of what an event refers to; absent where nothing is known of it."""
@@ -184,7 +202,7 @@ class ConsoleService:
     def _put(self, known: KnownObject) -> list[Effect]:
         properties = list(known.properties)
         for position, class_name in self._references[known.name.class_name]:
-            properties[position] = self._reference(class_name, properties[position])
+            properties[position] = self._reference(known.name, class_name, properties[position])
         managed = ManagedObject(
             self._readers[known.name.class_name].schema.key,
             known.number,
@@ -199,11 +217,11 @@ class ConsoleService:
             return [Note("unservable-object", f"{known.name}: {error}")]
         return []
 
-    def _reference(self, class_name: str, target: Value | None) -> Value | None:
+    def _reference(self, referring: ObjectName, class_name: str, target: Value | None) -> Value | None:
         """The object id of what is referred to by name; of one not known yet, the id that it will have."""
-        if not isinstance(target, str):
+        name = target_of(self._readers, referring, class_name, target)
+        if name is None:
             return None
-        name = ObjectName(class_name, (target,))
         known = self._known.get(name)
         number = object_number(name, 0) if known is None else known.number
         return Reference(str(self.session.object_id(number)))

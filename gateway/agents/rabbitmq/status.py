@@ -14,9 +14,12 @@ from gateway.agents.rabbitmq.management_api import (
     OverviewRequest,
     Refused,
     Unavailable,
+    is_administrative,
 )
 from gateway.model.observations import SourceState
 
+ADMINISTRATORS_ONLY = "users and runtime parameters are not shown: that needs an administrator"
+"""As where nobody writes: said, although nothing is wrong, because no rows could be taken for none there."""
 _NOT_ASKED = "not asked yet"
 
 
@@ -52,7 +55,12 @@ def failure_text(answer: Answer, user: str) -> str:
 
 def refusal_text(request: ManagementRequest, refusal: Refused | Broken, user: str) -> str:
     """What may not or cannot be read."""
+    if isinstance(refusal, Refused) and is_administrative(request):
+        refused = f", and the one who writes is refused ({refusal.reason})" if refusal.login else ""
+        return ADMINISTRATORS_ONLY + refused
     what = "the overview" if isinstance(request, OverviewRequest) else request.target.partition("?")[0]
+    if isinstance(refusal, Broken) and refusal.lasting:
+        return f"{what} are not shown: there are too many for the management API ({refusal.reason})"
     if isinstance(refusal, Broken):
         return f"the broker cannot list {what} ({refusal.reason}): see its log"
     return f"user {user!r} may not read {what} ({refusal.reason}): give it the tag 'monitoring'"
@@ -180,14 +188,17 @@ class Visibility:
             state = SourceState.CONNECTING if self.failure == _NOT_ASKED else SourceState.DOWN
             return AgentStatus(state, self.failure, blocked)
         parts = [distrust] if distrust else []
-        parts += dict.fromkeys(self._refusals.values())
-        if self.events_missing:
-            parts.append(f"short-lived queues and connections cannot be seen: {self.events_missing}")
         if not_permitted:
             hosts = "1 virtual host" if not_permitted == 1 else f"{not_permitted} virtual hosts"
             parts.append(f"contents of {hosts} may not be read")
+        refusals = dict.fromkeys(self._refusals.values())
+        parts += [text for text in refusals if not text.startswith(ADMINISTRATORS_ONLY)]
+        if self.events_missing:
+            parts.append(f"short-lived queues and connections cannot be seen: {self.events_missing}")
         if self.catching_up:
             parts.append("hearing what the broker told meanwhile")
+        # Last, because SNMP cuts a long line, and this part of it is there for ever where nobody writes.
+        parts += [text for text in refusals if text.startswith(ADMINISTRATORS_ONLY)]
         known = self.complete and not self.catching_up
         state = SourceState.SYNCHRONISED if known else SourceState.SYNCHRONISING
         return AgentStatus(state, "; ".join(parts), blocked)

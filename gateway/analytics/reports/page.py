@@ -50,7 +50,7 @@ _LEGEND: Final = 31
 """Characters of a queue's name in a legend: three of them have room in a line."""
 _LEGEND_COLUMNS: Final = 3
 _ABOVE_TWO_LINES: Final = 37
-_FINDING: Final = 70
+_FINDING: Final = 66
 
 
 def draw(report: Report, file: Path) -> None:
@@ -277,7 +277,7 @@ def _findings(axes: Axes, report: Report) -> None:
         high = 0.95 - place * 0.1
         axes.text(0.0, high, "\N{BULLET}", transform=axes.transAxes, color=_RED, fontsize=12, va="center")
         axes.text(
-            0.03, high, _cut(line, _FINDING), transform=axes.transAxes, color=_INK, fontsize=9.5, va="center"
+            0.03, high, _cut(line, _FINDING), transform=axes.transAxes, color=_INK, fontsize=9, va="center"
         )
 
 

@@ -38,8 +38,35 @@ def contents(records: DataFrame) -> DataFrame:
     )
 
 
+def gaps_of_sources(gaps: DataFrame, states: DataFrame) -> DataFrame:
+    """One row for each gap and each source that it concerns.
+
+    While the gateway was not running (a gap without a source, of which nothing is known to be lost) no source
+    was heard but those that the gap says are covered. What the gateway lost itself stays without a source,
+    and so does such a gap where no source was ever told of.
+
+    Args:
+        gaps: of `gateway.analytics.silver.gaps`.
+        states: of `gateway.analytics.silver.source_states`: these are the sources that there are.
+    """
+    told = states.where(F.col("source").isNotNull())
+    known = told.groupBy("log_id").agg(F.collect_set("source").alias("known"))
+    nobody = F.array().cast("array<string>")
+    of_all = F.col("source").isNull() & F.col("lost").isNull() & F.col("known").isNotNull()
+    concerned = F.when(of_all, F.array_except("known", F.coalesce("covered", nobody)))
+    return (
+        gaps.join(F.broadcast(known), "log_id", "left")
+        .withColumn("source", F.explode(concerned.otherwise(F.array("source"))))
+        .drop("known")
+    )
+
+
 def gaps_by_source(gaps: DataFrame) -> DataFrame:
-    """One row for each source: ``gaps``, ``seconds`` not heard, ``lost`` records, ``last``, ``text``."""
+    """One row for each source: ``gaps``, ``seconds`` not heard, ``lost`` records, ``last``, ``text``.
+
+    Args:
+        gaps: of `gaps_of_sources`.
+    """
     return gaps.groupBy("source").agg(
         F.count(F.lit(1)).alias("gaps"),
         F.coalesce(F.sum("seconds"), F.lit(0.0)).alias("seconds"),
@@ -82,6 +109,7 @@ def facts(contents: Row, found: Bronze, gaps: Iterable[Row], sources: Iterable[R
 
 
 def _resets() -> Column:
-    """How many counters of a record began again."""
-    deltas = F.when(F.col("kind").isin(*VALUE_KINDS), F.from_json("deltas", DELTAS))
+    """How many counters of a record began again; few records have such a one, and only these are parsed."""
+    has_one = F.col("kind").isin(*VALUE_KINDS) & F.col("deltas").contains('"reset"')
+    deltas = F.when(has_one, F.from_json("deltas", DELTAS))
     return F.size(F.filter(F.map_values(deltas), lambda delta: delta["reset"]))

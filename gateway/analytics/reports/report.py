@@ -67,31 +67,36 @@ class _Questions:
             return Report(log, self._period, contents, nothing, Series(step_seconds(self._period)))
         with (
             _kept(silver.lives(records)) as lives,
-            _kept(silver.samples(_of_class(records, queues.CLASS), queues.ELEMENTS)) as samples,
+            _kept(self._steps(records, lives, log_end)) as steps,
             _kept(silver.events(records)) as events,
         ):
             contents["objects"] = lives.where(F.col("life") == 1).count()
+            states = silver.source_states(records)
+            gaps = quality.gaps_of_sources(silver.gaps(records), states)
             users = silver.samples(_of_class(records, connections.CLASS), [connections.USER])
             tables = {
-                "queues": self._queues(samples, lives, log_end),
-                "growing": self._growing(samples),
+                "queues": self._queues(steps),
+                "growing": self._growing(steps),
                 "connections": self._connections(_of_class(lives, connections.CLASS), users),
                 "events": self._events(events),
                 "storms": self._storms(events),
                 "flapping": self._flapping(lives, events),
-                "sources": self._sources(silver.source_states(records), log_end),
-                "gaps": self._gaps(silver.gaps(records)),
+                "sources": self._sources(states, log_end),
+                "gaps": self._gaps(gaps),
             }
             tables["quality"] = self._quality(contents, tables)
-            series = self._series(samples, events, silver.gaps(records), tables)
+            series = self._series(steps, events, gaps, tables)
         return Report(log, self._period, contents, tuple(tables[name] for name in LAYOUTS), series)
 
-    def _queues(self, samples: DataFrame, lives: DataFrame, log_end: dt.datetime) -> Table:
-        found = queues.flows(samples, lives, log_end)
+    def _steps(self, records: DataFrame, lives: DataFrame, log_end: dt.datetime) -> DataFrame:
+        return queues.steps(records, lives, self._period.begin, step_seconds(self._period), log_end)
+
+    def _queues(self, steps: DataFrame) -> Table:
+        found = queues.flows(steps)
         return self._table("queues", found, F.col("through").desc(), F.col("queue"))
 
-    def _growing(self, samples: DataFrame) -> Table:
-        found = queues.growth(samples, self._period.begin)
+    def _growing(self, steps: DataFrame) -> Table:
+        found = queues.growth(steps)
         return self._table("growing", found, F.col("per_hour").desc(), F.col("queue"))
 
     def _connections(self, lives: DataFrame, users: DataFrame) -> Table:
@@ -129,17 +134,18 @@ class _Questions:
         return self._filled("quality", rows, len(rows))
 
     def _series(
-        self, samples: DataFrame, events: DataFrame, gaps: DataFrame, tables: dict[str, Table]
+        self, steps: DataFrame, events: DataFrame, gaps: DataFrame, tables: dict[str, Table]
     ) -> Series:
         self._tell("what happened when")
         step, begin = step_seconds(self._period), self._period.begin
         drawn = _drawn_queues(tables)
+        longest = gaps.select("from_ts", "to_ts", "seconds").distinct().orderBy(F.col("seconds").desc())
         return Series(
             step,
-            tuple(collected(queues.throughput(samples, begin, step))),
-            tuple(collected(queues.depths(samples, begin, step, drawn))) if drawn else (),
+            tuple(collected(queues.throughput(steps, step))),
+            tuple(collected(queues.depths(steps, step, drawn))) if drawn else (),
             tuple(collected(happenings.by_step(events, begin, step))),
-            tuple(collected(gaps.select("source", "from_ts", "to_ts").limit(_DRAWN_GAPS))),
+            tuple(collected(longest.limit(_DRAWN_GAPS))),
         )
 
     def _table(self, name: str, found: DataFrame, *order: Column) -> Table:

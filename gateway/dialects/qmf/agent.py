@@ -15,24 +15,22 @@ from dataclasses import dataclass, field
 from typing import Final
 from uuid import UUID
 
-from gateway.dialects.effects import Binding, Delivery, Effect, Note, Send, WakeAt
+from gateway.dialects.effects import Binding, Called, Delivery, Effect, Note, ReadAsked, Send, WakeAt
 from gateway.dialects.errors import LocalProtocolError, ProtocolError
-from gateway.dialects.qmf import addresses, severities
+from gateway.dialects.qmf import addresses, agent_calls, severities
+from gateway.dialects.qmf.agent_calls import AgentCalls
 from gateway.dialects.qmf.agent_objects import (
     MAX_BODY,
-    MAX_OBJECTS,
     AgentObjects,
     ManagedObject,
-    join_records,
-    wire_values,
 )
-from gateway.dialects.qmf.definitions import ClassDefinition, Definitions, EventDefinition
+from gateway.dialects.qmf.agent_queries import AgentQueries
+from gateway.dialects.qmf.definitions import Definitions, EventDefinition
 from gateway.dialects.qmf.messages import (
+    FAILED,
     AttachRequest,
     BrokerRequest,
     BrokerResponse,
-    ClassIndication,
-    ClassKind,
     ClassQuery,
     CommandComplete,
     EventIndication,
@@ -40,14 +38,12 @@ from gateway.dialects.qmf.messages import (
     Heartbeat,
     Message,
     MethodRequest,
-    MethodResponse,
     PackageIndication,
     PackageQuery,
     Received,
     SchemaRequest,
-    SchemaResponse,
-    Status,
 )
+from gateway.dialects.qmf.model_values import wire_values
 from gateway.dialects.qmf.object_id import ObjectId
 from gateway.dialects.qmf.reader import read_body
 from gateway.dialects.qmf.schema_records import described_event
@@ -59,9 +55,6 @@ from gateway.model.values import Values
 __all__ = ["AgentConfig", "AgentSession", "ManagedObject"]
 
 SECOND: Final = 1_000_000_000
-
-_FAILED: Final = 1
-"""The completion code that peers use for every refusal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +69,8 @@ class AgentConfig:
         request_deadline: a request older than this is refused, if it carries a time.
         deletion_limit: deletions kept while nothing can be published; beyond it the oldest are lost, and
             consoles find out by the resync that the next start asks them for.
+        call_deadline: a call must be begun so soon after its arrival, if it names no time of its own.
+        reads_anew: the program reads an object anew when a console asks for it by its id.
     """
 
     broker: UUID
@@ -86,6 +81,8 @@ class AgentConfig:
     publish_interval: int = 10 * SECOND
     request_deadline: int = 30 * SECOND
     deletion_limit: int = 100_000
+    call_deadline: int = 30 * SECOND
+    reads_anew: bool = False
 
 
 class AgentSession:
@@ -108,23 +105,21 @@ class AgentSession:
         object_id = ObjectId.of(sequence=config.boot % 4095 + 1, number=0)
         self._objects = AgentObjects(classes, object_id, config.deletion_limit)
         self._events: dict[tuple[str, str], EventDefinition] = {}
-        self._definitions = Definitions()
-        self._packages: dict[str, list[ClassDefinition | EventDefinition]] = {}
+        self._queries = AgentQueries(self._objects)
         for agent_class in self._objects.classes.values():
-            self._serve(agent_class.definition)
+            self._queries.serve(agent_class.definition)
         for schema in events:
             event = described_event(schema)
             self._events[schema.key.package, schema.key.name] = event
-            self._serve(event)
+            self._queries.serve(event)
+        self._definitions = self._queries.definitions
         self._announced = False
         self._started = False
         self._republish = False
         self._next_publication = 0
         self._distrust = ""
-
-    def _serve(self, definition: ClassDefinition | EventDefinition) -> None:
-        self._definitions.add(definition)
-        self._packages.setdefault(definition.key.package, []).append(definition)
+        self._calls = AgentCalls(config.call_deadline)
+        self._late_answers: list[Send] = []
 
     def bindings(self) -> tuple[Binding, ...]:
         """What the agent's queue must be bound to before `start`."""
@@ -186,11 +181,12 @@ class AgentSession:
                 self._objects.forget_untold()
             self._started = self._announced = self._republish = True
             self._next_publication = now + self._config.publish_interval
-        packages = b"".join(write(PackageIndication(0, package)) for package in self._packages)
+        packages = b"".join(write(PackageIndication(0, package)) for package in self._queries.packages)
         effects: list[Effect] = [WakeAt(self._next_publication)]
         if packages:
             effects.insert(0, self._publish(addresses.PACKAGE_KEY, packages))
-        return effects
+        late_answers, self._late_answers = self._late_answers, []
+        return [*effects, *late_answers]
 
     def suspend(self) -> None:
         """The link is down, or what is managed cannot be read: say nothing until `start`.
@@ -198,6 +194,10 @@ class AgentSession:
         What changes meanwhile is kept, and told then.
         """
         self._started = False
+
+    def stand_by(self) -> None:
+        """Another agent serves: what comes and goes until the next `start` is that one's to tell."""
+        self._announced = False
 
     def console_bound(self, now: int) -> list[Effect]:
         """A console bound its queue (RabbitMQ tells by ``binding.created``): tell everything again.
@@ -215,6 +215,12 @@ class AgentSession:
             *self._contents(self._objects.take_deletions(), persistent=True),
             *self._contents(self._objects.take_creations(), persistent=True),
         ]
+
+    def tell(self, number: int, now: int) -> list[Effect]:
+        """Publish now what consoles do not know yet of one object, behind all creations and deletions."""
+        if not self._started:
+            return []
+        return [*self.flush(now), *self._contents(self._objects.take_change(number))]
 
     def tick(self, now: int) -> list[Effect]:
         """Publish what is due: each interval deletions, then what changed, then a heartbeat."""
@@ -269,116 +275,123 @@ class AgentSession:
         """Answer a request. Whatever arrives, nothing is raised; what is refused leaves a note."""
         if delivery.routing_key.startswith("schema."):
             return []  # announcements of agents: our own come back by our own binding, others do not join
-        refusal = self._refusal(delivery, now)
+        refusal = self._refusal(delivery)
         if refusal is not None:
             return [refusal]
         effects: list[Effect] = []
+        # An AMQP 0-9-1 time counts whole seconds. A console that sends none is served all the same.
+        age = now - delivery.timestamp if delivery.timestamp else 0
+        is_late = age > self._config.request_deadline + SECOND
+        if is_late:
+            effects.append(Note("late-request", f"request from {delivery.user_id!r}: {age // SECOND} s old"))
         try:
             for message in read_body(delivery.body, self._definitions):
-                effects.extend(self._answer(message, delivery.reply_to))
+                # Whoever called a method wants to know even then that it is not carried out.
+                if not is_late or isinstance(message, MethodRequest):
+                    effects.extend(self._answer(message, delivery, now))
         except ProtocolError as error:
             effects.append(Note("protocol-error", f"request from {delivery.user_id!r}: {error}"))
         return effects
 
-    def _refusal(self, delivery: Delivery, now: int) -> Note | None:
+    def _refusal(self, delivery: Delivery) -> Note | None:
         size = len(delivery.body)
-        age = now - delivery.timestamp if delivery.timestamp else 0
         checks = (
             (delivery.user_id not in self._config.obey, "refused-sender", "only configured users are obeyed"),
             (bool(self._distrust), "distrusted-sender", self._distrust),
             (not self._started, "not-ready", "the objects are not known yet"),
             (size > MAX_BODY, "protocol-error", f"{size} octets, {MAX_BODY} are taken"),
             (not delivery.reply_to, "protocol-error", "no reply-to"),
-            # An AMQP 0-9-1 time counts whole seconds. A console that sends none is served all the same.
-            (age > self._config.request_deadline + SECOND, "late-request", f"{age // SECOND} s old"),
         )
         for refused, event, detail in checks:
             if refused:
                 return Note(event, f"request from {delivery.user_id!r}: {detail}")
         return None
 
-    def _answer(self, message: Received, reply_to: str) -> Iterator[Effect]:
+    # What the program answers later.
+
+    def method_done(self, handle: int, status: int, text: str, outputs: Values = ()) -> list[Effect]:
+        """Tell what came of a call, behind what it led to (`tell`); nothing where nobody waits for it.
+
+        Args:
+            handle: of the `Called`.
+            status: `Status`, or 0x10000 and up for one of the program's own.
+            text: one line for people.
+            outputs: the ``OUT`` and ``INOUT`` arguments in schema order; may be left out after a failure.
+
+        Raises:
+            LocalProtocolError: the outputs do not fit the method.
+        """
+        waiting = self._calls.ended(handle)
+        if waiting is None:
+            return []
+        answer = agent_calls.response(waiting, status, text, outputs)
+        return self._answered([self._reply(waiting.reply_to, answer)])
+
+    def read_done(self, handle: int, failure: str = "") -> list[Effect]:
+        """Answer who asked for an object with what is known by now; ``failure``: why it was not read anew."""
+        waiting = self._calls.ended(handle)
+        if waiting is None:
+            return []
+        found = None if failure else self._objects.find(waiting.object_id)
+        records = (
+            [self._reply_octets(waiting.reply_to, found.object_record(waiting.sequence))] if found else []
+        )
+        # What an answer lacks, a console takes for gone: who hears of its end afterwards would tell it twice.
+        deletions = self._contents(self._objects.take_deletions(), persistent=True) if self._started else ()
+        end = self._reply(waiting.reply_to, agent_calls.completion(waiting, failure))
+        return [*deletions, *self._answered([*records, end])]
+
+    def _answered(self, replies: list[Send]) -> list[Effect]:
+        """``replies`` now, or as soon as anything is said again: also a late answer says what came of it."""
+        if self._started:
+            return [*replies]
+        self._late_answers += replies
+        return []
+
+    def _answer(self, message: Received, delivery: Delivery, now: int) -> Iterator[Effect]:
+        reply_to = delivery.reply_to
         if isinstance(message, BrokerRequest):
             self._republish = True
             yield self._reply(reply_to, BrokerResponse(message.sequence, self._config.broker))
-        elif isinstance(message, PackageQuery):
-            yield from self._list_packages(message, reply_to)
-        elif isinstance(message, ClassQuery):
-            yield from self._list_classes(message, reply_to)
+        elif isinstance(message, PackageQuery | ClassQuery):
+            for body in self._queries.names(message):
+                yield self._reply_octets(reply_to, body)
+            yield self._reply(reply_to, CommandComplete(message.sequence))
         elif isinstance(message, SchemaRequest):
-            yield self._reply(reply_to, self._schema(message))
+            yield self._reply(reply_to, self._queries.schema(message))
         elif isinstance(message, GetQuery):
-            yield from self._get(message, reply_to)
+            single = self._queries.single(message) if self._config.reads_anew else None
+            if single is None:
+                yield from self._get(message, reply_to)
+            else:
+                asked = self._calls.asked(message, single, delivery, now)
+                yield asked if isinstance(asked, ReadAsked) else self._reply(reply_to, asked)
         elif isinstance(message, MethodRequest):
-            yield self._reply(reply_to, self._invoke(message))
+            yield self._call(message, delivery, now)
         elif isinstance(message, AttachRequest):
             yield self._reply(
-                reply_to, CommandComplete(message.sequence, _FAILED, "Remote agents are not served here")
+                reply_to, CommandComplete(message.sequence, FAILED, "Remote agents are not served here")
             )
         else:
             yield Note("unserved-message", f"{type(message).__name__} is nothing that an agent answers")
 
-    def _list_packages(self, query: PackageQuery, reply_to: str) -> Iterator[Effect]:
-        body = b"".join(write(PackageIndication(query.sequence, package)) for package in self._packages)
-        if body:
-            yield self._reply_octets(reply_to, body)
-        yield self._reply(reply_to, CommandComplete(query.sequence))
-
-    def _list_classes(self, query: ClassQuery, reply_to: str) -> Iterator[Effect]:
-        for definition in self._packages.get(query.package, ()):
-            kind = ClassKind.OBJECT if isinstance(definition, ClassDefinition) else ClassKind.EVENT
-            yield self._reply(reply_to, ClassIndication(query.sequence, kind, definition.key))
-        yield self._reply(reply_to, CommandComplete(query.sequence))
-
-    def _schema(self, request: SchemaRequest) -> Message:
-        if request.key.package not in self._packages:
-            return CommandComplete(request.sequence, _FAILED, "Package not found")
-        definition = self._definitions.find_class(request.key) or self._definitions.find_event(request.key)
-        if definition is None:
-            return CommandComplete(request.sequence, _FAILED, "Class key not found")
-        return SchemaResponse(request.sequence, definition)
-
     def _get(self, query: GetQuery, reply_to: str) -> Iterator[Effect]:
         try:
-            records = self._select(query)
+            bodies = self._queries.objects(query)
         except ProtocolError as error:
             # qpidd says nothing at all here, and consoles wait in vain.
             text = str(error).encode("ascii", "replace")[:200].decode()
-            yield self._reply(reply_to, CommandComplete(query.sequence, _FAILED, text))
+            yield self._reply(reply_to, CommandComplete(query.sequence, FAILED, text))
             return
         # What an answer lacks, a console takes for gone: who hears of its end afterwards would tell it twice.
         yield from self._contents(self._objects.take_deletions(), persistent=True)
-        for body in join_records(records, limit=MAX_OBJECTS):
+        for body in bodies:
             yield self._reply_octets(reply_to, body)
         yield self._reply(reply_to, CommandComplete(query.sequence))
 
-    def _select(self, query: GetQuery) -> Iterator[list[bytes]]:
-        name, package, object_id = map(query.selector.get, ("_class", "_package", "_objectid"))
-        if isinstance(name, str):
-            found = [
-                one
-                for (of_package, of_name), agent_class in self._objects.classes.items()
-                if of_name == name and package in (None, "", of_package)
-                for one in agent_class.objects.values()
-            ]
-        elif isinstance(object_id, str):
-            one_found = self._objects.find(ObjectId.parse(object_id))
-            found = [] if one_found is None else [one_found]
-        else:
-            raise ProtocolError("a get query with _class or _objectid")
-        return ([one.object_record(query.sequence)] for one in found)
-
-    def _invoke(self, request: MethodRequest) -> MethodResponse:
-        """Refuse a method as qpidd would. No class served so far has any: calls go in here."""
-        target = self._objects.find(request.object_id)
-        if target is None:
-            return MethodResponse(request.sequence, Status.UNKNOWN_OBJECT, "UnknownObject")
-        key = target.agent_class.definition.key
-        if (key.package, key.name) != (request.key.package, request.key.name):
-            return MethodResponse(request.sequence, Status.INVALID_PARAMETER, "InvalidParameter")
-        if request.method not in target.agent_class.definition.inputs:
-            return MethodResponse(request.sequence, Status.UNKNOWN_METHOD, "UnknownMethod")
-        return MethodResponse(request.sequence, Status.NOT_IMPLEMENTED, "NotImplemented")
+    def _call(self, request: MethodRequest, delivery: Delivery, now: int) -> Effect:
+        called = self._calls.called(request, self._objects.find(request.object_id), delivery, now)
+        return called if isinstance(called, Called | Note) else self._reply(delivery.reply_to, called)
 
     def _contents(
         self, bodies: Iterable[tuple[ClassKey, bytes]], *, persistent: bool = False

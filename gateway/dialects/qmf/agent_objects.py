@@ -9,17 +9,17 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Final, cast
+from typing import Final
 
-from gateway.dialects.errors import LocalProtocolError, ProtocolError
+from gateway.dialects.errors import LocalProtocolError
 from gateway.dialects.qmf import absence, fields
 from gateway.dialects.qmf.definitions import ClassDefinition
-from gateway.dialects.qmf.object_id import NULL, ObjectId
+from gateway.dialects.qmf.model_values import wire_values
+from gateway.dialects.qmf.object_id import ObjectId
 from gateway.dialects.qmf.schema_records import described_class
-from gateway.dialects.qmf.typed_values import QmfValue, QmfValues
 from gateway.dialects.qmf.writer import write_header, write_times_and_id
 from gateway.model.schema import ClassKey, ClassSchema
-from gateway.model.values import Reference, Values
+from gateway.model.values import Values
 
 MAX_BODY: Final = 65_536
 """Octets of a body: qpidd sends no more, and takes no more."""
@@ -264,6 +264,13 @@ class AgentObjects:
         for one in changed:
             one.told()
 
+    def take_change(self, number: int) -> Iterator[tuple[ClassKey, bytes]]:
+        """Yield class and body for what changed of one object, and be done with it."""
+        changed = self._changed.pop(number, None)
+        if changed is not None:
+            yield from _bodies([(changed.agent_class, changed.changed_records())])
+            changed.told()
+
     def take_all(self) -> Iterator[tuple[ClassKey, bytes]]:
         """Yield class and body for every object, as if all of it had changed."""
         self._created.clear()
@@ -300,27 +307,3 @@ def join_records(groups: Iterable[list[bytes]], limit: int = MAX_RECORDS) -> Ite
             size += part_size
     if body:
         yield b"".join(body)
-
-
-def wire_values(values: Values) -> QmfValues:
-    """Return the model's values as they travel; a reference is the text of an object id, or empty for none.
-
-    Raises:
-        LocalProtocolError: a reference is no object id.
-    """
-    # Maps and lists of the model hold references only if the agent's program puts them there, and then the
-    # encoder refuses them.
-    wire = cast("list[QmfValue]", list(values))
-    for position, value in enumerate(values):
-        if value.__class__ is Reference:
-            wire[position] = _object_id(value)
-    return tuple(wire)
-
-
-def _object_id(reference: Reference) -> ObjectId:
-    if not reference.native_id:
-        return NULL
-    try:
-        return ObjectId.parse(reference.native_id)
-    except ProtocolError as error:
-        raise LocalProtocolError(f"a reference must be an object id: {error}") from error

@@ -8,9 +8,11 @@ protocol; what qpidd, Apache Qpid M4, agents of 0.6 and the Java broker do where
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterable
 from uuid import UUID
 
-from gateway.dialects.effects import Binding, Delivery, Effect, Note
+from gateway.dialects.effects import Binding, Delivery, Effect, Note, Send
 from gateway.dialects.errors import LocalProtocolError, ProtocolError
 from gateway.dialects.qmf.addresses import agent_of_key
 from gateway.dialects.qmf.console_config import ConsoleConfig
@@ -20,6 +22,7 @@ from gateway.dialects.qmf.console_requests import FetchSchema
 from gateway.dialects.qmf.console_states import State
 from gateway.dialects.qmf.definitions import ClassDefinition, EventDefinition
 from gateway.dialects.qmf.reader import read_body
+from gateway.model.operations import MethodCall, ObjectFetch
 
 __all__ = ["ConsoleConfig", "ConsoleSession"]
 
@@ -110,6 +113,33 @@ class ConsoleSession:
                 self._talk.greet(reason)
         return self._talk.finish()
 
+    def unsent(self, sends: Iterable[Send], reason: str, now: int) -> list[Effect]:
+        """These certainly were not sent, and will not be; ``reason`` says why, for people.
+
+        To be told before `disconnected`, which leaves open what became of all others.
+        """
+        self._talk.now = now
+        self._listener.caller.unsent(sends, reason)
+        return self._talk.finish()
+
+    # What users want done.
+
+    def call(self, call: MethodCall, now: int) -> list[Effect]:
+        """Call a method, once; `Answered` says what came of it, in the end and perhaps at once.
+
+        ``SOURCE_DOWN`` and the outcomes of a check: nothing was sent. ``UNKNOWN``: no answer until the
+        deadline, or until the link went down; another answer may follow when it comes late.
+        """
+        self._talk.now = now
+        self._listener.caller.call(call)
+        return self._talk.finish()
+
+    def fetch(self, fetch: ObjectFetch, now: int) -> list[Effect]:
+        """Read an object anew, asking once; as `call`. What was read is observed before it is answered."""
+        self._talk.now = now
+        self._listener.caller.fetch(fetch)
+        return self._talk.finish()
+
     def tick(self, now: int) -> list[Effect]:
         """Time has passed: ask again, give up, miss heartbeats, try again."""
         self._talk.now = now
@@ -129,7 +159,7 @@ class ConsoleSession:
                 Note("refused-sender", f"message of {delivery.user_id!r} ignored, {self._refused} so far")
             ]
         if self._talk.state is State.CATCHING_UP and delivery.exchange == self._config.direct_exchange:
-            return []
+            return self._receive_late(delivery)
         self._talk.arrived(delivery.timestamp)
         sender = agent_of_key(delivery.routing_key)
         try:
@@ -139,10 +169,17 @@ class ConsoleSession:
             self._note_error(delivery, error)
         return self._talk.finish()
 
+    def _receive_late(self, delivery: Delivery) -> list[Effect]:
+        """An answer to what was asked before the link went down: it says what became of a call."""
+        with contextlib.suppress(ProtocolError, LocalProtocolError):
+            self._listener.hear_answers(read_body(delivery.body, self._talk.definitions))
+        return self._talk.finish()
+
     def _note_error(self, delivery: Delivery, error: Exception) -> None:
         self._errors += 1
         where = f"{delivery.exchange}/{delivery.routing_key} from {delivery.user_id!r}"
         self._talk.note("protocol-error", f"{where}: {error}; {self._errors} so far")
+        self._listener.caller.unreadable(delivery.body, error)
         sequence = int.from_bytes(delivery.body[4:8], "big")
         subject = self._talk.requests.subject(sequence)
         if delivery.body[:4] == b"AM2s" and isinstance(subject, FetchSchema):

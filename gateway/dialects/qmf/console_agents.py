@@ -78,6 +78,11 @@ class Agents:
         known = self._agents.get(agent)
         return known.spoke if known else None
 
+    def is_lost(self, agent: str) -> bool:
+        """Whether an agent is silent for longer than it should be."""
+        known = self._agents.get(agent)
+        return known is not None and known.lost
+
     def heard(self, agent: str, now: int, spoke: int) -> int | None:
         """An agent said something at ``spoke``; return since when it had been silent if it had been lost."""
         known = self._agents.get(agent)

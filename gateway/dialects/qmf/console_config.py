@@ -24,6 +24,7 @@ class ConsoleConfig:
         request_deadline: an answer is missed after this, and asked for again.
         request_attempts: after so many a request is given up, and the resync is incomplete.
         request_limit: requests that wait for their turn; more make a resync incomplete.
+        operation_limit: calls and fetches under way at once; more are refused.
         retry_interval: until a resync that fell short is tried again; doubled each time,
         retry_longest: up to this.
         greeting_interval: agents that announce themselves are greeted no more often than this.
@@ -46,6 +47,7 @@ class ConsoleConfig:
     request_deadline: int = 10 * SECOND
     request_attempts: int = 3
     request_limit: int = 65_536
+    operation_limit: int = 1_000
     retry_interval: int = 5 * SECOND
     retry_longest: int = 300 * SECOND
     greeting_interval: int = 2 * SECOND

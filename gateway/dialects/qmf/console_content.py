@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import cast
 
+from gateway.dialects.errors import ProtocolError
 from gateway.dialects.qmf import absence, severities
 from gateway.dialects.qmf.addresses import agent_of_object
 from gateway.dialects.qmf.definitions import ClassDefinition, EventDefinition, schema_hash
@@ -19,7 +20,7 @@ from gateway.dialects.qmf.object_id import ObjectId
 from gateway.dialects.qmf.schema_records import write_class, write_event
 from gateway.dialects.qmf.typed_values import QmfValue, QmfValues
 from gateway.model.observations import ClassLearned, EventLearned, EventSeen, ObjectSeen
-from gateway.model.schema import Argument, ClassKey, Element
+from gateway.model.schema import Argument, ClassKey, Direction, Element
 from gateway.model.secrets import SecretRules, mask_uris
 from gateway.model.values import Reference, Value, Values, ValueType
 
@@ -95,6 +96,7 @@ class ContentTranslator:
         self._rules = rules
         self._classes: dict[ClassKey, _ClassView] = {}
         self._events: dict[ClassKey, tuple[ClassKey, _Group]] = {}
+        self._definitions: dict[ClassKey, ClassDefinition] = {}
 
     def learn(self, definition: ClassDefinition | EventDefinition) -> ClassLearned | EventLearned:
         """Return what to tell of a schema, and remember how to read its records."""
@@ -107,7 +109,11 @@ class ContentTranslator:
 
     def _learn_class(self, definition: ClassDefinition) -> ClassLearned:
         key = _model_key(definition.key, write_class(definition))
+        former = self._classes.get(definition.key)
+        if former is not None:
+            self._definitions.pop(former.key, None)
         self._classes[definition.key] = _ClassView(key, definition, self._rules)
+        self._definitions[key] = definition
         visible = absence.without_absence(definition.schema)
         shown = replace(
             visible,
@@ -116,6 +122,29 @@ class ContentTranslator:
             statistics=tuple(one for one in visible.statistics if not self._rules.hides(one.name)),
         )
         return ClassLearned(shown)
+
+    def definition(self, key: ClassKey) -> ClassDefinition | None:
+        """Return the class that was told of under ``key``, unless it has changed since."""
+        return self._definitions.get(key)
+
+    def outputs(self, definition: ClassDefinition, method: str, octets: bytes) -> Values:
+        """Return what a method returned, in schema order; a secret is absent, so that all keep their places.
+
+        Raises:
+            ProtocolError: ``octets`` are not the method's outputs.
+        """
+        values, end = definition.outputs[method].read(octets, 0)
+        if end != len(octets):
+            raise ProtocolError("the end of the outputs", f"{len(octets) - end} more octets", end)
+        arguments = definition.methods[method].arguments
+        outputs = [one for one in arguments if one.direction is not Direction.IN]
+        return tuple(self._shown(argument, value) for argument, value in zip(outputs, values, strict=True))
+
+    def _shown(self, argument: Argument, value: QmfValue) -> Value | None:
+        if value is None or self._rules.hides(argument.name):
+            return None
+        convert = _converter(argument.type, self._rules)
+        return cast("Value", value) if convert is None else convert(value)
 
     def content(self, message: Content) -> ObjectSeen:
         """Return what a c, i or g record of a learnt class tells."""

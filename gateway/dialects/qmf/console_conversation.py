@@ -8,12 +8,14 @@ from __future__ import annotations
 from typing import Final
 from uuid import UUID
 
-from gateway.dialects.effects import Effect, Note, Observed, Send, WakeAt
+from gateway.dialects.effects import Answered, Effect, Note, Observed, Send, WakeAt
 from gateway.dialects.errors import LocalProtocolError
 from gateway.dialects.qmf import addresses
 from gateway.dialects.qmf.addresses import BROKER_AGENT
 from gateway.dialects.qmf.console_agents import SECOND, Agents
 from gateway.dialects.qmf.console_config import ConsoleConfig
+from gateway.dialects.qmf.console_hearing import Hearing, gap_until_now
+from gateway.dialects.qmf.console_operations import Operation, Operations
 from gateway.dialects.qmf.console_requests import (
     NEVER,
     FetchObjects,
@@ -29,13 +31,13 @@ from gateway.dialects.qmf.definitions import Definitions
 from gateway.dialects.qmf.writer import write
 from gateway.model.observations import (
     AgentLost,
-    Gap,
     Observation,
     ResyncBegan,
     ResyncEnded,
     SourceState,
     SourceStateSeen,
 )
+from gateway.model.operations import Answer, MethodCall, Outcome
 from gateway.model.schema import ClassKey
 
 _MILLISECOND: Final = 1_000_000
@@ -61,8 +63,10 @@ class Conversation:
         self.broker: UUID | None = None
         self.restarted = False
         self.requests = Requests(config.request_rules, config.first_sequence)
+        self.operations = Operations(config.operation_limit, config.first_sequence)
         self.definitions = Definitions(config.class_limit)
         self.agents = Agents(config.heartbeats, config.agent_limit)
+        self._hearing = Hearing(self.agents, config.heard_until)
         self.listed: dict[tuple[str, str], None] = {}
         self.missed: dict[ClassKey, str] = {}
         self.observations: list[Observation] = []
@@ -75,11 +79,6 @@ class Conversation:
         self._resync_at = NEVER
         self._resync_reason = ""
         self._last_greeting = -NEVER
-        self._spoken_at = config.heard_until  # when the message was sent that arrived last
-        self._missed_reason = ""  # why something may have been lost before the next that arrives
-        self._connected_at = 0
-        self._interrupted_since: int | None = None
-        self._interruption_told_at = 0
         self._wake_at = NEVER
 
     # The link.
@@ -91,11 +90,9 @@ class Conversation:
         """
         self.move(Signal.RESUMED)
         self.agents.clear()
-        self._connected_at = self._spoken_at or self.now
-        if self._spoken_at:
-            self._missed_reason = self._missed_reason or missed
+        self._hearing.resumed(missed, self.now)
         if not waiting:
-            self._tell_missed(self.now)
+            self.observations += self._hearing.missed(self.now)
         self.tell(SourceState.SYNCHRONISING, f"hearing what was said meanwhile: {waiting} messages")
 
     def connect(self, reply_to: str) -> None:
@@ -104,38 +101,22 @@ class Conversation:
         self.move(Signal.CONNECTED)
         self.reply_to = reply_to
         self.agents.clear()
-        if self._spoken_at and not caught_up:
-            self._missed_reason = "not connected"
-        self._tell_missed(self.now)
-        self._connected_at = self._spoken_at = self.now
-        self._interrupted_since = None
-        self._interruption_told_at = 0
+        self.observations += self._hearing.connected(self.now, caught_up=caught_up)
         self.tell(SourceState.CONNECTING, f"greeting agents on exchange {self.config.management_exchange}")
         self.requests.add(Greeting())
 
     def disconnect(self, detail: str) -> None:
         """The link is down, and what was on its way since the last message is lost."""
         self.abandon_resync()
+        for operation in self.operations.abandon():
+            self._leave_open(operation, "the link went down before an answer came")
         self.move(Signal.DISCONNECTED)
         self._resync_at = self._wake_at = NEVER
         self.tell(SourceState.DOWN, detail)
 
     def arrived(self, sent: int) -> None:
-        """A message arrived that was sent at ``sent`` (0 for unknown), and with it all that came before it.
-
-        After a connection stood still, what was sent long ago arrives all at once: then receipt says nothing
-        about what was lost behind it.
-        """
-        spoken_at = min(sent or self.now, self.now)
-        self._tell_missed(spoken_at)
-        self._spoken_at = spoken_at
-
-    def _tell_missed(self, until: int) -> None:
-        """What was lost was said between what was heard last and what is heard now."""
-        reason, self._missed_reason = self._missed_reason, ""
-        if reason:
-            self.observations.append(Gap(min(self._spoken_at, until), until, reason))
-            self._spoken_at = until
+        """A message arrived that was sent at ``sent`` (0 for unknown), and with it all that came before."""
+        self.observations += self._hearing.arrived(sent, self.now)
 
     def announced(self, package: str) -> None:
         """An agent announces ``package``: greet it. Where that was known, it started anew or lost its link.
@@ -145,53 +126,36 @@ class Conversation:
         if self.state is State.CATCHING_UP:
             self._announced_meanwhile(package)
             return
-        if self._interrupted_since is None and any(known == package for known, _ in self.listed):
-            self._interrupted_since = max(self._heard_until, self._interruption_told_at)
-            self.agents.interrupted(BROKER_AGENT)
+        if any(known == package for known, _ in self.listed):
+            self._hearing.interrupted()
         self.greet_soon(f"an agent announces package {package}")
 
     def _announced_meanwhile(self, package: str) -> None:
         """The same, a while ago: what it called objects before means nothing from there on."""
         if not any(known.key.package == package for known in self.definitions):
             return
-        since = self._heard_until
-        if since < self._spoken_at:
-            reason = f"agent {BROKER_AGENT} started anew or lost its connection"
-            self.observations.append(Gap(since, self._spoken_at, reason))
+        self.observations += self._hearing.interrupted_meanwhile()
         self.observations.append(ResyncBegan(restarted=True))
 
     def broker_answered(self, broker: UUID) -> None:
         """The greeting is answered: tell what was missed, and list what there is."""
-        self._tell_interruption()
-        since = self._heard_until
-        silent_since = self.agents.heard(BROKER_AGENT, self.now, self._spoken_at)
+        self.observations += self._hearing.interruption(self.now)
+        interruption_told = self._hearing.answered()
+        since = self._hearing.until
+        silent_since = self.agents.heard(BROKER_AGENT, self.now, self._hearing.spoken_at)
         self.restarted |= self.broker not in (None, broker)
         self.broker = broker
         if self.restarted:
             self.agents.interrupted(BROKER_AGENT)
-        if self.restarted and not self._interruption_told_at:
+        if self.restarted and not interruption_told:
             self.miss(since, f"agent {BROKER_AGENT} started anew")
         elif silent_since is not None:
             self.miss(silent_since, f"agent {BROKER_AGENT} was silent")
-        self._interruption_told_at = 0
         self._list()
 
-    def _tell_interruption(self) -> None:
-        """What an agent announced is told before it is greeted: however many announcements, as often only."""
-        if self._interrupted_since is not None:
-            since, self._interrupted_since = self._interrupted_since, None
-            self._interruption_told_at = self.now
-            self.miss(since, f"agent {BROKER_AGENT} started anew or lost its connection")
-
-    @property
-    def _heard_until(self) -> int:
-        """Until when nothing that the broker's agent said can be lost."""
-        spoke = self.agents.last_spoke(BROKER_AGENT)
-        return self._connected_at if spoke is None else spoke
-
     def miss(self, since: int, reason: str) -> None:
-        """Something was lost between ``since`` and now. The clock may have been set back meanwhile."""
-        self.observations.append(Gap(min(since, self.now), self.now, reason))
+        """Something was lost between ``since`` and now."""
+        self.observations.append(gap_until_now(since, self.now, reason))
 
     def pass_time(self) -> None:
         """Miss heartbeats, and try again where it is time."""
@@ -234,7 +198,7 @@ class Conversation:
 
     def greet(self, reason: str) -> None:
         """Begin again with a greeting; where one is under way, repeat it."""
-        self._tell_interruption()
+        self.observations += self._hearing.interruption(self.now)
         self._resync_at = NEVER
         if self.state is State.GREETING:
             self.requests.hurry(Greeting(), self.now)
@@ -325,6 +289,21 @@ class Conversation:
             )
         )
 
+    # Operations.
+
+    def send(self, send: Send) -> None:
+        """Send what is sent once only."""
+        self._effects.append(send)
+
+    def answer(self, answer: Answer) -> None:
+        """Tell what came of an operation, behind what this call observes."""
+        self._effects.append(Answered(answer))
+
+    def _leave_open(self, operation: Operation, why: str) -> None:
+        called = isinstance(operation.request, MethodCall)
+        doubt = ": it may have been carried out, or may still be" if called else ""
+        self.answer(operation.answer(Outcome.UNKNOWN, f"{why}{doubt}"))
+
     def _give_up(self, subject: Subject) -> None:
         what = type(subject).__name__
         self.note("no-answer", f"{subject} was never answered")
@@ -349,6 +328,8 @@ class Conversation:
 
     def finish(self) -> list[Effect]:
         """Return what came of the call: go on with requests and phases, hand out effects."""
+        for operation in self.operations.overdue(self.now):
+            self._leave_open(operation, "no answer came in time")
         again, given_up = self.requests.overdue(self.now)
         for subject in given_up:
             self._give_up(subject)
@@ -363,7 +344,12 @@ class Conversation:
         if self.observations:
             effects.insert(0, Observed(tuple(self.observations)))
             self.observations = []
-        wake_at = min(self.requests.next_deadline, self._resync_at, self.agents.next_deadline or NEVER)
+        wake_at = min(
+            self.requests.next_deadline,
+            self.operations.next_deadline,
+            self._resync_at,
+            self.agents.next_deadline or NEVER,
+        )
         # Each message moves the deadlines on; an early tick costs less than a timer set anew each time.
         if wake_at != NEVER and (wake_at < self._wake_at or self._wake_at <= self.now):
             self._wake_at = wake_at
@@ -386,7 +372,7 @@ class Conversation:
     def hear(self, agent: str) -> None:
         """An agent said something: it lives; a new one is asked for its objects."""
         known = agent in self.agents
-        lost_since = self.agents.heard(agent, self.now, self._spoken_at)
+        lost_since = self.agents.heard(agent, self.now, self._hearing.spoken_at)
         appeared = not known and agent in self.agents
         if lost_since is not None:
             self.miss(lost_since, f"agent {agent} was silent")

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from gateway.dialects.qmf.addresses import BROKER_AGENT
 from gateway.dialects.qmf.console_agents import agent_described
+from gateway.dialects.qmf.console_calls import Caller
 from gateway.dialects.qmf.console_content import ContentTranslator, joined
 from gateway.dialects.qmf.console_conversation import Conversation
 from gateway.dialects.qmf.console_requests import (
@@ -27,6 +28,7 @@ from gateway.dialects.qmf.messages import (
     Content,
     EventIndication,
     Heartbeat,
+    MethodResponse,
     ObjectContent,
     PackageIndication,
     PropertyContent,
@@ -39,11 +41,16 @@ from gateway.model.observations import HeartbeatSeen, ObjectSeen, RecordLost
 
 
 class Listener:
-    """Understands messages on behalf of a conversation."""
+    """Understands messages on behalf of a conversation.
+
+    Attributes:
+        caller: understands what answers calls and fetches.
+    """
 
     def __init__(self, conversation: Conversation) -> None:
         self._talk = conversation
         self._translator = ContentTranslator(conversation.config.secrets)
+        self.caller = Caller(conversation, self._translator)
         self._sender = BROKER_AGENT
         self._handlers: Final[dict[type, Callable[[Any], None]]] = {
             BrokerResponse: self._on_broker,
@@ -56,6 +63,7 @@ class Listener:
             ObjectContent: self._on_content,
             EventIndication: self._on_event,
             Heartbeat: self._on_heartbeat,
+            MethodResponse: self.caller.on_response,
             UnknownClass: self._on_unknown_class,
         }
 
@@ -127,7 +135,14 @@ class Listener:
             return self._talk.definitions.find_class(definition.key)
         return self._talk.definitions.find_event(definition.key)
 
+    def hear_answers(self, messages: Iterable[Received]) -> None:
+        """Of messages that answer what was asked long ago, take in what became of calls."""
+        for message in messages:
+            if isinstance(message, MethodResponse):
+                self.caller.on_response(message)
+
     def _on_complete(self, message: CommandComplete) -> None:
+        self.caller.on_complete(message)
         subject = self._talk.requests.subject(message.sequence)
         # A Java broker ends everything with z, but it is b that answers a greeting.
         if subject is None or isinstance(subject, Greeting):
@@ -144,6 +159,7 @@ class Listener:
         self._talk.hear(seen.agent)
         if message.sequence:
             self._talk.requests.progress(message.sequence, self._talk.now)
+            self.caller.on_content(message)
         last = self._talk.observations[-1] if self._talk.observations else None
         together = joined(last, seen) if isinstance(last, ObjectSeen) else None
         if together is None:
@@ -177,6 +193,7 @@ class Listener:
     def _on_unknown_class(self, message: UnknownClass) -> None:
         if not self._talk.config.includes(message.key.package):
             return
+        self.caller.on_unknown_class(message)
         subject = self._talk.requests.subject(message.sequence)
         agent = subject.agent if isinstance(subject, FetchObjects) else self._sender
         if self._talk.ask_schema(message.key):

@@ -21,7 +21,8 @@ from gateway.dialects.qmf.messages import (
 )
 from gateway.model.schema import ClassKey
 
-_SEQUENCES: Final = 1 << 32
+REQUEST_SEQUENCES: Final = 1 << 31
+"""Requests have the lower half of the sequence numbers, operations the upper one (`console_operations`)."""
 NEVER: Final = 1 << 63
 """A time that does not come."""
 
@@ -218,7 +219,7 @@ class Requests:
         return again, given_up
 
     def _number(self, request: _Request, now: int) -> int:
-        self._sequence = (self._sequence + 1) % _SEQUENCES or 1  # 0 marks what nobody asked for
+        self._sequence = (self._sequence + 1) % REQUEST_SEQUENCES or 1  # 0 marks what nobody asked for
         request.attempts += 1
         request.deadline = now + request.patience
         request.sequences.append(self._sequence)

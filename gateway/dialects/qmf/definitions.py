@@ -12,7 +12,7 @@ from functools import cached_property
 
 from gateway.dialects.qmf import fields
 from gateway.dialects.qmf.layout import Layout, OptionalLayout, TypeCode, type_code
-from gateway.model.schema import Argument, ClassKey, ClassSchema, Direction, Element, EventSchema
+from gateway.model.schema import Argument, ClassKey, ClassSchema, Direction, Element, EventSchema, Method
 
 _INPUT = (Direction.IN, Direction.INOUT)
 _OUTPUT = (Direction.OUT, Direction.INOUT)
@@ -59,6 +59,11 @@ class ClassDefinition:
     def statistics(self) -> Layout:
         """Reads and writes the statistics of i and g records."""
         return Layout(self.statistic_codes)
+
+    @cached_property
+    def methods(self) -> dict[str, Method]:
+        """By name; of several of one name the last counts, as in `inputs` and `outputs`."""
+        return {method.name: method for method in self.schema.methods}
 
     @cached_property
     def inputs(self) -> dict[str, Layout]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar, TypeAlias
+from typing import ClassVar, Final, TypeAlias
 from uuid import UUID
 
 from gateway.dialects.qmf.definitions import ClassDefinition, EventDefinition
@@ -38,6 +38,9 @@ class Status(enum.IntEnum):
     FEATURE_NOT_IMPLEMENTED = 5
     FORBIDDEN = 6
     EXCEPTION = 7
+    OUTCOME_UNKNOWN = 0x554E4B4E
+    """Of our own agents: what the call asked for may have been carried out or not. All others are certain.
+    Its octets are ``UNKN``, so that no other agent's status of its own is the same by chance."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +62,10 @@ class BrokerResponse(_Message):
 
     opcode = b"b"
     broker: UUID
+
+
+FAILED: Final = 1
+"""The completion code that peers use for every refusal."""
 
 
 @dataclass(frozen=True, slots=True)

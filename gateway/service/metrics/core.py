@@ -16,7 +16,12 @@ from gateway.inventory.alarms import MAX_ALARMS
 from gateway.inventory.instances import MAX_RETIRED, MAX_ROW, InstanceIndex
 from gateway.inventory.inventory import Inventory
 from gateway.inventory.source import SourceInventory
+from gateway.links.kept_counts import KeptCounts, Loss, Refusal
+from gateway.links.kept_queue import KEPT_PREFETCH
 from gateway.model.observations import SourceState
+from gateway.model.operations import Outcome
+from gateway.operations.desk import OperationDesk
+from gateway.operations.unsettled import MAX_UNSETTLED
 from gateway.service.event_log import CoreEventLog
 from gateway.service.metrics import families
 from gateway.service.metrics.readings import Family, Histogram, Reading
@@ -54,6 +59,18 @@ def feed_readings(feed: FeedServer) -> Iterator[Reading]:
     yield families.FEED_BATCHES.at(counters.batches)
     yield families.FEED_BYTES.at(counters.octets)
     yield families.FEED_REFUSED.at(counters.refused)
+    yield families.FEED_REQUESTS.at(counters.requests)
+    yield families.FEED_HUNG_UP.at(counters.hung_up)
+
+
+def operation_readings(desk: OperationDesk) -> Iterator[Reading]:
+    """Of operations."""
+    for outcome in Outcome:
+        yield families.OPERATIONS_ENDED.at(desk.counters[outcome], outcome.value)
+    yield families.OPERATIONS_RUNNING.at(desk.running)
+    yield families.OPERATIONS_WAITING.at(desk.waiting)
+    yield families.OPERATIONS_UNSETTLED.at(desk.unsettled)
+    yield families.OPERATIONS_UNSETTLED_MAX.at(MAX_UNSETTLED)
 
 
 def source_readings(inventory: Inventory) -> Iterator[Reading]:
@@ -87,6 +104,24 @@ def _of_source(source: SourceInventory) -> Iterator[Reading]:
     yield families.SOURCE_ALARMS_MAX.at(MAX_ALARMS, name)
     for counter, family in SOURCE_COUNTERS.items():
         yield family.at(source.counters[counter], name)
+
+
+def kept_queue_readings(source: str, max_length: int, counts: KeptCounts) -> Iterator[Reading]:
+    """Of a source's durable subscription, whose queue holds ``max_length`` messages."""
+    if counts.waiting is not None:
+        yield families.KEPT_WAITING.at(counts.waiting, source)
+    yield families.KEPT_WAITING_MAX.at(max_length, source)
+    yield families.KEPT_UNACKNOWLEDGED.at(counts.unacknowledged, source)
+    yield families.KEPT_UNACKNOWLEDGED_MAX.at(KEPT_PREFETCH, source)
+    yield families.KEPT_TAKEN.at(counts.taken, source)
+    yield families.KEPT_REDELIVERED.at(counts.redelivered, source)
+    yield families.KEPT_REPEATED.at(counts.repeated, source)
+    yield families.KEPT_ACKNOWLEDGED.at(counts.acknowledged, source)
+    yield families.KEPT_DECLARED.at(counts.declared, source)
+    for loss in Loss:
+        yield families.KEPT_LOSSES.at(counts.losses[loss], source, loss.value)
+    for refusal in Refusal:
+        yield families.KEPT_REFUSED.at(counts.refusals[refusal], source, refusal.value)
 
 
 def log_readings(event_log: CoreEventLog, settings: LogFileSettings) -> Iterator[Reading]:

@@ -49,6 +49,19 @@ GC_PAUSE = _histogram(
     "gc_pause_seconds", "How long Python's garbage collection held the process.", "process", "generation"
 )
 
+# Operations: what users have changed, called or read anew.
+OPERATIONS_ENDED = _counter(
+    "operations_ended", "Operations that ended, also those that were refused.", "outcome"
+)
+OPERATIONS_RUNNING = _gauge("operations_running", "Operations under way.")
+OPERATIONS_WAITING = _gauge("operations_waiting", "Operations that wait for their turn.")
+OPERATIONS_UNSETTLED = _gauge(
+    "operations_unsettled", "Operations of which nobody knows yet what came of them."
+)
+OPERATIONS_UNSETTLED_MAX = _gauge(
+    "operations_unsettled_max", "Operations that are remembered for that; the oldest stays unknown."
+)
+
 # The feed, as the core serves it and as a north takes it.
 FEED_SUBSCRIBERS = _gauge("feed_subscribers", "Norths that read the feed.")
 FEED_WAITING = _gauge("feed_waiting_records", "Records that wait for the slowest of them.")
@@ -60,6 +73,8 @@ FEED_SNAPSHOT_RECORDS = _gauge("feed_snapshot_records", "Records of the last of 
 FEED_BATCHES = _counter("feed_batches", "Batches of changes that were published.")
 FEED_BYTES = _counter("feed_sent_bytes", "Octets written to norths.")
 FEED_REFUSED = _counter("feed_connections_refused", "Processes of other users that tried to read the feed.")
+FEED_REQUESTS = _counter("feed_requests", "Operations that norths asked for, checks among them.")
+FEED_HUNG_UP = _counter("feed_hung_up", "Norths that said what no north says.")
 NORTH_CONNECTED = _gauge("north_feed_connected", "1 while the process hears the core.", "process")
 NORTH_MESSAGES = _counter("north_feed_messages", "Messages of the core that the process heard.", "process")
 NORTH_SNAPSHOTS = _counter(
@@ -95,6 +110,43 @@ SOURCE_OBJECTS_REFUSED = _counter("source_objects_refused", "Objects beyond the 
 SOURCE_ALARMS_REFUSED = _counter("source_alarms_refused", "Conditions beyond the bound.", "source")
 SOURCE_UNKNOWN = _counter("source_unknown_classes", "Objects and events told before their schema.", "source")
 SOURCE_EVENTS = _counter("source_events", "Events heard.", "source")
+
+# Durable subscriptions: of sources that have one.
+KEPT_WAITING = _gauge(
+    "kept_queue_waiting_messages",
+    "Messages in the kept queue at the last look, without those taken; none while it is not consumed.",
+    "source",
+)
+KEPT_WAITING_MAX = _gauge(
+    "kept_queue_waiting_messages_max", "Messages beyond which the broker drops the oldest.", "source"
+)
+KEPT_UNACKNOWLEDGED = _gauge(
+    "kept_queue_unacknowledged_messages", "Messages taken from it that wait for the event log.", "source"
+)
+KEPT_UNACKNOWLEDGED_MAX = _gauge(
+    "kept_queue_unacknowledged_messages_max", "Messages that may wait for it; then none is taken.", "source"
+)
+KEPT_TAKEN = _counter("kept_queue_deliveries", "Messages taken from the kept queue.", "source")
+KEPT_REDELIVERED = _counter(
+    "kept_queue_redeliveries", "Of these, messages that were taken before, and not acknowledged.", "source"
+)
+KEPT_REPEATED = _counter(
+    "kept_queue_repeated",
+    "Of these, messages that the event log had already: told once, not again.",
+    "source",
+)
+KEPT_ACKNOWLEDGED = _counter(
+    "kept_queue_acknowledged", "Messages acknowledged: what they led to is on the disk.", "source"
+)
+KEPT_DECLARED = _counter(
+    "kept_queue_declared", "Times that the kept queue was made: it was new, or had expired.", "source"
+)
+KEPT_LOSSES = _counter(
+    "kept_queue_losses", "Times that messages were lost, or may have been: each is a gap.", "source", "reason"
+)
+KEPT_REFUSED = _counter(
+    "kept_queue_refused", "Times that the broker did not let us have it.", "source", "reason"
+)
 
 # The RabbitMQ agent inside the gateway.
 AGENT_REQUESTS = _counter(
@@ -148,6 +200,8 @@ JMX_STARTS = _counter("jmx_virtual_machine_starts", "Virtual machines that were 
 JMX_LOGINS = _counter("jmx_logins", "Attempts to log in.", "outcome")
 JMX_CLIENTS = _gauge("jmx_clients", "Clients that are logged in.")
 JMX_CLIENTS_MAX = _gauge("jmx_clients_max", "Clients that may be.")
+JMX_OPERATIONS = _gauge("jmx_operations", "Operations that clients of JMX wait for.")
+JMX_OPERATIONS_MAX = _gauge("jmx_operations_max", "Operations that they may wait for.")
 JMX_HEAP = _gauge("jmx_heap_used_bytes", "Heap in use.")
 JMX_HEAP_MAX = _gauge("jmx_heap_max_bytes", "Heap that may be used.")
 JMX_GC_SECONDS = _counter("jmx_gc_seconds", "Time that the virtual machine's garbage collection took.")

@@ -60,6 +60,8 @@ async def machine_readings(machine: JavaMachine) -> Iterable[Reading]:
     return (
         families.JMX_CLIENTS.at(used.clients),
         families.JMX_CLIENTS_MAX.at(used.max_clients),
+        families.JMX_OPERATIONS.at(used.operations),
+        families.JMX_OPERATIONS_MAX.at(used.max_operations),
         families.JMX_HEAP.at(used.heap),
         families.JMX_HEAP_MAX.at(used.max_heap),
         families.JMX_GC_SECONDS.at(used.collection_milliseconds / _MILLISECONDS),

@@ -16,6 +16,7 @@ from gateway.snmp.syntax import (
     NUMERIC_SYNTAXES,
     SMI_TYPES,
     UNIT_NANOSECONDS,
+    WRITABLE_SYNTAXES,
     Syntax,
 )
 from gateway.snmp.tables.bindings import column_of
@@ -116,10 +117,14 @@ def _element_column(class_lock: ClassLock, lock: ElementLock, element: Element |
         type_name=smi.name,
         module=smi.module,
         units=units_clause(lock, element),
-        access="read-only",
+        access="read-write" if element is not None and _is_writable(lock, element) else "read-only",
         status=lock.status.value,
         description=_description(class_lock, lock, element),
     )
+
+
+def _is_writable(lock: ElementLock, element: Element) -> bool:
+    return lock.current and element.access is Access.READ_WRITE and lock.syntax in WRITABLE_SYNTAXES
 
 
 def _twin_column(lock: ElementLock) -> ColumnText:
@@ -184,6 +189,8 @@ def _description(class_lock: ClassLock, lock: ElementLock, element: Element | No
     sentences = [sentence(said or f"'{lock.name}' of the source; it gives no description.")]
     if element is not None and element.access is Access.READ_CREATE:
         sentences.append("It is set when the object is created and does not change.")
+    if element is not None and _is_writable(lock, element):
+        sentences.append("It can be set by whom the configuration of the gateway allows it to.")
     if lock.kind is Kind.COUNTER:
         discontinuity = class_lock.descriptor + ROW_COLUMNS[RowColumn.DISCONTINUITY].suffix
         sentences.append(f"{discontinuity} tells when it may have begun again.")

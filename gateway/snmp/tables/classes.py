@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from gateway.feed.records import ObjectLink
-from gateway.model.schema import ClassKey, ClassSchema
+from dataclasses import dataclass
+from typing import Final
+
+from gateway.feed.values import ObjectLink
+from gateway.model.schema import ClassKey, ClassSchema, Element
 from gateway.snmp import ber
 from gateway.snmp.ber import Oid
 from gateway.snmp.lock import Lock
-from gateway.snmp.lock_entries import ClassLock
+from gateway.snmp.lock_entries import ClassLock, ElementLock
 from gateway.snmp.notification import NO_ROW
 from gateway.snmp.row_columns import RowColumn
 from gateway.snmp.schema_locks import SchemaLocks
@@ -15,6 +18,48 @@ from gateway.snmp.store import Store
 from gateway.snmp.tables.bindings import row_pointer
 from gateway.snmp.tables.rows import BoundClass, ClassTable, Row
 from gateway.snmp.tables.summaries import Summaries
+
+_INDEX: Final = 2  # source and row
+_COLUMN_AND_INDEX: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """An object as an instance in its row tells it.
+
+    Attributes:
+        source: number of the source.
+        class_name: ``package:class``.
+        row: of the object.
+        schema: of its class; ``None`` where the object is not there any more.
+        stable_name: of the object; empty where it is not there any more.
+    """
+
+    source: int
+    class_name: str
+    row: int
+    schema: ClassSchema | None = None
+    stable_name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """A variable of an object, as a SET finds it.
+
+    Attributes:
+        target: the object.
+        lock: of its column; ``None`` where that shows no element.
+        element: in the version of the class that the object is of; ``None`` where that has no such one, or
+            the object is not there.
+        shown: its cell as it is, or would be if it were not withheld; ``None`` for no value.
+        whole_octets: of the whole value, where a second column tells them.
+    """
+
+    target: Target
+    lock: ElementLock | None
+    element: Element | None = None
+    shown: bytes | None = None
+    whole_octets: int | None = None
 
 
 class ClassTables:
@@ -34,6 +79,7 @@ class ClassTables:
         self._root = root
         self._tables: dict[str, ClassTable] = {}
         self._pointed: dict[str, bytes] = {}
+        self._names: dict[Oid, str] = {}  # of classes, by the entry of their table
 
     def bind(self, schema: ClassSchema) -> BoundClass | None:
         """The table for one version of a class; ``None`` (logged and counted) where there is no room."""
@@ -62,11 +108,38 @@ class ClassTables:
         table = self._tables.get(link.class_name)
         return table.rows.get((source, link.row)) if table is not None else None
 
+    def target(self, instance: Oid) -> Target | None:
+        """The object in whose row an instance is, or would be; ``None`` outside the tables of classes.
+
+        The column does not matter, nor whether the object is still there.
+        """
+        class_name = self._names.get(instance[:-_COLUMN_AND_INDEX])
+        if class_name is None:
+            return None
+        table, index = self._tables[class_name], instance[-_INDEX:]
+        row = table.rows.get(index)
+        if row is None:
+            return Target(index[0], class_name, index[1])
+        return Target(index[0], class_name, index[1], row.bound.binding.schema, table.stable_name(row))
+
+    def variable(self, name: Oid) -> Variable | None:
+        """The variable of that name; ``None`` outside the tables of classes."""
+        target = self.target(name)
+        if target is None:
+            return None
+        table, column = self._tables[target.class_name], name[-_COLUMN_AND_INDEX]
+        row = table.rows.get(name[-_INDEX:])
+        lock, element = table.element(column, row)
+        if row is None or lock is None:
+            return Variable(target, lock)
+        return Variable(target, lock, element, *table.shown(row, lock))
+
     def _table(self, lock: Lock, class_lock: ClassLock, key: ClassKey) -> ClassTable:
         table = self._tables.get(str(key))
         if table is None:
             table = ClassTable(self._store, self._summaries, lock, class_lock, key, self._root)
             self._tables[str(key)] = table
+            self._names[table.entry] = str(key)
             self._pointed[str(key)] = ber.encode_name((*table.entry, RowColumn.NAME))
         else:
             table.extend(class_lock)

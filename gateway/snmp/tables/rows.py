@@ -6,16 +6,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from gateway.feed.freshness import Freshness, Group
-from gateway.feed.records import FeedValue, Lifetime, ObjectRecord, UpdateRecord
-from gateway.model.schema import ClassKey, ClassSchema
+from gateway.feed.records import Lifetime, ObjectRecord, UpdateRecord
+from gateway.feed.values import FeedValue
+from gateway.model.schema import ClassKey, ClassSchema, Element
 from gateway.snmp import ber
 from gateway.snmp.ber import Oid
 from gateway.snmp.cells import date_and_time, text, truth
 from gateway.snmp.lock import Lock
-from gateway.snmp.lock_entries import FIRST_ELEMENT_COLUMN, ClassLock
+from gateway.snmp.lock_entries import FIRST_ELEMENT_COLUMN, ClassLock, ElementLock
 from gateway.snmp.row_columns import RowColumn, RowLifetime
 from gateway.snmp.store import Store
-from gateway.snmp.tables.bindings import Binding, Cells, Pointer, SummedColumn, bind
+from gateway.snmp.tables.bindings import Binding, Cells, Pointer, SummedColumn, bind, column_of
 from gateway.snmp.tables.summaries import Summaries, Summary
 
 _STATE_CELLS: Mapping[Freshness, Cells] = {
@@ -181,6 +182,27 @@ class ClassTable:
                     counted[slots[position]] = None
         self._count(row, counted)
         self._write(row, cells, _times(record))
+
+    def element(self, column: int, row: Row | None) -> tuple[ElementLock | None, Element | None]:
+        """What a column shows: its entry in the lock, and the element of this row's version of the class."""
+        lock = next((e for e in self._class_lock.elements if e.current and e.column == column), None)
+        if lock is None or row is None:
+            return lock, None
+        elements = row.bound.binding.schema.elements
+        found = (e for e in elements if e.name == lock.name and column_of(self._class_lock, e) is lock)
+        return lock, next(found, None)
+
+    def shown(self, row: Row, lock: ElementLock) -> tuple[bytes | None, int | None]:
+        """The cell of an element, and the octets of the whole value where a second column tells them."""
+        cells = self._table.row(row.index) if row.withheld is None else row.withheld
+        octets = cells.get(lock.twin.column) if lock.twin is not None else None
+        measured = octets is not None and octets[0] == ber.GAUGE32
+        return cells.get(lock.column), int.from_bytes(octets[2:], "big") if octets and measured else None
+
+    def stable_name(self, row: Row) -> str:
+        """What the row's object is called, as its row shows it: a very long name is cut."""
+        cell = self._table.cell(row.index, RowColumn.FULL_NAME)
+        return "" if cell is None else ber.read_octets(cell, 0, len(cell))[0].decode("utf-8")
 
     def remove(self, row: Row, now: int) -> None:
         """The object is gone, and with it its row."""

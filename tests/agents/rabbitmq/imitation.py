@@ -60,7 +60,7 @@ class ImitatedBroker:
 
     def __init__(self) -> None:
         self.objects: dict[str, dict[tuple[str, ...], dict[str, Json]]] = {
-            name: {} for name in ("node", "vhost", "queue", "exchange", "connection")
+            name: {} for name in MAPPING.classes
         }
         self.users: dict[str, list[str]] | None = {"administrator": ["administrator"], "gateway": []}
         """Tags by user; ``None`` where they may not be read."""
@@ -156,10 +156,13 @@ class ImitatedBroker:
         items = [
             dict(item)
             for item in self.objects[request.class_name].values()
-            if request.class_name not in {"queue", "exchange"} or item.get("vhost") not in self.forbidden
+            if request.class_name not in {"queue", "exchange", "binding"}
+            or item.get("vhost") not in self.forbidden
         ]
         if request.class_name in self.hidden_listings:
             items = []
+        if request.class_name == "user" and self.users is None:
+            return Refused(login=False, reason="Not administrator user")
         count = max(1, -(-len(items) // PAGE_SIZE))
         if request.page > count:
             return BeyondLastPage()
@@ -187,7 +190,9 @@ class World:
     request_takes: int = 2 * MILLISECOND
 
     def __post_init__(self) -> None:
-        session = AgentConfig(UUID(int=7), 1, frozenset({"loopback"}), publish_interval=5 * SECOND)
+        session = AgentConfig(
+            UUID(int=7), 1, frozenset({"loopback"}), publish_interval=5 * SECOND, reads_anew=True
+        )
         self.agent = RabbitMqAgent(self.config, MAPPING, session)
         self.console = ConsoleSession(ConsoleConfig(believed=frozenset({"loopback"})))
         self._agent_wakes = self._console_wakes = 0

@@ -11,6 +11,7 @@ from gateway.agents.rabbitmq.management_api import (
     Answer,
     Broken,
     Document,
+    ManagementRequest,
     NotFound,
     NotManagement,
     OverviewRequest,
@@ -63,6 +64,24 @@ def test_statistics_of_a_class_that_cannot_be_read_any_more_are_not_told_as_if_t
     assert not shop.silent
     shop.broker.failure = lambda _: None
     shop.run(40)
+    assert shop.value("queue", "orders", "messages") == 3
+
+
+def test_a_class_of_too_many_objects_leaves_the_others_to_be_read_and_is_seldom_asked_for() -> None:
+    shop = world()
+    asked: list[ManagementRequest] = []
+
+    def too_long(request: ManagementRequest) -> Answer | None:
+        if getattr(request, "class_name", "") != "connection":
+            return None
+        asked.append(request)
+        return Broken("an answer of more than 16777216 octets", lasting=True)
+
+    shop.broker.failure = too_long
+    shop.run(600)
+    assert len(asked) <= 2
+    assert shop.agent.status.state is SourceState.SYNCHRONISED
+    assert "connections are not shown: there are too many" in shop.agent.status.detail
     assert shop.value("queue", "orders", "messages") == 3
 
 

@@ -10,7 +10,7 @@ from gateway.agents.rabbitmq.management_api import (
     Unavailable,
 )
 from gateway.model.observations import SourceState
-from tests.agents.rabbitmq.imitation import EPOCH, MILLISECOND, SECOND, World
+from tests.agents.rabbitmq.imitation import EPOCH, MAPPING, MILLISECOND, SECOND, World
 from tests.agents.rabbitmq.story import world
 
 
@@ -156,7 +156,7 @@ def test_lost_events_make_the_agent_read_everything_again_at_once() -> None:
     shop.agent_does(shop.agent.events_lost("too many waited", shop.now, shop.now))
     shop.run(0.1)
     listed = {request.class_name for request in shop.broker.requests if isinstance(request, ListingRequest)}
-    assert listed == {"node", "vhost", "queue", "exchange", "connection"}
+    assert listed == set(MAPPING.classes)
     assert shop.note_counts["resync"]
 
 

@@ -13,6 +13,7 @@ from pydantic import SecretStr
 from gateway.agents.rabbitmq.http_reader import MAX_BODY_OCTETS, HttpReader, ManagementEndpoint
 from gateway.agents.rabbitmq.management_api import (
     Answer,
+    Broken,
     Document,
     NotManagement,
     OverviewRequest,
@@ -116,7 +117,7 @@ async def test_an_answer_without_end_is_cut_off() -> None:
             writer.write(b" " * 65_536)
             await writer.drain()
 
-    assert await read_from(flood) == NotManagement(f"an answer of more than {MAX_BODY_OCTETS} octets")
+    assert await read_from(flood) == Broken(f"an answer of more than {MAX_BODY_OCTETS} octets", lasting=True)
 
 
 async def test_a_server_that_breaks_off_is_unavailable() -> None:

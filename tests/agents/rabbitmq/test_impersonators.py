@@ -20,6 +20,7 @@ from gateway.agents.rabbitmq.impersonators import ImpersonatorCheck, impersonato
 from gateway.agents.rabbitmq.management_api import Broken, Document, NotManagement, Unavailable, UsersRequest
 from gateway.agents.rabbitmq.provisioning import ProvisionedUser, provision
 from gateway.agents.rabbitmq.rights import MANAGEMENT_VHOST, UserRights, agent_rights, gateway_rights
+from gateway.agents.rabbitmq.status import ADMINISTRATORS_ONLY
 from gateway.demo.broker import Credentials, PrivateBroker
 from gateway.dialects.effects import Delivery
 from gateway.dialects.qmf.messages import GetQuery
@@ -163,7 +164,7 @@ def test_a_user_who_may_not_read_users_is_told_of_once_and_served_all_the_same()
     assert answered(shop)
     (note,) = details(shop, "impersonators-not-checked")
     assert "user 'agent' cannot read the users (Not administrator user)" in note
-    assert shop.agent.status.detail == ""
+    assert shop.agent.status.detail == ADMINISTRATORS_ONLY
 
 
 def test_a_right_taken_away_clears_nobody() -> None:

@@ -32,6 +32,7 @@ from gateway.agents.rabbitmq.rights import (
     gateway_rights,
     hearing_events,
     watching,
+    writer_rights,
 )
 from gateway.demo.broker import Credentials, PrivateBroker
 from gateway.dialects.effects import Send
@@ -44,7 +45,11 @@ WATCHED = "watched"
 
 KINDS = ("configure", "write", "read")
 
-RIGHTS = {"gateway": gateway_rights((WATCHED,)), "agent": agent_rights((WATCHED,))}
+RIGHTS = {
+    "gateway": gateway_rights((WATCHED,)),
+    "agent": agent_rights((WATCHED,)),
+    "writer": writer_rights((WATCHED,)),
+}
 
 
 @dataclass(frozen=True)
@@ -165,8 +170,35 @@ async def publish_around_an_alarm(site: Site, connection_name: str) -> None:
         await eventually(is_cut_off, "the connection is listed and closed")
 
 
+def change_everything(site: Site) -> None:
+    """What methods ask for on behalf of operators, of each kind one."""
+    watched = site.watched.path
+    with site.broker.http() as client:
+        client.put(f"queues/{watched}/orders", json={"durable": True}).raise_for_status()
+        client.put(f"exchanges/{watched}/prices", json={"type": "topic"}).raise_for_status()
+        client.post(f"bindings/{watched}/e/prices/q/orders", json={"routing_key": "k"}).raise_for_status()
+    with site.broker.http(site.user) as client:
+        for method, path, body in (
+            ("DELETE", f"queues/{watched}/orders/contents", None),
+            ("DELETE", f"bindings/{watched}/e/prices/q/orders/k", None),
+            ("DELETE", f"queues/{watched}/orders", None),
+            ("DELETE", f"exchanges/{watched}/prices", None),
+            ("PUT", f"vhost-limits/{watched}/max-queues", {"value": 9}),
+            ("GET", f"vhosts/{watched}", None),
+            ("PUT", f"vhosts/{watched}", {"description": "watched"}),
+            ("PUT", f"policies/{watched}/short", {"pattern": "^x$", "definition": {"max-length": 9}}),
+            ("GET", "users?columns=name,tags", None),
+            ("POST", "rebalance/queues", None),
+        ):
+            if client.request(method, path, json=body).is_error:
+                raise RefusedError(path)
+
+
 async def do_everything(site: Site, role: str) -> None:
-    """All that a gateway or an agent does on a broker, up to the first refusal (`RefusedError`)."""
+    """All that a gateway, agent or writer does on a broker, up to the first refusal (`RefusedError`)."""
+    if role == "writer":
+        change_everything(site)
+        return
     read_management_api(site)
     try:
         await hear_events(site)
@@ -197,7 +229,7 @@ def without_one_pattern() -> Iterator[tuple[str, str, UserRights]]:
         yield role, "tag", replace(rights, tags=("management",))
 
 
-@pytest.mark.parametrize("role", ["gateway", "agent"])
+@pytest.mark.parametrize("role", RIGHTS)
 async def test_the_rights_are_enough(site: Site, role: str) -> None:
     site.provision(RIGHTS[role])
 
@@ -305,7 +337,7 @@ def test_an_exact_pattern_takes_dots_literally() -> None:
     assert exactly("amq.direct") == r"^amq\.direct$"
 
 
-@pytest.mark.parametrize("role", ["gateway", "agent"])
+@pytest.mark.parametrize("role", RIGHTS)
 def test_the_documentation_tells_these_rights(role: str) -> None:
     page = (Path(__file__).parents[3] / "docs" / "rights.md").read_text()
     cells = {

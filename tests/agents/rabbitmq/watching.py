@@ -6,7 +6,7 @@ import asyncio
 import secrets
 import uuid
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from urllib.parse import quote
 
@@ -15,12 +15,14 @@ from pydantic import SecretStr
 from gateway.agents.rabbitmq.agent import RabbitMqAgent
 from gateway.agents.rabbitmq.agent_config import RabbitMqAgentConfig
 from gateway.agents.rabbitmq.http_reader import HttpReader, ManagementEndpoint
+from gateway.agents.rabbitmq.http_writer import HttpWriter
 from gateway.agents.rabbitmq.provisioning import ProvisionedUser, provision
 from gateway.agents.rabbitmq.rights import UserRights, hearing_events, watching
 from gateway.agents.rabbitmq.runner import AgentRunner
 from gateway.agents.rabbitmq.status import AgentStatus
 from gateway.clock import SystemClock
 from gateway.demo.broker import Credentials, PrivateBroker
+from gateway.dialects.effects import Effect
 from gateway.dialects.qmf.agent import AgentConfig
 from gateway.dialects.qmf.console import ConsoleSession
 from gateway.dialects.qmf.console_config import ConsoleConfig
@@ -36,7 +38,10 @@ from gateway.model.observations import (
     SourceState,
     SourceStateSeen,
 )
+from gateway.model.operations import Answer, MethodCall, ObjectFetch
 from gateway.model.schema import ClassKey, EventSchema
+from gateway.model.values import Value
+from tests.components.waiting import eventually
 
 MAPPING = load_shipped_mappings()["rabbitmq"]
 SECOND = 1_000_000_000
@@ -72,6 +77,12 @@ class Watch:
         self.delays: list[int] = []
         """From each event to its hearing (ns)."""
         self.event_schemas: dict[ClassKey, EventSchema] = {}
+        self.answers: dict[int, Answer] = {}
+        """What came of calls and reads, by token; of several the last."""
+        self.heard_before: dict[int, int] = {}
+        """How many objects had been told when an answer came."""
+        self.console = ConsoleSession(ConsoleConfig(believed=frozenset({USER_ID})))
+        self.perform: Callable[[Iterable[Effect]], None] = lambda _: None
         self.statuses: list[AgentStatus] = []
 
     def observed(self, observations: tuple[Observation, ...]) -> None:
@@ -86,6 +97,36 @@ class Watch:
                 self.events.append((one, dict(zip(names, one.arguments, strict=True))))
             elif isinstance(one, SourceStateSeen):
                 self.console_synchronised = one.state is SourceState.SYNCHRONISED
+
+    def answered(self, answer: Answer) -> None:
+        self.answers[answer.token] = answer
+        self.heard_before[answer.token] = len(self.seen)
+
+    async def call(
+        self, class_name: str, leaf: str, method: str, *arguments: Value | None, seconds: float = 30
+    ) -> Answer:
+        """Call a method of an object that was heard of."""
+        target = self.heard(class_name, leaf)[-1]
+        token, now = len(self.answers) + 1, SystemClock().now()
+        deadline = now + int(seconds * SECOND)
+        call = MethodCall(token, target.key, "1.0", target.native_id, method, arguments, deadline)
+        self.perform(self.console.call(call, now))
+        return await self._answer(token)
+
+    async def fetch(self, class_name: str, leaf: str) -> Answer:
+        """Read an object anew that was heard of."""
+        target = self.heard(class_name, leaf)[-1]
+        token, now = len(self.answers) + 1, SystemClock().now()
+        fetch = ObjectFetch(token, target.key, "1.0", target.native_id, now + 30 * SECOND)
+        self.perform(self.console.fetch(fetch, now))
+        return await self._answer(token)
+
+    async def _answer(self, token: int) -> Answer:
+        async def there() -> bool:
+            return token in self.answers
+
+        await eventually(there, "an answer")
+        return self.answers[token]
 
     @property
     def status(self) -> AgentStatus | None:
@@ -131,19 +172,33 @@ class Watch:
 
 @asynccontextmanager
 async def watch(
-    broker: PrivateBroker, user: Credentials, *, password: str = "", events: bool = True
+    broker: PrivateBroker,
+    user: Credentials,
+    *,
+    password: str = "",
+    events: bool = True,
+    writer: Credentials | None = None,
+    lockout: Iterable[str] = (),
 ) -> AsyncIterator[Watch]:
-    """The agent, reading ``broker`` as ``user``, for as long as the context."""
+    """The agent, reading ``broker`` as ``user`` and changing it as ``writer``, for as long as the context."""
     clock = SystemClock()
     secret = SecretStr(password or user.password)
-    session = AgentConfig(uuid.uuid4(), 1, frozenset({USER_ID}), publish_interval=SECOND)
-    agent = RabbitMqAgent(RabbitMqAgentConfig(user=user.name), MAPPING, session)
+    session = AgentConfig(uuid.uuid4(), 1, frozenset({USER_ID}), publish_interval=SECOND, reads_anew=True)
+    config = RabbitMqAgentConfig(
+        user=user.name, writer=writer.name if writer else "", lockout=frozenset(lockout)
+    )
+    agent = RabbitMqAgent(config, MAPPING, session)
     watched = Watch(agent)
-    console = ConsoleSession(ConsoleConfig(believed=frozenset({USER_ID})))
-    console_side = Conversation("console", console, watched.observed, clock, Counter())
+    console = watched.console
+    console_side = Conversation("console", console, watched.observed, clock, Counter(), watched.answered)
+    watched.perform = console_side.perform
     agent_side = Conversation("agent", agent, lambda _: None, clock, Counter())
     amqp = event_endpoint(broker, user, password)
-    async with HttpReader(ManagementEndpoint(broker.management_url, user.name, secret)) as reader:
+    reading = ManagementEndpoint(broker.management_url, user.name, secret)
+    writing = None
+    if writer is not None:
+        writing = ManagementEndpoint(broker.management_url, writer.name, SecretStr(writer.password))
+    async with HttpReader(reading, writing) as reader, HttpWriter(reading, writing) as changes:
         runner = AgentRunner(
             agent,
             reader,
@@ -151,6 +206,7 @@ async def watch(
             clock,
             events=amqp if events else None,
             on_status=watched.statuses.append,
+            writer=changes,
         )
         console_side.perform(console.connected("console", clock.now()))
         agent_side.perform(agent.connected("", clock.now()))

@@ -10,10 +10,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, NoReturn, TypeAlias
+from typing import Final, NoReturn, TypeAlias, TypeVar
 
 from gateway.eventlog.disk import Disk
-from gateway.eventlog.record import LogRecord
+from gateway.eventlog.record import AnyRecord, LogRecord
 from gateway.eventlog.segment import list_segments
 from gateway.eventlog.settings import LogFileSettings
 from gateway.eventlog.writer import EventLog
@@ -21,8 +21,10 @@ from tests.bench.log import sqlite_log
 from tests.bench.log.workload import Workload
 from tests.eventlog.reading import HeldClock
 
-Groups: TypeAlias = Iterable[Sequence[LogRecord]]
+Groups: TypeAlias = Iterable[Sequence[AnyRecord]]
 """Records in order; between two groups others have their turn."""
+
+_Record = TypeVar("_Record", bound=AnyRecord)
 
 _GROUP_RECORDS: Final = 500
 """About a millisecond's worth."""
@@ -48,7 +50,7 @@ class Appended:
     commits: Sequence[Sequence[int]]
 
 
-def over_and_over(pool: Sequence[LogRecord], times: int) -> Iterator[Sequence[LogRecord]]:
+def over_and_over(pool: Sequence[_Record], times: int) -> Iterator[Sequence[_Record]]:
     """All records of ``pool``, so many times."""
     for _ in range(times):
         for start in range(0, len(pool), _GROUP_RECORDS):
@@ -85,7 +87,7 @@ def by_hand(path: Path, octets: bytes, commits: Sequence[Sequence[int]]) -> floa
     return seconds
 
 
-def by_sqlite(path: Path, groups: Groups) -> float:
+def by_sqlite(path: Path, groups: Iterable[Sequence[LogRecord]]) -> float:
     """Seconds to insert all of it into a new database."""
     with closing(sqlite_log.create(path)) as database:
         return sqlite_log.fill(database, groups)
@@ -102,9 +104,9 @@ class _NotingDisk(Disk):
     def __init__(self) -> None:
         self.commits: list[list[int]] = [[]]
 
-    def write(self, descriptor: int, octets: bytes | bytearray) -> None:
-        super().write(descriptor, octets)
-        self.commits[-1].append(len(octets))
+    def write(self, descriptor: int, pieces: Sequence[bytes | bytearray]) -> None:
+        super().write(descriptor, pieces)
+        self.commits[-1].append(sum(map(len, pieces)))
 
     def sync(self, descriptor: int) -> None:
         super().sync(descriptor)

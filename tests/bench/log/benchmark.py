@@ -13,6 +13,7 @@ from tests.bench.log.workload import Workload
 from tests.bench.rows import OURS, Case, Reading
 from tests.bench.run import Run
 from tests.eventlog.logs import segment
+from tests.eventlog.records import with_all_fields
 
 RAW, SQLITE, YARDSTICK, DUCKDB = "raw-fdatasync", "sqlite-wal", "yardstick", "duckdb"
 
@@ -48,6 +49,7 @@ class _Append:
         self._workload = Workload(queues=run.count(1000, 50))
         self._workload.begin()
         self._pool = list(self._workload.updates(5))
+        self._rows = with_all_fields(self._pool)
         self._batches = list(self._workload.batches(5))
         self._times = run.count(100, 2)
         self._ours: list[Appended] = []
@@ -64,7 +66,7 @@ class _Append:
         by_hand = append.by_hand(self._run.folder / "by-hand", octets, appended.commits)
         (self._run.folder / "by-hand").unlink()
         folder.mkdir()
-        by_sqlite = append.by_sqlite(folder / "log.sqlite3", over_and_over(self._pool, self._times))
+        by_sqlite = append.by_sqlite(folder / "log.sqlite3", over_and_over(self._rows, self._times))
         shutil.rmtree(folder)
         for side, seconds in ((OURS, appended.seconds), (RAW, by_hand), (SQLITE, by_sqlite)):
             self._run.record(_APPEND, side, appended.records / seconds)

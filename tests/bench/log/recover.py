@@ -18,6 +18,7 @@ from tests.bench.log import sqlite_log
 from tests.bench.log.append import over_and_over
 from tests.bench.log.workload import Workload
 from tests.eventlog.logs import LOG_ID, blocks, segment
+from tests.eventlog.records import with_all_fields
 
 _PIECE: Final = 1 << 20
 
@@ -56,7 +57,7 @@ def crash(folder: Path, workload: Workload, turns: int) -> Crashed:
     for path, checkpoints in ((database, False), (checkpointed, True)):
         written = folder / f"written-{path.name}"
         with closing(sqlite_log.create(written, checkpoints=checkpoints)) as writer:
-            sqlite_log.fill(writer, over_and_over(records, 1))
+            sqlite_log.fill(writer, over_and_over(with_all_fields(records), 1))
             sqlite_log.copy_open(written, path)
     return Crashed(log, there.path, database, checkpointed, len(records), there.path.stat().st_size)
 

@@ -10,18 +10,18 @@ from collections.abc import Iterator
 from typing import Final
 
 from gateway.eventlog.mirror import Mirror, MirrorSettings
-from gateway.eventlog.record import LogRecord
+from gateway.eventlog.record import AnyRecord
 from gateway.feed.records import (
     AgentRecord,
     Batch,
     ClassRecord,
     Lifetime,
-    ObjectLink,
     ObjectRecord,
     Record,
     SourceRecord,
     UpdateRecord,
 )
+from gateway.feed.values import ObjectLink
 from gateway.model.observations import SourceState
 from gateway.model.schema import Access, ClassKey, ClassSchema, Element, Kind
 from gateway.model.values import ValueType
@@ -74,7 +74,7 @@ class Workload:
         self._turn = 0
         self._batch = 0
 
-    def begin(self) -> list[LogRecord]:
+    def begin(self) -> list[AnyRecord]:
         """Source, agent, class, and all queues."""
         preface: tuple[Record, ...] = (
             SourceRecord(_SOURCE, "rabbitmq", "rabbitmq", SourceState.SYNCHRONISED, "", self.now, self.now),
@@ -95,7 +95,7 @@ class Workload:
                 told = tuple(self._update(row) for row in rows[start : start + BATCH_RECORDS])
                 yield Batch(1, self._batch, told)
 
-    def updates(self, turns: int) -> Iterator[LogRecord]:
+    def updates(self, turns: int) -> Iterator[AnyRecord]:
         """What the log records of so many updates of each queue."""
         for batch in self.batches(turns):
             yield from self.mirror.apply(batch, self.now)

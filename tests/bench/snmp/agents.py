@@ -21,7 +21,8 @@ from gateway.snmp.message import GET_NEXT
 from tests.bench.feed_player import FeedPlayer
 from tests.bench.rows import OURS
 from tests.bench.snmp.table import COLUMNS, index, records
-from tests.components.command_line import free_udp_port, new_site, running
+from tests.components.command_line import new_site, running
+from tests.components.ports import free_udp_port
 from tests.components.waiting import DEADLINE, wait_until
 from tests.snmp.datagrams import COMMUNITY, read_answer, request
 from tests.snmp.net_snmp import dotted, exchange

@@ -15,7 +15,8 @@ _SAMPLES: Final = """
         FROM read_parquet('{lake}/*/*/*.parquet', hive_partitioning = true)
         WHERE kind IN ('snapshot', 'create', 'update') AND "values" IS NOT NULL
     ), entries AS (
-        SELECT told.*, entry.key AS element, entry.value, counted[entry.key] AS counter, CASE
+        SELECT told.* EXCLUDE (element), entry.key AS element, entry.value, counted[entry.key] AS counter,
+        CASE
             WHEN entry.type IN ('BIGINT', 'UBIGINT') THEN 'integer' WHEN entry.type = 'DOUBLE' THEN 'number'
             WHEN entry.type = 'BOOLEAN' THEN 'boolean' WHEN entry.type = 'NULL' THEN 'absent'
             WHEN entry.type = 'ARRAY' THEN 'list' WHEN entry.type = 'OBJECT' THEN 'map'

@@ -10,7 +10,7 @@ from typing import Final
 
 from gateway.eventlog.block import MAX_BLOCK_RECORDS
 from gateway.eventlog.compaction import Compactor
-from gateway.eventlog.record import LogRecord
+from gateway.eventlog.record import AnyRecord
 from tests.bench.log.workload import BATCH_RECORDS, Workload
 from tests.eventlog.logs import segment
 
@@ -51,6 +51,6 @@ def make_lake(log: Path, queues: int, minutes: int) -> Lake:
     return Lake(log, next_seq - 1, len(files), sum(file.stat().st_size for file in files))
 
 
-def _hours(records: Iterator[LogRecord]) -> Iterator[list[LogRecord]]:
+def _hours(records: Iterator[AnyRecord]) -> Iterator[list[AnyRecord]]:
     for _, of_an_hour in groupby(records, lambda record: record.ingest_ts[:_HOUR]):
         yield list(of_an_hour)

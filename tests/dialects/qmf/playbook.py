@@ -1,7 +1,7 @@
 """Sessions told as plays: what arrives, and what must leave, in order, with a clock that tests move.
 
-A step that leaves is one of: ``(routing key, message)`` for what is sent, an observation, or the name of a
-note. Wishes to be woken are kept apart, in ``wake_at``.
+A step that leaves is one of: ``(routing key, message)`` for what is sent, an observation, what an agent's
+program is asked, or the name of a note. Wishes to be woken are kept apart, in ``wake_at``.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TypeAlias
 from uuid import UUID
 
-from gateway.dialects.effects import Delivery, Effect, Observed, Send, WakeAt
+from gateway.dialects.effects import Answered, Called, Delivery, Effect, Observed, ReadAsked, Send, WakeAt
 from gateway.dialects.qmf.agent import AgentConfig, AgentSession, ManagedObject
 from gateway.dialects.qmf.console import ConsoleConfig, ConsoleSession
 from gateway.dialects.qmf.definitions import Definitions
@@ -18,6 +18,7 @@ from gateway.dialects.qmf.messages import Message, Received
 from gateway.dialects.qmf.reader import read_body
 from gateway.dialects.qmf.writer import write
 from gateway.model.observations import Observation
+from gateway.model.operations import Answer
 from gateway.model.schema import ClassSchema, EventSchema
 from gateway.model.values import Value
 from tests.dialects.qmf.examples import LEAK, TANK, shop
@@ -30,7 +31,7 @@ CONSOLE_USER = "gateway"
 BROKER = UUID(int=1)
 NEXT_BROKER = UUID(int=2)
 
-Step: TypeAlias = tuple[str, Received] | Observation | str
+Step: TypeAlias = tuple[str, Received] | Observation | Answer | Called | ReadAsked | str
 
 
 class _Play:
@@ -50,6 +51,10 @@ class _Play:
                 self._steps.extend((effect.routing_key, one) for one in read_body(effect.body, self._known))
             elif isinstance(effect, Observed):
                 self._steps.extend(effect.observations)
+            elif isinstance(effect, Answered):
+                self._steps.append(effect.answer)
+            elif isinstance(effect, Called | ReadAsked):
+                self._steps.append(effect)
             else:
                 self._steps.append(effect.event)
 

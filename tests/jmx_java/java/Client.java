@@ -1,5 +1,7 @@
 import java.io.File;
 import java.io.Serializable;
+import java.math.BigDecimal;
+import java.math.BigInteger;
 import java.rmi.Remote;
 import java.rmi.RemoteException;
 import java.rmi.registry.LocateRegistry;
@@ -14,6 +16,9 @@ import java.util.Map;
 import java.util.TreeMap;
 import java.util.TreeSet;
 import java.util.concurrent.BlockingQueue;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicLong;
@@ -23,6 +28,8 @@ import javax.management.AttributeList;
 import javax.management.Descriptor;
 import javax.management.MBeanAttributeInfo;
 import javax.management.MBeanNotificationInfo;
+import javax.management.MBeanOperationInfo;
+import javax.management.MBeanParameterInfo;
 import javax.management.MBeanServerConnection;
 import javax.management.MBeanServerNotification;
 import javax.management.Notification;
@@ -31,12 +38,21 @@ import javax.management.NotificationFilterSupport;
 import javax.management.ObjectName;
 import javax.management.Query;
 import javax.management.openmbean.CompositeData;
+import javax.management.openmbean.CompositeDataSupport;
+import javax.management.openmbean.CompositeType;
 import javax.management.openmbean.OpenMBeanAttributeInfo;
+import javax.management.openmbean.OpenMBeanParameterInfo;
+import javax.management.openmbean.OpenType;
+import javax.management.openmbean.SimpleType;
 import javax.management.openmbean.TabularData;
+import javax.management.openmbean.TabularDataSupport;
+import javax.management.openmbean.TabularType;
 import javax.management.remote.JMXConnectionNotification;
 import javax.management.remote.JMXConnector;
 import javax.management.remote.JMXConnectorFactory;
+import javax.management.remote.JMXPrincipal;
 import javax.management.remote.JMXServiceURL;
+import javax.security.auth.Subject;
 
 /** A JMX client whose answers are texts: class, a space, and the value. */
 public final class Client {
@@ -254,6 +270,137 @@ public final class Client {
     public String tryFilterOfOurs(String name) {
         return failure(() -> connection.addNotificationListener(
             new ObjectName(name), this::heard, new OwnFilter(), null));
+    }
+
+    /** Sets attributes at once: name, value, name, value ...; the names of those that the server says were set. */
+    public List<String> setAll(String name, List<Object> namesAndValues) throws Exception {
+        AttributeList list = new AttributeList();
+        for (int index = 0; index < namesAndValues.size(); index += 2) {
+            list.add(new Attribute((String) namesAndValues.get(index), namesAndValues.get(index + 1)));
+        }
+        List<String> set = new ArrayList<>();
+        for (Attribute attribute : connection.setAttributes(new ObjectName(name), list).asList()) {
+            set.add(attribute.getName());
+        }
+        return set;
+    }
+
+    /** Invokes an operation with the signature that its MBean describes, as consoles do; what it returns. */
+    public String invoke(String name, String operation, List<Object> arguments) throws Exception {
+        for (MBeanOperationInfo info : connection.getMBeanInfo(new ObjectName(name)).getOperations()) {
+            if (info.getName().equals(operation)) {
+                String[] signature = Arrays.stream(info.getSignature())
+                    .map(MBeanParameterInfo::getType).toArray(String[]::new);
+                return describe(connection.invoke(
+                    new ObjectName(name), operation, arguments.toArray(), signature));
+            }
+        }
+        throw new IllegalArgumentException("no operation " + operation);
+    }
+
+    public String tryInvokeWith(String name, String operation, List<Object> arguments) {
+        return failure(() -> invoke(name, operation, arguments));
+    }
+
+    public String tryInvokeAs(String name, String operation, List<Object> arguments, List<String> signature) {
+        return failure(() -> connection.invoke(new ObjectName(name), operation,
+            arguments == null ? null : arguments.toArray(),
+            signature == null ? null : signature.toArray(new String[0])));
+    }
+
+    /** Invokes an operation without parameters in so many threads at once; what each was told, empty for success. */
+    public List<String> tryInvokeAtOnce(String name, String operation, int count) throws Exception {
+        ExecutorService threads = Executors.newFixedThreadPool(count);
+        try {
+            List<Future<String>> told = new ArrayList<>();
+            for (int thread = 0; thread < count; thread++) {
+                told.add(threads.submit(() -> tryInvoke(name, operation, "", null)));
+            }
+            List<String> texts = new ArrayList<>();
+            for (Future<String> each : told) {
+                texts.add(each.get());
+            }
+            return texts;
+        } finally {
+            threads.shutdown();
+        }
+    }
+
+    /** One line for each operation: what it takes, what it returns, whether it acts. */
+    public List<String> operations(String name) throws Exception {
+        List<String> lines = new ArrayList<>();
+        for (MBeanOperationInfo operation : connection.getMBeanInfo(new ObjectName(name)).getOperations()) {
+            List<String> parameters = new ArrayList<>();
+            for (MBeanParameterInfo parameter : operation.getSignature()) {
+                OpenMBeanParameterInfo open = (OpenMBeanParameterInfo) parameter;
+                String limits = open.hasMinValue() || open.hasMaxValue()
+                    ? " " + describe(open.getMinValue()) + " to " + describe(open.getMaxValue()) : "";
+                limits += open.hasLegalValues() ? " of " + new TreeSet<>(open.getLegalValues()) : "";
+                limits += open.hasDefaultValue() ? " default " + describe(open.getDefaultValue()) : "";
+                parameters.add(parameter.getName() + " " + parameter.getType() + " ("
+                    + parameter.getDescription() + ")" + limits);
+            }
+            lines.add(operation.getName() + " (" + operation.getDescription() + ") " + parameters + " "
+                + operation.getReturnType() + (operation.getImpact() == MBeanOperationInfo.INFO ? " reads" : ""));
+        }
+        return lines;
+    }
+
+    /** Asks as if somebody else had logged in. */
+    public String tryAs(String other, String name, String attribute, Object value) {
+        Subject subject = new Subject(
+            true, java.util.Set.of(new JMXPrincipal(other)), java.util.Set.of(), java.util.Set.of());
+        return failure(() -> asOther(subject).setAttribute(
+            new ObjectName(name), new Attribute(attribute, value)));
+    }
+
+    @SuppressWarnings({"deprecation", "removal"})
+    private MBeanServerConnection asOther(Subject subject) throws Exception {
+        return connector.getMBeanServerConnection(subject);
+    }
+
+    public static Object date(long milliseconds) {
+        return new Date(milliseconds);
+    }
+
+    public static Object bytes(String hexadecimal) {
+        return new BigInteger(hexadecimal, 16).toByteArray();
+    }
+
+    public static Object bigInteger(String digits) {
+        return new BigInteger(digits);
+    }
+
+    public static Object bigDecimal(String digits) {
+        return new BigDecimal(digits);
+    }
+
+    /** Sets a value that Python has no word for: a short, a float, or a text that is no Unicode. */
+    public String trySetOdd(String name, String attribute, String kind) {
+        Object value = Map.of("Short", (short) -5, "Float", 0.5f, "half a character", "a" + (char) 0xd800).get(kind);
+        return trySetAttribute(name, attribute, value);
+    }
+
+    public static Object objectName(String name) throws Exception {
+        return new ObjectName(name);
+    }
+
+    public static Object longText(int length) {
+        return "x".repeat(length);
+    }
+
+    /** A table of two columns of texts: what our MBeans show of maps, or one that they do not. */
+    public static Object table(String keyColumn, String valueColumn, Map<String, String> entries)
+            throws Exception {
+        String[] columns = {keyColumn, valueColumn};
+        OpenType<?>[] types = {SimpleType.STRING, SimpleType.STRING};
+        CompositeType row = new CompositeType("entry", "d", columns, columns, types);
+        TabularDataSupport table =
+            new TabularDataSupport(new TabularType("map", "d", row, new String[] {keyColumn}));
+        for (Map.Entry<String, String> entry : entries.entrySet()) {
+            table.put(new CompositeDataSupport(row, columns, new Object[] {entry.getKey(), entry.getValue()}));
+        }
+        return table;
     }
 
     public static Object strings(List<String> texts) {

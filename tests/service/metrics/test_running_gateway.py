@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import secrets
 import signal
 from collections.abc import Iterator
 
@@ -16,18 +17,12 @@ from gateway.demo.broker import PrivateBroker
 from gateway.service.exit_codes import ExitCode
 from gateway.service.metrics import families
 from gateway.service.metrics.readings import Family, Kind
-from tests.components.command_line import (
-    RunningCommand,
-    Site,
-    amqp_gateway,
-    free_tcp_port,
-    free_udp_port,
-    new_site,
-    running,
-)
+from tests.components.command_line import RunningCommand, Site, amqp_gateway, new_site, running
+from tests.components.ports import free_tcp_port, free_udp_port
 from tests.components.waiting import wait_until
 
 SOURCE = "orders"
+KEPT_QUEUE = f"amqp-gateway.events.metrics-{secrets.token_hex(4)}"
 MAX_SERIES = 1000
 """Of a gateway with one source: what Prometheus keeps of it must not depend on what is watched."""
 
@@ -72,6 +67,8 @@ def gateway(tmp_path_factory: pytest.TempPathFactory, rabbitmq: PrivateBroker) -
                 "password": site.secret(reader.password),
                 "events": {"url": f"amqp://127.0.0.1:{rabbitmq.ports.amqp}"},
                 "interval": "1s",
+                # Of a name of its own: other tests' gateways use the same broker.
+                "durable": {"queue": KEPT_QUEUE, "expires": "10s", "max_length": 1234},
             }
         },
         snmp={
@@ -136,13 +133,34 @@ def test_requests_to_the_broker_are_counted(gateway: Gateway) -> None:
     wait_until(lambda: (gateway.value(families.AGENT_REQUESTS, **asked) or 0) > 1, "queues are listed")
 
 
+def test_a_durable_subscription_is_counted(gateway: Gateway, rabbitmq: PrivateBroker) -> None:
+    def of(family: Family, **labels: str) -> float | None:
+        return gateway.value(family, source=SOURCE, **labels)
+
+    assert (of(families.KEPT_DECLARED), of(families.KEPT_LOSSES, reason="missing")) == (1, 1)
+    assert (of(families.KEPT_WAITING_MAX), of(families.KEPT_UNACKNOWLEDGED_MAX)) == (1234, 1000)
+    before = of(families.KEPT_TAKEN)
+    assert before is not None
+    with rabbitmq.http() as http:
+        for number in range(3):
+            path = f"queues/%2F/{KEPT_QUEUE}-{number}"
+            http.put(path, json={"durable": True}).raise_for_status()
+            http.delete(path).raise_for_status()
+    wait_until(lambda: (of(families.KEPT_TAKEN) or 0) >= before + 6, "the events are taken")
+    wait_until(lambda: of(families.KEPT_ACKNOWLEDGED) == of(families.KEPT_TAKEN), "all are acknowledged")
+    wait_until(lambda: of(families.KEPT_WAITING) == 0, "none waits")
+    assert of(families.KEPT_UNACKNOWLEDGED) == 0
+    assert of(families.KEPT_REDELIVERED) == of(families.KEPT_REPEATED) == 0
+    assert of(families.KEPT_REFUSED, reason="in_use") == 0
+
+
 def test_labels_are_few_and_no_secret_is_told(gateway: Gateway) -> None:
     text = gateway.text()
     kept = [path for path in gateway.site.folder.rglob("*secret*") if path.is_file()]
     kept += (gateway.site.folder / "state" / "secrets").iterdir()
-    secrets = {path.read_text("utf-8").strip() for path in kept}
-    assert len(secrets) >= 3
-    assert not [secret for secret in secrets if secret in text]
+    known = {path.read_text("utf-8").strip() for path in kept}
+    assert len(known) >= 3
+    assert not [secret for secret in known if secret in text]
     series = [line for line in text.splitlines() if not line.startswith("#")]
     assert len(series) < MAX_SERIES
     assert set(re.findall('source="([^"]*)"', text)) == {SOURCE}

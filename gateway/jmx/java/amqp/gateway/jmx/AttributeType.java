@@ -120,6 +120,11 @@ enum AttributeType {
         return null;
     }
 
+    /** As it is written. */
+    int number() {
+        return ordinal() + 1;
+    }
+
     static AttributeType read(long number) throws CommandException {
         if (number < 1 || number > BY_NUMBER.length) {
             throw new CommandException("there is no attribute type " + number);

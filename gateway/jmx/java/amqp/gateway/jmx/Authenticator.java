@@ -1,7 +1,5 @@
 package amqp.gateway.jmx;
 
-import java.rmi.server.RemoteServer;
-import java.rmi.server.ServerNotActiveException;
 import java.util.Set;
 import java.util.concurrent.Semaphore;
 import java.util.function.IntSupplier;
@@ -63,22 +61,13 @@ final class Authenticator implements JMXAuthenticator {
 
     private boolean isKnown(String user, String password) {
         byte[] request = new MessageWriter().array(4)
-            .string("authenticate").string(user).string(password).string(client()).toBytes();
+            .string("authenticate").string(user).string(password).string(Caller.host()).toBytes();
         try {
-            MessageReader answer = new MessageReader(backend.call(request));
-            answer.readArray(2, "an answer");
-            return Status.read(answer) == Status.APPLIED;
+            Answer answer = Answer.read(backend.call(request));
+            return answer.status == Status.APPLIED;
         } catch (Py4JException | MalformedException | CommandException error) {
             System.err.println("nobody can log in, because the gateway does not answer: " + error.getMessage());
             return false;
-        }
-    }
-
-    private static String client() {
-        try {
-            return RemoteServer.getClientHost();
-        } catch (ServerNotActiveException error) {
-            return "";
         }
     }
 }

@@ -51,7 +51,7 @@ final class Batch {
         int operation = reader.readInt(1, 6);
         switch (operation) {
             case 1:
-                expect(fields, 6);
+                expect(fields, 7);
                 objects.define(reader.readLong(), ClassDefinition.read(reader, start, errors));
                 break;
             case 2:

@@ -8,12 +8,14 @@ public final class Bridge {
     private final ManagedObjects objects;
     private final EventTypes eventTypes = new EventTypes();
     private final Connector connector;
+    private final Operations operations;
     private final ServerSocket door;
 
     /** Python comes in by {@code door}, which is shut behind it. */
-    Bridge(ManagedObjects objects, Connector connector, ServerSocket door) {
+    Bridge(ManagedObjects objects, Connector connector, Operations operations, ServerSocket door) {
         this.objects = objects;
         this.connector = connector;
+        this.operations = operations;
         this.door = door;
     }
 
@@ -31,7 +33,7 @@ public final class Bridge {
 
     /** See {@link Usage}. */
     public byte[] usage() {
-        return Usage.toBytes(connector.sessions());
+        return Usage.toBytes(connector.sessions(), operations.underWay());
     }
 
     /** Lets JMX clients in. */

@@ -3,6 +3,7 @@ package amqp.gateway.jmx;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashMap;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import javax.management.AttributeChangeNotification;
@@ -14,6 +15,7 @@ import javax.management.Notification;
 import javax.management.openmbean.OpenMBeanAttributeInfo;
 import javax.management.openmbean.OpenMBeanAttributeInfoSupport;
 import javax.management.openmbean.OpenMBeanInfoSupport;
+import javax.management.openmbean.OpenMBeanOperationInfo;
 import javax.management.openmbean.SimpleType;
 
 /** A class of objects: what all its MBeans share, above all one description for clients. */
@@ -27,12 +29,14 @@ final class ClassDefinition {
     private final byte[] source;
     private final AttributeDefinition[] attributes;
     private final Map<String, Integer> positions = new HashMap<>();
+    private final Map<String, OperationDefinition> operations = new LinkedHashMap<>();
     private final int[] notifying;
     private final MBeanNotificationInfo[] notifications;
     private final MBeanInfo info;
 
     private ClassDefinition(byte[] source, String name, String description,
-            List<AttributeDefinition> attributes, List<MBeanNotificationInfo> notifications, Errors errors) {
+            List<AttributeDefinition> attributes, List<MBeanNotificationInfo> notifications,
+            List<OperationDefinition> operations, Errors errors) {
         this.source = source;
         this.attributes = attributes.toArray(new AttributeDefinition[0]);
         List<OpenMBeanAttributeInfo> shown = new ArrayList<>();
@@ -48,6 +52,12 @@ final class ClassDefinition {
         }
         shown.add(new OpenMBeanAttributeInfoSupport(
             STALE, "Whether nobody vouches for the values any more", SimpleType.BOOLEAN, true, false, false));
+        for (OperationDefinition operation : operations) {
+            if (operation.name.isBlank() || this.operations.putIfAbsent(operation.name, operation) != null) {
+                errors.add("class " + name + ": no operation or a second one has the name '"
+                    + operation.name + "', which is not shown");
+            }
+        }
         this.notifying = positions.values().stream()
             .filter(position -> position != STALE_POSITION && this.attributes[position].notifies)
             .mapToInt(Integer::intValue).sorted().toArray();
@@ -60,7 +70,10 @@ final class ClassDefinition {
         Descriptor descriptor = new ImmutableDescriptor("immutableInfo=true");  // so that clients keep it
         this.info = new OpenMBeanInfoSupport(
             name.isBlank() ? "unnamed" : name, description.isBlank() ? name : description,
-            shown.toArray(new OpenMBeanAttributeInfo[0]), null, null, this.notifications, descriptor);
+            shown.toArray(new OpenMBeanAttributeInfo[0]), null,
+            this.operations.values().stream().map(OperationDefinition::toInfo)
+                .toArray(OpenMBeanOperationInfo[]::new),
+            this.notifications, descriptor);
     }
 
     /** Reads what follows the number in the command that defines a class, which began at {@code start}. */
@@ -78,7 +91,12 @@ final class ClassDefinition {
             String[] types = {reader.readString()};
             notifications.add(new MBeanNotificationInfo(types, Notification.class.getName(), reader.readString()));
         }
-        return new ClassDefinition(reader.since(start), name, description, attributes, notifications, errors);
+        List<OperationDefinition> operations = new ArrayList<>();
+        for (int left = reader.readArray(); left > 0; left--) {
+            operations.add(OperationDefinition.read(reader));
+        }
+        return new ClassDefinition(
+            reader.since(start), name, description, attributes, notifications, operations, errors);
     }
 
     /** Whether it was told in the same words as {@code other}. */
@@ -97,6 +115,17 @@ final class ClassDefinition {
     /** Where the attribute's value is; null where there is none of that name. */
     Integer position(String name) {
         return positions.get(name);
+    }
+
+    /** Whether clients may try to set the attribute. */
+    boolean isWritable(String name) {
+        Integer position = positions.get(name);
+        return position != null && position != STALE_POSITION && attributes[position].writable;
+    }
+
+    /** The operation of that name; null where there is none. */
+    OperationDefinition operation(String name) {
+        return operations.get(name);
     }
 
     /** The positions of the attributes whose changes are told. */

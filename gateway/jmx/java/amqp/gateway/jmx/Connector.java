@@ -44,7 +44,7 @@ final class Connector {
      *
      * @throws IOException the address cannot be listened on; a port that is taken is tried for a while
      */
-    Connector(Settings settings, MBeanServer mbeans, Backend backend) throws IOException {
+    Connector(Settings settings, MBeanServer mbeans, Backend backend, Operations operations) throws IOException {
         configureRmi(settings);
         socket = listen(settings);
         // RMI shares a port among objects whose factory is the same one.
@@ -59,7 +59,7 @@ final class Connector {
         rmiServer = new RMIJRMPServerImpl(port, null, factory, environment);
         JMXServiceURL address = new JMXServiceURL("rmi", settings.hostname, port);
         server = new RMIConnectorServer(address, environment, rmiServer, mbeans);
-        server.setMBeanServerForwarder(new Guard(settings.domain));
+        server.setMBeanServerForwarder(new Guard(settings.domain, operations));
     }
 
     int port() {
@@ -103,7 +103,8 @@ final class Connector {
         System.setProperty("sun.rmi.registry.registryFilter", "!*");
         // A client closes a connection that it has not used for 15 s; one that is silent for longer is lost.
         System.setProperty("sun.rmi.transport.tcp.readTimeout", "60000");
-        System.setProperty("sun.rmi.transport.tcp.maxConnectionThreads", "128");
+        // A thread for each request that is under way: operations, the clients' waiting for notifications, reads.
+        System.setProperty("sun.rmi.transport.tcp.maxConnectionThreads", "256");
     }
 
     private static ServerSocket listen(Settings settings) throws IOException {

@@ -20,8 +20,8 @@ final class EmittingObject extends ManagedObject implements NotificationEmitter 
     /** Listeners are called on the thread that carries a batch out; those of RMI only put into a buffer. */
     private final NotificationBroadcasterSupport broadcaster = new NotificationBroadcasterSupport();
 
-    EmittingObject(ObjectName name, ClassDefinition definition, Group group, Object[] values) {
-        super(name, definition, group, values);
+    EmittingObject(long number, ObjectName name, ClassDefinition definition, Group group, Object[] values) {
+        super(number, name, definition, group, values);
     }
 
     /** Tells who listens of an event; {@code time} is in milliseconds. */

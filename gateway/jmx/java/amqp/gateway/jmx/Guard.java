@@ -21,17 +21,20 @@ import javax.management.loading.ClassLoaderRepository;
 import javax.management.remote.MBeanServerForwarder;
 
 /**
- * Stands between clients and the server of MBeans: reading is allowed, and what our own MBeans do themselves.
+ * Stands between clients and the server of MBeans: reading is allowed, and {@link Operations} on our own MBeans.
  *
  * <p>Nobody makes MBeans, loads classes or unregisters, whoever it is. The virtual machine's own MBeans can be
  * read; operations on them (a dump of the heap, say) and setting their attributes are refused.
  */
 final class Guard implements MBeanServerForwarder {
     private final String domain;
+    private final Operations operations;
     private MBeanServer server;
 
-    Guard(String domain) {
+    /** What our own MBeans are asked to do, {@code operations} does: an MBean's own exceptions are wrapped. */
+    Guard(String domain, Operations operations) {
         this.domain = domain;
+        this.operations = operations;
     }
 
     @Override
@@ -116,23 +119,25 @@ final class Guard implements MBeanServerForwarder {
     @Override
     public void setAttribute(ObjectName name, Attribute attribute)
             throws InstanceNotFoundException, AttributeNotFoundException, InvalidAttributeValueException,
-            MBeanException, ReflectionException {
+            MBeanException {
         requireOurs(name, "setAttribute");
-        server.setAttribute(name, attribute);
+        operations.set(name, attribute);
     }
 
     @Override
     public AttributeList setAttributes(ObjectName name, AttributeList attributes)
-            throws InstanceNotFoundException, ReflectionException {
+            throws InstanceNotFoundException {
         requireOurs(name, "setAttributes");
-        return server.setAttributes(name, attributes);
+        return operations.setAll(name, attributes);
     }
 
     @Override
     public Object invoke(ObjectName name, String operation, Object[] parameters, String[] signature)
             throws InstanceNotFoundException, MBeanException, ReflectionException {
         requireOurs(name, "invoke");
-        return server.invoke(name, operation, parameters, signature);
+        return operations.knows(name)
+            ? operations.invoke(name, operation, parameters, signature)
+            : server.invoke(name, operation, parameters, signature);
     }
 
     // What the connector itself needs, and no client can ask for: where the classes of parameters come from.

@@ -32,19 +32,22 @@ public final class Main {
         new Thread(Main::endWithParent, "parent-watch").start();
         CallbackClient python = callbackClient(settings);
         MBeanServer mbeans = ManagementFactory.getPlatformMBeanServer();
-        Connector connector = connector(settings, mbeans, backend(python), answers);
         ManagedObjects objects = new ManagedObjects(mbeans, settings.domain);
+        Backend backend = backend(python);
+        Operations operations = new Operations(objects, backend);
+        Connector connector = connector(settings, mbeans, backend, operations, answers);
         ServerSocket door = new ServerSocket();
-        GatewayServer server = bridgeServer(new Bridge(objects, connector, door), door, python, settings);
+        GatewayServer server = bridgeServer(new Bridge(objects, connector, operations, door), door, python, settings);
         server.start();
         answers.println("listening " + server.getListeningPort() + " " + connector.port());
         answers.flush();
     }
 
     private static Connector connector(
-            Settings settings, MBeanServer mbeans, Backend backend, PrintStream answers) throws IOException {
+            Settings settings, MBeanServer mbeans, Backend backend, Operations operations, PrintStream answers)
+            throws IOException {
         try {
-            return new Connector(settings, mbeans, backend);
+            return new Connector(settings, mbeans, backend, operations);
         } catch (IOException error) {
             answers.println("cannot-listen " + error.getMessage());
             answers.flush();

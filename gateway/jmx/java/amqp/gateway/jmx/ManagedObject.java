@@ -15,22 +15,28 @@ import javax.management.RuntimeOperationsException;
  * <p>A reader takes the array of values once and never waits: what it sees of one object belongs together.
  */
 class ManagedObject implements DynamicMBean {
+    /** The attribute that tells the identity of an object. */
+    private static final String STABLE_NAME = "StableName";
+
+    final long number;
     final ObjectName name;
     final ClassDefinition definition;
     private volatile Group group;
     private volatile Object[] values;
 
-    ManagedObject(ObjectName name, ClassDefinition definition, Group group, Object[] values) {
+    ManagedObject(long number, ObjectName name, ClassDefinition definition, Group group, Object[] values) {
+        this.number = number;
         this.name = name;
         this.definition = definition;
         this.group = group;
         this.values = values;
     }
 
-    static ManagedObject of(ObjectName name, ClassDefinition definition, Group group, Object[] values) {
+    static ManagedObject of(
+            long number, ObjectName name, ClassDefinition definition, Group group, Object[] values) {
         return definition.emits()
-            ? new EmittingObject(name, definition, group, values)
-            : new ManagedObject(name, definition, group, values);
+            ? new EmittingObject(number, name, definition, group, values)
+            : new ManagedObject(number, name, definition, group, values);
     }
 
     /** A copy of the values, to be changed and handed to {@link #replace}. */
@@ -48,6 +54,12 @@ class ManagedObject implements DynamicMBean {
         return group;
     }
 
+    /** What the object is called for ever; empty of an MBean that is no managed object. */
+    String stableName() {
+        Integer position = definition.position(STABLE_NAME);
+        return position == null ? "" : String.valueOf(values[position]);
+    }
+
     /** Whether the attribute's value may be shown now. */
     boolean shows(int position) {
         return !group.isWithheld() || definition.attribute(position).always;
@@ -56,8 +68,9 @@ class ManagedObject implements DynamicMBean {
     @Override
     public final Object getAttribute(String attribute) throws AttributeNotFoundException {
         Integer position = definition.position(required(attribute));
-        if (position == null) {
-            throw new AttributeNotFoundException(name + " has no attribute " + attribute);
+        if (position == null || !isReadable(position)) {
+            throw new AttributeNotFoundException(
+                name + " has no attribute " + attribute + (position == null ? "" : " that can be read"));
         }
         return value(position, values);
     }
@@ -68,11 +81,15 @@ class ManagedObject implements DynamicMBean {
         AttributeList found = new AttributeList(required(attributes).length);
         for (String attribute : attributes) {
             Integer position = definition.position(attribute);
-            if (position != null) {
+            if (position != null && isReadable(position)) {
                 found.add(new Attribute(attribute, value(position, taken)));
             }
         }
         return found;
+    }
+
+    private boolean isReadable(int position) {
+        return position == ClassDefinition.STALE_POSITION || definition.attribute(position).readable;
     }
 
     private Object value(int position, Object[] taken) {
@@ -82,24 +99,22 @@ class ManagedObject implements DynamicMBean {
         return shows(position) ? taken[position] : null;
     }
 
+    // Clients set and invoke by way of the Guard: what an MBean itself throws is wrapped on its way to them.
+
     @Override
     public final void setAttribute(Attribute attribute) throws AttributeNotFoundException {
-        throw new AttributeNotFoundException(
-            required(attribute).getName() + " of " + name + " cannot be set: there is no such attribute, "
-                + "or it is read-only");
+        throw new AttributeNotFoundException("only a client sets attributes");
     }
 
     @Override
     public final AttributeList setAttributes(AttributeList attributes) {
-        required(attributes);
-        return new AttributeList();  // as the interface has it: those that were set, which are none
+        return new AttributeList();
     }
 
     @Override
     public final Object invoke(String operation, Object[] parameters, String[] signature)
             throws ReflectionException {
-        throw new ReflectionException(
-            new NoSuchMethodException(required(operation)), name + " has no operation " + operation);
+        throw new ReflectionException(new NoSuchMethodException(operation), "only a client invokes operations");
     }
 
     @Override

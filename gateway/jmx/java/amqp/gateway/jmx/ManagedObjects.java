@@ -2,20 +2,21 @@ package amqp.gateway.jmx;
 
 import java.util.HashMap;
 import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
 import javax.management.InstanceAlreadyExistsException;
 import javax.management.InstanceNotFoundException;
 import javax.management.JMException;
 import javax.management.MBeanServer;
 import javax.management.ObjectName;
 
-/** The objects by their numbers, and as MBeans in the server. One thread at a time. */
+/** The objects by their numbers, and as MBeans in the server. One thread at a time changes them. */
 final class ManagedObjects {
     private final MBeanServer server;
     private final String domain;
     private final Map<Long, ClassDefinition> classes = new HashMap<>();
     private final Map<Long, Group> groups = new HashMap<>();
     private final Map<Long, ManagedObject> objects = new HashMap<>();
-    private final Map<ObjectName, Long> numbers = new HashMap<>();
+    private final Map<ObjectName, ManagedObject> named = new ConcurrentHashMap<>();
 
     /** Objects are MBeans of {@code server}, and only of the domain. */
     ManagedObjects(MBeanServer server, String domain) {
@@ -47,6 +48,11 @@ final class ManagedObjects {
         return objects.get(number);
     }
 
+    /** The object of that name; null where there is none. Any thread may ask. */
+    ManagedObject find(ObjectName name) {
+        return named.get(name);
+    }
+
     void register(long number, ObjectName name, ClassDefinition definition, Group group, Object[] values)
             throws CommandException {
         if (name.isPattern() || !name.getDomain().equals(domain)) {
@@ -58,11 +64,11 @@ final class ManagedObjects {
             return;
         }
         unregister(number);
-        Long other = numbers.get(name);
+        ManagedObject other = named.get(name);
         if (other != null) {
-            unregister(other);
+            unregister(other.number);
         }
-        ManagedObject object = ManagedObject.of(name, definition, group, values);
+        ManagedObject object = ManagedObject.of(number, name, definition, group, values);
         try {
             server.registerMBean(object, name);
         } catch (InstanceAlreadyExistsException error) {
@@ -71,7 +77,7 @@ final class ManagedObjects {
             throw new CommandException(name + " cannot be registered: " + error);
         }
         objects.put(number, object);
-        numbers.put(name, number);
+        named.put(name, object);
     }
 
     void unregister(long number) throws CommandException {
@@ -79,7 +85,7 @@ final class ManagedObjects {
         if (object == null) {
             return;
         }
-        numbers.remove(object.name);
+        named.remove(object.name);
         try {
             server.unregisterMBean(object.name);
         } catch (InstanceNotFoundException error) {

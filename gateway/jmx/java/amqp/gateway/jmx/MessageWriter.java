@@ -17,6 +17,27 @@ final class MessageWriter {
         return put(ByteBuffer.allocate(9).put((byte) 0xd3).putLong(value));
     }
 
+    MessageWriter nil() {
+        return put(ByteBuffer.allocate(1).put((byte) 0xc0));
+    }
+
+    MessageWriter bool(boolean value) {
+        return put(ByteBuffer.allocate(1).put((byte) (value ? 0xc3 : 0xc2)));
+    }
+
+    MessageWriter real(double value) {
+        return put(ByteBuffer.allocate(9).put((byte) 0xcb).putDouble(value));
+    }
+
+    MessageWriter bytes(byte[] value) {
+        return put(ByteBuffer.allocate(5 + value.length).put((byte) 0xc6).putInt(value.length).put(value));
+    }
+
+    /** A value that is written already. */
+    MessageWriter raw(byte[] value) {
+        return put(ByteBuffer.wrap(value));
+    }
+
     MessageWriter string(String text) {
         byte[] encoded = text.getBytes(StandardCharsets.UTF_8);
         return put(ByteBuffer.allocate(5 + encoded.length).put((byte) 0xdb).putInt(encoded.length).put(encoded));

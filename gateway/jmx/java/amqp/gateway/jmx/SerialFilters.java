@@ -16,6 +16,13 @@ final class SerialFilters {
         "java.lang.Integer", "java.lang.Long", "java.lang.Number", "java.lang.Object", "java.lang.Short",
         "java.lang.String", "java.math.BigDecimal", "java.math.BigInteger", "java.rmi.MarshalledObject",
         "java.util.ArrayList", "java.util.Date", "java.util.HashSet", "java.util.Vector",
+        // Maps that are written: a table of texts, and what it is made of.
+        "java.util.Arrays$ArrayList", "java.util.Collections$UnmodifiableCollection",
+        "java.util.Collections$UnmodifiableList", "java.util.Collections$UnmodifiableRandomAccessList",
+        "java.util.HashMap", "java.util.LinkedHashMap", "java.util.Map$Entry", "java.util.TreeMap",
+        "javax.management.openmbean.CompositeDataSupport", "javax.management.openmbean.CompositeType",
+        "javax.management.openmbean.OpenType", "javax.management.openmbean.SimpleType",
+        "javax.management.openmbean.TabularDataSupport", "javax.management.openmbean.TabularType",
         // A client without a delegated subject sends an empty place for one, which is of this class.
         "javax.security.auth.Subject",
         "javax.management.Attribute", "javax.management.AttributeChangeNotificationFilter",

@@ -2,9 +2,9 @@ package amqp.gateway.jmx;
 
 /** How a request to Python ended, numbered as {@code gateway/jmx/backend.py} tells. */
 enum Status {
-    /** Done; the value is the result. */
+    /** Done. */
     APPLIED,
-    /** Done, but another value was found when it was read back; the value is that one. */
+    /** Reported as done, but another value was found when it was read back; the text tells which. */
     APPLIED_DIFFERENTLY,
     /** The object is gone. */
     GONE,
@@ -16,7 +16,7 @@ enum Status {
     BAD_VALUE,
     /** Possible, but not now. */
     NOT_NOW,
-    /** The broker refused or failed; the value says how. */
+    /** The broker refused or failed; the text says how. */
     FAILED,
     /** The source cannot be reached: nothing was sent. */
     UNAVAILABLE,

@@ -1,0 +1,297 @@
+"""What answers of the management API mean for the agent: what is known, and whether consoles may be told.
+
+Without I/O. What is asked next is decided by a `PollingPlan`; `Visibility` keeps what was answered at all,
+and `BrokerView` which objects are known by it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from gateway.agents.rabbitmq.agent_config import SECOND, RabbitMqAgentConfig
+from gateway.agents.rabbitmq.broker_view import BrokerView
+from gateway.agents.rabbitmq.cluster import NEEDED_COLUMNS
+from gateway.agents.rabbitmq.impersonators import ImpersonatorCheck
+from gateway.agents.rabbitmq.listing import Listing, page_of
+from gateway.agents.rabbitmq.management_api import (
+    Answer,
+    Broken,
+    Document,
+    ListingRequest,
+    ManagementRequest,
+    NotFound,
+    NotManagement,
+    ObjectRequest,
+    OverviewRequest,
+    PermissionRequest,
+    Refused,
+    Unavailable,
+    UsersRequest,
+    is_administrative,
+)
+from gateway.agents.rabbitmq.object_names import ObjectName
+from gateway.agents.rabbitmq.polling import PollingPlan
+from gateway.agents.rabbitmq.reading import ClassReader
+from gateway.agents.rabbitmq.resource_alarms import ResourceAlarms
+from gateway.agents.rabbitmq.service import ConsoleService
+from gateway.agents.rabbitmq.status import Visibility
+from gateway.dialects.effects import Effect, Note
+from gateway.dialects.errors import LocalProtocolError
+from gateway.mapping.paths import Json
+
+_ANSWER_SINGLY = frozenset({"queue", "exchange", "connection", "channel"})
+"""Classes whose objects a monitoring user may ask for one by one."""
+AGAIN = 1_000_000_000
+"""Until a class is listed again of which not all is confirmed (ns)."""
+
+
+class ManagementAnswers:
+    """Takes answers, and says what is to be done about them.
+
+    Args:
+        config: see `RabbitMqAgentConfig`.
+        readers: the reader of each class.
+        view: changed by answers.
+        alarms: the nodes' alarms, of which listings tell too.
+        service: told what changes, and begun as soon as all is known.
+        impersonators: told who the broker's users are.
+
+    Attributes:
+        plan: what is to be asked next.
+        visibility: what can be seen of the broker.
+    """
+
+    def __init__(
+        self,
+        config: RabbitMqAgentConfig,
+        readers: Mapping[str, ClassReader],
+        view: BrokerView,
+        alarms: ResourceAlarms,
+        service: ConsoleService,
+        impersonators: ImpersonatorCheck,
+    ) -> None:
+        listings = [
+            ListingRequest(name, reader.rule.listing, listing_columns(reader))
+            for name, reader in readers.items()
+            if reader.rule.listing
+        ]
+        self.plan = PollingPlan(listings, config.polling, users=bool(config.management_virtual_host))
+        self.visibility = Visibility((listing.class_name for listing in listings), config.user)
+        self._config = config
+        self._readers = readers
+        self._view = view
+        self._alarms = alarms
+        self._service = service
+        self._impersonators = impersonators
+        self._listing: Listing | None = None
+
+    @property
+    def busy(self) -> bool:
+        """Whether `advance` has something to do."""
+        return self._listing is not None and self._listing.waits
+
+    def take(self, request: ManagementRequest, answer: Answer, began: int, ended: int) -> list[Effect]:
+        """What came of ``request``, made at ``began`` and over at ``ended`` (ns). `advance` may follow."""
+        self.visibility.asked_at = 0
+        if isinstance(request, UsersRequest):
+            # Whatever comes of it says nothing about the rest, which is asked for soon enough.
+            return self._users(answer, began, ended)
+        # What needs an administrator may be asked for by a user of its own.
+        shut_out = isinstance(answer, Refused) and answer.login and not is_administrative(request)
+        if shut_out or isinstance(answer, Unavailable | NotManagement):
+            return self._unanswered(request, answer, began, ended)
+        effects: list[Effect] = []
+        if self.visibility.answers():
+            self.plan.hurry(ended)
+            effects.append(Note("management-answers"))
+        match request:
+            case OverviewRequest():
+                effects += self._overview(request, answer, ended)
+            case ListingRequest():
+                effects += self._page(request, answer, began, ended)
+            case PermissionRequest():
+                effects += self._permission(request, answer, began, ended)
+            case ObjectRequest():
+                effects += self._single(request, answer, began, ended)
+        return effects
+
+    def advance(self, now: int) -> list[Effect]:
+        """Take some more objects of the page that arrived; call it while `busy`."""
+        listing = self._listing
+        if listing is None:
+            return []
+        effects: list[Effect] = []
+        for _ in range(min(len(listing.items), self._config.items_at_once)):
+            effects += self._item(listing, listing.items.popleft(), now)
+        if not listing.items and listing.closing:
+            self._listing = None
+            effects += self._listed(listing, now)
+        return effects
+
+    def silent(self, since: int) -> list[Effect]:
+        """What was asked at ``since`` (ns) was not answered for too long: what is known is in doubt."""
+        effects: list[Effect] = []
+        if not self.visibility.failure:  # nor an answer: who asked is waiting still
+            seconds = self._config.silence_limit / SECOND
+            effects += self._fails(Unavailable(f"no answer for {seconds:g} s"), since)
+        self.visibility.read_again()
+        return effects
+
+    def forget_unread(self, now: int) -> list[Effect]:
+        """What could not be read for too long, although the rest could, is not known any more."""
+        effects: list[Effect] = []
+        for class_name in self.visibility.long_unread(now, self._config.silence_limit):
+            effects += self._service.apply(self._view.known.unread(class_name, now), now)
+        return effects
+
+    def doubted(self, reason: str, now: int) -> list[Effect]:
+        """Everything is in doubt: list it again."""
+        self.plan.hurry(now)
+        return [Note("resync", reason)]
+
+    def ask_permission(self, host: str) -> None:
+        """Find out soon whether the contents of a virtual host may be read."""
+        if not self.plan.ask(PermissionRequest(host)):
+            self._view.hosts.undoubt(host)
+
+    def serve(self, now: int) -> list[Effect]:
+        """Begin, or begin again, to speak to consoles as soon as there is something true to tell."""
+        # What was known before the broker was out of sight is confirmed or gone before it is vouched for.
+        doubtful = self._view.hosts.doubted or (
+            not self.visibility.complete and any(map(self._view.is_unconfirmed, self.visibility.readable))
+        )
+        complete = self.visibility.is_complete(doubtful=doubtful)
+        if self.visibility.failure or not complete:
+            return []
+        return self._service.begin(now)
+
+    # Each kind of request.
+
+    def _unanswered(self, request: ManagementRequest, answer: Answer, began: int, ended: int) -> list[Effect]:
+        self.plan.failed(request, ended)
+        self._listing = None
+        return self._fails(answer, began)
+
+    def _fails(self, answer: Answer, asked: int) -> list[Effect]:
+        if not self.visibility.failure:
+            self._view.known.doubt()
+        news = self.visibility.fails(answer, asked)
+        return [Note("management-unavailable", self.visibility.failure)] if news else []
+
+    def _cannot_read(
+        self, place: str, request: ManagementRequest, refusal: Refused | Broken, now: int
+    ) -> list[Effect]:
+        news = self.visibility.refuses(place, request, refusal, now)
+        notes: list[Effect] = [Note("unreadable", news)] if news else []
+        return [*notes, *self.forget_unread(now)]
+
+    def _overview(self, request: OverviewRequest, answer: Answer, ended: int) -> list[Effect]:
+        self.plan.overview_read(ended)
+        if isinstance(answer, Refused | Broken):
+            return self._cannot_read("overview", request, answer, ended)
+        self.visibility.reads("overview", ended)
+        if isinstance(answer, Document):
+            self._view.nodes.learn_overview(answer.body)
+        return []
+
+    def _users(self, answer: Answer, began: int, ended: int) -> list[Effect]:
+        self.plan.users_read(began, ended, refused=isinstance(answer, Refused))
+        notes = self._impersonators.learn(answer)
+        self._service.session.distrust(self._impersonators.distrust)
+        return [*notes]
+
+    def _page(self, request: ListingRequest, answer: Answer, began: int, ended: int) -> list[Effect]:
+        if isinstance(answer, Refused | Broken):
+            lasting = isinstance(answer, Broken) and answer.lasting
+            self.plan.refused(request, ended, lasting=lasting)
+            self._listing = None
+            if is_administrative(request):
+                self._view.withheld.add(request.class_name)
+            return [*self._cannot_read(request.class_name, request, answer, ended), *self.serve(ended)]
+        page = page_of(answer)
+        if page is None:
+            return self._unanswered(request, self.visibility.no_listing(request), began, ended)
+        items, last = page
+        if request.page == 1:
+            self._listing = Listing(request.class_name, began)
+        if self._listing is None:
+            raise LocalProtocolError(f"page {request.page} of {request.collection} was not asked for")
+        self.visibility.reads(request.class_name, ended)
+        self._view.withheld.discard(request.class_name)
+        self._listing.items.extend(items)
+        self._listing.sampled = (began + ended) // 2
+        self._listing.closing = last
+        self.plan.page_read(request, began, ended, last=last)
+        return []
+
+    def _item(self, listing: Listing, item: Json, now: int) -> list[Effect]:
+        taken = self._view.take(listing, item, now)
+        if listing.class_name == "node" and isinstance(item, Mapping):
+            self._alarms.listed(item, listing.began)
+        effects = self._service.apply(taken.changes, now)
+        if taken.restarted:
+            effects += self.doubted(f"node {taken.restarted} was restarted", now)
+        return effects
+
+    def single(self, class_name: str, item: Json, began: int, now: int) -> list[Effect]:
+        """One object was asked for at ``began`` (ns) and answered as in a listing."""
+        return self._item(Listing(class_name, began, sampled=now), item, now)
+
+    def _listed(self, listing: Listing, now: int) -> list[Effect]:
+        finished = self._view.finish(listing, now)
+        for host in finished.doubted:
+            self.ask_permission(host)
+        if finished.regained:
+            self.plan.hurry(now)
+        if listing.class_name == "node":
+            self._alarms.finished({name.leaf for name in listing.seen}, listing.began)
+        self._suspect(listing.class_name, finished.suspects, now)
+        self.visibility.listed(listing.class_name)
+        if not self.visibility.complete and self._view.is_unconfirmed(listing.class_name):
+            self.plan.hurry(now + AGAIN, listing.class_name)
+        return [*self._service.apply(finished.changes, now), *self.serve(now)]
+
+    def _suspect(self, class_name: str, suspects: list[ObjectName], now: int) -> None:
+        """Objects are missing: ask for each whether it is gone, or list the class again."""
+        if len(suspects) > self._config.suspects_asked or class_name not in _ANSWER_SINGLY:
+            if suspects:
+                self.plan.hurry(now, class_name)
+            return
+        collection = self._readers[class_name].rule.listing
+        for name in suspects:
+            if all(name.parts):
+                self.plan.ask(ObjectRequest(name, collection))
+
+    def _permission(self, request: PermissionRequest, answer: Answer, began: int, ended: int) -> list[Effect]:
+        self.plan.extra_read(request, began, ended)
+        host = request.virtual_host
+        if isinstance(answer, NotFound):
+            self._view.hosts.forget(host)
+            return self.serve(ended)
+        if isinstance(answer, Broken):
+            self._view.hosts.undoubt(host)
+            return self.serve(ended)
+        before = self._view.hosts.permitted(host)
+        permitted = isinstance(answer, Document)
+        changes = self._view.learn_permission(host, permitted=permitted, now=ended)
+        effects = self._service.apply(changes, ended)
+        if permitted and before is not True:
+            self.plan.hurry(ended)
+        elif not permitted and before is not False:
+            effects.append(Note("virtual-host-not-permitted", f"contents of {host!r} may not be read"))
+        return [*effects, *self.serve(ended)]
+
+    def _single(self, request: ObjectRequest, answer: Answer, began: int, ended: int) -> list[Effect]:
+        self.plan.extra_read(request, began, ended)
+        effects: list[Effect] = []
+        if isinstance(answer, NotFound):
+            effects = self._service.apply(self._view.known.not_found(request.name, began, ended), ended)
+        elif isinstance(answer, Document):
+            self._view.known.confirmed(request.name)
+        return [*effects, *self.serve(ended)]
+
+
+def listing_columns(reader: ClassReader) -> tuple[str, ...]:
+    """What is asked of the management API for each object of a class."""
+    needed = NEEDED_COLUMNS.get(reader.schema.key.name, ())
+    return tuple(dict.fromkeys((*reader.columns, *needed)))

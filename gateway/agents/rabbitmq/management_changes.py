@@ -1,0 +1,102 @@
+"""Changes of a broker through its management API, and what came of them, as values.
+
+Of a reading that fails nothing is lost; of a change it matters whether it was certainly not made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+from urllib.parse import quote
+
+from gateway.agents.rabbitmq.management_api import Answer, NotFound, Refused, error_of
+from gateway.mapping.paths import Json
+
+_SERVER_ERRORS = 500
+_UNAVAILABLE = 503
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A request that changes the broker; it is made once.
+
+    Attributes:
+        method: of HTTP.
+        target: path and query below ``/api/``.
+        body: what is sent as JSON; ``None`` for nothing.
+        reason: why, as the client of a connection is told that is closed.
+    """
+
+    method: Literal["PUT", "POST", "DELETE"]
+    target: str
+    body: Mapping[str, Json] | None = field(default=None, repr=False)
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Lookup:
+    """A request for something single that an operation has to know.
+
+    Attributes:
+        target: path and query below ``/api/``.
+        as_writer: as the user who changes the broker, not as the one who reads it.
+    """
+
+    target: str
+    as_writer: bool = False
+
+
+BrokerRequest: TypeAlias = Change | Lookup
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """2xx: it is done."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """The broker understood and did nothing. ``reason`` is one line for people."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class NotSent:
+    """The broker was not reached: certainly nothing was done."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unanswered:
+    """It was sent, or may have been, and nobody can say what came of it."""
+
+    reason: str
+
+
+ChangeAnswer: TypeAlias = Changed | NotFound | Refused | Rejected | NotSent | Unanswered
+BrokerAnswer: TypeAlias = Answer | ChangeAnswer
+
+
+def change_answer_of(status: int, body: bytes) -> ChangeAnswer:
+    """What an HTTP response to a change says. Any status and any octets give an answer; nothing raises."""
+    if 200 <= status < 300:  # noqa: PLR2004  the class of success
+        return Changed()
+    error, reason = error_of(body)
+    text = f"status {status}{': ' if reason else ''}{reason}"
+    if status in {401, 403}:
+        # RabbitMQ spells the two cases apart: "authorized" for the login, "authorised" for a right.
+        login = error == "not_authorized" or reason in {"Login failed", "Not management user"}
+        return Refused(login, reason or text)
+    if status == 404 and error:  # noqa: PLR2004  not found; without JSON it is no RabbitMQ that says so
+        return NotFound()
+    if status >= _SERVER_ERRORS and status != _UNAVAILABLE:
+        return Unanswered(text)
+    return Rejected(reason or text)
+
+
+def path_of(*parts: str) -> str:
+    """Names as segments of a path: ``path_of("queues", "/", "a b")`` is ``queues/%2F/a%20b``."""
+    return "/".join(quote(part, safe="") for part in parts)

@@ -1,0 +1,118 @@
+"""How one object is read anew: which requests, and what they say together."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Final, TypeAlias
+from urllib.parse import quote
+
+from gateway.agents.rabbitmq.management_changes import Lookup, path_of
+from gateway.agents.rabbitmq.methods.steps import ReadSteps
+from gateway.agents.rabbitmq.object_names import ObjectName
+from gateway.mapping.paths import Json
+
+_CASES: Final = 50
+"""Names that differ from one another in nothing but case, which RabbitMQ's filter does not look at."""
+
+SingleRead: TypeAlias = Callable[[ObjectName, str, tuple[str, ...]], ReadSteps]
+"""Given the object's name, the collection that lists its class, and the columns that are needed."""
+
+
+def read_directly(name: ObjectName, collection: str, columns: tuple[str, ...]) -> ReadSteps:
+    """Of what the management API has a page of its own for, open to who monitors."""
+    query = f"?columns={quote(','.join(columns), safe=',')}"
+    found = yield Lookup(path_of(collection, *name.parts) + query)
+    return found if isinstance(found, Mapping) else None
+
+
+def _read_virtual_host(name: ObjectName, collection: str, columns: tuple[str, ...]) -> ReadSteps:
+    """A virtual host's own page is for administrators; the listing, filtered by name, is not."""
+    pattern = quote(f"^{re.escape(name.leaf)}$", safe="")
+    query = f"page=1&page_size={_CASES}&use_regex=true&name={pattern}"
+    page = yield Lookup(f"{collection}?{query}&columns={quote(','.join(columns), safe=',')}")
+    items = page.get("items") if isinstance(page, Mapping) else page
+    for item in items if isinstance(items, list) else ():
+        if isinstance(item, Mapping) and item.get("name") == name.leaf:
+            return item
+    return None
+
+
+def _read_as_writer(path: str, columns: tuple[str, ...]) -> ReadSteps:
+    """Of what only an administrator may read."""
+    found = yield Lookup(f"{path}?columns={quote(','.join(columns), safe=',')}", as_writer=True)
+    return found if isinstance(found, Mapping) else None
+
+
+def _read_user(name: ObjectName, collection: str, columns: tuple[str, ...]) -> ReadSteps:
+    return _read_as_writer(path_of(collection, name.leaf), columns)
+
+
+def _read_parameter(name: ObjectName, collection: str, columns: tuple[str, ...]) -> ReadSteps:
+    host, component, leaf = name.parts
+    return _read_as_writer(path_of(collection, component, host, leaf), columns)
+
+
+def _read_among(
+    path: str, columns: tuple[str, ...], is_wanted: Callable[[Mapping[str, Json]], bool]
+) -> ReadSteps:
+    """Of what has no page of its own, or none that who monitors may see: out of the smallest listing."""
+    items = yield Lookup(f"{path}?columns={quote(','.join(columns), safe=',')}")
+    for item in items if isinstance(items, list) else ():
+        if isinstance(item, Mapping) and is_wanted(item):
+            return item
+    return None
+
+
+def _read_policy(name: ObjectName, collection: str, columns: tuple[str, ...]) -> ReadSteps:
+    path = path_of(collection, name.parts[0])
+    return _read_among(path, columns, lambda item: item.get("name") == name.leaf)
+
+
+def _read_binding(name: ObjectName, collection: str, columns: tuple[str, ...]) -> ReadSteps:
+    host, source, kind, destination, key = name.parts
+    path = path_of(collection, host, "e", source, kind[:1], destination)
+    return _read_among(path, columns, lambda item: item.get("properties_key") == key)
+
+
+def _read_consumer(name: ObjectName, collection: str, columns: tuple[str, ...]) -> ReadSteps:
+    host, queue, channel, tag = name.parts
+
+    def is_wanted(item: Mapping[str, Json]) -> bool:
+        of_queue, of_channel = item.get("queue"), item.get("channel_details")
+        return (
+            isinstance(of_queue, Mapping)
+            and isinstance(of_channel, Mapping)
+            and (of_queue.get("name"), of_channel.get("name"), item.get("consumer_tag"))
+            == (queue, channel, tag)
+        )
+
+    return _read_among(path_of(collection, host), columns, is_wanted)
+
+
+SINGLE_READS: Final[Mapping[str, SingleRead]] = {
+    "vhost": _read_virtual_host,
+    "user": _read_user,
+    "parameter": _read_parameter,
+    "policy": _read_policy,
+    "binding": _read_binding,
+    "consumer": _read_consumer,
+}
+"""How to read one object of a class, where `read_directly` does not do."""
+
+
+def read_single(name: ObjectName, collection: str, columns: tuple[str, ...]) -> ReadSteps:
+    """Read one object anew; what a listing would show of it, or ``None`` where it is gone."""
+    return SINGLE_READS.get(name.class_name, read_directly)(name, collection, columns)
+
+
+def limits_of(answer: Json) -> dict[str, Mapping[str, Json]] | None:
+    """Limits by virtual host, out of ``GET /api/vhost-limits``; ``None`` where that is no such answer."""
+    if not isinstance(answer, list):
+        return None
+    limits: dict[str, Mapping[str, Json]] = {}
+    for entry in answer:
+        host, value = (entry.get("vhost"), entry.get("value")) if isinstance(entry, Mapping) else (None, None)
+        if isinstance(host, str) and isinstance(value, Mapping):
+            limits[host] = value
+    return limits

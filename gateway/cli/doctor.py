@@ -1,0 +1,54 @@
+"""``amqp-gateway doctor``."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from pathlib import Path
+
+import click
+
+from gateway.cli.options import config_option, loaded
+from gateway.cli.printing import at_work, json_option, say, say_json
+from gateway.service.doctor.examination import examine
+from gateway.service.doctor.findings import Finding, Level
+from gateway.service.exit_codes import CommandError, ExitCode
+from gateway.service.logs import configure_logs
+
+
+@click.command()
+@config_option
+@click.option("--all", "everything", is_flag=True, help="What is good, too.")
+@json_option
+def doctor(config: Path | None, *, everything: bool, as_json: bool) -> None:
+    """Look for what may be wrong, here and on the brokers, and say what to do about each.
+
+    Nothing is changed. Ends with 12 where there is a problem; warnings are none.
+    """
+    configuration = loaded(config)
+    configure_logs("doctor", logging.CRITICAL)
+    counts: Counter[Level] = Counter()
+
+    def show(finding: Finding) -> None:
+        counts[finding.level] += 1
+        if as_json:
+            say_json(finding.as_json())
+        elif everything or finding.level is not Level.GOOD:
+            say(finding.lines())
+
+    async def work() -> None:
+        findings = examine(configuration)
+        while True:
+            with at_work("looking at configuration, machine, brokers and the running gateway"):
+                finding = await anext(findings, None)
+            if finding is None:
+                return
+            show(finding)
+
+    asyncio.run(work())
+    if not as_json:
+        told = ", ".join(f"{counts[level]} {level.value}" for level in Level if counts[level])
+        click.echo(f"{sum(counts.values())} findings: {told}")
+    if counts[Level.PROBLEM]:
+        raise CommandError(ExitCode.DIFFERENCE, f"{counts[Level.PROBLEM]} problems: see above what to do")

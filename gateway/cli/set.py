@@ -1,0 +1,92 @@
+"""``amqp-gateway set``."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Collection
+from pathlib import Path
+
+import click
+
+from gateway.cli.asking import (
+    Asked,
+    absent_option,
+    answered,
+    applied,
+    links,
+    operate,
+    show_answer,
+    timeout_option,
+    values_of,
+    with_gateway,
+    words,
+)
+from gateway.cli.options import config_option
+from gateway.cli.printing import json_option
+from gateway.feed.operations import OperationAnswer, SetElements
+from gateway.model.schema import Argument, Element
+from gateway.service.feed_session import FeedSession
+from gateway.service.object_finding import object_of
+from gateway.terminal.happenings import KnownObject
+from gateway.terminal.lines import ABSENT
+from gateway.terminal.text_forms import text_form
+
+
+@click.command("set")
+@click.argument("text", metavar="OBJECT")
+@click.argument("assignments", metavar="[ELEMENT=VALUE]...", nargs=-1)
+@absent_option
+@config_option
+@click.option("--check", is_flag=True, help="Only say whether it would be tried; nothing is changed.")
+@timeout_option
+@json_option
+def set_command(
+    text: str,
+    assignments: tuple[str, ...],
+    absent: tuple[str, ...],
+    config: Path | None,
+    *,
+    check: bool,
+    timeout: dt.timedelta | None,
+    as_json: bool,
+) -> None:
+    """Give elements of OBJECT other values, in this order, as one operation.
+
+    ELEMENT@FILE takes the value from a file, or - for standard input. OBJECT is not to be shortened here.
+    The configuration says who may set what (operations.allow): nobody anything, unless it does.
+    """
+    given = words(assignments, absent)
+    if not given:
+        raise click.UsageError("name an element: ELEMENT=VALUE, or --absent ELEMENT")
+
+    async def work(session: FeedSession, asked: Asked) -> None:
+        known = object_of(session.picture, asked.names, text, whole=True)
+        described: dict[str, Element | Argument] = {
+            element.name: element for element in known.in_class.schema.elements
+        }
+        what = f"element of {known.class_name} called"
+        action = SetElements(values_of(given, described, what, links(session, asked)))
+        answer = await operate(session, known, action, asked.patience(timeout), check_only=check)
+        now = session.picture.objects.get(known.key, known)
+        document = answered(known, answer, described) if as_json else None
+        show_answer(
+            answer, document, ["nothing speaks against it"] if check else _done(known, now, answer, given)
+        )
+
+    with_gateway(config, work)
+
+
+def _done(known: KnownObject, now: KnownObject, answer: OperationAnswer, given: Collection[str]) -> list[str]:
+    """What each element was, and is now."""
+    lines = []
+    for element in known.in_class.schema.elements:
+        if element.name in given:
+            former, value = (
+                known.value(element.name),
+                answer.values.get(element.name, now.value(element.name)),
+            )
+            before, after = (
+                ABSENT if one is None else text_form(element, one, known.source) for one in (former, value)
+            )
+            lines.append(f"{element.name}: {before} -> {after}")
+    return [*lines, applied(answer)]

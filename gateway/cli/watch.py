@@ -1,0 +1,58 @@
+"""``amqp-gateway watch``."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import datetime as dt
+import sys
+from pathlib import Path
+
+import click
+
+from gateway.cli.asking import Asked, with_gateway
+from gateway.cli.log_options import duration
+from gateway.cli.options import config_option
+from gateway.cli.printing import json_option, say, say_json
+from gateway.clock import SystemClock
+from gateway.service.feed_session import FeedSession
+from gateway.terminal.documents import happening_document
+from gateway.terminal.lines import happening_line
+from gateway.terminal.selection import Pattern
+from gateway.terminal.watching import concerns
+
+
+@click.command()
+@click.argument("pattern", metavar="[PATTERN]", default="")
+@config_option
+@click.option("-n", "--count", type=click.IntRange(min=1), help="End after so many.")
+@click.option("--for", "period", type=duration, metavar="DURATION", help="End after this time.")
+@json_option
+def watch(
+    pattern: str, config: Path | None, *, count: int | None, period: dt.timedelta | None, as_json: bool
+) -> None:
+    """Show what happens: objects that come, change and go, events, alarms, operations; until Ctrl-C.
+
+    PATTERN is as of `tree`. When the gateway is started again it goes on, with what changed meanwhile.
+    """
+    meant = Pattern.of(pattern)
+    clock = SystemClock()
+
+    async def work(session: FeedSession, _asked: Asked) -> None:
+        click.echo("watching; Ctrl-C ends it", err=True)
+        left = count
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(None if period is None else period.total_seconds()):
+                async for happening in session.happenings():
+                    if not concerns(meant, happening, session.picture):
+                        continue
+                    if as_json:
+                        say_json(happening_document(happening, session.picture, clock.now()))
+                    else:
+                        say([happening_line(happening, session.picture, clock.now())])
+                    sys.stdout.flush()
+                    left = None if left is None else left - 1
+                    if left == 0:
+                        return
+
+    with_gateway(config, work)

@@ -1,0 +1,234 @@
+"""Calls of methods and reads of objects that an agent's program answers later; what is refused at once.
+
+Source: QMF AM2 protocol ("Method Request"). Where peers guess (qpidd reads missing arguments as zeros, and
+carries a call with left-over octets out), nothing is carried out here that was not understood whole.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from gateway.dialects.effects import Called, Delivery, Note, ReadAsked
+from gateway.dialects.errors import ProtocolError
+from gateway.dialects.qmf import fields
+from gateway.dialects.qmf.agent_objects import AgentObject
+from gateway.dialects.qmf.definitions import ClassDefinition
+from gateway.dialects.qmf.layout import Layout
+from gateway.dialects.qmf.messages import (
+    FAILED,
+    CommandComplete,
+    GetQuery,
+    MethodRequest,
+    MethodResponse,
+    Status,
+)
+from gateway.dialects.qmf.model_values import wire_values
+from gateway.dialects.qmf.object_id import ObjectId
+from gateway.dialects.qmf.typed_values import QmfValue
+from gateway.model.misfits import misfit
+from gateway.model.schema import Argument, Direction, Method
+from gateway.model.values import Reference, Value, Values
+
+MAX_WAITING: Final = 256
+"""Calls and reads under way at once, of all consoles together; further ones are refused."""
+REMEMBERED: Final = 1_000
+"""Calls that are known again when they come twice."""
+REMEMBERED_FOR: Final = 60 * 10**9
+_SECOND: Final = 10**9
+
+_MAX_TEXT: Final = 1_000
+"""Characters of a status text: all their octets together fit its u16 length."""
+_MAX_METHOD_TEXT: Final = 200
+"""Of the one status whose text travels as str8."""
+_MAX_COMPLETION_TEXT: Final = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A call or read that the program has not answered yet.
+
+    ``outputs`` reads and writes the answer's arguments; ``None`` of a read, which asks for ``object_id``.
+    """
+
+    reply_to: str
+    sequence: int
+    object_id: ObjectId
+    outputs: Layout | None = None
+
+
+Refusal: TypeAlias = MethodResponse | CommandComplete
+
+
+class AgentCalls:
+    """Which calls and reads are under way.
+
+    Args:
+        deadline: nanoseconds from the arrival of a request that names no time of its own.
+    """
+
+    def __init__(self, deadline: int) -> None:
+        self._deadline = deadline
+        self._waiting: dict[int, Waiting] = {}
+        self._handles = 0
+        self._known: OrderedDict[tuple[str, str, int], int] = OrderedDict()
+
+    def called(
+        self, request: MethodRequest, target: AgentObject | None, delivery: Delivery, now: int
+    ) -> Called | Refusal | Note:
+        """A call arrived: what the program is to do, or what is answered at once, as qpidd would."""
+        sequence = request.sequence
+        if target is None:
+            return MethodResponse(sequence, Status.UNKNOWN_OBJECT, "UnknownObject")
+        try:
+            arguments = _understood(request, target)
+        except _RefusedError as refused:
+            return MethodResponse(sequence, refused.status, refused.text)
+        call = (delivery.user_id, delivery.reply_to, sequence)
+        if self._is_repeated(call, now):
+            return Note("repeated-call", f"call {sequence} of {delivery.user_id!r} came twice: done once")
+        if self._is_late(delivery, now):
+            text = "not carried out: it came after the time that it was given"
+            return MethodResponse(sequence, Status.EXCEPTION, text)
+        if len(self._waiting) >= MAX_WAITING:
+            text = f"not carried out: {MAX_WAITING} calls are under way already"
+            return MethodResponse(sequence, Status.EXCEPTION, text)
+        self._known[call] = now
+        definition = target.agent_class.definition
+        handle = self._wait(
+            Waiting(delivery.reply_to, sequence, target.object_id, definition.outputs[request.method])
+        )
+        deadline = self._deadline_of(delivery, now)
+        number = target.object_id.number
+        return Called(handle, definition.key, number, request.method, arguments, delivery.user_id, deadline)
+
+    def asked(
+        self, query: GetQuery, target: AgentObject, delivery: Delivery, now: int
+    ) -> ReadAsked | CommandComplete:
+        """One object was asked for, and is to be read anew."""
+        if len(self._waiting) >= MAX_WAITING:
+            text = f"not read: {MAX_WAITING} calls are under way already"
+            return CommandComplete(query.sequence, FAILED, text)
+        handle = self._wait(Waiting(delivery.reply_to, query.sequence, target.object_id))
+        key = target.agent_class.definition.key
+        return ReadAsked(handle, key, target.object_id.number, self._deadline_of(delivery, now))
+
+    def ended(self, handle: int) -> Waiting | None:
+        """The program has answered; ``None`` where nobody waits for it."""
+        return self._waiting.pop(handle, None)
+
+    def _wait(self, waiting: Waiting) -> int:
+        self._handles += 1
+        self._waiting[self._handles] = waiting
+        return self._handles
+
+    def _deadline_of(self, delivery: Delivery, now: int) -> int:
+        if not delivery.timestamp or not delivery.expiration:
+            return now + self._deadline
+        # Of a time in whole seconds the rest is lost, so it may be over early, and never late.
+        return delivery.timestamp + delivery.expiration * 1_000_000
+
+    def _is_late(self, delivery: Delivery, now: int) -> bool:
+        """Whether it waited too long on its way, as in a broker that took no messages for a while."""
+        if not delivery.timestamp:
+            return False
+        if delivery.expiration:
+            return now > self._deadline_of(delivery, now)
+        return now > delivery.timestamp + self._deadline + _SECOND  # which such a time is not exact to
+
+    def _is_repeated(self, call: tuple[str, str, int], now: int) -> bool:
+        """Whether the same console made this very call before: a broker may deliver a message twice."""
+        known = self._known
+        while known and (now - next(iter(known.values())) > REMEMBERED_FOR or len(known) >= REMEMBERED):
+            known.popitem(last=False)
+        return call in known
+
+
+def response(waiting: Waiting, status: int, text: str, outputs: Values) -> MethodResponse:
+    """What a console is told of its call.
+
+    Raises:
+        LocalProtocolError: the outputs do not fit the method.
+    """
+    octets = b""
+    if waiting.outputs is not None and (status == Status.OK or outputs):
+        octets = waiting.outputs.write(wire_values(outputs))
+    longest = _MAX_METHOD_TEXT if status == Status.UNKNOWN_METHOD else _MAX_TEXT
+    return MethodResponse(waiting.sequence, status, _plain(text, longest), octets)
+
+
+def completion(waiting: Waiting, failure: str) -> CommandComplete:
+    """What closes the answer to a read; ``failure`` is empty where it succeeded."""
+    if not failure:
+        return CommandComplete(waiting.sequence)
+    return CommandComplete(waiting.sequence, FAILED, _plain(failure, _MAX_COMPLETION_TEXT))
+
+
+def _plain(text: str, longest: int) -> str:
+    """``text`` in ASCII: consoles read it each in its own way."""
+    return text.encode("ascii", "replace")[:longest].decode()
+
+
+class _RefusedError(Exception):
+    """A call is not for the program: with this status."""
+
+    def __init__(self, status: Status, text: str) -> None:
+        self.status = status
+        self.text = _plain(text, _MAX_TEXT)
+        super().__init__(text)
+
+
+def _understood(request: MethodRequest, target: AgentObject) -> Values:
+    """The arguments of a call, checked against the schema.
+
+    Raises:
+        _RefusedError: the class has no such method, or the arguments are not the method's.
+    """
+    definition = target.agent_class.definition
+    if (definition.key.package, definition.key.name) != (request.key.package, request.key.name):
+        raise _RefusedError(Status.INVALID_PARAMETER, "InvalidParameter: the object is of another class")
+    method = next((one for one in definition.schema.methods if one.name == request.method), None)
+    if method is None:
+        raise _RefusedError(Status.UNKNOWN_METHOD, "UnknownMethod")
+    if request.key.hash not in (definition.key.hash, fields.NO_HASH):
+        text = "InvalidParameter: the class has another version by now: ask for its schema"
+        raise _RefusedError(Status.INVALID_PARAMETER, text)
+    try:
+        return _arguments(definition, method, request.arguments)
+    except ProtocolError as error:
+        raise _RefusedError(Status.INVALID_PARAMETER, f"InvalidParameter: {error}") from error
+
+
+def _arguments(definition: ClassDefinition, method: Method, octets: bytes) -> Values:
+    """The arguments of a call, checked against the schema; `ProtocolError` if they are not the method's."""
+    values, end = definition.inputs[method.name].read(octets, 0)
+    if end != len(octets):
+        raise ProtocolError("the end of the arguments", f"{len(octets) - end} more octets", end)
+    inputs = [one for one in method.arguments if one.direction is not Direction.OUT]
+    return tuple(_checked(argument, value) for argument, value in zip(inputs, values, strict=True))
+
+
+def _checked(argument: Argument, wire: QmfValue) -> Value | None:
+    value = _model_value(wire)
+    if argument.optional and (value is None or value in ("", (), {}) or value == 0):
+        return None
+    if value is None:
+        raise ProtocolError(f"a value for {argument.name}")
+    wrong = misfit(argument, value)
+    if wrong is not None:
+        raise ProtocolError(f"a value that fits {argument.name}", wrong.text)
+    return value
+
+
+def _model_value(value: QmfValue) -> Value | None:
+    """``value`` as the model has it; voids in maps and lists are left out."""
+    if isinstance(value, ObjectId):
+        return Reference(str(value)) if value else None
+    if isinstance(value, Mapping):
+        plain = ((key, _model_value(inner)) for key, inner in value.items())
+        return {key: inner for key, inner in plain if inner is not None}
+    if isinstance(value, tuple):
+        return tuple(inner for inner in map(_model_value, value) if inner is not None)
+    return value

@@ -1,0 +1,256 @@
+"""Calls and fetches of a console: what is sent for them, and what came of them.
+
+Everything is checked against the learnt schema before anything is sent: qpidd reads arguments that are
+missing as zeros, a Java broker answers to nothing any more after a method or object that it does not know.
+Sources: QMF AM2 protocol ("Method Request", "Method Response"); statuses from 4 on as qpidd has them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from gateway.dialects.effects import Send
+from gateway.dialects.errors import LocalProtocolError, ProtocolError
+from gateway.dialects.qmf import addresses
+from gateway.dialects.qmf.console_content import ContentTranslator
+from gateway.dialects.qmf.console_conversation import Conversation
+from gateway.dialects.qmf.console_operations import Operation
+from gateway.dialects.qmf.console_states import State
+from gateway.dialects.qmf.definitions import ClassDefinition
+from gateway.dialects.qmf.fields import NO_HASH
+from gateway.dialects.qmf.messages import (
+    CommandComplete,
+    Content,
+    GetQuery,
+    Message,
+    MethodRequest,
+    MethodResponse,
+    Status,
+    UnknownClass,
+)
+from gateway.dialects.qmf.model_values import wire_values
+from gateway.dialects.qmf.object_id import ObjectId
+from gateway.dialects.qmf.writer import write
+from gateway.model.misfits import misfit
+from gateway.model.operations import Answer, MethodCall, ObjectFetch, Outcome
+from gateway.model.schema import Direction, Method
+from gateway.model.secrets import mask_uris
+from gateway.model.values import Values
+
+MAX_REQUEST: Final = 65_536
+"""Octets of a request: qpidd drops longer ones and says nothing."""
+MAX_HEAD: Final = 1_024
+"""Octets of a call before its arguments, at most."""
+MAX_TEXT: Final = 500
+"""Characters of an agent's text that are passed on."""
+
+_OUTCOMES: Final[dict[int, Outcome]] = {
+    Status.OK: Outcome.APPLIED,
+    Status.UNKNOWN_OBJECT: Outcome.OBJECT_GONE,
+    Status.UNKNOWN_METHOD: Outcome.UNKNOWN_ELEMENT,
+    Status.INVALID_PARAMETER: Outcome.WRONG_VALUE,
+    Status.OUTCOME_UNKNOWN: Outcome.UNKNOWN,
+}
+"""What a status means; every other one is a failure of who was called."""
+
+_NOT_ASKING: Final = {
+    State.DISCONNECTED: "there is no connection to the broker",
+    State.CATCHING_UP: "what was said without a connection is being heard first",
+    State.GREETING: "no agent has answered the greeting yet",
+}
+
+
+class _RefusedError(Exception):
+    """Nothing is sent, with this outcome."""
+
+    def __init__(self, outcome: Outcome, text: str) -> None:
+        self.outcome = outcome
+        self.text = text
+        super().__init__(text)
+
+
+class Caller:
+    """Calls methods and fetches objects on behalf of a conversation, and understands the answers."""
+
+    def __init__(self, conversation: Conversation, translator: ContentTranslator) -> None:
+        self._talk = conversation
+        self._translator = translator
+
+    # What is asked of the console.
+
+    def call(self, call: MethodCall) -> None:
+        """Send a call, or answer at once why it is not sent."""
+        try:
+            operation = self._operation(call)
+            arguments = _encoded(operation.definition, call)
+            sequence = self._talk.operations.begin(operation)
+            key = operation.definition.key
+            self._send(call, MethodRequest(sequence, operation.object_id, key, call.method, arguments))
+        except _RefusedError as refused:
+            self._talk.answer(Answer(call.token, refused.outcome, refused.text))
+
+    def fetch(self, fetch: ObjectFetch) -> None:
+        """Ask for an object, or answer at once why it is not asked for."""
+        try:
+            operation = self._operation(fetch)
+            key = operation.definition.key
+            sequence = self._talk.operations.begin(operation)
+            # A Java broker takes no heed of the id, and would tell every object that it has.
+            selector = {"_class": key.name, "_package": key.package}
+            by_id = {"_objectid": str(operation.object_id)}
+            self._send(fetch, GetQuery(sequence, selector if key.hash == NO_HASH else by_id))
+        except _RefusedError as refused:
+            self._talk.answer(Answer(fetch.token, refused.outcome, refused.text))
+
+    def unsent(self, sends: Iterable[Send], reason: str) -> None:
+        """These certainly were not sent, for ``reason``."""
+        for send in sends:
+            operation = self._talk.operations.end(_sequence(send.body)) if send.not_after else None
+            if operation is not None:
+                self._talk.answer(operation.answer(Outcome.SOURCE_DOWN, f"not sent: {reason}"))
+
+    def _operation(self, request: MethodCall | ObjectFetch) -> Operation:
+        """Check all that calls and fetches have in common."""
+        why_not = _NOT_ASKING.get(self._talk.state)
+        if why_not is None and self._talk.agents.is_lost(request.agent):
+            why_not = f"agent {request.agent} is silent"
+        if why_not is not None:
+            raise _RefusedError(Outcome.SOURCE_DOWN, f"not sent: {why_not}")
+        if request.deadline <= self._talk.now:
+            raise _RefusedError(Outcome.NOT_NOW, "not sent: no time was left for it")
+        if self._talk.operations.is_full:
+            limit = self._talk.operations.limit
+            raise _RefusedError(Outcome.NOT_NOW, f"not sent: {limit} operations are under way")
+        definition = self._translator.definition(request.key)
+        if definition is None:
+            raise _RefusedError(Outcome.NOT_NOW, f"not sent: the schema of {request.key} is not known")
+        try:
+            object_id = ObjectId.parse(request.native_id)
+        except ProtocolError as error:
+            raise _RefusedError(Outcome.OBJECT_GONE, f"not sent: {error}") from error
+        return Operation(request, definition, object_id)
+
+    def _send(self, request: MethodCall | ObjectFetch, message: Message) -> None:
+        body = write(message)
+        self._talk.send(
+            Send(
+                self._talk.config.management_exchange,
+                addresses.agent_key(request.agent),
+                body,
+                reply_to=self._talk.reply_to,
+                content_type=addresses.CONTENT_TYPE,
+                not_after=request.deadline,
+            )
+        )
+
+    # What agents answer.
+
+    def on_response(self, message: MethodResponse) -> None:
+        """A call is answered, perhaps after its time."""
+        operation = self._talk.operations.find(message.sequence)
+        if operation is None or not isinstance(operation.request, MethodCall):
+            return
+        self._talk.operations.end(message.sequence)
+        outcome = _OUTCOMES.get(message.status, Outcome.REMOTE_FAILURE)
+        outputs, text = self._outputs(operation.definition, operation.request.method, message)
+        self._talk.answer(Answer(operation.request.token, outcome, text, message.status, outputs))
+
+    def _outputs(
+        self, definition: ClassDefinition, method: str, message: MethodResponse
+    ) -> tuple[Values, str]:
+        """The outputs as far as they were told, and the text, which says so where they cannot be read.
+
+        Agents leave them out after some failures, and send them after others.
+        """
+        text = _line(message.text)
+        if message.status != Status.OK and not message.arguments:
+            return (), text
+        try:
+            return self._translator.outputs(definition, method, message.arguments), text
+        except ProtocolError as error:
+            if message.status != Status.OK:
+                return (), text
+            self._talk.note("protocol-error", f"outputs of {definition.key} {method}: {error}")
+            return (), f"carried out; what it returned cannot be read: {error}"
+
+    def on_complete(self, message: CommandComplete) -> None:
+        """A fetch has ended, or a call was refused whole. A Java broker ends answered calls so too."""
+        operation = self._talk.operations.find(message.sequence)
+        if operation is None or (isinstance(operation.request, MethodCall) and not message.code):
+            return
+        self._talk.operations.end(message.sequence)
+        if message.code:
+            outcome, text, code = Outcome.REMOTE_FAILURE, _line(message.text), message.code
+        elif operation.found:
+            outcome, text, code = Outcome.APPLIED, "", 0
+        elif operation.trouble:
+            outcome, text, code = Outcome.REMOTE_FAILURE, operation.trouble, 0
+        else:
+            outcome, text, code = Outcome.OBJECT_GONE, "the agent has no such object", 0
+        self._talk.answer(operation.answer(outcome, text, code))
+
+    def on_content(self, message: Content) -> None:
+        """An object was told; perhaps it is the one that was asked for."""
+        operation = self._talk.operations.find(message.sequence)
+        if operation is not None and operation.object_id == message.object_id:
+            operation.found = not message.deleted
+
+    def on_unknown_class(self, message: UnknownClass) -> None:
+        """An object was told that cannot be read; perhaps it is the one that was asked for."""
+        self._trouble(message.sequence, f"the schema of {message.key}, as it is by now, is not known")
+
+    def unreadable(self, body: bytes, error: Exception) -> None:
+        """A body could not be read."""
+        sequence = _sequence(body)
+        operation = self._talk.operations.find(sequence)
+        if operation is not None and isinstance(operation.request, MethodCall):
+            self._talk.operations.end(sequence)
+            self._talk.answer(operation.answer(Outcome.UNKNOWN, f"the answer cannot be read: {error}"))
+        self._trouble(sequence, f"the answer cannot be read: {error}")
+
+    def _trouble(self, sequence: int, text: str) -> None:
+        operation = self._talk.operations.find(sequence)
+        if operation is not None:
+            operation.trouble = text
+
+
+def _sequence(body: bytes) -> int:
+    """The sequence number of the first record of a body."""
+    return int.from_bytes(body[4:8], "big")
+
+
+def _encoded(definition: ClassDefinition, call: MethodCall) -> bytes:
+    """The arguments of a call as they travel; `_RefusedError` where they are not the method's."""
+    method = definition.methods.get(call.method)
+    if method is None:
+        raise _RefusedError(
+            Outcome.UNKNOWN_ELEMENT, f"not sent: {call.key} has no method {call.method!r} at this agent"
+        )
+    _check_arguments(method, call.arguments)
+    try:
+        octets = definition.inputs[call.method].write(wire_values(call.arguments))
+    except LocalProtocolError as error:
+        raise _RefusedError(Outcome.WRONG_VALUE, f"not sent: {error}") from error
+    if len(octets) > MAX_REQUEST - MAX_HEAD:
+        text = f"not sent: arguments of {len(octets)} octets, {MAX_REQUEST - MAX_HEAD} are taken"
+        raise _RefusedError(Outcome.WRONG_LENGTH, text)
+    return octets
+
+
+def _check_arguments(method: Method, values: Values) -> None:
+    inputs = [one for one in method.arguments if one.direction is not Direction.OUT]
+    if len(values) != len(inputs):
+        text = f"not sent: {method.name} takes {len(inputs)} arguments, {len(values)} were given"
+        raise _RefusedError(Outcome.WRONG_VALUE, text)
+    for argument, value in zip(inputs, values, strict=True):
+        found = None if value is None else misfit(argument, value)
+        if found is not None:
+            raise _RefusedError(found.outcome, f"not sent: {argument.name}: {found.text}")
+
+
+def _line(text: str) -> str:
+    """An agent's text as one line, without passwords in URIs and what cannot be printed."""
+    shown = "".join(character if character.isprintable() else " " for character in mask_uris(text))
+    line = " ".join(shown.split())
+    return line if len(line) <= MAX_TEXT else f"{line[:MAX_TEXT]}…"

@@ -1,0 +1,168 @@
+"""Operations as norths ask for them over the feed, and as they are told of them.
+
+A north asks with an `OperationRequest` on its connection; the `OperationAnswer` comes on the same one, behind
+every batch that the operation led to, so that who reads after the answer reads what was set. All norths are
+told of every operation by `OperationRecord`, in batches as of everything else.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from gateway.feed.values import FeedValue
+from gateway.model.operations import Outcome, Principal
+
+
+@dataclass(frozen=True, slots=True)
+class SetElements:
+    """Give elements of an object these values, in this order, as one operation.
+
+    ``values`` is by element name; an `ObjectLink` stands for a reference, ``None`` takes the value away of an
+    element that may be absent.
+    """
+
+    values: Mapping[str, FeedValue | None]
+
+
+@dataclass(frozen=True, slots=True)
+class InvokeMethod:
+    """Call a method of an object; ``arguments`` are the ``IN`` and ``INOUT`` ones by name.
+
+    An argument that is left out has its default, or is absent where it is optional; one that is ``None`` is
+    absent.
+    """
+
+    method: str
+    arguments: Mapping[str, FeedValue | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ReadFresh:
+    """Read an object anew from who manages it."""
+
+
+Action: TypeAlias = SetElements | InvokeMethod | ReadFresh
+
+
+@dataclass(frozen=True, slots=True)
+class OperationRequest:
+    """What a north asks for.
+
+    Attributes:
+        request: the north's number for it, unique on its connection.
+        principal: for whom.
+        source: number of the source.
+        class_name: ``package:class`` of the object.
+        row: of the object.
+        action: what to do.
+        timeout: nanoseconds after which the north waits no longer; the configured deadline bounds it too.
+        check_only: tell what can be known here, and do nothing.
+    """
+
+    request: int
+    principal: Principal
+    source: int
+    class_name: str
+    row: int
+    action: Action
+    timeout: int
+    check_only: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class OperationAnswer:
+    """What came of a request. One with ``UNKNOWN`` is the last on its connection all the same.
+
+    Attributes:
+        request: the north's number.
+        operation_id: the same in every north and in the log; empty where nothing was tried: after
+            ``check_only``, and where the check failed.
+        outcome: ``APPLIED`` of a check means that nothing known here speaks against it.
+        text: one line for people.
+        element: the element, argument or method that the outcome is about; empty where it is about all.
+        code: the dialect's own status; ``None`` where the agent did not answer.
+        values: by name, the outputs of a method, or the values found when a set was read back, or all that
+            was read. What is absent is left out.
+    """
+
+    request: int
+    operation_id: str
+    outcome: Outcome
+    text: str = ""
+    element: str = ""
+    code: int | None = None
+    values: Mapping[str, FeedValue] = field(default_factory=dict)
+
+
+class OperationKind(enum.Enum):
+    """What an operation does."""
+
+    SET = "set"
+    INVOKE = "invoke"
+    READ = "read"
+
+
+class OperationState(enum.Enum):
+    """How far an operation is.
+
+    ``begun``: recorded before anything is sent. ``ended``: with an outcome. ``settled``: ended as unknown,
+    and now it is known what came of it. An operation that was refused is told once, as ``ended``.
+    """
+
+    BEGUN = "begun"
+    ENDED = "ended"
+    SETTLED = "settled"
+
+
+@dataclass(frozen=True, slots=True)
+class OperationRecord:
+    """An operation as it stands; replaces the former record of the same ``number``.
+
+    A snapshot tells the last ones again. Secrets are masked in all values.
+
+    Attributes:
+        number: ascending within the epoch.
+        operation_id: ``<gateway uuid>.<epoch>.o<number>``.
+        kind: what it does.
+        state: how far it is.
+        principal: for whom.
+        source: number of the source.
+        class_name: ``package:class`` of the object.
+        row: of the object; 0 where there is none such.
+        stable_name: of the object; empty where there is none such.
+        leaf_name: of the object.
+        method: that was invoked.
+        values: what was to be set, or the arguments, by name.
+        former: what the elements were before, by name; one that was absent is left out.
+        found: what was read back, the outputs of a method, by name.
+        outcome: ``None`` while it is under way.
+        element: what the outcome is about.
+        code: the dialect's own status.
+        text: one line for people.
+        began: when it was asked for, nanoseconds of the gateway's clock.
+        ended: when the outcome was known; 0 while it is under way.
+    """
+
+    number: int
+    operation_id: str
+    kind: OperationKind
+    state: OperationState
+    principal: Principal
+    source: int
+    class_name: str
+    row: int
+    stable_name: str
+    leaf_name: str
+    method: str = ""
+    values: Mapping[str, FeedValue] = field(default_factory=dict)
+    former: Mapping[str, FeedValue] = field(default_factory=dict)
+    found: Mapping[str, FeedValue] = field(default_factory=dict)
+    outcome: Outcome | None = None
+    element: str = ""
+    code: int | None = None
+    text: str = ""
+    began: int = 0
+    ended: int = 0

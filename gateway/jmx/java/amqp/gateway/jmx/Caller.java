@@ -1,0 +1,60 @@
+package amqp.gateway.jmx;
+
+import java.lang.reflect.Method;
+import java.rmi.server.RemoteServer;
+import java.rmi.server.ServerNotActiveException;
+import java.security.AccessController;
+import javax.management.remote.JMXPrincipal;
+import javax.security.auth.Subject;
+
+/** The client whose request the current thread carries out. */
+final class Caller {
+    /** {@code Subject.current()} of Java 18 and later; null before. */
+    private static final Method CURRENT = current();
+
+    private Caller() {
+    }
+
+    /**
+     * The user who logged in.
+     *
+     * @throws SecurityException there is none, so nothing may be changed
+     */
+    static String user() {
+        Subject subject = subject();
+        if (subject != null) {
+            for (JMXPrincipal principal : subject.getPrincipals(JMXPrincipal.class)) {
+                return principal.getName();
+            }
+        }
+        throw new SecurityException("nobody has logged in");
+    }
+
+    /** The address that the request came from; empty where there is none. */
+    static String host() {
+        try {
+            return RemoteServer.getClientHost();
+        } catch (ServerNotActiveException error) {
+            return "";
+        }
+    }
+
+    private static Subject subject() {
+        if (CURRENT == null) {
+            return Subject.getSubject(AccessController.getContext());
+        }
+        try {
+            return (Subject) CURRENT.invoke(null);
+        } catch (ReflectiveOperationException error) {
+            return null;
+        }
+    }
+
+    private static Method current() {
+        try {
+            return Subject.class.getMethod("current");
+        } catch (NoSuchMethodException error) {
+            return null;
+        }
+    }
+}

@@ -1,0 +1,191 @@
+"""Operations that have ended: a notification of the Gateway MBean for each, and a line for people."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from gateway.feed.operations import OperationKind, OperationRecord, OperationState
+from gateway.feed.values import FeedValue
+from gateway.jmx import types
+from gateway.jmx.commands import AttributeType, Emit, JmxValue
+from gateway.jmx.info import moment
+from gateway.jmx.links import Target
+from gateway.jmx.names import DOMAIN
+
+OPERATION: Final = f"{DOMAIN}.operation"
+"""What the types of these notifications begin with; ``.set``, ``.invoke`` or ``.read`` follows."""
+
+OPERATION_ITEMS: Final = (
+    ("operationId", AttributeType.STRING),
+    ("kind", AttributeType.STRING),
+    ("state", AttributeType.STRING),
+    ("outcome", AttributeType.STRING),
+    ("principal", AttributeType.STRING),
+    ("origin", AttributeType.STRING),
+    ("source", AttributeType.STRING),
+    ("class", AttributeType.STRING),
+    ("object", AttributeType.STRING),
+    ("objectName", AttributeType.OBJECT_NAME),
+    ("method", AttributeType.STRING),
+    ("values", AttributeType.MAP),
+    ("former", AttributeType.MAP),
+    ("found", AttributeType.MAP),
+    ("element", AttributeType.STRING),
+    ("code", AttributeType.LONG),
+    ("text", AttributeType.STRING),
+    ("began", AttributeType.DATE),
+    ("ended", AttributeType.DATE),
+)
+"""The user data of each."""
+
+MAX_REMEMBERED: Final = 1000
+"""Objects of which the last operation is remembered."""
+
+SHOWN_OPERATIONS: Final = 100
+"""Entries of the attribute ``LastOperations`` of the Gateway MBean."""
+
+MAX_TOLD: Final = 10_000
+"""Operations of which it is remembered how far they were told; the core tells fewer of them again."""
+
+
+def operation_notice(record: OperationRecord, emitter: int, source: str, object_name: str | None) -> Emit:
+    """The notification of an operation that has ended.
+
+    Args:
+        record: what the core says of it.
+        emitter: the MBean that tells.
+        source: name of the source; empty where it is not known.
+        object_name: of the object's MBean, where there is one.
+    """
+    values: tuple[JmxValue, ...] = (
+        types.text(record.operation_id),
+        record.kind.value,
+        record.state.value,
+        None if record.outcome is None else record.outcome.value,
+        types.text(str(record.principal)),
+        types.text(record.principal.origin) or None,
+        types.text(source) or None,
+        types.text(record.class_name),
+        types.text(record.stable_name) or None,
+        object_name,
+        types.text(record.method) or None,
+        _map(record.values),
+        _map(record.former),
+        _map(record.found),
+        types.text(record.element) or None,
+        record.code,
+        types.text(record.text),
+        types.time(record.began),
+        types.time(record.ended),
+    )
+    return Emit(
+        (emitter,),
+        f"{OPERATION}.{record.kind.value}",
+        f"{types.text(record.leaf_name)}: {operation_line(record)}",
+        types.time(record.ended) or 0,
+        record.number,
+        tuple((name, type_, value) for (name, type_), value in zip(OPERATION_ITEMS, values, strict=True)),
+    )
+
+
+def operation_line(record: OperationRecord) -> str:
+    """One line on an operation: what came of it, what it was, for whom, when, and why."""
+    what = record.kind.value
+    if record.kind is OperationKind.SET:
+        what += f" {', '.join(record.values)}"
+    elif record.kind is OperationKind.INVOKE:
+        what += f" {record.method}"
+    outcome = "under way" if record.outcome is None else record.outcome.value
+    why = f": {record.text}" if record.text else ""
+    code = "" if record.code is None else f" (code {record.code})"
+    when = moment(record.ended or record.began)
+    return types.text(f"{outcome}: {what} by {record.principal} at {when}{why}{code} [{record.operation_id}]")
+
+
+def _map(values: Mapping[str, FeedValue]) -> JmxValue:
+    try:
+        return types.map_value(values)
+    except types.UnfitValueError:
+        return None
+
+
+class OperationCursor:
+    """Which operations clients were told of, and how far: outlives virtual machines and projections.
+
+    A snapshot repeats the last ones. What was told is passed over; what the first snapshot tells that this
+    process hears ended before anybody could listen, and is only remembered.
+    """
+
+    def __init__(self) -> None:
+        self._epoch = 0
+        self._told: dict[int, OperationState] = {}
+        self._forgotten = 0
+        self._heard_snapshot = False
+
+    def is_new(self, epoch: int, record: OperationRecord, *, repeated: bool) -> bool:
+        """Whether what is told of an operation is to be told on; it counts as told from then on.
+
+        Args:
+            epoch: of the core that tells.
+            record: what it tells; one that is under way is never told on.
+            repeated: whether a snapshot tells it.
+        """
+        if record.outcome is None:
+            return False
+        if epoch != self._epoch:
+            self._epoch, self._forgotten = epoch, 0
+            self._told.clear()
+        if record.number <= self._forgotten or self._told.get(record.number) in (
+            record.state,
+            OperationState.SETTLED,
+        ):
+            return False
+        self._told[record.number] = record.state
+        if len(self._told) > MAX_TOLD:
+            forgotten = next(iter(self._told))
+            self._forgotten = max(self._forgotten, forgotten)
+            del self._told[forgotten]
+        return self._heard_snapshot or not repeated
+
+    def snapshot_ended(self) -> None:
+        """A snapshot was heard to its end."""
+        self._heard_snapshot = True
+
+
+class LastOperations:
+    """A line on the last operation of each object, of the objects that had one last.
+
+    Args:
+        limit: of objects.
+    """
+
+    def __init__(self, limit: int = MAX_REMEMBERED) -> None:
+        self._limit = limit
+        self._lines: dict[Target, str] = {}
+        self._recent: dict[str, str] = {}
+
+    @property
+    def recent(self) -> tuple[str, ...]:
+        """Of all objects together, the latest first: the line, then the object."""
+        return tuple(reversed(self._recent.values()))
+
+    def of(self, target: Target) -> str | None:
+        """The line on an object, which need not be there."""
+        return self._lines.get(target)
+
+    def tell(self, record: OperationRecord) -> list[Target]:
+        """Remember an operation; the objects of which another line is remembered now, or none any more."""
+        line = operation_line(record)
+        self._recent.pop(record.operation_id, None)
+        self._recent[record.operation_id] = types.text(f"{line} {record.class_name} {record.stable_name}")
+        if len(self._recent) > SHOWN_OPERATIONS:
+            del self._recent[next(iter(self._recent))]
+        target = Target(record.source, record.class_name, record.row)
+        self._lines.pop(target, None)
+        self._lines[target] = line
+        changed = [target]
+        if len(self._lines) > self._limit:
+            changed.append(next(iter(self._lines)))
+            del self._lines[changed[-1]]
+        return changed

@@ -1,0 +1,204 @@
+"""What clients ask to be done, as requests to the core, and its answers as what the virtual machine is told.
+
+Nothing is decided here: the core says what may be set or invoked, by whom, and with what values. A client has
+its answer when the virtual machine shows what the operation led to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Final, Protocol, TypeAlias
+
+from gateway.feed.operations import (
+    Action,
+    InvokeMethod,
+    OperationAnswer,
+    OperationRequest,
+    ReadFresh,
+    SetElements,
+)
+from gateway.feed.values import FeedValue, ObjectLink
+from gateway.jmx import types
+from gateway.jmx.backend import Reply, Status
+from gateway.jmx.commands import JmxValue
+from gateway.jmx.links import Target
+from gateway.jmx.methods import READ_FRESH, ShownMethod
+from gateway.jmx.sources import ShownObject
+from gateway.jmx.written_values import Resolve, Written, model_value
+from gateway.model.operations import Outcome, Principal
+from gateway.model.schema import Element
+
+STATUSES: Final[Mapping[Outcome, Status]] = {
+    Outcome.APPLIED: Status.APPLIED,
+    Outcome.APPLIED_DIFFERENTLY: Status.APPLIED_DIFFERENTLY,
+    Outcome.NOT_APPLIED: Status.APPLIED_DIFFERENTLY,
+    Outcome.OBJECT_GONE: Status.GONE,
+    Outcome.UNKNOWN_ELEMENT: Status.UNKNOWN_ELEMENT,
+    Outcome.READ_ONLY: Status.UNKNOWN_ELEMENT,
+    Outcome.REFUSED: Status.REFUSED,
+    Outcome.WRONG_TYPE: Status.BAD_VALUE,
+    Outcome.WRONG_LENGTH: Status.BAD_VALUE,
+    Outcome.WRONG_VALUE: Status.BAD_VALUE,
+    Outcome.NOT_NOW: Status.NOT_NOW,
+    Outcome.REMOTE_FAILURE: Status.FAILED,
+    Outcome.SOURCE_DOWN: Status.UNAVAILABLE,
+    Outcome.UNKNOWN: Status.OUTCOME_UNKNOWN,
+}
+"""How each outcome is told to the virtual machine, which raises what JMX has for it."""
+
+_GONE: Final = Reply(Status.GONE, "the object is gone")
+_FOUND: Final = (Outcome.APPLIED_DIFFERENTLY, Outcome.NOT_APPLIED)
+_UNKNOWN: Final = "it may have been carried out"
+
+Ask: TypeAlias = Callable[[OperationRequest], Awaitable[OperationAnswer]]
+"""Has the core carry out a request; it gives the request a number of its own."""
+
+
+class Objects(Protocol):
+    """Knows the MBeans of managed objects (`gateway.jmx.objects.ShownObjects`)."""
+
+    def find(self, number: int) -> ShownObject | None:
+        """The object that the virtual machine knows by this number, while there is one."""
+
+    def at(self, target: Target) -> ShownObject | None:
+        """The object that has a row, if one has."""
+
+
+class Operations:
+    """Carries out what clients ask for (`gateway.jmx.backend.Operator`).
+
+    Args:
+        objects: what there is.
+        ask: the core.
+        caught_up: returns when the virtual machine shows all that the core has told.
+        timeout: nanoseconds that the core has for an answer.
+    """
+
+    def __init__(
+        self, objects: Objects, ask: Ask, caught_up: Callable[[], Awaitable[None]], timeout: int
+    ) -> None:
+        self._objects = objects
+        self._ask = ask
+        self._caught_up = caught_up
+        self._timeout = timeout
+
+    async def set(
+        self, number: int, principal: Principal, values: Sequence[tuple[str, Written | None]]
+    ) -> Reply:
+        """Set attributes of an MBean, as one operation; of several values of one the last counts.
+
+        ``None`` asks for no value at all.
+
+        Returns:
+            The items are the names of the attributes that are known to have been set.
+        """
+        shown = self._objects.find(number)
+        if shown is None:
+            return _GONE
+        elements: dict[str, Element] = {}
+        asked: dict[str, FeedValue | None] = {}
+        for name, written in values:
+            element = shown.shown_class.settable.get(name)
+            if element is None:
+                return Reply(Status.UNKNOWN_ELEMENT, f"{name} cannot be set")
+            elements[name] = element
+            asked[element.name] = (
+                None if written is None else model_value(written, element, self._resolver(shown))
+            )
+        answer = await self._carried_out(shown, principal, SetElements(asked))
+        applied = (name for name, element in elements.items() if _is_applied(element, asked, answer))
+        return Reply(STATUSES[answer.outcome], explanation(answer), tuple(applied))
+
+    async def invoke(
+        self, number: int, principal: Principal, operation: str, arguments: Sequence[Written | None]
+    ) -> Reply:
+        """Invoke an operation of an MBean.
+
+        Returns:
+            The items are the operation's results.
+        """
+        shown = self._objects.find(number)
+        if shown is None:
+            return _GONE
+        if operation == READ_FRESH.name:
+            answer = await self._carried_out(shown, principal, ReadFresh())
+            return Reply(STATUSES[answer.outcome], explanation(answer))
+        method = shown.shown_class.methods.get(operation)
+        if method is None or len(arguments) != len(method.inputs):
+            return Reply(Status.UNKNOWN_ELEMENT, f"there is no operation {operation} with such parameters")
+        given = {
+            argument.name: model_value(written, argument, self._resolver(shown))
+            for argument, written in zip(method.inputs, arguments, strict=True)
+            if written is not None
+        }
+        answer = await self._carried_out(shown, principal, InvokeMethod(method.method.name, given))
+        items = self._results(shown, method, answer) if answer.outcome is Outcome.APPLIED else ()
+        return Reply(STATUSES[answer.outcome], explanation(answer), items)
+
+    async def _carried_out(self, shown: ShownObject, principal: Principal, action: Action) -> OperationAnswer:
+        answer = await self._ask(
+            OperationRequest(
+                0, principal, shown.group.source, shown.shown_class.name, shown.row, action, self._timeout
+            )
+        )
+        await self._caught_up()
+        return answer
+
+    def _resolver(self, of: ShownObject) -> Resolve:
+        def resolve(number: int, stable_name: str) -> ObjectLink | None:
+            target = self._objects.find(number)
+            if target is None or target.group.source != of.group.source:
+                return None
+            return ObjectLink(target.shown_class.name, target.row, stable_name)
+
+        return resolve
+
+    def _results(
+        self, shown: ShownObject, method: ShownMethod, answer: OperationAnswer
+    ) -> tuple[JmxValue, ...]:
+        return tuple(
+            self._result(shown, answer.values.get(argument.name), convert)
+            for argument, convert in method.outputs
+        )
+
+    def _result(self, shown: ShownObject, value: FeedValue | None, convert: types.Converter) -> JmxValue:
+        if value is None:
+            return None
+        if isinstance(value, ObjectLink):
+            found = self._objects.at(Target(shown.group.source, value.class_name, value.row))
+            return None if found is None else found.name
+        try:
+            return convert(value)
+        except types.UnfitValueError:
+            return None
+
+
+def explanation(answer: OperationAnswer) -> str:
+    """One line on what came of an operation, for the text of an exception."""
+    parts = [answer.outcome.value]
+    if answer.element:
+        parts.append(answer.element)
+    if answer.text:
+        parts.append(answer.text)
+    if answer.outcome in _FOUND and answer.element in answer.values:
+        parts.append(f"found {_shown(answer.values[answer.element])}")
+    if answer.outcome is Outcome.UNKNOWN and _UNKNOWN not in answer.text:
+        parts.append(_UNKNOWN)
+    code = "" if answer.code is None else f" (code {answer.code})"
+    identity = f" [{answer.operation_id}]" if answer.operation_id else ""
+    return types.text(": ".join(parts) + code + identity)
+
+
+def _shown(value: FeedValue) -> str:
+    try:
+        return types.item_text(value)
+    except types.UnfitValueError:
+        return "a value that cannot be shown"
+
+
+def _is_applied(element: Element, asked: Mapping[str, object], answer: OperationAnswer) -> bool:
+    """Whether it is known that an element was set; of an operation that failed, by what was read back."""
+    if answer.outcome is Outcome.APPLIED:
+        return True
+    was_read_back = bool(answer.operation_id and answer.values) and element.readable
+    return was_read_back and answer.values.get(element.name) == asked[element.name]

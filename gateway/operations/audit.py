@@ -1,0 +1,161 @@
+"""Records of operations: who wanted what done to which object, and what came of it."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Final
+
+from gateway.feed.operations import (
+    InvokeMethod,
+    OperationKind,
+    OperationRecord,
+    OperationRequest,
+    OperationState,
+    SetElements,
+)
+from gateway.feed.values import FeedValue
+from gateway.model.operations import Outcome
+from gateway.model.secrets import mask_uris
+from gateway.operations.operation import Ended, Operation
+from gateway.operations.planning import Plan, Target
+from gateway.operations.refusals import Refusal
+from gateway.operations.told_values import ToldValues
+
+MAX_NAME: Final = 255
+"""Characters of a class's name: a north may ask for any."""
+
+MAX_TEXT: Final = 1000
+"""Characters; an agent may say anything."""
+
+
+class Audit:
+    """Makes the records, with secrets masked.
+
+    Args:
+        gateway: the gateway's uuid, text.
+        epoch: boot of the core.
+        values: says what may be told of values.
+    """
+
+    def __init__(self, gateway: str, epoch: int, values: ToldValues) -> None:
+        self._gateway = gateway
+        self._epoch = epoch
+        self._values = values
+
+    def begun(
+        self, number: int, request: OperationRequest, operation: Operation, now: int
+    ) -> OperationRecord:
+        """It will be tried from now on."""
+        plan = operation.plan
+        return dataclasses.replace(
+            self._record(number, request, plan.target, OperationState.BEGUN, now),
+            values=self._values.told(plan.asked, plan.secret_arguments),
+            former=self._values.told(operation.former),
+        )
+
+    def refused(
+        self, number: int, request: OperationRequest, target: Target | None, refusal: Refusal, now: int
+    ) -> OperationRecord:
+        """It was not tried."""
+        asked: dict[str, FeedValue | None] = {}
+        match request.action:
+            case SetElements(values):
+                asked = dict(values)
+            case InvokeMethod(_, arguments):  # which of these are secret is known of known methods only
+                asked = dict.fromkeys(arguments, "?")
+        return dataclasses.replace(
+            self._record(number, request, target, OperationState.ENDED, now),
+            values=self._values.told(asked),
+            outcome=refusal.outcome,
+            element=refusal.element,
+            text=one_line(refusal.text),
+            ended=now,
+        )
+
+    def ended(
+        self, begun: OperationRecord, operation: Operation, ended: Ended, trouble: str, now: int
+    ) -> OperationRecord:
+        """What came of it; ``trouble`` is what the event log said when it began."""
+        return dataclasses.replace(
+            begun,
+            state=OperationState.ENDED,
+            former=self._values.told(operation.former),
+            found=self.found(operation.plan, ended),
+            outcome=ended.outcome,
+            element=ended.element,
+            code=ended.code,
+            text=one_line("; ".join(filter(None, (ended.text, trouble)))),
+            ended=now,
+        )
+
+    def settled(
+        self, unknown: OperationRecord, operation: Operation, ended: Ended, now: int
+    ) -> OperationRecord:
+        """It was unknown what came of it, and now it is known."""
+        return dataclasses.replace(
+            unknown,
+            state=OperationState.SETTLED,
+            found=self.found(operation.plan, ended) or unknown.found,
+            outcome=ended.outcome,
+            element=ended.element,
+            code=ended.code,
+            text=one_line(ended.text),
+            ended=now,
+        )
+
+    def given_up(self, number: int, begun: OperationRecord, now: int) -> OperationRecord:
+        """A core before this one began it, and ended before it did."""
+        return dataclasses.replace(
+            begun,
+            number=number,
+            state=OperationState.ENDED,
+            outcome=Outcome.UNKNOWN,
+            text="the gateway's core ended before it did: it may have been carried out",
+            ended=now,
+        )
+
+    def found(self, plan: Plan, ended: Ended) -> dict[str, FeedValue]:
+        """What a record tells of values found; nothing of a reading, which the object's own records tell."""
+        if plan.kind is OperationKind.READ:
+            return {}
+        return self._values.told(ended.values, plan.secret_arguments)
+
+    def shown(self, plan: Plan, ended: Ended) -> dict[str, FeedValue]:
+        """What the answer to who asked tells of them."""
+        return self._values.masked(ended.values, plan.secret_arguments)
+
+    def _record(
+        self,
+        number: int,
+        request: OperationRequest,
+        target: Target | None,
+        state: OperationState,
+        now: int,
+    ) -> OperationRecord:
+        match request.action:
+            case SetElements():
+                kind, method = OperationKind.SET, ""
+            case InvokeMethod(method, _):
+                kind = OperationKind.INVOKE
+            case _:
+                kind, method = OperationKind.READ, ""
+        return OperationRecord(
+            number=number,
+            operation_id=f"{self._gateway}.{self._epoch}.o{number}",
+            kind=kind,
+            state=state,
+            principal=request.principal,
+            source=request.source,
+            class_name=request.class_name[:MAX_NAME],
+            row=0 if target is None else target.row,
+            stable_name="" if target is None else target.stable_name,
+            leaf_name="" if target is None else target.leaf_name,
+            method=method,
+            began=now,
+        )
+
+
+def one_line(text: str) -> str:
+    """What an agent said, fit for a record: one line, not too long, no passwords in URIs."""
+    line = mask_uris(" ".join(text.split()))
+    return line if len(line) <= MAX_TEXT else f"{line[: MAX_TEXT - 1]}…"

@@ -1,0 +1,284 @@
+"""All operations of the core: requests in, records, calls, answers out. Nothing else changes anything south.
+
+Told the time; what is to be done is returned as effects, in order. Of each operation a record is told before
+anything is sent, and no call is ever given to a source twice.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from gateway.feed.operations import OperationAnswer, OperationKind, OperationRecord, OperationRequest
+from gateway.feed.records import Record
+from gateway.inventory.classes import ClassRegistry
+from gateway.inventory.inventory import Inventory
+from gateway.model.observations import SourceState
+from gateway.model.operations import Answer, MethodCall, ObjectFetch, Outcome
+from gateway.operations.audit import Audit
+from gateway.operations.effects import Effect, Reply, ReplyTo, Send, Tell
+from gateway.operations.operation import CallNext, Ended, Next, Operation, ReadNext
+from gateway.operations.planning import Planner, Target, check_reachable
+from gateway.operations.policy import Policy
+from gateway.operations.refusals import Refusal
+from gateway.operations.settling import Settling, fetch_of
+from gateway.operations.turns import Turns
+
+_UNREACHED: Final = frozenset({SourceState.CONNECTING, SourceState.DOWN})
+
+
+@dataclass(frozen=True, slots=True)
+class DeskSettings:
+    """What is configured.
+
+    Attributes:
+        deadline: nanoseconds that an operation has at most.
+        max_running: operations of one source under way; as many more wait.
+    """
+
+    deadline: int = 10 * 10**9
+    max_running: int = 64
+
+
+@dataclass(slots=True)
+class _UnderWay:
+    """An operation that is not over; ``token`` is of the step that it waits for."""
+
+    request: OperationRequest
+    reply: ReplyTo
+    operation: Operation
+    record: OperationRecord
+    is_recorded: bool
+    has_turn: bool = False
+    token: int = 0
+    trouble: str = ""
+
+
+class OperationDesk:
+    """Operations of all sources.
+
+    Args:
+        inventory: where objects are.
+        classes: what mappings say of classes.
+        policy: who may do what.
+        audit: makes the records.
+        settings: what is configured.
+
+    Attributes:
+        counters: operations that ended, by outcome.
+    """
+
+    def __init__(
+        self,
+        inventory: Inventory,
+        classes: ClassRegistry,
+        policy: Policy,
+        audit: Audit,
+        settings: DeskSettings | None = None,
+    ) -> None:
+        self.counters: Counter[Outcome] = Counter()
+        self._planner = Planner(inventory, classes, policy)
+        self._audit = audit
+        self._settings = settings or DeskSettings()
+        self._numbers = itertools.count(1)
+        self._tokens = itertools.count(1)
+        self._connected: set[int] = set()
+        self._turns: dict[int, Turns] = {}
+        self._under_way: dict[int, _UnderWay] = {}
+        self._waiting_for: dict[int, int] = {}
+        self._settling = Settling(
+            audit, self._settings.deadline, lambda: next(self._tokens), classes.class_name
+        )
+
+    @property
+    def running(self) -> int:
+        """Operations that were sent, or are about to be."""
+        return sum(turns.running for turns in self._turns.values())
+
+    @property
+    def waiting(self) -> int:
+        """Operations that wait for their turn."""
+        return sum(turns.waiting for turns in self._turns.values())
+
+    @property
+    def unsettled(self) -> int:
+        """Operations that ended without anybody knowing what came of them."""
+        return len(self._settling)
+
+    @property
+    def wake_at(self) -> int | None:
+        """When `tick` has something to do, nanoseconds of the gateway's clock; ``None`` for never."""
+        times = [one.operation.deadline for one in self._under_way.values()]
+        times += [time for time in [self._settling.wake_at] if time is not None]
+        return min(times, default=None)
+
+    def connect(self, source: int) -> None:
+        """The source of this number takes calls from now on."""
+        self._connected.add(source)
+
+    def recover(self, begun: Iterable[OperationRecord], now: int) -> list[Effect]:
+        """A core before this one began these and ended before they did; to be told before anything else."""
+        return [Tell(self._audit.given_up(next(self._numbers), record, now)) for record in begun]
+
+    def asked(self, request: OperationRequest, reply: ReplyTo, now: int) -> list[Effect]:
+        """A north asks for something; it is answered once."""
+        target: Target | None = None
+        try:
+            target = self._planner.target(request)
+            plan = self._planner.plan(request, target)
+            self._check_possible(request, target)
+        except Refusal as refusal:
+            return self._refused(request, reply, target, refusal, now)
+        if request.check_only:
+            return [Reply(reply, OperationAnswer(request.request, "", Outcome.APPLIED))]
+        number = next(self._numbers)
+        operation = Operation(plan, now + min(request.timeout, self._settings.deadline))
+        record = self._audit.begun(number, request, operation, now)
+        lasting = plan.kind is not OperationKind.READ  # nobody needs to know of a reading that was lost
+        self._under_way[number] = _UnderWay(request, reply, operation, record, is_recorded=not lasting)
+        alone_with = (target.class_name, target.row) if plan.kind is OperationKind.SET else None
+        self._turns_of(request.source).enter(number, alone_with)
+        return [Tell(record, lasting), *self._go_on(request.source, now)]
+
+    def recorded(self, number: int, now: int, trouble: str = "") -> list[Effect]:
+        """The log has the begin of an operation, or cannot have it.
+
+        Args:
+            number: of the operation.
+            now: nanoseconds of the gateway's clock.
+            trouble: why it has not; told with the operation's end.
+        """
+        one = self._under_way.get(number)
+        if one is None or one.is_recorded:
+            return []
+        one.is_recorded, one.trouble = True, trouble
+        return [*self._start(one, now), *self._go_on(one.request.source, now)]
+
+    def answered(self, answer: Answer, now: int) -> list[Effect]:
+        """A source brought an answer to a call or fetch."""
+        number = self._waiting_for.pop(answer.token, None)
+        if number is None:
+            return self._settling.answered(answer, now)
+        one = self._under_way[number]
+        effects = self._take(one, one.operation.answered(answer, now), now)
+        return [*effects, *self._go_on(one.request.source, now)]
+
+    def noticed(self, records: Iterable[Record], now: int) -> list[Effect]:
+        """Something was told to all norths: what objects are may tell what came of an operation."""
+        return self._settling.noticed(records, now)
+
+    def tick(self, now: int) -> list[Effect]:
+        """The time that was asked for has come."""
+        effects: list[Effect] = []
+        for one in [one for one in self._under_way.values() if one.operation.deadline <= now]:
+            effects += self._take(one, one.operation.expired(), now)
+        for source in self._turns:
+            effects += self._go_on(source, now)
+        return effects + self._settling.tick(now)
+
+    def _check_possible(self, request: OperationRequest, target: Target) -> None:
+        source = target.source
+        if request.source not in self._connected or source.state in _UNREACHED:
+            detail = source.detail or "it takes no operations"
+            text = f"the source {source.identity.name} cannot be reached: {detail}"
+            raise Refusal(Outcome.SOURCE_DOWN, text)
+        check_reachable(target)
+        if self._turns_of(request.source).is_full:
+            text = f"too many operations of the source {source.identity.name} are under way"
+            raise Refusal(Outcome.NOT_NOW, text)
+        if request.timeout <= 0:
+            raise Refusal(Outcome.NOT_NOW, "no time was given to it")
+
+    def _refused(
+        self,
+        request: OperationRequest,
+        reply: ReplyTo,
+        target: Target | None,
+        refusal: Refusal,
+        now: int,
+    ) -> list[Effect]:
+        answer = OperationAnswer(request.request, "", refusal.outcome, refusal.text, refusal.element)
+        if request.check_only and refusal.outcome is not Outcome.REFUSED:
+            return [Reply(reply, answer)]
+        self.counters[refusal.outcome] += 1
+        record = self._audit.refused(next(self._numbers), request, target, refusal, now)
+        return [Tell(record), Reply(reply, answer)]
+
+    def _turns_of(self, source: int) -> Turns:
+        turns = self._turns.get(source)
+        if turns is None:
+            turns = self._turns[source] = Turns(self._settings.max_running)
+        return turns
+
+    def _go_on(self, source: int, now: int) -> Iterator[Effect]:
+        """Start whoever has a turn now, in order; one that ends at once gives its turn to the next."""
+        turns = self._turns_of(source)
+        while numbers := turns.take():
+            for number in numbers:
+                one = self._under_way[number]
+                one.has_turn = True
+                yield from self._start(one, now)
+
+    def _start(self, one: _UnderWay, now: int) -> list[Effect]:
+        if not (one.is_recorded and one.has_turn):
+            return []
+        return self._take(one, one.operation.start(), now)
+
+    def _take(self, one: _UnderWay, step: Next, now: int) -> list[Effect]:
+        """Do what an operation wants next."""
+        self._waiting_for.pop(one.token, None)
+        while not isinstance(step, Ended):
+            one.token = next(self._tokens)
+            message = self._message(one, step)
+            if message is not None:
+                self._waiting_for[one.token] = one.record.number
+                return [Send(one.request.source, message)]
+            step = one.operation.answered(_unreachable(one), now)
+        return self._end(one, step, now)
+
+    def _message(self, one: _UnderWay, step: CallNext | ReadNext) -> MethodCall | ObjectFetch | None:
+        operation = one.operation
+        fetch = fetch_of(operation.plan.target, one.token, operation.deadline)
+        if fetch is None or isinstance(step, ReadNext):
+            return fetch
+        return MethodCall(
+            fetch.token,
+            fetch.key,
+            fetch.agent,
+            fetch.native_id,
+            step.method,
+            step.arguments,
+            fetch.deadline,
+        )
+
+    def _end(self, one: _UnderWay, ended: Ended, now: int) -> list[Effect]:
+        number, plan = one.record.number, one.operation.plan
+        del self._under_way[number]
+        self._turns_of(one.request.source).leave(number)
+        self.counters[ended.outcome] += 1
+        record = self._audit.ended(one.record, one.operation, ended, one.trouble, now)
+        if ended.outcome is Outcome.UNKNOWN and plan.kind is not OperationKind.READ:
+            self._settling.add(
+                one.operation, record, 0 if ended.reported else one.token, now, reported=ended.reported
+            )
+        answer = OperationAnswer(
+            one.request.request,
+            record.operation_id,
+            ended.outcome,
+            record.text,
+            ended.element,
+            ended.code,
+            self._audit.shown(plan, ended),
+        )
+        return [Tell(record), Reply(one.reply, answer)]
+
+
+def _unreachable(one: _UnderWay) -> Answer:
+    """What stands for the answer of an object that nothing can be sent to."""
+    if one.operation.plan.target.entry is None:
+        return Answer(one.token, Outcome.OBJECT_GONE, "it is gone")
+    text = "its agent started anew, and what it manages is being read again"
+    return Answer(one.token, Outcome.NOT_NOW, text)

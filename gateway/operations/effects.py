@@ -1,0 +1,44 @@
+"""What operations want done: the only way out of the code without I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from gateway.feed.operations import OperationAnswer, OperationRecord
+from gateway.model.operations import MethodCall, ObjectFetch
+
+ReplyTo: TypeAlias = Callable[[OperationAnswer], None]
+"""Where the answer to a request goes; nothing here calls it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tell:
+    """Tell every north and the event log of an operation.
+
+    Attributes:
+        lasting: say by `OperationDesk.recorded` when the log has it on the disk.
+    """
+
+    record: OperationRecord
+    lasting: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """Give a call or fetch to the port of a source (its number), once."""
+
+    source: int
+    message: MethodCall | ObjectFetch
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """Answer a request, behind everything that was told before."""
+
+    to: ReplyTo
+    answer: OperationAnswer
+
+
+Effect: TypeAlias = Tell | Send | Reply

@@ -1,0 +1,292 @@
+"""One operation from its turn to its outcome: reads, calls, reads back; each call at most once.
+
+A set reads the object first: who asks for what is there already changes nothing. Then it calls the methods
+that set what differs, one after the other, up to the first that fails, and reads back: what is found counts,
+not what was said.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from gateway.feed.operations import OperationKind
+from gateway.feed.values import FeedValue
+from gateway.inventory.objects import Entry
+from gateway.model.operations import Answer, Outcome
+from gateway.model.schema import Direction
+from gateway.model.values import Reference, Value, Values
+from gateway.operations.planning import Plan, Setting
+from gateway.operations.validation import is_same
+
+
+@dataclass(frozen=True, slots=True)
+class CallNext:
+    """Call a method of the object."""
+
+    method: str
+    arguments: Values
+
+
+@dataclass(frozen=True, slots=True)
+class ReadNext:
+    """Read the object anew."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """What came of it.
+
+    Attributes:
+        outcome: as all norths are told.
+        text: one line for people.
+        element: what it is about.
+        code: the agent's own status.
+        values: found, or a method's outputs, by name.
+        reported: where the outcome is unknown: who manages the object has said that all was done.
+    """
+
+    outcome: Outcome
+    text: str = ""
+    element: str = ""
+    code: int | None = None
+    values: Mapping[str, FeedValue] = field(default_factory=dict)
+    reported: bool = False
+
+
+Next: TypeAlias = CallNext | ReadNext | Ended
+
+
+class Phase(enum.Enum):
+    """What an operation waits for."""
+
+    TURN = "turn"
+    READING = "reading"
+    CALLING = "calling"
+    VERIFYING = "verifying"
+    OVER = "over"
+
+
+class Operation:
+    """An operation without I/O: told what came of each step, says the next one.
+
+    Args:
+        plan: what is to be done.
+        deadline: nanoseconds of the gateway's clock.
+
+    Attributes:
+        phase: what it waits for.
+        former: what the elements of a set were before, by name, as far as known.
+    """
+
+    def __init__(self, plan: Plan, deadline: int) -> None:
+        self.plan = plan
+        self.deadline = deadline
+        self.phase = Phase.TURN
+        self.former: dict[str, FeedValue] = _values_of(plan.target.entry, _readable(plan.settings))
+        self._pending: list[Setting] = []
+        self._done: list[Setting] = []
+        self._failure: Ended | None = None
+
+    @property
+    def can_be_read(self) -> bool:
+        """Whether the object tells if it was applied: a set of elements that all can be read."""
+        settings = self.plan.settings
+        return bool(settings) and all(setting.readable for setting in settings)
+
+    def start(self) -> Next:
+        """It is its turn."""
+        if self.plan.kind is OperationKind.INVOKE:
+            assert self.plan.method is not None
+            self.phase = Phase.CALLING
+            return CallNext(self.plan.method.name, self.plan.arguments)
+        self.phase = Phase.READING
+        return ReadNext()
+
+    def answered(self, answer: Answer, now: int) -> Next:
+        """What came of the step that it waits for."""
+        match self.phase:
+            case Phase.READING if self.plan.kind is OperationKind.READ:
+                return self._over(self._read(answer))
+            case Phase.READING:
+                return self._read_before(answer, now)
+            case Phase.CALLING if self.plan.kind is OperationKind.INVOKE:
+                return self._over(self._called(answer))
+            case Phase.CALLING:
+                return self._set(answer, now)
+            case _:
+                return self._over(self._verified(answer))
+
+    def expired(self) -> Ended:
+        """The deadline has passed."""
+        text = "no answer came in time"
+        match self.phase:
+            case Phase.TURN:
+                ended = Ended(Outcome.NOT_NOW, "the time was up before its turn came: nothing was sent")
+            case Phase.READING if self.plan.kind is OperationKind.SET:
+                ended = Ended(
+                    Outcome.SOURCE_DOWN, f"{text} when the object was read to begin with: nothing was set"
+                )
+            case Phase.VERIFYING if self._failure is not None:
+                ended = self._failure
+            case Phase.VERIFYING:
+                ended = Ended(Outcome.UNKNOWN, f"reported as done, but not read back: {text}", reported=True)
+            case Phase.CALLING:
+                element = self._pending[0].element if self._pending else ""
+                text = f"{text}: it may have been carried out, or may still be{self._set_before()}"
+                ended = Ended(Outcome.UNKNOWN, text, element)
+            case _:
+                ended = Ended(Outcome.UNKNOWN, text)
+        return self._over(ended)
+
+    def first_difference(self, entry: Entry) -> Setting | None:
+        """The first element of a set that has not the value asked for; those that nobody can read have it."""
+        return next(self._differing(entry), None)
+
+    def found(self, entry: Entry | None) -> dict[str, FeedValue]:
+        """The values of a set's elements as they are known now, by name."""
+        return _values_of(entry, _readable(self.plan.settings))
+
+    def verdict(self, entry: Entry) -> Ended:
+        """What came of a set that is reported as done, by what was read after it was."""
+        found, setting = self.found(entry), next(self._differing(entry, as_shown=True), None)
+        reported = "" if self._pending else "reported as done, but "
+        if setting is None:
+            return Ended(Outcome.APPLIED, values=found)
+        name = setting.element
+        if is_same(found.get(name), self.former.get(name)):
+            text = f"{reported}{name} is what it was before"
+            return Ended(Outcome.NOT_APPLIED, text, name, values=found)
+        text = f"{reported}{name} has another value than the one asked for"
+        return Ended(Outcome.APPLIED_DIFFERENTLY, text, name, values=found)
+
+    # ---- a call, a reading ----------------------------------------------------------------------------
+
+    def _called(self, answer: Answer) -> Ended:
+        return Ended(answer.outcome, answer.text, "", answer.code, self.outputs(answer.outputs))
+
+    def _read(self, answer: Answer) -> Ended:
+        entry = self.plan.target.entry
+        if answer.outcome is Outcome.APPLIED and entry is None:
+            return Ended(Outcome.OBJECT_GONE, "it is gone")
+        if answer.outcome is not Outcome.APPLIED or entry is None:
+            return Ended(answer.outcome, answer.text, "", answer.code)
+        elements = entry.class_record.schema.elements
+        values = {elements[position].name: value for position, value in entry.record.values.items()}
+        return Ended(answer.outcome, answer.text, "", answer.code, values)
+
+    def outputs(self, outputs: Values) -> dict[str, FeedValue]:
+        """What a method gave back, by name."""
+        assert self.plan.method is not None
+        names = [a.name for a in self.plan.method.arguments if a.direction is not Direction.IN]
+        source = self.plan.target.source
+
+        def told(value: Value) -> FeedValue:
+            if isinstance(value, Reference):
+                return source.link(value.native_id) or value.native_id
+            return value
+
+        return {name: told(value) for name, value in zip(names, outputs, strict=False) if value is not None}
+
+    # ---- a set ----------------------------------------------------------------------------------------
+
+    def _read_before(self, answer: Answer, now: int) -> Next:
+        entry = self.plan.target.entry
+        if answer.outcome is Outcome.UNKNOWN:
+            text = f"{answer.text or 'it was not read to begin with'}: nothing was set"
+            return self._over(Ended(Outcome.SOURCE_DOWN, text, "", answer.code))
+        if answer.outcome is not Outcome.APPLIED:
+            return self._over(Ended(answer.outcome, answer.text, "", answer.code))
+        if entry is None:
+            return self._over(Ended(Outcome.OBJECT_GONE, "it is gone: nothing was set"))
+        self.former = self.found(entry)
+        unreadable = [setting for setting in self.plan.settings if not setting.readable]
+        differing = [*self._differing(entry), *unreadable]
+        self._pending = [setting for setting in self.plan.settings if setting in differing]
+        if not self._pending:
+            text = "it has these values already: nothing was sent"
+            return self._over(Ended(Outcome.APPLIED, text, values=self.former))
+        return self._set_next(now)
+
+    def _set_next(self, now: int) -> Next:
+        setting = self._pending[0]
+        if now >= self.deadline:
+            text = f"the time was up before {setting.element} was set{self._set_before()}"
+            return self._over(Ended(Outcome.NOT_NOW, text, setting.element))
+        self.phase = Phase.CALLING
+        return CallNext(setting.method, setting.arguments)
+
+    def _set(self, answer: Answer, now: int) -> Next:
+        setting = self._pending[0]
+        if answer.outcome is Outcome.APPLIED:
+            self._done.append(self._pending.pop(0))
+            return self._set_next(now) if self._pending else self._verify()
+        text = f"{answer.text}{self._set_before()}"
+        ended = Ended(answer.outcome, text, setting.element, answer.code)
+        if answer.outcome is Outcome.REMOTE_FAILURE or (
+            self._done and answer.outcome not in {Outcome.UNKNOWN, Outcome.SOURCE_DOWN}
+        ):
+            self._failure = ended
+            return self._verify()
+        return self._over(ended)
+
+    def _verify(self) -> Next:
+        if not _readable(self.plan.settings):
+            return self._over(self._failure or Ended(Outcome.APPLIED))
+        self.phase = Phase.VERIFYING
+        return ReadNext()
+
+    def _verified(self, answer: Answer) -> Ended:
+        failure, entry = self._failure, self.plan.target.entry
+        if answer.outcome is Outcome.OBJECT_GONE or (answer.outcome is Outcome.APPLIED and entry is None):
+            return failure or Ended(Outcome.OBJECT_GONE, "reported as done, and then the object was gone")
+        if answer.outcome is not Outcome.APPLIED or entry is None:
+            text = f"reported as done, but not read back: {answer.text}"
+            return failure or Ended(Outcome.UNKNOWN, text, reported=True)
+        verdict = self.verdict(entry)
+        if failure is None:
+            return verdict
+        if verdict.outcome is Outcome.APPLIED and self.can_be_read:
+            text = f"reported as failed ({failure.text}), but the values asked for are there"
+            return Ended(Outcome.APPLIED, text, "", failure.code, verdict.values)
+        return Ended(failure.outcome, failure.text, failure.element, failure.code, verdict.values)
+
+    def _differing(self, entry: Entry, *, as_shown: bool = False) -> Iterator[Setting]:
+        """The elements that have not the value asked for; ``as_shown``: of a masked part it is believed."""
+        values = self.found(entry)
+        return (
+            setting
+            for setting in self.plan.settings
+            if setting.readable
+            and not _is_there(values.get(setting.element), setting.shown if as_shown else setting.wanted)
+        )
+
+    def _set_before(self) -> str:
+        names = ", ".join(setting.element for setting in self._done)
+        return f"; {names} was set before" if names else ""
+
+    def _over(self, ended: Ended) -> Ended:
+        self.phase = Phase.OVER
+        return ended
+
+
+def _is_there(value: FeedValue | None, wanted: FeedValue | None) -> bool:
+    """Whether a value is the one asked for: to ask for none leaves what stands for none on the wire, too."""
+    if wanted is None and isinstance(value, str | Mapping | tuple):
+        return not value
+    return is_same(value, wanted)
+
+
+def _readable(settings: Iterable[Setting]) -> list[Setting]:
+    return [setting for setting in settings if setting.readable]
+
+
+def _values_of(entry: Entry | None, settings: Iterable[Setting]) -> dict[str, FeedValue]:
+    """By name; the position of an element is another one in another version of its class."""
+    if entry is None:
+        return {}
+    positions, values = entry.class_record.schema.positions, entry.record.values
+    told = ((s.element, values.get(positions.get(s.element, -1))) for s in settings)
+    return {name: value for name, value in told if value is not None}

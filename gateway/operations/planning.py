@@ -1,0 +1,291 @@
+"""From a request to what is to be done: which object, which calls with which arguments; or why not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from gateway.feed.operations import InvokeMethod, OperationKind, OperationRequest, SetElements
+from gateway.feed.values import FeedValue, ObjectLink
+from gateway.inventory.classes import ClassRegistry
+from gateway.inventory.inventory import Inventory
+from gateway.inventory.objects import Entry
+from gateway.inventory.source import SourceInventory
+from gateway.mapping.rules import SetRule
+from gateway.model.operations import Outcome
+from gateway.model.schema import Access, Argument, ClassKey, Direction, Element, Method
+from gateway.model.secrets import SecretRules
+from gateway.model.values import Values
+from gateway.operations.policy import CallMethod, Policy, ReadAnew, SetElement, Subject, Wish
+from gateway.operations.refusals import Refusal
+from gateway.operations.validation import FindObject, as_sent, checked
+
+_SECRETS = SecretRules()
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The object that an operation is about, found once; it is looked up again by its row afterwards."""
+
+    source: SourceInventory
+    class_name: str
+    row: int
+    stable_name: str
+    leaf_name: str
+
+    @property
+    def entry(self) -> Entry | None:
+        """The object as it is now; ``None`` when it is gone."""
+        entry = self.source.by_row(self.class_name, self.row)
+        return entry if entry is not None and entry.record.stable_name == self.stable_name else None
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One element to set.
+
+    Attributes:
+        element: its name.
+        position: in the class's elements.
+        wanted: the value it is to have; ``None`` for none.
+        readable: whether it can be read back.
+        method: that sets it.
+        arguments: of that method.
+    """
+
+    element: str
+    position: int
+    wanted: FeedValue | None
+    readable: bool
+    method: str
+    arguments: Values
+
+    @property
+    def shown(self) -> FeedValue | None:
+        """The value that is wanted as whoever has it would tell it: sessions mask passwords."""
+        if self.wanted is None or isinstance(self.wanted, ObjectLink):
+            return self.wanted
+        return _SECRETS.masked(self.wanted)
+
+    @property
+    def bears_secrets(self) -> bool:
+        """Whether nobody can tell, by what is shown, that the value is another than before."""
+        return self.shown != self.wanted
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is to be done.
+
+    Attributes:
+        kind: of the operation.
+        target: the object.
+        asked: what was asked for, by name: for the record.
+        settings: of a set, in order.
+        method: of a call.
+        arguments: of a call.
+        secret_arguments: names of the method's arguments that are not to be shown.
+    """
+
+    kind: OperationKind
+    target: Target
+    asked: Mapping[str, FeedValue | None]
+    settings: tuple[Setting, ...] = ()
+    method: Method | None = None
+    arguments: Values = ()
+    secret_arguments: frozenset[str] = frozenset()
+
+
+class Planner:
+    """Checks requests against what is known here, and makes plans of those that pass.
+
+    Args:
+        inventory: where objects are.
+        classes: what mappings say of classes.
+        policy: who may do what.
+    """
+
+    def __init__(self, inventory: Inventory, classes: ClassRegistry, policy: Policy) -> None:
+        self._inventory = inventory
+        self._classes = classes
+        self._policy = policy
+
+    def target(self, request: OperationRequest) -> Target:
+        """The object that a request is about.
+
+        Raises:
+            Refusal: ``OBJECT_GONE``.
+        """
+        source = self._inventory.source(request.source)
+        entry = None if source is None else source.by_row(request.class_name, request.row)
+        if source is None or entry is None:
+            text = f"there is no such object: row {request.row} of {request.class_name}"
+            raise Refusal(Outcome.OBJECT_GONE, text)
+        record = entry.record
+        return Target(source, request.class_name, request.row, record.stable_name, record.leaf_name)
+
+    def plan(self, request: OperationRequest, target: Target) -> Plan:
+        """What is to be done for a request.
+
+        Raises:
+            Refusal: something that is known here speaks against it.
+        """
+        entry = target.entry
+        assert entry is not None
+        match request.action:
+            case SetElements(values):
+                return self._plan_set(request, target, entry, values)
+            case InvokeMethod(method, arguments):
+                return self._plan_call(request, target, entry, method, arguments)
+            case _:
+                self._decide(request, target, ReadAnew(), "read it anew")
+                return Plan(OperationKind.READ, target, {})
+
+    def _plan_set(
+        self,
+        request: OperationRequest,
+        target: Target,
+        entry: Entry,
+        values: Mapping[str, FeedValue | None],
+    ) -> Plan:
+        if not values:
+            raise Refusal(Outcome.WRONG_VALUE, "there is nothing to set")
+        known = {name: self._settable(entry, name) for name in values}
+        for name in known:
+            self._decide(request, target, SetElement(name), f"set {name}", name)
+        find = _finder(target.source)
+        settings = tuple(
+            _setting(entry, element, rule, method, values[name], find)
+            for name, (element, rule, method) in known.items()
+        )
+        return Plan(
+            OperationKind.SET, target, {setting.element: setting.wanted for setting in settings}, settings
+        )
+
+    def _settable(self, entry: Entry, name: str) -> tuple[Element, SetRule, Method]:
+        schema = entry.class_record.schema
+        position = schema.positions.get(name)
+        if position is None:
+            raise Refusal(Outcome.UNKNOWN_ELEMENT, f"{schema.key} has no element {name!r}", name)
+        element, rule = schema.elements[position], self._classes.set_rule(schema.key, name)
+        method = None if rule is None else _method(entry, rule.method)
+        if element.access is not Access.READ_WRITE or rule is None or method is None:
+            raise Refusal(Outcome.READ_ONLY, f"{name} of {schema.key} cannot be set", name)
+        return element, rule, method
+
+    def _plan_call(
+        self,
+        request: OperationRequest,
+        target: Target,
+        entry: Entry,
+        name: str,
+        given: Mapping[str, FeedValue | None],
+    ) -> Plan:
+        key, method = entry.key, _method(entry, name)
+        if method is None:
+            raise Refusal(Outcome.UNKNOWN_ELEMENT, f"{key} has no method {name!r}", name)
+        rule = self._classes.method_rule(key, name)
+        wish = CallMethod(name, dangerous=rule is None or rule.dangerous)
+        self._decide(request, target, wish, f"call {name}", name)
+        find = _finder(target.source)
+        asked = _arguments(method, given, find)
+        return Plan(
+            OperationKind.INVOKE,
+            target,
+            {n: value for n, value in asked.items() if value is not None},
+            method=method,
+            arguments=tuple(as_sent(value, find) for value in asked.values()),
+            secret_arguments=self._secret_arguments(key, name),
+        )
+
+    def _secret_arguments(self, key: ClassKey, method: str) -> frozenset[str]:
+        rule = self._classes.method_rule(key, method)
+        return frozenset(() if rule is None else (n for n, a in rule.arguments.items() if a.secret))
+
+    def _decide(
+        self, request: OperationRequest, target: Target, wish: Wish, what: str, element: str = ""
+    ) -> None:
+        subject = Subject(target.source.identity.name, target.class_name, target.stable_name)
+        if not self._policy.decide(request.principal, subject, wish):
+            text = (
+                f"no rule under operations.allow lets {request.principal} {what}: {subject.class_name} "
+                f"{subject.object_name} of {subject.source}"
+            )
+            raise Refusal(Outcome.REFUSED, text, element)
+
+
+def check_reachable(target: Target) -> None:
+    """Whether a message to the object would reach it, as far as that is known here.
+
+    Raises:
+        Refusal: ``NOT_NOW``.
+    """
+    entry = target.entry
+    if entry is None or not target.source.is_bound(entry):
+        text = "its agent started anew, and what it manages is being read again: try again in a moment"
+        raise Refusal(Outcome.NOT_NOW, text)
+
+
+def _method(entry: Entry, name: str) -> Method | None:
+    return next((method for method in entry.class_record.schema.methods if method.name == name), None)
+
+
+def _finder(source: SourceInventory) -> FindObject:
+    def find(link: ObjectLink) -> tuple[ObjectLink, str] | None:
+        entry = source.by_row(link.class_name, link.row)
+        return (entry.link(), entry.record.native_id) if entry and source.is_bound(entry) else None
+
+    return find
+
+
+def _setting(
+    entry: Entry,
+    element: Element,
+    rule: SetRule,
+    method: Method,
+    value: FeedValue | None,
+    find: FindObject,
+) -> Setting:
+    name = element.name
+    argument = next(argument for argument in method.arguments if argument.name == rule.argument)
+    wanted: FeedValue | None = None
+    if value is not None:
+        wanted = checked(value, element, find, name)
+        checked(wanted, argument, find, name)
+    elif not (argument.optional and element.optional):
+        raise Refusal(Outcome.WRONG_VALUE, f"{name} must have a value", name)
+    arguments = _arguments(method, {rule.argument: wanted}, find, name)
+    return Setting(
+        name,
+        entry.class_record.schema.positions[name],
+        wanted,
+        element.readable,
+        method.name,
+        tuple(as_sent(value, find) for value in arguments.values()),
+    )
+
+
+def _arguments(
+    method: Method, given: Mapping[str, FeedValue | None], find: FindObject, element: str = ""
+) -> dict[str, FeedValue | None]:
+    """What is passed, by name in the schema's order: what is given, a default, or nothing."""
+    inputs = [argument for argument in method.arguments if argument.direction is not Direction.OUT]
+    unknown = sorted(given.keys() - {argument.name for argument in inputs})
+    if unknown:
+        text = f"{method.name} takes no argument {unknown[0]!r}"
+        raise Refusal(Outcome.WRONG_VALUE, text, element or unknown[0])
+    return {argument.name: _passed(argument, given, find, element) for argument in inputs}
+
+
+def _passed(
+    argument: Argument, given: Mapping[str, FeedValue | None], find: FindObject, element: str
+) -> FeedValue | None:
+    name = element or argument.name
+    value = given.get(argument.name)
+    if value is not None:
+        return checked(value, argument, find, name)
+    if argument.default is not None and argument.name not in given:
+        return argument.default
+    if argument.optional:
+        return None
+    raise Refusal(Outcome.WRONG_VALUE, f"the argument {argument.name!r} is missing", name)

@@ -1,0 +1,49 @@
+"""The way from operations to the console session of a source."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from gateway.model.operations import Answer, MethodCall, ObjectFetch
+
+
+class SourcePort(Protocol):
+    """What carries calls and fetches to one source, each once, never again.
+
+    Each is answered with its token, perhaps before the method returns: ``SOURCE_DOWN`` where it certainly was
+    not sent, ``UNKNOWN`` at its deadline or when the link is lost after it was sent; after ``UNKNOWN``
+    another answer may follow when it comes late. What a call or fetch led to is observed before its answer
+    is told. Answers go to `Operations.answered`.
+
+    Neither method waits nor raises.
+    """
+
+    def call(self, call: MethodCall) -> None:
+        """Call a method."""
+        ...
+
+    def fetch(self, fetch: ObjectFetch) -> None:
+        """Read an object anew."""
+        ...
+
+
+class Operations(Protocol):
+    """Where sources take their calls from, and bring their answers to."""
+
+    def connect(self, source: int, port: SourcePort) -> None:
+        """From now on operations on objects of the source (its number) go through ``port``."""
+        ...
+
+    def answered(self, answer: Answer) -> None:
+        """What came of a call or fetch; to be given to a `Conversation` as ``answered``."""
+        ...
+
+
+class NoOperations:
+    """Where there are none: in tests of sources."""
+
+    def connect(self, source: int, port: SourcePort) -> None:
+        """Nothing will ever be asked of it."""
+
+    def answered(self, answer: Answer) -> None:
+        """Nobody asked."""

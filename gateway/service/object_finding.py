@@ -1,0 +1,59 @@
+"""One object by any of its names: path, OID, descriptor, ObjectName, native id; or why there is none."""
+
+from __future__ import annotations
+
+from gateway.eventlog.readable import harmless
+from gateway.service.exit_codes import CommandError, ExitCode
+from gateway.service.north_names import NorthNames
+from gateway.terminal.happenings import KnownObject
+from gateway.terminal.picture import Picture
+from gateway.terminal.selection import NotOneObjectError, find_object
+from gateway.terminal.text_forms import time_text
+
+
+def object_of(picture: Picture, names: NorthNames, text: str, *, whole: bool = False) -> KnownObject:
+    """The one object that ``text`` means.
+
+    Args:
+        picture: what there is.
+        names: of the norths.
+        text: as it was written.
+        whole: take no abbreviation: for who changes something.
+
+    Raises:
+        CommandError: it means none, or several; the text names candidates.
+    """
+    found = by_north(picture, names, text)
+    if found is not None:
+        return found
+    try:
+        return find_object(picture, text, whole=whole)
+    except NotOneObjectError as error:
+        raise CommandError(ExitCode.NOT_FOUND, _complaint(error, whole=whole)) from error
+
+
+def by_north(picture: Picture, names: NorthNames, text: str) -> KnownObject | None:
+    """The object that a north calls so, if it is there."""
+    if names.is_object_name(text):
+        return names.by_object_name(text, picture.objects.values())
+    oid = names.oid_of(text)
+    meaning = None if oid is None else names.meaning(oid)
+    return None if meaning is None or meaning.row is None else picture.objects.get(meaning.row)
+
+
+def _complaint(error: NotOneObjectError, *, whole: bool) -> str:
+    shown = "".join(f"\n  {harmless(path)}" for path in error.candidates)
+    if error.several:
+        left = error.several - len(error.candidates)
+        more = f"\n  and {left:,} more" if left else ""
+        return f"{error.text!r} means {error.several:,} objects: write more of the name{shown}{more}"
+    if error.ended is not None:
+        record = error.ended.record
+        when = time_text(record.deleted or record.heard) if record is not None else None
+        return (
+            f"{error.text!r} is gone: {harmless(error.ended.path)} was deleted{f' at {when}' if when else ''}"
+        )
+    if whole and error.candidates:
+        return f"{error.text!r} is no object; write the whole name of what is to be changed{shown}"
+    meant = f"; perhaps you mean{shown}" if shown else ": `amqp-gateway tree` shows what there is"
+    return f"{error.text!r} is no object{meant}"

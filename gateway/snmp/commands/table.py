@@ -1,0 +1,229 @@
+"""The command table: who sets what in it, what is submitted, what comes of it, and when rows leave."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from gateway.feed.operations import OperationAnswer, OperationRecord, OperationRequest, OperationState
+from gateway.model.operations import Outcome, Principal
+from gateway.snmp import message
+from gateway.snmp.ber import Oid
+from gateway.snmp.cells import counter64, gauge32
+from gateway.snmp.commands.changes import CommandChange, changed, changes_of
+from gateway.snmp.commands.columns import RefusedAssignmentError, wanted
+from gateway.snmp.commands.command import NO_TARGET, Command, CommandKey, Progress
+from gateway.snmp.commands.display import CommandRows
+from gateway.snmp.commands.submission import NotSubmittedError, Submission
+from gateway.snmp.fixed_mib import COMMANDS, CommandScalar, CommandStateNumber
+from gateway.snmp.store import Store
+from gateway.snmp.writable import Assignment, Refusal
+
+_SECOND: Final = 10**9
+
+KEEP_PREPARING: Final = 300 * _SECOND
+"""A row that was not submitted leaves so many nanoseconds after it was last written (RFC 2579, RowStatus)."""
+
+Submit = Callable[[int, OperationRequest], None]
+"""Asks the core for an operation; its answer is told to `CommandTable.answered` with the same number."""
+
+
+@dataclass(frozen=True, slots=True)
+class CommandLimits:
+    """Bounds of the table.
+
+    Attributes:
+        quota: rows of each owner.
+        keep: nanoseconds for which a command that has ended keeps its row.
+    """
+
+    quota: int
+    keep: int
+
+
+class CommandTable:
+    """Commands of all owners: a `WritableTable`.
+
+    Args:
+        root: the configured root.
+        limits: bounds.
+        submission: makes operations of commands.
+        rows: what shows the commands of an owner; the same for all owners or not.
+        submit: called as soon as a command is submitted; must not raise.
+        clock: now, in nanoseconds since 1970-01-01 UTC.
+    """
+
+    def __init__(
+        self,
+        root: Oid,
+        limits: CommandLimits,
+        submission: Submission,
+        rows: Callable[[str], CommandRows],
+        submit: Submit,
+        clock: Callable[[], int],
+    ) -> None:
+        self._root = root
+        self._limits = limits
+        self._submission = submission
+        self._rows = rows
+        self._submit = submit
+        self._clock = clock
+        self._commands: dict[CommandKey, Command] = {}
+        self._running: dict[int, CommandKey] = {}  # by number, also those whose row was destroyed
+        self._numbers: dict[CommandKey, int] = {}  # of those whose row is there
+        self._unknown: dict[str, CommandKey] = {}  # by operation id, where the outcome may get known yet
+        self._submitted = 0
+
+    def serve(self, store: Store) -> None:
+        """Show the scalars."""
+        base = (*self._root, *COMMANDS)
+        store.scalar((*base, CommandScalar.QUOTA, 0), gauge32(self._limits.quota))
+        store.scalar((*base, CommandScalar.KEEP, 0), gauge32(self._limits.keep // _SECOND))
+        store.scalar((*base, CommandScalar.COUNT, 0), lambda: gauge32(len(self._commands)))
+        store.scalar((*base, CommandScalar.SUBMITTED, 0), lambda: counter64(self._submitted))
+
+    @property
+    def prefix(self) -> Oid:
+        """AgCommands."""
+        return (*self._root, *COMMANDS)
+
+    def test(self, principal: Principal, assignments: Sequence[Assignment]) -> Refusal | None:
+        """As `WritableTable.test`. Who is no writer has no rows, and gets noAccess."""
+        try:
+            self._changed(principal, assignments)
+        except RefusedAssignmentError as refused:
+            return refused.refusal
+        return None
+
+    def commit(self, principal: Principal, assignments: Sequence[Assignment]) -> None:
+        """As `WritableTable.commit`. What is submitted by it has been handed to ``submit`` afterwards."""
+        for key, command in self._changed(principal, assignments).items():
+            if command is None:
+                self._remove(key)
+            elif command is self._commands.get(key):
+                continue
+            elif command.is_submitted:
+                self._begin(key, command, principal)
+            else:
+                self._put(key, command)
+
+    def answered(self, number: int, answer: OperationAnswer) -> None:
+        """What came of a command that was submitted; its row may have been destroyed since."""
+        key = self._running.pop(number)
+        if self._numbers.get(key) != number:
+            return
+        del self._numbers[key]
+        self._end(key, answer)
+        if answer.outcome is Outcome.UNKNOWN and answer.operation_id:
+            self._unknown[answer.operation_id] = key
+
+    def told(self, record: OperationRecord) -> None:
+        """What the feed tells of an operation: an outcome that was unknown may be known now."""
+        key = self._unknown.get(record.operation_id)
+        if key is None or record.state is not OperationState.SETTLED or record.outcome is None:
+            return
+        del self._unknown[record.operation_id]
+        command = self._commands[key]
+        progress = replace(
+            command.progress,
+            outcome=record.outcome,
+            element=record.element,
+            code=record.code,
+            text=record.text,
+            results=record.found,
+        )
+        self._put(key, replace(command, progress=progress))
+
+    def tick(self) -> None:
+        """Take rows away whose time is over. To be called about once a second."""
+        now = self._clock()
+        for key in [key for key, command in self._commands.items() if 0 < self._expires(command) <= now]:
+            self._remove(key)
+
+    # ---- what a SET makes of it -----------------------------------------------------------------------
+
+    def _changed(
+        self, principal: Principal, assignments: Sequence[Assignment]
+    ) -> dict[CommandKey, Command | None]:
+        """Each command that is concerned as it is afterwards. Raises `RefusedAssignmentError`."""
+        changes = changes_of(wanted(each, self._root, principal.name) for each in assignments)
+        now = self._clock()
+        after: dict[CommandKey, Command | None] = {}
+        for key, change in changes.items():
+            former = self._commands.get(key)
+            command = after[key] = changed(former, change, now)
+            if command is not None and command is not former:
+                self._check_target(former, command, change)
+        made = [key for key, command in after.items() if command is not None and key not in self._commands]
+        gone = [key for key, command in after.items() if command is None and key in self._commands]
+        freed = sum(key not in self._numbers for key in gone)  # what runs still counts
+        if made and self._count(principal.name) + len(made) - freed > self._limits.quota:
+            index = changes[made[-1]].command.blamed_index
+            raise RefusedAssignmentError(message.RESOURCE_UNAVAILABLE, index)
+        return after
+
+    def _check_target(self, former: Command | None, command: Command, change: CommandChange) -> None:
+        target = command.target
+        if target not in (NO_TARGET, former and former.target) and not self._submission.is_object(target):
+            raise RefusedAssignmentError(message.INCONSISTENT_VALUE, change.command.indexes["target"])
+
+    def _count(self, owner: str) -> int:
+        """Rows of an owner, and what runs of others that were destroyed."""
+        rows = sum(key.owner == owner for key in self._commands)
+        destroyed = sum(
+            key.owner == owner and self._numbers.get(key) != number for number, key in self._running.items()
+        )
+        return rows + destroyed
+
+    # ---- what becomes of it ---------------------------------------------------------------------------
+
+    def _begin(self, key: CommandKey, command: Command, principal: Principal) -> None:
+        """Submit a command; its secrets are forgotten here."""
+        self._submitted += 1
+        number = self._submitted
+        try:
+            request = self._submission.request(command, principal)
+        except NotSubmittedError as error:
+            self._put(key, self._submission.without_secrets(command))
+            self._end(key, OperationAnswer(0, "", error.outcome, str(error), error.element))
+            return
+        self._put(key, self._submission.without_secrets(command))
+        self._running[number] = key
+        self._numbers[key] = number
+        self._submit(number, request)
+
+    def _end(self, key: CommandKey, answer: OperationAnswer) -> None:
+        command = self._commands[key]
+        progress = Progress(
+            CommandStateNumber.ENDED,
+            answer.outcome,
+            answer.element,
+            answer.code,
+            answer.text,
+            answer.operation_id,
+            answer.values,
+            submitted=command.progress.submitted,
+            ended=self._clock(),
+        )
+        self._put(key, replace(command, progress=progress))
+
+    def _put(self, key: CommandKey, command: Command) -> None:
+        self._commands[key] = command
+        self._rows(key.owner).show(key, command, self._expires(command), self._submission.described(command))
+
+    def _remove(self, key: CommandKey) -> None:
+        """Take a row away, if there is one; what runs goes on."""
+        command = self._commands.pop(key, None)
+        if command is None:
+            return
+        self._numbers.pop(key, None)
+        self._unknown.pop(command.progress.operation_id, None)
+        self._rows(key.owner).remove(key)
+
+    def _expires(self, command: Command) -> int:
+        """When its row leaves; 0 while the command is running."""
+        progress = command.progress
+        if not command.is_submitted:
+            return command.written + KEEP_PREPARING
+        return progress.ended + self._limits.keep if progress.ended else 0

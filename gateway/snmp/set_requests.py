@@ -1,0 +1,314 @@
+"""SET in two phases (RFC 3416 section 4.2.5): all variables are tested, then all are changed.
+
+Variables that live here change at once (`gateway.snmp.writable`); those of objects are set by the core, which
+is asked to check first. Nothing here knows a socket: who asks awaits what takes time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol, TypeAlias
+
+from gateway.feed.operations import OperationAnswer, OperationRequest, SetElements
+from gateway.feed.values import FeedValue, ObjectLink
+from gateway.model.operations import Outcome, Principal
+from gateway.model.schema import Access
+from gateway.snmp import message
+from gateway.snmp.ber import Oid
+from gateway.snmp.counters import SnmpCounters
+from gateway.snmp.retransmissions import Retransmissions
+from gateway.snmp.set_statuses import COMMIT_STATUSES, TEST_STATUSES
+from gateway.snmp.syntax import WRITABLE_SYNTAXES
+from gateway.snmp.tables.classes import Target, Variable
+from gateway.snmp.writable import Assignment, Refusal, WritableTable
+from gateway.snmp.written_values import WrittenValueError, may_differ, written_value
+
+MAX_RUNNING: Final = 64
+"""SETs that wait for the core; a further one is answered resourceUnavailable."""
+
+Ask: TypeAlias = Callable[[OperationRequest], Awaitable[OperationAnswer]]
+"""Asks the core (`gateway.feed.client.FeedLink.ask`); never raises for what goes wrong on the way."""
+
+
+class Objects(Protocol):
+    """Knows the variables of managed objects (`gateway.snmp.projection.Projection`)."""
+
+    def variable(self, name: Oid) -> Variable | None:
+        """The variable of this name; ``None`` outside the tables of objects."""
+
+    def target(self, instance: Oid) -> Target | None:
+        """The object in whose row an instance is; ``None`` outside the tables of objects."""
+
+
+@dataclass(frozen=True, slots=True)
+class SetSettings:
+    """What is configured of SETs.
+
+    Attributes:
+        timeout: nanoseconds that the core has for each object.
+        best_effort: take SETs of several objects, and of objects and variables that live here.
+    """
+
+    timeout: int
+    best_effort: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a SET came to; ``refusal`` is ``None`` for noError."""
+
+    refusal: Refusal | None = None
+
+
+class _RefusedError(Exception):
+    def __init__(self, status: int, index: int) -> None:
+        self.refusal = Refusal(status, index)
+        super().__init__(status, index)
+
+
+@dataclass(slots=True)
+class _ObjectChange:
+    """What a SET wants of one object: values by element, and where each stands in the request."""
+
+    target: Target
+    index: int
+    values: dict[str, FeedValue] = field(default_factory=dict)
+    indexes: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """A SET whose syntax is right."""
+
+    local: Sequence[tuple[WritableTable, Sequence[Assignment]]]
+    changes: Sequence[_ObjectChange]
+
+
+class SetRequests:
+    """Carries SETs out, each of them once.
+
+    Args:
+        objects: of which variables can be set.
+        tables: variables that live here.
+        ask: the core.
+        counters: ``set_variables`` and ``set_retransmissions`` are counted here.
+        settings: what is configured.
+        clock: nanoseconds that never go back.
+    """
+
+    def __init__(
+        self,
+        objects: Objects,
+        tables: Sequence[WritableTable],
+        ask: Ask,
+        counters: SnmpCounters,
+        settings: SetSettings,
+        clock: Callable[[], int],
+    ) -> None:
+        self._objects = objects
+        self._tables = tuple(tables)
+        self._ask = ask
+        self._counters = counters
+        self._settings = settings
+        self._clock = clock
+        self._lately = Retransmissions()
+        self._running = 0
+
+    @property
+    def running(self) -> int:
+        """SETs that wait for the core."""
+        return self._running
+
+    def begin(
+        self, principal: Principal, content: bytes, assignments: Sequence[Assignment]
+    ) -> Verdict | Coroutine[Any, Any, Verdict] | None:
+        """Test a SET, and carry it out.
+
+        Args:
+            principal: the writer; the origin is address and port.
+            content: of the PDU, with the request id: with the principal it tells a retransmission.
+            assignments: its variable bindings.
+
+        Returns:
+            What came of it; or what is to be awaited for that, where the core has to be asked; or ``None``
+            for a retransmission of one that is not answered yet: the answer to that is this one's, too.
+        """
+        # By address and port, too: a tool that numbers its only request 1 is another one each time.
+        key = hashlib.blake2b(
+            f"{principal}\0{principal.origin}\0".encode() + content, digest_size=16
+        ).digest()
+        now = self._clock()
+        if self._lately.is_running(key):
+            self._counters.set_retransmissions += 1
+            return None
+        ended = self._lately.ended(key, now)
+        if ended is not None:
+            self._counters.set_retransmissions += 1
+            return Verdict(ended.refusal)
+        try:
+            plan = self._plan(assignments)
+            self._test_local(principal, plan)
+        except _RefusedError as refused:
+            return Verdict(refused.refusal)
+        if self._running >= MAX_RUNNING or not self._lately.begin(key, now):
+            return Verdict(Refusal(message.RESOURCE_UNAVAILABLE, 1))
+        if plan.changes:
+            self._running += 1
+            return self._remembered(key, principal, plan, len(assignments))
+        refusal: Refusal | None = Refusal(message.COMMIT_FAILED, 1)
+        try:
+            self._commit_local(principal, plan)
+            refusal = None
+        finally:
+            self._lately.end(key, refusal, self._clock())
+        self._counters.set_variables += len(assignments)
+        return Verdict()
+
+    # ---- what is asked for ----------------------------------------------------------------------------
+
+    def _plan(self, assignments: Sequence[Assignment]) -> _Plan:
+        """What is to be done. Raises `_RefusedError`."""
+        local: dict[int, list[Assignment]] = {}
+        changes: dict[tuple[int, str, int], _ObjectChange] = {}
+        second: Assignment | None = None  # the first that asks for a second change
+        for assignment in assignments:
+            place = self._place(assignment.name)
+            if place is not None:
+                is_new = bool(changes) and not local
+                local.setdefault(place, []).append(assignment)
+            else:
+                known = len(changes)
+                self._add(changes, assignment)
+                is_new = len(changes) > known and bool(known or local)
+            if is_new and second is None:
+                second = assignment
+        if second is not None and not self._settings.best_effort:
+            # By itself it could be set: "presently inconsistent or otherwise unable to be assigned".
+            raise _RefusedError(message.INCONSISTENT_VALUE, second.index)
+        return _Plan([(self._tables[place], found) for place, found in local.items()], list(changes.values()))
+
+    def _place(self, name: Oid) -> int | None:
+        """Which of the tables that live here has the variable."""
+        for place, table in enumerate(self._tables):
+            if name[: len(table.prefix)] == table.prefix:
+                return place
+        return None
+
+    def _add(self, changes: dict[tuple[int, str, int], _ObjectChange], assignment: Assignment) -> None:
+        """Add one variable of an object. Raises `_RefusedError`."""
+        variable = self._objects.variable(assignment.name)
+        if variable is None or variable.lock is None or variable.lock.syntax not in WRITABLE_SYNTAXES:
+            raise _RefusedError(message.NOT_WRITABLE, assignment.index)
+        target, element = variable.target, variable.element
+        if target.schema is None:
+            raise _RefusedError(message.INCONSISTENT_NAME, assignment.index)
+        if element is None or element.access is not Access.READ_WRITE:
+            raise _RefusedError(message.NOT_WRITABLE, assignment.index)
+        change = changes.setdefault(
+            (target.source, target.class_name, target.row), _ObjectChange(target, assignment.index)
+        )
+        if _is_written_back(variable, assignment.value):
+            return
+        try:
+            value = written_value(
+                assignment.value, element, variable.lock, lambda name: self._link(name, target.source)
+            )
+        except WrittenValueError as error:
+            raise _RefusedError(error.status, assignment.index) from None
+        if element.name in change.values and change.values[element.name] != value:
+            raise _RefusedError(message.INCONSISTENT_VALUE, assignment.index)
+        change.values[element.name] = value
+        change.indexes.setdefault(element.name, assignment.index)
+
+    def _link(self, instance: Oid, source: int) -> ObjectLink | None:
+        target = self._objects.target(instance)
+        if target is None or target.schema is None or target.source != source:
+            return None
+        return ObjectLink(target.class_name, target.row, target.stable_name)
+
+    # ---- what is done ---------------------------------------------------------------------------------
+
+    @staticmethod
+    def _test_local(principal: Principal, plan: _Plan) -> None:
+        for table, assignments in plan.local:
+            refusal = table.test(principal, assignments)
+            if refusal is not None:
+                raise _RefusedError(refusal.status, refusal.index)
+
+    @staticmethod
+    def _commit_local(principal: Principal, plan: _Plan) -> None:
+        for table, assignments in plan.local:
+            table.commit(principal, assignments)
+
+    async def _remembered(self, key: bytes, principal: Principal, plan: _Plan, count: int) -> Verdict:
+        refusal: Refusal | None = Refusal(message.UNDO_FAILED, 0)  # unless it comes to an end
+        try:
+            await self._carry_out(principal, plan)
+            refusal = None
+            self._counters.set_variables += count
+        except _RefusedError as refused:
+            refusal = refused.refusal
+        finally:
+            self._running -= 1
+            self._lately.end(key, refusal, self._clock())
+        return Verdict(refusal)
+
+    async def _carry_out(self, principal: Principal, plan: _Plan) -> None:
+        """Check all objects, then change all. Raises `_RefusedError`."""
+        changes = [change for change in plan.changes if change.values]
+        for change in changes:
+            answer = await self._ask(self._request(principal, change, check_only=True))
+            status = TEST_STATUSES.get(answer.outcome, message.GEN_ERR)
+            if status != message.NO_ERROR:
+                raise _RefusedError(status, change.indexes.get(answer.element, change.index))
+        self._test_local(principal, plan)
+        self._commit_local(principal, plan)
+        for change in changes:
+            answer = await self._ask(self._request(principal, change))
+            status = self._commit_status(change, answer)
+            if status == message.UNDO_FAILED:
+                raise _RefusedError(status, 0)  # RFC 3416 section 4.2.5
+            if status != message.NO_ERROR:
+                raise _RefusedError(status, change.indexes.get(answer.element, change.index))
+
+    def _commit_status(self, change: _ObjectChange, answer: OperationAnswer) -> int:
+        """As of the outcome; but commitFailed promises that nothing has changed, which must be so."""
+        status = COMMIT_STATUSES[answer.outcome]
+        if status == message.COMMIT_FAILED and _is_partly_done(change.values, answer):
+            return message.UNDO_FAILED
+        return status
+
+    def _request(
+        self, principal: Principal, change: _ObjectChange, *, check_only: bool = False
+    ) -> OperationRequest:
+        target = change.target
+        return OperationRequest(
+            request=0,
+            principal=principal,
+            source=target.source,
+            class_name=target.class_name,
+            row=target.row,
+            action=SetElements(change.values),
+            timeout=self._settings.timeout,
+            check_only=check_only,
+        )
+
+
+def _is_written_back(variable: Variable, value: bytes) -> bool:
+    """Whether a value is what is shown, which says less than what it stands for: nothing is to change."""
+    lock, shown = variable.lock, variable.shown
+    return lock is not None and value == shown and may_differ(lock, value, variable.whole_octets)
+
+
+def _is_partly_done(values: Mapping[str, FeedValue], answer: OperationAnswer) -> bool:
+    """Whether an element that comes before the one that failed was found to be as asked for."""
+    if answer.outcome is Outcome.SOURCE_DOWN or answer.element not in values:
+        return False
+    for name, value in values.items():
+        if name == answer.element:
+            return False
+        if answer.values.get(name) == value:
+            return True
+    return False

@@ -1,0 +1,290 @@
+"""What commands print with ``--json``: one form each, told in ``docs/cli.md``.
+
+Absent values are left out. Times are RFC 3339 in UTC with nine digits of a second; one that is not known is
+null.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from gateway.feed.operations import OperationAnswer, OperationRecord
+from gateway.feed.records import SourceRecord
+from gateway.feed.values import FeedValue
+from gateway.model.schema import Argument, Element
+from gateway.model.values import ValueType
+from gateway.terminal.happenings import (
+    AlarmTold,
+    Changed,
+    CoreTold,
+    Created,
+    Deleted,
+    EventLogTold,
+    EventTold,
+    GapTold,
+    Happening,
+    KnownObject,
+    OperationTold,
+    SourceTold,
+)
+from gateway.terminal.picture import Picture
+from gateway.terminal.text_forms import json_form, link_path, time_text
+
+Document = dict[str, Any]
+"""What `json` writes."""
+
+
+def values_document(known: KnownObject, elements: Iterable[Element]) -> Document:
+    """Values by name; absent ones are left out."""
+    values = ((element, known.value(element.name)) for element in elements)
+    return {
+        element.name: json_form(element, value, known.source)
+        for element, value in values
+        if value is not None
+    }
+
+
+def brief_document(known: KnownObject, picture: Picture) -> Document:
+    """An object without its values."""
+    record = known.record
+    return {
+        "object": known.path,
+        "source": known.source,
+        "class": known.class_name,
+        "name": record.stable_name,
+        "leaf_name": record.leaf_name,
+        "row": record.row,
+        "parent": None if record.parent is None else link_path(record.parent, known.source),
+        "lifetime": record.lifetime.value,
+        "stale_since": time_text(picture.stale_since(known)),
+    }
+
+
+def object_document(known: KnownObject, picture: Picture, elements: Iterable[Element]) -> Document:
+    """An object with the values of these elements."""
+    record = known.record
+    elements = tuple(elements)
+    return {
+        **brief_document(known, picture),
+        "native_id": record.native_id,
+        "agent": record.agent,
+        "created": time_text(record.created),
+        "properties_sampled": time_text(record.properties_sampled),
+        "statistics_sampled": time_text(record.statistics_sampled),
+        "changed": time_text(record.changed),
+        "reset": time_text(record.reset),
+        "values": values_document(known, elements),
+        "absent": [element.name for element in elements if known.value(element.name) is None],
+    }
+
+
+def answer_document(
+    answer: OperationAnswer, described: Mapping[str, Element | Argument], source: str
+) -> Document:
+    """What came of an operation; ``described`` tells of its values by name."""
+    return {
+        "outcome": answer.outcome.value,
+        "operation_id": answer.operation_id,
+        "text": answer.text,
+        "element": answer.element,
+        "code": answer.code,
+        "values": named_values(answer.values, described, source),
+    }
+
+
+def operation_document(record: OperationRecord, picture: Picture) -> Document:
+    """An operation as it stands."""
+    source = picture.source_name(record.source)
+    described = descriptions(picture, record.class_name, record.method)
+    return {
+        "operation_id": record.operation_id,
+        "operation": record.kind.value,
+        "state": record.state.value,
+        "principal": str(record.principal),
+        "origin": record.principal.origin,
+        "object": f"{source}/{record.class_name}/{record.stable_name}",
+        "method": record.method,
+        "values": named_values(record.values, described, source),
+        "former": named_values(record.former, described, source),
+        "found": named_values(record.found, described, source),
+        "outcome": None if record.outcome is None else record.outcome.value,
+        "element": record.element,
+        "code": record.code,
+        "text": record.text,
+        "began": time_text(record.began),
+        "ended": time_text(record.ended),
+    }
+
+
+def descriptions(picture: Picture, class_name: str, method: str = "") -> dict[str, Element | Argument]:
+    """What tells of values by name: a method's arguments, or a class's elements."""
+    in_class = picture.classes.get(class_name)
+    if in_class is None:
+        return {}
+    for known in in_class.schema.methods if method else ():
+        if known.name == method:
+            return {argument.name: argument for argument in known.arguments}
+    return {} if method else {element.name: element for element in in_class.schema.elements}
+
+
+def named_values(
+    values: Mapping[str, FeedValue], described: Mapping[str, Element | Argument], source: str
+) -> Document:
+    """Values by name, of which some may be nobody's that is known."""
+    nobody = Element("", ValueType.STRING)
+    return {name: json_form(described.get(name, nobody), value, source) for name, value in values.items()}
+
+
+def source_document(record: SourceRecord, picture: Picture) -> Document:
+    """A source."""
+    objects = sum(key.source == record.number for key in picture.objects)
+    return {
+        "source": record.name,
+        "number": record.number,
+        "source_kind": record.kind,
+        "state": record.state.value,
+        "detail": record.detail,
+        "since": time_text(record.since),
+        "last_heard": time_text(record.last_heard),
+        "objects": objects,
+        "active_alarms": sum(alarm.source == record.number for alarm in picture.alarms.values()),
+        "counters": dict(record.counters),
+    }
+
+
+def event_document(told: EventTold) -> Document:
+    """An event."""
+    record = told.record
+    described = told.in_class.schema.arguments
+    return {
+        "event_id": record.event_id,
+        "event": str(told.in_class.schema.key),
+        "source": told.source,
+        "severity": record.severity.name.lower(),
+        "state": record.state.value,
+        "condition": record.condition,
+        "object": None if record.subject is None else link_path(record.subject, told.source),
+        "text": record.text,
+        "occurred": time_text(record.time),
+        "heard": time_text(record.heard),
+        "values": {
+            described[position].name: json_form(described[position], value, told.source)
+            for position, value in sorted(record.values.items())
+            if 0 <= position < len(described)
+        },
+    }
+
+
+def happening_document(happening: Happening, picture: Picture, now: int) -> Document:
+    """One line of ``watch --json``; ``time`` is when the command learnt of it."""
+    kind, render = _RENDERERS[type(happening)]
+    return {"time": time_text(now), "kind": kind, **render(happening, picture)}
+
+
+def _created(happening: Created, picture: Picture) -> Document:
+    known = happening.object
+    return {
+        **brief_document(known, picture),
+        "values": values_document(known, known.in_class.schema.elements),
+    }
+
+
+def _changed(happening: Changed, _picture: Picture) -> Document:
+    known = happening.object
+    return {
+        "object": known.path,
+        "source": known.source,
+        "class": known.class_name,
+        "name": known.record.stable_name,
+        "sampled": time_text(known.record.statistics_sampled or known.record.properties_sampled),
+        "changes": {
+            change.element.name: {
+                "former": _or_null(change.element, change.former, known.source),
+                "value": _or_null(change.element, change.value, known.source),
+            }
+            for change in happening.changes
+        },
+    }
+
+
+def _or_null(element: Element, value: FeedValue | None, source: str) -> object:
+    return None if value is None else json_form(element, value, source)
+
+
+def _deleted(happening: Deleted, _picture: Picture) -> Document:
+    return {
+        "object": happening.path,
+        "source": happening.source,
+        "class": happening.class_name,
+        "name": happening.stable_name,
+        "deleted": None if happening.record is None else time_text(happening.record.deleted),
+        "inferred": happening.record is None or happening.record.inferred,
+    }
+
+
+def _event(happening: EventTold, _picture: Picture) -> Document:
+    return event_document(happening)
+
+
+def _alarm(happening: AlarmTold, _picture: Picture) -> Document:
+    record = happening.record
+    return {
+        "alarm": record.name,
+        "source": happening.source,
+        "condition": record.condition,
+        "active": not record.cleared,
+        "severity": record.severity.name.lower(),
+        "object": None if record.subject is None else link_path(record.subject, happening.source),
+        "text": record.text,
+        "event_id": record.event_id,
+        "raised": time_text(record.raised),
+        "cleared": time_text(record.cleared),
+    }
+
+
+def _source(happening: SourceTold, _picture: Picture) -> Document:
+    record = happening.record
+    return {
+        "source": record.name,
+        "source_kind": record.kind,
+        "state": record.state.value,
+        "detail": record.detail,
+        "since": time_text(record.since),
+    }
+
+
+def _gap(happening: GapTold, _picture: Picture) -> Document:
+    record = happening.record
+    return {
+        "source": happening.source,
+        "from": time_text(record.start),
+        "to": time_text(record.end),
+        "reason": record.reason,
+    }
+
+
+def _operation(happening: OperationTold, picture: Picture) -> Document:
+    return {"source": happening.source, **operation_document(happening.record, picture)}
+
+
+def _event_log(happening: EventLogTold, _picture: Picture) -> Document:
+    return {"state": happening.record.state.value, "detail": happening.record.detail}
+
+
+def _core(happening: CoreTold, _picture: Picture) -> Document:
+    return {"connected": not happening.reason, "detail": happening.reason}
+
+
+_RENDERERS: Mapping[type, tuple[str, Callable[..., Document]]] = {
+    Created: ("created", _created),
+    Changed: ("changed", _changed),
+    Deleted: ("deleted", _deleted),
+    EventTold: ("event", _event),
+    AlarmTold: ("alarm", _alarm),
+    SourceTold: ("source", _source),
+    GapTold: ("gap", _gap),
+    OperationTold: ("operation", _operation),
+    EventLogTold: ("event-log", _event_log),
+    CoreTold: ("core", _core),
+}

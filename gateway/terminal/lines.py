@@ -1,0 +1,221 @@
+"""What commands print for people: lines, whose strange characters are whoever prints them's to escape."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+from gateway.feed.operations import OperationRecord, OperationState
+from gateway.feed.values import FeedValue
+from gateway.model.schema import Argument, Element
+from gateway.model.values import ValueType
+from gateway.terminal.documents import descriptions
+from gateway.terminal.happenings import (
+    AlarmTold,
+    Changed,
+    CoreTold,
+    Created,
+    Deleted,
+    EventLogTold,
+    EventTold,
+    GapTold,
+    Happening,
+    KnownObject,
+    ObjectKey,
+    OperationTold,
+    SourceTold,
+    ValueChange,
+    path_of,
+)
+from gateway.terminal.picture import Picture
+from gateway.terminal.selection import Pattern
+from gateway.terminal.text_forms import link_path, text_form, time_text
+
+ABSENT = "(absent)"
+"""How a value that is not there is shown; no value of ours looks so but a text that says it."""
+
+_INDENT = "  "
+
+
+def aligned(rows: Iterable[Sequence[str]]) -> list[str]:
+    """Rows as lines, each column as wide as its widest cell but for the last."""
+    rows = list(rows)
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)][:-1]
+    return [
+        "  ".join((*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[-1])).rstrip()
+        for row in rows
+    ]
+
+
+def value_rows(known: KnownObject, elements: Iterable[Element]) -> list[tuple[str, str]]:
+    """Name and value of elements, with unit."""
+    return [(element.name, _shown(element, known.value(element.name), known.source)) for element in elements]
+
+
+def object_lines(known: KnownObject, picture: Picture) -> list[str]:
+    """An object with all its values."""
+    record = known.record
+    stale = picture.stale_since(known)
+    about = [
+        ("class", known.class_name),
+        ("lifetime", record.lifetime.value),
+        ("created", time_text(record.created) or "not known"),
+        ("sampled", time_text(record.statistics_sampled or record.properties_sampled) or "never"),
+    ]
+    if record.parent is not None:
+        about.append(("parent", link_path(record.parent, known.source)))
+    if stale:
+        about.append(("stale since", time_text(stale) or ""))
+    schema = known.in_class.schema
+    lines = [known.path, *(f"{_INDENT}{line}" for line in aligned(about))]
+    for title, elements in (("properties", schema.properties), ("statistics", schema.statistics)):
+        rows = value_rows(known, (element for element in elements if element.readable))
+        if rows:
+            lines += [title, *(f"{_INDENT}{line}" for line in aligned(rows))]
+    return lines
+
+
+def tree_lines(picture: Picture, pattern: Pattern) -> Iterator[str]:
+    """Objects below their sources and parents; one whose parent is not meant stands below its source."""
+    meant = {known.key: known for known in pattern.objects(picture)}
+    children: dict[ObjectKey | int, list[KnownObject]] = {}
+    for known in meant.values():
+        link = known.record.parent
+        parent = None if link is None else ObjectKey(known.record.source, link.class_name, link.row)
+        has_parent = parent is not None and parent in meant and parent != known.key
+        place = parent if parent is not None and has_parent else known.record.source
+        children.setdefault(place, []).append(known)
+    for number in sorted(picture.sources):
+        source = picture.sources[number]
+        if not pattern.has_source(source.name) or (number not in children and not pattern.names_all()):
+            continue
+        yield f"{source.name}  {source.state.value}"
+        yield from _below(children, number, 1)
+
+
+def _below(
+    children: Mapping[ObjectKey | int, list[KnownObject]], place: ObjectKey | int, depth: int
+) -> Iterator[str]:
+    """What stands below a source or an object; a circle of parents is nowhere below a source."""
+    stack = [(known, depth) for known in reversed(children.get(place, ()))]
+    while stack:
+        known, deep = stack.pop()
+        yield f"{_INDENT * deep}{known.class_name}  {known.record.stable_name}"
+        stack += [(child, deep + 1) for child in reversed(children.get(known.key, ()))]
+
+
+def summary_rows(picture: Picture, pattern: Pattern) -> Iterator[tuple[str, str, str]]:
+    """Source, class and how many objects of it are meant."""
+    counts: dict[tuple[str, str], int] = {}
+    for known in pattern.objects(picture):
+        place = (known.source, known.class_name)
+        counts[place] = counts.get(place, 0) + 1
+    for (source, class_name), number in counts.items():
+        yield source, class_name, str(number)
+
+
+def happening_line(happening: Happening, picture: Picture, now: int) -> str:
+    """One line of ``watch``."""
+    kind, render = _RENDERERS[type(happening)]
+    clock = (time_text(now) or "")[11:23]
+    return f"{clock}  {kind:<9}  {render(happening, picture)}"
+
+
+def operation_line(record: OperationRecord, picture: Picture) -> str:
+    """Who wanted what done to which object, and what came of it."""
+    source = picture.source_name(record.source)
+    described = descriptions(picture, record.class_name, record.method)
+    values = assignments(record.values, described, source)
+    what = f"{record.kind.value} {record.method}".rstrip()
+    outcome = "" if record.outcome is None else f": {record.outcome.value}"
+    text = f" ({record.text})" if record.text and record.state is not OperationState.BEGUN else ""
+    path = path_of(source, record.class_name, record.stable_name)
+    return f"{record.state.value} {what} {path} by {record.principal} {values}".rstrip() + outcome + text
+
+
+def assignments(
+    values: Mapping[str, FeedValue], described: Mapping[str, Element | Argument], source: str
+) -> str:
+    """``name=value name=value``, as they are written on a command line."""
+    nobody = Element("", ValueType.STRING)
+    return " ".join(
+        f"{name}={text_form(described.get(name, nobody), value, source)}" for name, value in values.items()
+    )
+
+
+def _shown(element: Element, value: FeedValue | None, source: str) -> str:
+    if value is None:
+        return ABSENT
+    text = text_form(element, value, source)
+    return f"{text} {element.unit}" if element.unit and not isinstance(value, str) else text
+
+
+def _created(happening: Created, _picture: Picture) -> str:
+    return happening.object.path
+
+
+def _changed(happening: Changed, _picture: Picture) -> str:
+    changes = " ".join(_change(change, happening.object.source) for change in happening.changes)
+    return f"{happening.object.path}  {changes}"
+
+
+def _change(change: ValueChange, source: str) -> str:
+    former, value = (
+        ABSENT if value is None else text_form(change.element, value, source)
+        for value in (change.former, change.value)
+    )
+    return f"{change.element.name}: {former} -> {value};"
+
+
+def _deleted(happening: Deleted, _picture: Picture) -> str:
+    told = happening.record is not None and not happening.record.inferred
+    return happening.path if told else f"{happening.path}  (found missing)"
+
+
+def _event(happening: EventTold, _picture: Picture) -> str:
+    record = happening.record
+    event = happening.in_class.schema.key
+    return f"{happening.source}  {record.severity.name.lower()} {event}  {record.text}  {record.event_id}"
+
+
+def _alarm(happening: AlarmTold, _picture: Picture) -> str:
+    record = happening.record
+    state = "cleared" if record.cleared else "raised"
+    return f"{happening.source}  {record.severity.name.lower()} {record.condition} {state}: {record.text}"
+
+
+def _source(happening: SourceTold, _picture: Picture) -> str:
+    record = happening.record
+    return f"{record.name}  {record.state.value}" + (f": {record.detail}" if record.detail else "")
+
+
+def _gap(happening: GapTold, _picture: Picture) -> str:
+    record = happening.record
+    span = f"{time_text(record.start)} to {time_text(record.end)}"
+    return f"{happening.source}  {span} was not heard: {record.reason}"
+
+
+def _operation(happening: OperationTold, picture: Picture) -> str:
+    return f"{operation_line(happening.record, picture)}  {happening.record.operation_id}"
+
+
+def _event_log(happening: EventLogTold, _picture: Picture) -> str:
+    record = happening.record
+    return record.state.value + (f": {record.detail}" if record.detail else "")
+
+
+def _core(happening: CoreTold, _picture: Picture) -> str:
+    return f"cannot be reached: {happening.reason}" if happening.reason else "is back"
+
+
+_RENDERERS: Mapping[type, tuple[str, Callable[..., str]]] = {
+    Created: ("created", _created),
+    Changed: ("changed", _changed),
+    Deleted: ("deleted", _deleted),
+    EventTold: ("event", _event),
+    AlarmTold: ("alarm", _alarm),
+    SourceTold: ("source", _source),
+    GapTold: ("gap", _gap),
+    OperationTold: ("operation", _operation),
+    EventLogTold: ("event-log", _event_log),
+    CoreTold: ("core", _core),
+}

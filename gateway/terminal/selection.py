@@ -1,0 +1,202 @@
+"""Objects by what people call them: paths, abbreviations of paths, patterns, native ids.
+
+A path is ``SOURCE/PACKAGE:CLASS/NAME`` with the stable name at its end, which may hold slashes. Any part may
+be shortened where that still means one object; who changes something has to write all of it, because what a
+shortened name means depends on what else there is.
+"""
+
+from __future__ import annotations
+
+import difflib
+import fnmatch
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from gateway.terminal.happenings import Deleted, KnownObject
+from gateway.terminal.picture import Picture
+
+_MAX_COMPARED: Final = 20_000
+"""Paths that one which does not exist is compared with, to say which may have been meant."""
+
+_CANDIDATES: Final = 10
+
+_EXACT, _SHORTENED = 0, 1
+_STABLE, _LEAF, _BEGINNING = 0, 1, 2
+
+
+class NotOneObjectError(Exception):
+    """A text means no object, or several.
+
+    Attributes:
+        text: what was written.
+        candidates: paths of the objects that may be meant, a few of them.
+        several: how many objects it means; 0 where it means none.
+        ended: the last object of this name, where it is gone.
+    """
+
+    def __init__(
+        self, text: str, candidates: Iterable[str] = (), several: int = 0, ended: Deleted | None = None
+    ) -> None:
+        self.text = text
+        self.candidates = tuple(candidates)
+        self.several = several
+        self.ended = ended
+        super().__init__(text)
+
+
+def find_object(picture: Picture, text: str, *, whole: bool = False) -> KnownObject:
+    """The one object that ``text`` means: a path, or what the agent calls it (its native id).
+
+    Args:
+        picture: what there is.
+        text: as it was written.
+        whole: take no abbreviation but a class without its package.
+
+    Raises:
+        NotOneObjectError: there is none, or there are several.
+    """
+    found = by_native_id(picture, text) or find_objects(picture, text, whole=whole)
+    if len(found) == 1:
+        return found[0]
+    if found:
+        paths = sorted(known.path for known in found)
+        raise NotOneObjectError(text, paths[:_CANDIDATES], len(paths))
+    raise NotOneObjectError(text, _alike(picture, text, whole=whole), 0, _ended(picture, text))
+
+
+def by_native_id(picture: Picture, text: str) -> list[KnownObject]:
+    """The objects that their agents call so."""
+    return [known for known in picture.objects.values() if known.record.native_id == text]
+
+
+def find_objects(picture: Picture, text: str, *, whole: bool = False) -> list[KnownObject]:
+    """The objects that a path, or a name alone, fits best; ``whole`` as of `find_object`."""
+    if text.count("/") < 2:  # noqa: PLR2004  a path has three parts
+        if whole:
+            return []
+        exact = [
+            known
+            for known in picture.objects.values()
+            if text and text in {known.record.stable_name, known.record.leaf_name}
+        ]
+        stable = [known for known in exact if known.record.stable_name == text]
+        return stable or exact
+    source, class_name, name = text.split("/", 2)
+    worst = _EXACT if whole else _BEGINNING
+    best: list[KnownObject] = []
+    best_rank: tuple[int, int, int] | None = None
+    for known in picture.objects.values():
+        rank = _rank(known, source, class_name, name)
+        if rank is None or max(rank) > worst or (best_rank is not None and rank > best_rank):
+            continue
+        if rank != best_rank:
+            best, best_rank = [], rank
+        best.append(known)
+    return best
+
+
+def _rank(known: KnownObject, source: str, class_name: str, name: str) -> tuple[int, int, int] | None:
+    """How well a path fits an object, the better the smaller; ``None`` where it does not."""
+    record, key = known.record, known.in_class.schema.key
+    if not known.source.startswith(source):
+        return None
+    full = str(key)
+    if class_name in {full, key.name}:
+        class_rank = _EXACT
+    elif full.startswith(class_name) or key.name.startswith(class_name):
+        class_rank = _SHORTENED
+    else:
+        return None
+    if name == record.stable_name:
+        name_rank = _STABLE
+    elif name == record.leaf_name:
+        name_rank = _LEAF
+    elif record.stable_name.startswith(name) or record.leaf_name.startswith(name):
+        name_rank = _BEGINNING
+    else:
+        return None
+    return name_rank, class_rank, _EXACT if known.source == source else _SHORTENED
+
+
+def _alike(picture: Picture, text: str, *, whole: bool) -> list[str]:
+    """Paths that may have been meant."""
+    if whole:
+        shortened = find_objects(picture, text)
+        if shortened:
+            return sorted(known.path for known in shortened)[:_CANDIDATES]
+    if len(picture.objects) > _MAX_COMPARED:
+        return []
+    paths = {known.path: known.path for known in picture.objects.values()}
+    paths |= {known.record.leaf_name: known.path for known in picture.objects.values()}
+    close = difflib.get_close_matches(text, paths, n=3, cutoff=0.75)
+    return sorted({paths[name] for name in close})
+
+
+def _ended(picture: Picture, text: str) -> Deleted | None:
+    """The last object of this name that is gone."""
+    found = None
+    for deleted in picture.ends.values():
+        record = deleted.record
+        leaf = record.leaf_name if record is not None else ""
+        native = record.native_id if record is not None else ""
+        short = deleted.path.replace(
+            f"/{deleted.class_name}/", f"/{deleted.class_name.split(':', 1)[-1]}/", 1
+        )
+        if text and text in {deleted.path, short, deleted.stable_name, leaf, native}:
+            found = deleted
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """Which objects are meant by ``SOURCE/CLASS/NAME`` with ``*``, ``?`` and ``[...]`` as of a shell.
+
+    What is left out at the end, or empty, does not narrow. ``*`` stands for slashes too. ``CLASS`` is a class
+    with or without its package, ``NAME`` a stable name or the object's own.
+    """
+
+    source: re.Pattern[str]
+    class_name: re.Pattern[str]
+    name: re.Pattern[str]
+
+    @classmethod
+    def of(cls, text: str) -> Pattern:
+        """The pattern that was written; an empty one means everything."""
+        source, class_name, name, *_ = (*text.split("/", 2), "", "", "")
+        return cls(*(re.compile(fnmatch.translate(part or "*")) for part in (source, class_name, name)))
+
+    def has(self, source: str, class_name: str, stable_name: str, leaf_name: str) -> bool:
+        """Whether an object of these names is meant; its class is ``package:class``."""
+        return (
+            self.has_source(source)
+            and self.has_class(class_name)
+            and any(self.name.match(name) for name in (stable_name, leaf_name))
+        )
+
+    def has_source(self, source: str) -> bool:
+        """Whether objects of a source of this name may be meant."""
+        return self.source.match(source) is not None
+
+    def has_class(self, class_name: str) -> bool:
+        """Whether objects of the class ``package:class`` may be meant."""
+        return any(self.class_name.match(name) for name in (class_name, class_name.split(":", 1)[-1]))
+
+    def names_all(self) -> bool:
+        """Whether nothing is narrowed but the source, so that what concerns no object is meant too."""
+        everything = fnmatch.translate("*")
+        return self.class_name.pattern == self.name.pattern == everything
+
+    def objects(self, picture: Picture) -> Iterator[KnownObject]:
+        """The objects that are meant, by source, class and stable name."""
+        found = [known for known in picture.objects.values() if self.fits(known)]
+        return iter(sorted(found, key=lambda known: (known.record.source, known.class_name, _order(known))))
+
+    def fits(self, known: KnownObject) -> bool:
+        """Whether this object is meant."""
+        return self.has(known.source, known.class_name, known.record.stable_name, known.record.leaf_name)
+
+
+def _order(known: KnownObject) -> tuple[str, int]:
+    return known.record.stable_name, known.record.row

@@ -1,0 +1,80 @@
+"""Whom a gap concerns: all sources, but those that tell themselves what they missed."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from msgspec.structs import replace
+from pyspark.sql import SparkSession
+
+from gateway.analytics import silver
+from gateway.analytics.period import Period
+from gateway.analytics.reports import quality, terminal
+from gateway.analytics.reports.answers import collected
+from gateway.analytics.reports.report import make_report
+from gateway.eventlog.own_records import absence_record
+from gateway.eventlog.record import LogRecord, RecordKind
+from tests.analytics.logs import WrittenLog, after, frame, text
+
+pytestmark = pytest.mark.xdist_group("spark")
+
+
+def source(seconds: float, name: str) -> LogRecord:
+    return LogRecord(
+        kind=RecordKind.SOURCE, ingest_ts=text(after(seconds)), source=name, state="synchronised"
+    )
+
+
+def away(begin: float, end: float, *covered: str) -> LogRecord:
+    return absence_record(text(after(end)), text(after(begin)), covered)
+
+
+def gap(begin: float, end: float, name: str | None, lost: int | None = None) -> LogRecord:
+    return replace(away(begin, end), source=name, text="for a reason", lost=lost)
+
+
+def not_heard(spark: SparkSession, log: WrittenLog, records: list[LogRecord]) -> dict[object, object]:
+    written = frame(spark, log, records)
+    found = quality.gaps_of_sources(silver.gaps(written), silver.source_states(written))
+    return {row["source"]: row["seconds"] for row in collected(quality.gaps_by_source(found))}
+
+
+def test_a_gap_of_a_source_is_its_own(spark: SparkSession, log: WrittenLog) -> None:
+    records = [source(0, "kept"), source(0, "other"), gap(10, 15, "other")]
+    assert not_heard(spark, log, records) == {"other": 5}
+
+
+def test_while_the_gateway_was_away_no_source_was_heard_but_those_covered(
+    spark: SparkSession, log: WrittenLog
+) -> None:
+    records = [source(0, "kept"), source(0, "one"), source(0, "two"), away(10, 70, "kept"), away(80, 90)]
+    assert not_heard(spark, log, records) == {"kept": 10, "one": 70, "two": 70}
+
+
+def test_a_gap_that_covers_all_concerns_nobody(spark: SparkSession, log: WrittenLog) -> None:
+    assert not_heard(spark, log, [source(0, "kept"), away(10, 70, "kept", "gone by now")]) == {}
+
+
+def test_what_a_covered_source_missed_all_the_same_counts(spark: SparkSession, log: WrittenLog) -> None:
+    records = [source(0, "kept"), away(10, 70, "kept"), gap(10, 12, "kept")]
+    assert not_heard(spark, log, records) == {"kept": 2}
+
+
+def test_what_the_gateway_lost_is_no_source_s(spark: SparkSession, log: WrittenLog) -> None:
+    assert not_heard(spark, log, [source(0, "kept"), gap(10, 11, None, lost=7)]) == {None: 1}
+
+
+def test_where_no_source_is_known_the_gap_is_told_all_the_same(spark: SparkSession, log: WrittenLog) -> None:
+    assert not_heard(spark, log, [away(10, 70)]) == {None: 60}
+
+
+def test_the_report_counts_and_draws_only_what_was_missed(spark: SparkSession, log: WrittenLog) -> None:
+    log.segment([source(0, "kept"), source(0, "one"), away(10, 70, "kept"), away(80, 140, "kept", "one")])
+    report = make_report(spark, log.path, Period(after(0), after(600)), lambda _: None)
+    assert [(row["source"], row["seconds"]) for row in report.table("gaps").rows] == [("one", 60.0)]
+    assert {row["what"]: row["count"] for row in report.table("quality").rows}["not heard"] == 60.0
+    assert [(row["from_ts"], row["to_ts"]) for row in report.series.gaps] == [(after(10), after(70))]
+    out = io.StringIO()
+    terminal.show(report, out)
+    assert "the gateway was not running" in out.getvalue()

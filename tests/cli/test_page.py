@@ -1,0 +1,122 @@
+"""The page about the command line, held against the commands and what they print."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+import gateway.service.doctor
+from gateway.cli.main import COMMANDS
+from gateway.feed.operations import OperationAnswer, OperationKind, OperationRecord, OperationState
+from gateway.feed.records import AlarmRecord, EventLogRecord, EventLogState, GapRecord
+from gateway.model.events import Severity
+from gateway.model.operations import Outcome, Principal
+from gateway.service.doctor.findings import Finding, Level
+from gateway.service.explanation import Explainer
+from gateway.service.north_names import NorthNames
+from gateway.terminal.documents import (
+    Document,
+    answer_document,
+    brief_document,
+    happening_document,
+    object_document,
+    source_document,
+)
+from gateway.terminal.happenings import CoreTold, Deleted, Happening, ObjectKey, SourceTold
+from gateway.terminal.picture import Picture
+from tests.components.shop import START, source, update
+from tests.terminal.told import TILL, known_shop, rang, tell, till
+
+PAGE = (Path(__file__).parent.parent.parent / "docs" / "cli.md").read_text(encoding="utf-8")
+FIRST = ObjectKey(1, "shop:till", 1)
+
+
+def table(heading: str) -> dict[str, str]:
+    """The rows below a table's head: what is in the first cell, and the second."""
+    rows = PAGE.partition(f"| {heading} |")[2].partition("\n\n")[0]
+    return dict(re.findall(r"^\| `([^`]+)` \| (.*) \|$", rows, re.MULTILINE))
+
+
+def fields(told: str) -> set[str]:
+    """The fields that a row tells, before any word that explains one of them."""
+    return set(
+        re.findall(r"`([a-z_]+)`", re.sub(r":.*", "", told).replace("as `tree`", "").replace("as `set`", ""))
+    )
+
+
+def test_every_command_is_on_the_page() -> None:
+    listed = set(re.findall(r"`([a-z]+)", "".join(PAGE.partition("| command |")[2].partition("\n\n")[0])))
+    assert listed >= set(COMMANDS) - {"process"}
+
+
+def test_every_check_of_the_doctor_is_on_the_page() -> None:
+    (folder,) = map(Path, gateway.service.doctor.__path__)
+    code = "".join(path.read_text(encoding="utf-8") for path in folder.glob("*.py"))
+    assert set(table("check")) == set(re.findall(r'Finding\(\s*"([a-z-]+)"', code))
+    assert fields(table("document")["doctor"]) == Finding("state", Level.GOOD, "well").as_json().keys()
+
+
+def happenings() -> list[tuple[str, Happening, Picture]]:
+    picture = known_shop()
+    alarm = AlarmRecord(4, 1, "full", "full", Severity.MAJOR, None, "full", "7b0c.1.1", START)
+    operation = OperationRecord(
+        1,
+        "7b0c.1.o1",
+        OperationKind.SET,
+        OperationState.BEGUN,
+        Principal("cli", "alice"),
+        *FIRST,
+        "hall1|till1",
+        "till1",
+    )
+    gap, full = GapRecord(1, 1, 2, "away"), EventLogRecord(EventLogState.DISK_FULL)
+    told = [
+        *tell(picture, till(1), update(1, {3: 9}), rang(3), alarm, operation, gap, full),
+        Deleted("shop1", "shop:till", "hall1|till1"),
+        SourceTold(source()),
+        CoreTold("gone"),
+    ]
+    return [(happening_document(one, picture, START)["kind"], one, picture) for one in told]
+
+
+def test_every_kind_of_happening_is_on_the_page() -> None:
+    assert {kind for kind, _, _ in happenings()} == set(table("kind"))
+
+
+@pytest.mark.parametrize(("kind", "happening", "picture"), happenings())
+def test_happenings_have_the_fields_that_the_page_tells(
+    kind: str, happening: Happening, picture: Picture
+) -> None:
+    told = table("kind")[kind]
+    expected = fields(told) | (fields(table("document")["tree"]) if "as `tree`" in told else set())
+    assert happening_document(happening, picture, START).keys() == expected | {"time", "kind"}
+
+
+def documents() -> dict[str, Document]:
+    picture = known_shop(till(1))
+    known = picture.objects[FIRST]
+    answer = answer_document(OperationAnswer(1, "", Outcome.APPLIED), {}, "shop1")
+    return {
+        "tree": brief_document(known, picture),
+        "get": object_document(known, picture, TILL.schema.elements),
+        "set": {"object": known.path, **answer},
+        "source ls": source_document(source(), picture),
+    }
+
+
+@pytest.mark.parametrize(("name", "document"), documents().items())
+def test_documents_have_the_fields_that_the_page_tells(name: str, document: Document) -> None:
+    told = table("document")[name]
+    expected = fields(told) | (fields(table("document")["tree"]) if "as `tree`" in told else set())
+    assert document.keys() == expected
+
+
+def test_kinds_of_meanings_are_on_the_page() -> None:
+    picture = known_shop(till(1), rang(3))
+    explainer = Explainer(picture, NorthNames(None, (), None))
+    names = ["shop1/till/till1", "limit", "till", "7b0c.1.3", "rang", "shop1"]
+    kinds = {meaning["kind"] for name in names for meaning in explainer.meanings(name)}
+    assert kinds == {"object", "element", "class", "event", "event-type", "source"}
+    assert kinds < set(re.findall(r"`([a-z-]+)`", table("document")["explain"]))

@@ -1,0 +1,224 @@
+"""An agent of one class on a broker whose methods a test carries out, and a source that calls it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from uuid import uuid4
+
+from pydantic import SecretStr
+
+from gateway.clock import SystemClock
+from gateway.config.model import QmfSource
+from gateway.demo.broker import PrivateBroker
+from gateway.dialects.effects import Called, Delivery, Effect
+from gateway.dialects.qmf.agent import AgentConfig, AgentSession, ManagedObject
+from gateway.dialects.qmf.messages import Status
+from gateway.feed.records import Batch, ObjectRecord, SourceRecord, UpdateRecord
+from gateway.inventory.classes import ClassRegistry
+from gateway.inventory.instances import InstanceIndex
+from gateway.inventory.inventory import Inventory
+from gateway.links.amqp import AmqpLink, AmqpRole
+from gateway.links.amqp_connection import AmqpEndpoint
+from gateway.links.conversation import Conversation
+from gateway.model.observations import SourceState
+from gateway.model.operations import Answer, MethodCall, ObjectFetch, Outcome
+from gateway.model.schema import Argument, ClassKey, ClassSchema, Direction, Element, Method
+from gateway.model.secrets import SecretRules
+from gateway.model.values import Values, ValueType
+from gateway.operations.ports import SourcePort
+from gateway.service.sources import source_of
+from gateway.service.surroundings import Surroundings
+from tests.components.waiting import eventually
+
+SECOND = 10**9
+NUMBER = 7
+VESSEL = ClassSchema(
+    ClassKey("shop", "vessel"),
+    (Element("name", ValueType.STRING, index=True),),
+    (Element("level", ValueType.U32),),
+    (
+        Method(
+            "fill",
+            (Argument("amount", ValueType.U32), Argument("level", ValueType.U32, Direction.OUT)),
+        ),
+    ),
+)
+
+
+class CalledAgent:
+    """Manages one vessel; a test answers what it is called for.
+
+    Attributes:
+        calls: in the order in which they arrived.
+        conversation: of its session.
+    """
+
+    def __init__(self, user: str) -> None:
+        config = AgentConfig(uuid4(), 1, frozenset({user}))
+        self.session = AgentSession(config, [VESSEL])
+        self.calls: list[Called] = []
+        self.conversation = Conversation("agent", self, lambda _: None, SystemClock(), Counter())
+        self.put(5)
+
+    def put(self, level: int) -> None:
+        """The vessel is filled so far by now."""
+        self.session.put(ManagedObject(VESSEL.key, NUMBER, SECOND, ("v",), (level,), SystemClock().now()))
+
+    def connected(self, reply_to: str, now: int) -> list[Effect]:
+        assert reply_to
+        return self.session.start(now)
+
+    def disconnected(self, detail: str, now: int) -> list[Effect]:
+        assert detail
+        assert now
+        self.session.suspend()
+        return []
+
+    def resync(self, reason: str, now: int, since: int) -> list[Effect]:
+        assert reason
+        assert since < now
+        return []
+
+    def receive(self, delivery: Delivery, now: int) -> list[Effect]:
+        effects = self.session.receive(delivery, now)
+        self.calls += [effect for effect in effects if isinstance(effect, Called)]
+        return effects
+
+    def tick(self, now: int) -> list[Effect]:
+        return self.session.tick(now)
+
+    async def called(self, count: int = 1) -> Called:
+        """Wait until so many calls have arrived; returns the last one."""
+
+        async def were_called() -> bool:
+            return len(self.calls) >= count
+
+        await eventually(were_called, f"{count} calls")
+        return self.calls[count - 1]
+
+    def answer(self, call: Called, status: int = Status.OK, text: str = "OK", outputs: Values = ()) -> None:
+        """Tell what came of a call, behind what it changed."""
+        now = SystemClock().now()
+        self.conversation.perform(self.session.tell(NUMBER, now))
+        self.conversation.perform(self.session.method_done(call.handle, status, text, outputs))
+
+
+@dataclass
+class Told:
+    """What the source told, in order: answers, and levels of the vessel as norths see them."""
+
+    steps: list[Answer | int] = field(default_factory=list)
+    port: SourcePort | None = None
+
+    def connect(self, source: int, port: SourcePort) -> None:
+        assert source
+        self.port = port
+
+    def answered(self, answer: Answer) -> None:
+        self.steps.append(answer)
+
+    def take(self, batch: Batch) -> None:
+        records = [record for record in batch.records if isinstance(record, ObjectRecord | UpdateRecord)]
+        self.steps += [level for record in records if isinstance(level := record.values.get(1), int)]
+
+    def answers(self, token: int) -> list[Answer]:
+        """What came of one operation."""
+        return [step for step in self.steps if isinstance(step, Answer) and step.token == token]
+
+    def outcomes(self, token: int) -> list[Outcome]:
+        return [answer.outcome for answer in self.answers(token)]
+
+
+@dataclass
+class CallingSite:
+    """A source of the gateway, and the agent that it calls."""
+
+    agent: CalledAgent
+    told: Told
+    inventory: Inventory
+    tokens: int = 0
+
+    @property
+    def state(self) -> SourceState:
+        """Of the source."""
+        (source,) = (one for one in self.inventory.snapshot()[0] if isinstance(one, SourceRecord))
+        return source.state
+
+    async def stands(self, *states: SourceState) -> None:
+        """Wait until the source does."""
+
+        async def does() -> bool:
+            return self.state in states
+
+        await eventually(does, f"the source is one of {states}")
+
+    def call(self, amount: int, seconds: float = 60) -> int:
+        """Call ``fill``; returns the token."""
+        assert self.told.port is not None
+        self.tokens += 1
+        deadline = SystemClock().now() + int(seconds * SECOND)
+        arguments = (amount,)
+        self.told.port.call(MethodCall(self.tokens, *self._object, "fill", arguments, deadline))
+        return self.tokens
+
+    def fetch(self, seconds: float = 60) -> int:
+        """Read the vessel anew; returns the token."""
+        assert self.told.port is not None
+        self.tokens += 1
+        deadline = SystemClock().now() + int(seconds * SECOND)
+        self.told.port.fetch(ObjectFetch(self.tokens, *self._object, deadline))
+        return self.tokens
+
+    @property
+    def _object(self) -> tuple[ClassKey, str, str]:
+        key = self.agent.session.class_key("shop", "vessel")
+        return key, "1.0", str(self.agent.session.object_id(NUMBER))
+
+    async def answered(self, token: int, count: int = 1) -> Answer:
+        """Wait for the answer to an operation; for the second one, if there is another."""
+
+        async def was_answered() -> bool:
+            return len(self.told.answers(token)) >= count
+
+        await eventually(was_answered, f"answer {count} to operation {token}")
+        return self.told.answers(token)[count - 1]
+
+
+@asynccontextmanager
+async def calling_site(broker: PrivateBroker, vhost: str, folder: Path) -> AsyncIterator[CallingSite]:
+    """Agent and source on one broker, synchronised."""
+    user = broker.administrator
+    url = f"amqp://127.0.0.1:{broker.ports.amqp}"
+    agent = CalledAgent(user.name)
+    role = AmqpRole("agent", lambda _: agent.session.bindings(), declare=["qpid.management"])
+    endpoint = AmqpEndpoint(url, vhost, user.name, SecretStr(user.password))
+    link = AmqpLink(endpoint, role, agent, agent.conversation, SystemClock())
+    (folder / "password").write_text(user.password)
+    (folder / "password").chmod(0o600)
+    amqp = {"url": url, "vhost": vhost, "user": user.name, "password": {"file": "password"}}
+    settings = QmfSource.model_validate({"kind": "qmf", "amqp": amqp, "believe": [user.name]})
+    told = Told()
+    with closing(InstanceIndex(folder / "index")) as index:
+        inventory = Inventory("gw", 1, ClassRegistry({}), index, told.take)
+        around = Surroundings(inventory, {}, SecretRules(), SystemClock(), folder, 1, operations=told)
+        running = [
+            asyncio.create_task(link.run()),
+            asyncio.create_task(source_of("shop", settings, around)()),
+        ]
+        try:
+            site = CallingSite(agent, told, inventory)
+            await site.stands(SourceState.SYNCHRONISED)
+            yield site
+        finally:
+            for task in running:
+                task.cancel()
+            ended = await asyncio.gather(*running, return_exceptions=True)
+            agent.conversation.stop()
+            for end in ended:
+                if isinstance(end, Exception):
+                    raise end

@@ -1,0 +1,60 @@
+"""Answers what norths ask for, as a test says: stands behind a real feed where there is no core."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+
+from gateway.feed.operations import OperationAnswer, OperationRequest
+from gateway.feed.server import Reply
+from gateway.model.operations import Outcome
+from tests.components.waiting import eventually
+
+Script = Callable[[OperationRequest], OperationAnswer | None]
+"""What to answer at once; ``None`` to leave a request to `ScriptedOperations.answer`."""
+
+
+def applied(request: OperationRequest) -> OperationAnswer:
+    """All went well."""
+    operation_id = "" if request.check_only else f"gw.1.o{request.request}"
+    return OperationAnswer(request.request, operation_id, Outcome.APPLIED)
+
+
+def nothing(_: OperationRequest) -> None:
+    """Leave it unanswered."""
+
+
+class ScriptedOperations:
+    """What a `FeedServer` is given as ``asked``.
+
+    Args:
+        script: what is answered at once; its number is set to the request's.
+
+    Attributes:
+        requests: in the order in which they arrived.
+    """
+
+    def __init__(self, script: Script = applied) -> None:
+        self.script = script
+        self.requests: list[OperationRequest] = []
+        self._replies: dict[int, Reply] = {}
+
+    def asked(self, request: OperationRequest, reply: Reply) -> None:
+        """A north asks."""
+        self.requests.append(request)
+        self._replies[len(self.requests) - 1] = reply
+        answer = self.script(request)
+        if answer is not None:
+            self.answer(len(self.requests) - 1, answer)
+
+    def answer(self, index: int, answer: OperationAnswer) -> None:
+        """Answer the request that stands at ``index`` of `requests`."""
+        self._replies.pop(index)(dataclasses.replace(answer, request=self.requests[index].request))
+
+    async def until_asked(self, count: int) -> None:
+        """Wait until so many requests have arrived."""
+
+        async def has_arrived() -> bool:
+            return len(self.requests) >= count
+
+        await eventually(has_arrived, f"{count} requests")

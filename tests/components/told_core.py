@@ -1,0 +1,85 @@
+"""A core that tells a north of one change after the other, and knows all the time what it would tell anew."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Generic, TypeVar
+
+from gateway.feed.records import ObjectRecord, Record
+from gateway.feed.values import FeedValue
+from gateway.model.observations import SourceState
+from tests.components.shop import Feeding, agent, source, update
+
+North = TypeVar("North", bound=Feeding)
+AGENTS = ("1.0", "2.0")
+
+
+@dataclass
+class ToldCore(ABC, Generic[North]):
+    """One source with two agents, whose objects are tills.
+
+    A history is a list of steps: the name of a method, and what it is called with.
+    """
+
+    gateway: North
+    state: SourceState = SourceState.SYNCHRONISED
+    fresh: dict[str, bool] = field(default_factory=lambda: dict.fromkeys(AGENTS, True))
+    objects: dict[int, ObjectRecord] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.connect(0)
+
+    @abstractmethod
+    def till(self, row: int, told: Mapping[int, FeedValue], agent_name: str) -> ObjectRecord:
+        """How a till is told."""
+
+    @abstractmethod
+    def known(self) -> list[Record]:
+        """What a snapshot tells beside source and agents."""
+
+    def snapshot(self) -> list[Record]:
+        agents = [agent(fresh=fresh, name=name) for name, fresh in self.fresh.items()]
+        return [source(self.state), *agents, *self.known()]
+
+    def connect(self, cores_later: int) -> None:
+        self.gateway.disconnect()
+        self.gateway.hello(self.gateway.epoch + cores_later)
+        self.gateway.snapshot(*self.snapshot())
+
+    def tell(self, row: int, told: Mapping[int, FeedValue], name: str) -> None:
+        self.objects[row] = self.till(row, told, name)
+        self.gateway.tell(self.objects[row])
+
+    def update(self, row: int, told: Mapping[int, FeedValue], absent: set[int]) -> None:
+        before = self.objects.get(row)
+        if before is not None:
+            change = update(row, told, tuple(sorted(absent - told.keys())))
+            kept = {place: value for place, value in before.values.items() if place not in change.absent}
+            self.objects[row] = replace(
+                before, values={**kept, **told}, statistics_sampled=change.statistics_sampled
+            )
+            self.gateway.tell(change)
+
+    def set_agent(self, name: str, fresh: bool) -> None:  # noqa: FBT001  drawn by position
+        self.fresh[name] = fresh
+        self.gateway.tell(agent(fresh=fresh, name=name))
+
+    def set_source(self, state: SourceState) -> None:
+        self.state = state
+        self.gateway.tell(source(state))
+
+    def wait(self, seconds: int) -> None:
+        self.gateway.wait(seconds)
+
+    def run(self, steps: list[tuple[Any, ...]]) -> None:
+        for name, *arguments in steps:
+            getattr(self, name)(*arguments)
+
+    def believe(self) -> None:
+        """Everything is believed and known in full: what was stale in between leaves no trace."""
+        self.set_source(SourceState.SYNCHRONISED)
+        for name in AGENTS:
+            self.set_agent(name, fresh=True)
+        self.gateway.settle()

@@ -1,0 +1,112 @@
+"""What is wrong with a source, an agent, or the event log: what is said, word for word, and where."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.config.sample import RABBITMQ, UNIT, complaints
+
+
+@pytest.mark.parametrize(
+    ("source", "complaint"),
+    [
+        ("{}", "'kind' is required"),
+        ("{kind: kafka}", "'kind' is 'kafka'; it can be 'rabbitmq', 'qmf'"),
+        (
+            "{kind: qmf, amqp: {url: 'amqp://broker', user: gateway, password: {env: P}}}",
+            "name under 'believe' the users whose messages are an agent's",
+        ),
+    ],
+)
+def test_sources(source: str, complaint: str) -> None:
+    assert complaints(f"version: 1\nsources:\n  orders: {source}\n") == [f"3: sources.orders: {complaint}"]
+
+
+@pytest.mark.parametrize(
+    ("durable", "complaint"),
+    [
+        ("durable: {}", "sources.orders: 'durable' keeps the broker's events: say under 'events' where"),
+        (
+            "durable: {queue: orders}",
+            "sources.orders.durable.queue: must begin with 'amqp-gateway.': the gateway has rights on",
+        ),
+        ("durable: {expires: 1s}", "sources.orders.durable.expires: is 10s to 30d here"),
+        ("durable: {max_length: 10}", "sources.orders.durable.max_length: Input should be greater than"),
+    ],
+)
+def test_durable_subscriptions(durable: str, complaint: str) -> None:
+    (found,) = complaints(f"{RABBITMQ}    {durable}\n")
+    assert found.partition(": ")[2].startswith(complaint)
+
+
+@pytest.mark.parametrize(
+    ("written", "complaint"),
+    [
+        ("commit_interval: 11s", "3: log.commit_interval: is 1ms to 10s here"),
+        ("segment_duration: 2h", "3: log.segment_duration: is 1s to 1h here"),
+        ("statistics_interval: often", f"3: log.statistics_interval: {UNIT}"),
+        ("max_age: 59min", "3: log.max_age: is 1h to 366d here"),
+        ("max_size: 15", "3: log.max_size: Input should be greater than or equal to 16"),
+        (
+            "statistics_intervals: {'rabbitmq:*': 2d}",
+            "3: log.statistics_intervals.rabbitmq:*: is 1ms to 1d here",
+        ),
+        (
+            "statistics_intervals: {queue: 5s}",
+            "3: log.statistics_intervals.queue: write PACKAGE:CLASS, such as rabbitmq:queue or *:broker",
+        ),
+    ],
+)
+def test_the_event_log(written: str, complaint: str) -> None:
+    assert complaints(f"version: 1\nlog:\n  {written}\n") == [complaint]
+
+
+def test_intervals_of_classes_that_nobody_knows_yet() -> None:
+    assert complaints("version: 1\nlog: {statistics_intervals: {'acme:*': 5s, 'rabbitmq:queue': 1s}}\n") == []
+
+
+def test_a_durable_subscription_needs_the_log() -> None:
+    text = f"{RABBITMQ}    events: {{url: 'amqp://broker'}}\n    durable: {{}}\n"
+    assert complaints(text) == []
+    (found,) = complaints(f"{text}log: {{enabled: false}}\n")
+    assert found.endswith(
+        "sources.orders.durable acknowledges what the event log has on the disk: switch the log on, or leave"
+        " 'durable' out"
+    )
+
+
+@pytest.mark.parametrize("key", ["exchange", "direct_exchange"])
+def test_names_that_amqp_has_no_room_for(key: str) -> None:
+    name = "\N{LATIN SMALL LETTER U WITH DIAERESIS}" * 128  # of 256 octets
+    source = (
+        "kind: qmf, amqp: {url: 'amqp://broker', user: gateway, password: {env: P}}, "
+        f"believe: [agent], {key}: {name}"
+    )
+    assert complaints(f"version: 1\nsources:\n  orders: {{{source}}}\n") == [
+        f"3: sources.orders.{key}: has more than 255 octets, which AMQP 0-9-1 has no room for"
+    ]
+
+
+def test_the_name_of_a_source() -> None:
+    text = RABBITMQ.replace("orders", "'our orders'")
+    assert complaints(text) == [
+        "3: sources.our orders: String should match pattern '^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$'"
+    ]
+
+
+def test_an_agent_that_obeys_nobody() -> None:
+    text = """\
+version: 1
+agents:
+  orders:
+    kind: rabbitmq
+    management: http://127.0.0.1:15672
+    user: agent
+    password: {env: PASSWORD}
+    publish:
+      amqp: {url: "amqp://127.0.0.1", user: agent, password: {env: PASSWORD}}
+      obey: []
+"""
+    assert complaints(text) == [
+        "10: agents.orders.publish.obey: Tuple should have at least 1 item after validation, not 0"
+    ]

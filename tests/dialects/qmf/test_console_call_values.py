@@ -1,0 +1,112 @@
+"""Arguments and outputs of calls, of every type."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from uuid import UUID
+
+import pytest
+
+from gateway.dialects.qmf.console import ConsoleConfig
+from gateway.dialects.qmf.definitions import ClassDefinition
+from gateway.dialects.qmf.fields import NO_HASH
+from gateway.dialects.qmf.messages import (
+    GetQuery,
+    MethodRequest,
+    MethodResponse,
+)
+from gateway.model.observations import ClassLearned
+from gateway.model.operations import Answer, Outcome
+from gateway.model.schema import Argument, ClassKey, ClassSchema, Direction, Element, Method
+from gateway.model.values import Reference, Value, ValueType
+from tests.dialects.qmf.examples import OBJECT_ID, shop
+from tests.dialects.qmf.operations_story import (
+    AGENT_KEY,
+    FIRST,
+    calls,
+    drain,
+    fetches,
+    listed_again,
+)
+from tests.dialects.qmf.playbook import AGENT_USER, ConsolePlay
+
+EVERY_TYPE = (
+    (ValueType.BOOL, True, b"\x01"),
+    (ValueType.U8, 1, b"\x01"),
+    (ValueType.U16, 2, b"\0\x02"),
+    (ValueType.U32, 3, b"\0\0\0\x03"),
+    (ValueType.U64, 2**64 - 1, b"\xff" * 8),
+    (ValueType.S8, -1, b"\xff"),
+    (ValueType.S16, -2, b"\xff\xfe"),
+    (ValueType.S32, -3, b"\xff\xff\xff\xfd"),
+    (ValueType.S64, -4, b"\xff" * 7 + b"\xfc"),
+    (ValueType.F32, 0.5, b"\x3f\0\0\0"),
+    (ValueType.F64, 0.5, b"\x3f\xe0" + bytes(6)),
+    (ValueType.STRING, "ä", b"\0\x02\xc3\xa4"),
+    (ValueType.UUID, UUID(int=7), bytes(15) + b"\x07"),
+    (ValueType.TIME, 8, bytes(7) + b"\x08"),
+    (ValueType.DURATION, 9, bytes(7) + b"\x09"),
+    (ValueType.REFERENCE, Reference("0-5-1-0-2"), b"\0\x05\0\0\x10\0\0\0" + bytes(7) + b"\x02"),
+    (ValueType.MAP, {"a": "b"}, b"\0\0\0\x0a\0\0\0\x01\x01a\x95\0\x01b"),
+    (ValueType.LIST, (1,), b"\0\0\0\x09\0\0\0\x01\x21\0\0\0\x01"),
+)
+
+
+def with_method(method: Method, digest: bytes = b"E" * 16) -> tuple[ConsolePlay, ClassSchema]:
+    """A console that knows one more class, which has this method."""
+    schema = ClassSchema(
+        ClassKey("shop", "pump", digest), (Element("name", ValueType.STRING),), methods=(method,)
+    )
+    known = shop()
+    known.add(ClassDefinition.of(schema))
+    play = ConsolePlay(ConsoleConfig(frozenset({AGENT_USER}), definitions=tuple(known)), known)
+    listed_again(play, connect=True)
+    play.left()
+    return play, schema
+
+
+@pytest.mark.parametrize(("value_type", "value", "octets"), EVERY_TYPE, ids=lambda one: str(one)[:20])
+def test_arguments_of_every_type_go_and_come_back(value_type: ValueType, value: Value, octets: bytes) -> None:
+    play, schema = with_method(Method("turn", (Argument("it", value_type, Direction.INOUT),)))
+    calls(play, drain(play, key=schema.key, method="turn", arguments=(value,)))
+    play.leaves((AGENT_KEY, MethodRequest(FIRST, OBJECT_ID, schema.key, "turn", octets)))
+    play.arrives(MethodResponse(FIRST, 0, "OK", octets))
+    play.leaves(Answer(1, Outcome.APPLIED, "OK", 0, (value,)))
+
+
+def test_a_secret_that_a_method_returns_is_absent_and_the_rest_keeps_its_place() -> None:
+    outputs = [Argument(name, ValueType.STRING, Direction.OUT) for name in ("user", "password", "url")]
+    play, schema = with_method(Method("turn", tuple(outputs)))
+    calls(play, drain(play, key=schema.key, method="turn", arguments=()))
+    play.left()
+    play.arrives(MethodResponse(FIRST, 0, "OK", b"\0\x01u\0\x01p\0\x09x://a:b@c"))
+    play.leaves(Answer(1, Outcome.APPLIED, "OK", 0, ("u", None, "x://***@c")))
+
+
+def test_a_request_that_would_be_dropped_for_its_length_is_not_sent() -> None:
+    arguments = tuple(Argument(name, ValueType.STRING) for name in ("first", "second"))
+    play, schema = with_method(Method("turn", arguments))
+    calls(play, drain(play, key=schema.key, method="turn", arguments=("x" * 60_000, "y" * 60_000)))
+    text = "not sent: arguments of 120004 octets, 64512 are taken"
+    play.leaves(Answer(1, Outcome.WRONG_LENGTH, text))
+
+
+def test_an_object_of_a_java_broker_is_asked_for_by_its_class() -> None:
+    play, _ = with_method(Method("turn"), NO_HASH)
+    schema = pump_learned(play)
+    fetches(play, key=schema.key)
+    selector = {"_class": "pump", "_package": "shop"}
+    play.leaves((AGENT_KEY, GetQuery(FIRST, selector)))
+    calls(play, drain(play, key=schema.key, method="turn", arguments=()))
+    wire_key = replace(schema.key, hash=NO_HASH)
+    play.leaves((AGENT_KEY, MethodRequest(FIRST + 1, OBJECT_ID, wire_key, "turn")))
+
+
+def pump_learned(play: ConsolePlay) -> ClassSchema:
+    """The class without a hash as the console tells it, learnt again by a console of the same kind."""
+    definitions = play.session.definitions
+    again = ConsolePlay(ConsoleConfig(frozenset({AGENT_USER}), definitions=definitions))
+    again.connects()
+    learnt = [one.schema for one in again.left() if isinstance(one, ClassLearned)]
+    (schema,) = [one for one in learnt if one.key.name == "pump"]
+    return schema

@@ -1,0 +1,50 @@
+"""Deliveries that may come again are told by each segment anew, the last of each source."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from gateway.eventlog.last_state import last_state
+from gateway.eventlog.late_deliveries import FIELD, MAX_OF_SOURCE, LateDeliveries, told_in
+from gateway.eventlog.record import LogRecord, RecordKind
+from gateway.links.kept_queue import KEPT_PREFETCH
+from tests.eventlog.logs import segment
+
+TIME = "2026-11-20T08:00:00.000000Z"
+
+
+def start(late: LateDeliveries) -> LogRecord:
+    return LogRecord(kind=RecordKind.START, ingest_ts=TIME, values={"version": 1, **late.values()})
+
+
+def test_as_many_are_told_as_a_consumer_may_not_have_acknowledged() -> None:
+    assert MAX_OF_SOURCE >= KEPT_PREFETCH
+    late = LateDeliveries(f"shop:{number}" for number in range(MAX_OF_SOURCE + 1))
+    late.add("a:b:c")
+    assert late.values()[FIELD] == {"shop": [str(number) for number in range(1, 1001)], "a:b": ["c"]}
+    assert list(told_in(late.values()))[-1] == "a:b:c"
+
+
+def test_where_there_are_none_nothing_is_told() -> None:
+    assert LateDeliveries().values() == {}
+
+
+def test_many_sources_share_what_one_record_holds() -> None:
+    late = LateDeliveries(f"source{number % 100}:{number}" for number in range(100_000))
+    told = list(told_in(late.values()))
+    assert len(told) == 20_000
+    assert told[-1] == "source99:99999"
+
+
+def test_what_is_no_such_thing_is_passed_over() -> None:
+    assert list(told_in({FIELD: {"shop": ["a", 1, None], "other": 5}})) == ["shop:a"]
+    assert list(told_in({FIELD: ["a"]})) == []
+
+
+def test_a_delivery_is_known_however_many_segments_began_since(tmp_path: Path) -> None:
+    told = LogRecord(kind=RecordKind.EVENT, ingest_ts=TIME, source="shop", delivery="shop:first")
+    segment(tmp_path, 1, [start(LateDeliveries()), told])
+    for first_seq in range(3, 8):
+        known = last_state(tmp_path, ["shop"]).deliveries
+        assert list(known) == ["shop:first"]
+        segment(tmp_path, first_seq, [start(LateDeliveries(known))])

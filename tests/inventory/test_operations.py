@@ -1,0 +1,120 @@
+"""What operations need of the inventory: objects by row, what can be set, records told again."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from gateway.feed.operations import OperationState
+from gateway.inventory import history
+from gateway.inventory.classes import ClassRegistry
+from gateway.inventory.history import History
+from gateway.mapping.rules import Mapping
+from gateway.model.observations import ResyncBegan
+from gateway.model.schema import Access, Argument, ClassKey, ClassSchema, Element, Method
+from gateway.model.values import ValueType
+from tests.feed.test_operation_messages import RECORD
+from tests.inventory.plant import machine, plant
+
+LIMIT = Element("limit", ValueType.U32, Access.READ_WRITE)
+SET_LIMIT = Method("setLimit", (Argument("value", ValueType.U32),))
+BEGUN = dataclasses.replace(RECORD, state=OperationState.BEGUN, outcome=None)
+
+
+def mapping(access: str = "read-write", argument: str = "value") -> Mapping:
+    return Mapping.model_validate(
+        {
+            "version": 1,
+            "package": "shop",
+            "module": "SHOP-MIB",
+            "prefix": "shop",
+            "classes": {
+                "till": {
+                    "methods": {"setLimit": {"arguments": {argument: {}}, "dangerous": True}},
+                    "properties": {
+                        "limit": {
+                            "access": access,
+                            "set_by": {"method": "setLimit", "argument": argument},
+                        }
+                    },
+                }
+            },
+        }
+    )
+
+
+def limit_of(*methods: Method, mapped: Mapping | None, access: Access = Access.READ_WRITE) -> Element:
+    schema = ClassSchema(
+        ClassKey("shop", "till"), (dataclasses.replace(LIMIT, access=access),), methods=methods
+    )
+    registry = ClassRegistry({"shop": mapped} if mapped else {})
+    return registry.class_record(schema).schema.properties[0]
+
+
+def test_what_a_method_sets_can_be_set() -> None:
+    assert limit_of(SET_LIMIT, mapped=mapping(), access=Access.READ_ONLY).access is Access.READ_WRITE
+
+
+@pytest.mark.parametrize("methods", [(), (Method("setLimit"),), (Method("purge", SET_LIMIT.arguments),)])
+def test_what_no_method_of_the_agent_sets_cannot_whatever_the_mapping_says(
+    methods: tuple[Method, ...],
+) -> None:
+    assert limit_of(*methods, mapped=mapping()).access is Access.READ_ONLY
+
+
+def test_what_no_mapping_knows_how_to_set_cannot_be_set_whatever_the_agent_says() -> None:
+    assert limit_of(SET_LIMIT, mapped=None).access is Access.READ_ONLY
+    assert limit_of(SET_LIMIT, mapped=None, access=Access.READ_CREATE).access is Access.READ_CREATE
+
+
+def test_the_rules_of_methods_are_known_by_name() -> None:
+    registry, key = ClassRegistry({"shop": mapping()}), ClassKey("shop", "till")
+    rule = registry.set_rule(key, "limit")
+    assert rule is not None
+    assert (rule.method, rule.argument) == ("setLimit", "value")
+    method = registry.method_rule(key, "setLimit")
+    assert method is not None
+    assert method.dangerous
+    assert registry.method_rule(key, "other") is None
+    assert registry.set_rule(key, "other") is None
+    assert registry.set_rule(ClassKey("other", "till"), "limit") is None
+
+
+def test_an_object_is_found_by_its_row_while_it_lives(tmp_path: Path) -> None:
+    book = plant(tmp_path)
+    book.synchronise(machine())
+    entry = book.source.by_row("plant:machine", 1)
+    assert entry is not None
+    assert entry.record.stable_name == "press"
+    assert book.source.is_bound(entry)
+    book.tell(ResyncBegan(restarted=True))
+    assert not book.source.is_bound(entry)
+    book.synchronise()
+    assert book.source.by_row("plant:machine", 1) is None
+
+
+def test_sources_are_found_by_their_numbers(tmp_path: Path) -> None:
+    book = plant(tmp_path)
+    assert book.inventory.source(book.source.identity.number) is book.source
+    assert book.inventory.source(99) is None
+
+
+def test_an_operation_is_told_to_all_and_again_to_who_comes_later(tmp_path: Path) -> None:
+    book = plant(tmp_path)
+    book.inventory.operation_told(BEGUN)
+    book.inventory.operation_told(RECORD)
+    assert [batch.records for batch in book.batches] == [(BEGUN,), (RECORD,)]
+    assert [record for record in book.inventory.snapshot()[0] if record == RECORD] == [RECORD]
+    assert BEGUN not in book.inventory.snapshot()[0]
+    book.inventory.remove_source(book.source, book.now)
+    assert RECORD not in book.inventory.snapshot()[0]
+
+
+def test_old_operations_are_forgotten_but_not_what_is_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(history, "MAX_OPERATIONS", 2)
+    past = History()
+    numbered = [dataclasses.replace(RECORD, number=number) for number in range(2, 6)]
+    past.note([BEGUN, *numbered])
+    assert past.operations() == [BEGUN, *numbered[-2:]]

@@ -1,0 +1,157 @@
+"""Operations that have ended: notifications, and the attributes that tell of the last ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gateway.feed.operations import OperationKind, OperationState
+from gateway.jmx.commands import AttributeType
+from gateway.jmx.links import Target
+from gateway.jmx.operation_notices import (
+    MAX_TOLD,
+    SHOWN_OPERATIONS,
+    LastOperations,
+    OperationCursor,
+)
+from gateway.model.operations import Outcome
+from tests.components.shop import SECOND, START, agent, source
+from tests.jmx.shop import GATEWAY, SAFE_NAME, Gateway, operation, safe
+
+LINE = "applied: set limit by jmx:monitor at 2023-11-14T22:13:21.000Z (code 0) [7b0c.1.o1]"
+BEGUN: dict[str, Any] = {"state": OperationState.BEGUN, "outcome": None, "ended": 0}
+UNKNOWN: dict[str, Any] = {"outcome": Outcome.UNKNOWN, "text": "no answer"}
+SETTLED: dict[str, Any] = {"state": OperationState.SETTLED}
+
+
+@pytest.fixture
+def gateway() -> Gateway:
+    """A synchronised source with a safe."""
+    gateway = Gateway()
+    gateway.hello()
+    gateway.snapshot(source(), agent(fresh=True), *safe())
+    return gateway
+
+
+def told(gateway: Gateway) -> list[tuple[object, object]]:
+    """Number and outcome of each operation that clients were told of."""
+    data = [{name: value for name, _, value in emit.data} for _, emit in gateway.machine.emitted]
+    return [(str(item["operationId"]).rpartition("o")[2], item["outcome"]) for item in data]
+
+
+def test_an_operation_that_ended_is_told_by_the_gateway(gateway: Gateway) -> None:
+    gateway.tell(operation(**BEGUN))
+    assert gateway.machine.emitted == []
+    gateway.tell(operation())
+    ((emitters, emit),) = gateway.machine.emitted
+    assert emitters == (GATEWAY,)
+    assert (emit.type, emit.message, emit.time, emit.sequence) == (
+        "amqp.gateway.operation.set",
+        f"safe1: {LINE}",
+        START + SECOND,
+        1,
+    )
+    assert emit.data == (
+        ("operationId", AttributeType.STRING, "7b0c.1.o1"),
+        ("kind", AttributeType.STRING, "set"),
+        ("state", AttributeType.STRING, "ended"),
+        ("outcome", AttributeType.STRING, "applied"),
+        ("principal", AttributeType.STRING, "jmx:monitor"),
+        ("origin", AttributeType.STRING, "127.0.0.1"),
+        ("source", AttributeType.STRING, "shop1"),
+        ("class", AttributeType.STRING, "shop:safe"),
+        ("object", AttributeType.STRING, "safe1"),
+        ("objectName", AttributeType.OBJECT_NAME, SAFE_NAME),
+        ("method", AttributeType.STRING, None),
+        ("values", AttributeType.MAP, (("limit", "7"),)),
+        ("former", AttributeType.MAP, (("limit", "5"),)),
+        ("found", AttributeType.MAP, (("limit", "7"),)),
+        ("element", AttributeType.STRING, None),
+        ("code", AttributeType.LONG, 0),
+        ("text", AttributeType.STRING, ""),
+        ("began", AttributeType.DATE, START),
+        ("ended", AttributeType.DATE, START + SECOND),
+    )
+
+
+def test_an_operation_on_what_is_not_there_is_told_too(gateway: Gateway) -> None:
+    gateway.tell(operation(row=0, stable_name="", source=9, kind=OperationKind.INVOKE, method="empty"))
+    ((_, emit),) = gateway.machine.emitted
+    data = {name: value for name, _, value in emit.data}
+    assert emit.type == "amqp.gateway.operation.invoke"
+    assert (data["source"], data["object"], data["objectName"], data["method"]) == (None, None, None, "empty")
+
+
+def test_the_object_and_the_gateway_tell_of_the_last_operations(gateway: Gateway) -> None:
+    gateway.tell(operation(**UNKNOWN))
+    assert "unknown: set limit" in str(gateway.machine.read(SAFE_NAME)["LastOperation"])
+    gateway.tell(operation(**SETTLED))
+    assert gateway.machine.read(SAFE_NAME)["LastOperation"] == LINE
+    gateway.settle()
+    assert gateway.machine.read(GATEWAY)["LastOperations"] == (f"{LINE} shop:safe safe1",)
+
+
+def test_an_object_told_again_keeps_its_last_operation(gateway: Gateway) -> None:
+    gateway.tell(operation())
+    gateway.snapshot(source(), agent(fresh=True), *safe())
+    assert gateway.machine.read(SAFE_NAME)["LastOperation"] == LINE
+
+
+def test_what_is_told_of_an_operation_after_its_end_is_told_on_once(gateway: Gateway) -> None:
+    gateway.tell(operation(**UNKNOWN), operation(**UNKNOWN), operation(**SETTLED), operation(**SETTLED))
+    gateway.tell(operation(**UNKNOWN))
+    assert told(gateway) == [("1", "unknown"), ("1", "applied")]
+
+
+def test_what_a_later_snapshot_repeats_is_told_if_it_was_missed(gateway: Gateway) -> None:
+    gateway.tell(operation(1), operation(2, **BEGUN))
+    gateway.snapshot(source(), agent(fresh=True), *safe(), operation(1), operation(2), operation(3))
+    assert told(gateway) == [("1", "applied"), ("2", "applied"), ("3", "applied")]
+
+
+def test_what_ended_before_anybody_could_listen_is_shown_and_not_told() -> None:
+    gateway = Gateway()
+    gateway.hello()
+    gateway.snapshot(source(), agent(fresh=True), *safe(), operation())
+    assert told(gateway) == []
+    assert gateway.machine.read(SAFE_NAME)["LastOperation"] == LINE
+    gateway.tell(operation(2))
+    assert told(gateway) == [("2", "applied")]
+
+
+def test_another_virtual_machine_is_not_told_again_and_a_new_core_numbers_anew(gateway: Gateway) -> None:
+    gateway.tell(operation())
+    later = Gateway(cursor=gateway.cursor, operations=gateway.operations)
+    later.hello()
+    later.snapshot(source(), agent(fresh=True), *safe(), operation())
+    assert told(later) == []
+    later.disconnect()
+    later.hello(epoch=2)
+    later.snapshot(source(), agent(fresh=True), *safe(), operation())
+    assert told(later) == [("1", "applied")]
+
+
+def test_what_is_remembered_is_bounded() -> None:
+    cursor = OperationCursor()
+    cursor.snapshot_ended()
+    assert all(cursor.is_new(1, operation(number), repeated=False) for number in range(1, MAX_TOLD + 3))
+    assert not any(cursor.is_new(1, operation(number), repeated=False) for number in (1, 2, 3, MAX_TOLD))
+    last = LastOperations(limit=2)
+    changed = [last.tell(operation(row, row=row)) for row in (1, 2, 1, 3)]
+    rows = [[target.row for target in targets] for targets in changed]
+    assert rows == [[1], [2], [1], [3, 2]]
+    assert last.of(Target(1, "shop:safe", 2)) is None
+    for number in range(2 * SHOWN_OPERATIONS):
+        last.tell(operation(number))
+    assert len(last.recent) == SHOWN_OPERATIONS
+    assert f"o{2 * SHOWN_OPERATIONS - 1}]" in last.recent[0]
+
+
+def test_values_that_are_nested_too_deeply_are_left_out(gateway: Gateway) -> None:
+    nested: tuple[object, ...] = ()
+    for _ in range(100_000):
+        nested = (nested,)
+    gateway.tell(operation(values={"limit": nested}))
+    ((_, emit),) = gateway.machine.emitted
+    assert {name: value for name, _, value in emit.data}["values"] is None

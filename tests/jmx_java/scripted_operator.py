@@ -1,0 +1,43 @@
+"""Stands behind a virtual machine where there is no core."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+
+from gateway.jmx.backend import Reply, Status
+from gateway.jmx.written_values import Written
+from gateway.model.operations import Principal
+
+
+async def at_once() -> None:
+    """Do not wait."""
+
+
+@dataclass
+class ScriptedOperator:
+    """Answers as a test says, and remembers what it was asked."""
+
+    reply: Reply = field(default_factory=lambda: Reply(Status.APPLIED))
+    wait: Callable[[], Awaitable[object]] = at_once
+    asked: list[tuple[object, ...]] = field(default_factory=list)
+
+    async def set(
+        self, number: int, principal: Principal, values: Sequence[tuple[str, Written | None]]
+    ) -> Reply:
+        self.asked.append((number, principal, list(values)))
+        await self.wait()
+        return self.reply
+
+    def values(self) -> list[tuple[str, Written | None]]:
+        """Of the last set."""
+        *_, values = self.asked[-1]
+        assert isinstance(values, list)
+        return values
+
+    async def invoke(
+        self, number: int, principal: Principal, operation: str, arguments: Sequence[Written | None]
+    ) -> Reply:
+        self.asked.append((number, principal, operation, list(arguments)))
+        await self.wait()
+        return self.reply

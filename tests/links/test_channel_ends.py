@@ -1,0 +1,25 @@
+"""Closing channels at a real RabbitMQ, and being cancelled while doing so."""
+
+from __future__ import annotations
+
+import asyncio
+
+import aio_pika
+
+from gateway.links.amqp_connection import close_channel
+from tests.components.rabbitmq import VirtualHost
+
+
+async def test_whoever_is_cancelled_while_a_channel_closes_is_cancelled(virtual_host: VirtualHost) -> None:
+    cancelled = 0
+    for turns in range(0, 160, 4):  # of the loop: until some moment between the channel's request and its end
+        async with await aio_pika.connect(virtual_host.amqp_url()) as connection:
+            channel = await connection.channel(publisher_confirms=False)
+            closing = asyncio.create_task(close_channel(channel))
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            asked = closing.cancel()
+            await asyncio.wait({closing})
+            assert closing.cancelled() is asked
+            cancelled += asked
+    assert cancelled

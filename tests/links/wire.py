@@ -1,0 +1,51 @@
+"""A network between a link and its broker."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import Self
+
+
+class Wire:
+    """A TCP proxy that can stop to forward without closing anything, as a firewall that forgot does."""
+
+    def __init__(self, target: int) -> None:
+        self._target = target
+        self._open = asyncio.Event()
+        self._open.set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.port = 0
+
+    async def __aenter__(self) -> Self:
+        self._server = await asyncio.start_server(self._accepted, "127.0.0.1", 0)
+        self.port = self._server.sockets[0].getsockname()[1]
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._server.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._server.wait_closed()
+
+    def cut(self) -> None:
+        """Forward nothing any more."""
+        self._open.clear()
+
+    async def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        there_reader, there_writer = await asyncio.open_connection("127.0.0.1", self._target)
+        for source, target in ((reader, there_writer), (there_reader, writer)):
+            self._tasks.add(asyncio.create_task(self._forward(source, target)))
+
+    async def _forward(self, source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
+        try:
+            while octets := await source.read(65536):
+                await self._open.wait()
+                target.write(octets)
+        except ConnectionError:
+            pass
+        finally:
+            target.close()
+            with contextlib.suppress(ConnectionError):
+                await target.wait_closed()

@@ -1,0 +1,184 @@
+"""Methods that are called, objects that are read anew; secrets of both."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gateway.feed.operations import OperationKind, OperationState
+from gateway.feed.values import ObjectLink
+from gateway.model.operations import Outcome
+from gateway.model.values import Reference
+from tests.operations.works import BOILER_CLASS, DEADLINE, Works, boiler
+
+SOUTH = ObjectLink(BOILER_CLASS, 2, "south")
+
+
+@pytest.fixture
+def works(tmp_path: Path) -> Works:
+    return Works(tmp_path)
+
+
+def test_a_call_is_made_once_and_its_outputs_are_answered_by_name(works: Works) -> None:
+    request = works.invoke("move", to=SOUTH, litres=3)
+    works.answer(Outcome.APPLIED, "OK", outputs=(2**64 - 1, Reference("id-south")))
+    (call,) = works.calls
+    assert (call.method, call.native_id) == ("move", "id-north")
+    assert call.arguments == (Reference("id-south"), 3, None, None, None)
+    answer = works.answers[request]
+    assert (answer.outcome, answer.text, answer.code) == (Outcome.APPLIED, "OK", 0)
+    assert answer.values == {"left": 2**64 - 1, "inTank": SOUTH}
+    begun, ended = works.told
+    assert (begun.kind, begun.method, begun.values) == (
+        OperationKind.INVOKE,
+        "move",
+        {"to": SOUTH, "litres": 3},
+    )
+    assert (ended.found, ended.code) == (answer.values, 0)
+    assert len(works.sent) == 1
+
+
+def test_outputs_that_were_not_told_are_left_out(works: Works) -> None:
+    request = works.invoke("move", to=SOUTH, litres=3)
+    works.answer(Outcome.REMOTE_FAILURE, "no", code=7)
+    assert works.answers[request].values == {}
+
+
+def test_a_reference_to_what_is_not_known_is_told_by_its_native_id(works: Works) -> None:
+    request = works.invoke("move", to=SOUTH, litres=3)
+    works.answer(outputs=(None, Reference("id-east")))
+    assert works.answers[request].values == {"inTank": "id-east"}
+
+
+@pytest.mark.parametrize("outcome", list(Outcome))
+def test_what_the_agent_says_of_a_call_is_what_came_of_it(works: Works, outcome: Outcome) -> None:
+    request = works.invoke("purge")
+    works.answer(outcome, "said so", code=3)
+    answer = works.answers[request]
+    assert (answer.outcome, answer.text, answer.code) == (outcome, "said so", 3)
+
+
+def test_a_call_without_an_answer_is_unknown(works: Works) -> None:
+    request = works.invoke("purge")
+    works.wait(DEADLINE)
+    assert works.answers[request].outcome is Outcome.UNKNOWN
+    assert works.record.state is OperationState.ENDED
+
+
+def test_secrets_are_passed_on_and_never_told(works: Works) -> None:
+    works.invoke("move", to=SOUTH, litres=3, apiToken="hush", pin="1234", note="amqp://u:p@host")
+    works.answer()
+    assert works.calls[0].arguments[2:] == ("amqp://u:p@host", "hush", "1234")
+    for record in works.told:
+        assert record.values == {
+            "to": SOUTH,
+            "litres": 3,
+            "note": "amqp://***@host",
+            "apiToken": "***",
+            "pin": "***",
+        }
+
+
+def test_what_an_agent_says_is_told_on_one_line_without_passwords(works: Works) -> None:
+    request = works.invoke("purge")
+    works.answer(Outcome.REMOTE_FAILURE, "failed:\n amqp://u:p@host " + "x" * 2000)
+    text = works.answers[request].text
+    assert text.startswith("failed: amqp://***@host xxx")
+    assert len(text) == 1000
+
+
+def test_long_values_are_cut_in_records_and_whole_on_their_way(works: Works) -> None:
+    works.invoke("move", to=SOUTH, litres=3, note="x" * 10_000)
+    assert works.calls[0].arguments[2] == "x" * 10_000
+    assert works.record.values["note"] == f"{'x' * 2048}… (10000 characters)"
+
+
+def test_a_reading_answers_all_there_is_behind_what_was_told(works: Works) -> None:
+    request = works.read()
+    works.answer(found=boiler(limit=6))
+    answer = works.answers[request]
+    assert answer.values == {"name": "north", "limit": 6, "label": "old", "mode": "hot", "heat": 70}
+    assert [record.state for record in works.told] == [OperationState.BEGUN, OperationState.ENDED]
+    assert works.record.kind is OperationKind.READ
+    assert works.record.found == {}
+
+
+def test_a_reading_waits_for_no_disk(works: Works) -> None:
+    works.auto_record = False
+    works.read()
+    assert len(works.sent) == 1
+
+
+@pytest.mark.parametrize("said", [Outcome.OBJECT_GONE, Outcome.SOURCE_DOWN, Outcome.UNKNOWN])
+def test_what_cannot_be_read_says_why(works: Works, said: Outcome) -> None:
+    request = works.read()
+    works.answer(said, "because")
+    assert (works.answers[request].outcome, works.answers[request].text) == (said, "because")
+
+
+def test_a_reading_of_what_ends_meanwhile(works: Works) -> None:
+    request = works.read()
+    works.answer(found=boiler(deleted=1))
+    assert works.answers[request].outcome is Outcome.OBJECT_GONE
+
+
+def test_a_reading_without_an_answer_is_told_so_and_settled_by_nothing(works: Works) -> None:
+    request = works.read()
+    works.wait(DEADLINE)
+    assert works.answers[request].outcome is Outcome.UNKNOWN
+    works.answer(found=boiler())
+    assert works.desk.unsettled == 0
+    assert works.record.state is OperationState.ENDED
+
+
+# ---- how many at once -----------------------------------------------------------------------------------
+
+
+def test_so_many_run_at_once_as_many_wait_and_more_are_refused(tmp_path: Path) -> None:
+    works = Works(tmp_path, max_running=2)
+    requests = [works.invoke("purge") for _ in range(5)]
+    assert (len(works.sent), works.desk.running, works.desk.waiting) == (2, 2, 2)
+    assert works.answers[requests[4]].outcome is Outcome.NOT_NOW
+    works.answer(to=works.sent[0])
+    assert (len(works.sent), works.desk.running, works.desk.waiting) == (3, 2, 1)
+    works.answer(to=works.sent[1])
+    works.answer(to=works.sent[2])
+    works.answer(to=works.sent[3])
+    assert [works.answers[request].outcome for request in requests[:4]] == [Outcome.APPLIED] * 4
+
+
+def test_what_waits_for_its_turn_until_the_deadline_was_never_sent(tmp_path: Path) -> None:
+    works = Works(tmp_path, max_running=1)
+    first = works.invoke("purge")
+    works.wait(1)
+    second = works.invoke("purge", row=2)
+    works.answers.clear()
+    works.wait(DEADLINE - 1)
+    assert works.answers[first].outcome is Outcome.UNKNOWN
+    assert len(works.sent) == 2
+    works.wait(1)
+    assert works.answers[second].outcome is Outcome.UNKNOWN
+    assert works.desk.running == works.desk.waiting == 0
+
+
+def test_what_the_log_does_not_get_in_time_was_never_sent(works: Works) -> None:
+    works.auto_record = False
+    request = works.invoke("purge")
+    works.wait(DEADLINE)
+    assert (works.answers[request].outcome, works.sent) == (Outcome.NOT_NOW, [])
+    works.recorded(1)
+    assert works.sent == []
+
+
+def test_many_that_fail_at_once_when_their_turn_comes_are_no_burden(tmp_path: Path) -> None:
+    works = Works(tmp_path, max_running=1000)
+    first = works.invoke("purge")
+    requests = [works.set(limit=number) for number in range(1000)]
+    reading = works.sent[-1]
+    works.synchronise()  # everything is gone
+    works.answer(to=reading)
+    works.answer(to=works.sent[0])
+    assert {works.answers[request].outcome for request in requests} == {Outcome.OBJECT_GONE}
+    assert works.answers[first].outcome is Outcome.APPLIED
+    assert works.calls == [works.sent[0]]

@@ -1,0 +1,166 @@
+"""What is known here and speaks against an operation: said at once, told once, and nothing is sent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gateway.feed.operations import Action, InvokeMethod, OperationState, ReadFresh, SetElements
+from gateway.feed.values import ObjectLink
+from gateway.model.observations import ResyncBegan, SourceState, SourceStateSeen
+from gateway.model.operations import Outcome
+from gateway.operations.policy import Permission
+from tests.operations.works import BOILER_CLASS, OPERATOR, VISITOR, Works, boiler
+
+SOUTH = ObjectLink(BOILER_CLASS, 2, "south")
+SET = SetElements({"limit": 7})
+PURGE = InvokeMethod("purge")
+MOVE = InvokeMethod("move", {"to": SOUTH, "litres": 1})
+
+
+@pytest.fixture
+def works(tmp_path: Path) -> Works:
+    return Works(tmp_path)
+
+
+CASES: list[tuple[Action, Outcome, str]] = [
+    (SetElements({"size": 1}), Outcome.UNKNOWN_ELEMENT, "size"),
+    (SetElements({"name": "x"}), Outcome.READ_ONLY, "name"),
+    (SetElements({"heat": 1}), Outcome.READ_ONLY, "heat"),
+    (SetElements({"limit": "x"}), Outcome.WRONG_TYPE, "limit"),
+    (SetElements({"limit": True}), Outcome.WRONG_TYPE, "limit"),
+    (SetElements({"limit": 1001}), Outcome.WRONG_VALUE, "limit"),
+    (SetElements({"limit": -1}), Outcome.WRONG_VALUE, "limit"),
+    (SetElements({"limit": None}), Outcome.WRONG_VALUE, "limit"),
+    (SetElements({"mode": "warm"}), Outcome.WRONG_VALUE, "mode"),
+    (SetElements({"label": "x" * 9}), Outcome.WRONG_LENGTH, "label"),
+    (SetElements({}), Outcome.WRONG_VALUE, ""),
+    (InvokeMethod("explode"), Outcome.UNKNOWN_ELEMENT, "explode"),
+    (InvokeMethod("purge", {"all": True}), Outcome.WRONG_VALUE, "all"),
+    (InvokeMethod("move", {"to": SOUTH}), Outcome.WRONG_VALUE, "litres"),
+    (InvokeMethod("move", {"to": SOUTH, "litres": None}), Outcome.WRONG_VALUE, "litres"),
+    (InvokeMethod("move", {"to": SOUTH, "litres": 0}), Outcome.WRONG_VALUE, "litres"),
+    (InvokeMethod("move", {"to": SOUTH, "litres": 1, "left": 1}), Outcome.WRONG_VALUE, "left"),
+    (InvokeMethod("move", {"to": "south", "litres": 1}), Outcome.WRONG_TYPE, "to"),
+    (
+        InvokeMethod("move", {"to": ObjectLink("works:tank", 2, "south"), "litres": 1}),
+        Outcome.WRONG_TYPE,
+        "to",
+    ),
+    (
+        InvokeMethod("move", {"to": ObjectLink(BOILER_CLASS, 9, "east"), "litres": 1}),
+        Outcome.WRONG_VALUE,
+        "to",
+    ),
+]
+
+
+def named() -> Iterator[str]:
+    for action, outcome, element in CASES:
+        yield f"{type(action).__name__}-{element}-{outcome.value}"
+
+
+@pytest.mark.parametrize(("action", "outcome", "element"), CASES, ids=named())
+def test_what_does_not_fit_the_schema_is_refused_before_anything_is_sent(
+    works: Works, action: Action, outcome: Outcome, element: str
+) -> None:
+    answer = works.answers[works.ask(action)]
+    assert (answer.outcome, answer.element, answer.operation_id) == (outcome, element, "")
+    assert answer.text
+    assert works.sent == []
+    (record,) = works.told
+    assert (record.state, record.outcome, record.element) == (OperationState.ENDED, outcome, element)
+    assert works.check(action).outcome is outcome
+    assert len(works.told) == 1
+
+
+@pytest.mark.parametrize("action", [SET, MOVE, ReadFresh()])
+def test_a_check_that_finds_nothing_does_nothing(works: Works, action: Action) -> None:
+    answer = works.check(action)
+    assert (answer.outcome, answer.operation_id) == (Outcome.APPLIED, "")
+    assert (works.sent, works.told, works.desk.running) == ([], [], 0)
+
+
+@pytest.mark.parametrize(
+    "where", [{"row": 3}, {"class_name": "works:tank"}, {"source": 2}], ids=["row", "class", "source"]
+)
+def test_an_object_that_is_not_there(works: Works, where: dict[str, int]) -> None:
+    answer = works.answers[works.ask(SET, **where)]  # type: ignore[arg-type]  # one of them is a text
+    assert answer.outcome is Outcome.OBJECT_GONE
+    assert (works.record.row, works.record.stable_name) == (0, "")
+
+
+@pytest.mark.parametrize("action", [SET, PURGE, MOVE, ReadFresh()])
+@pytest.mark.parametrize("check_only", [True, False])
+def test_whom_nothing_is_allowed_is_refused_and_that_is_told(
+    works: Works,
+    action: Action,
+    check_only: bool,  # noqa: FBT001  a case
+) -> None:
+    answer = works.answers[works.ask(action, principal=VISITOR, check_only=check_only)]
+    assert answer.outcome is Outcome.REFUSED
+    assert "operations.allow" in answer.text
+    assert "snmp:visitor" in answer.text
+    (record,) = works.told
+    assert (record.outcome, record.principal) == (Outcome.REFUSED, VISITOR)
+    assert works.sent == []
+
+
+def test_each_element_of_a_set_must_be_allowed(tmp_path: Path) -> None:
+    works = Works(tmp_path, Permission(frozenset({str(OPERATOR)}), set=("limit",)))
+    answer = works.check(SetElements({"limit": 7, "mode": "cold"}))
+    assert (answer.outcome, answer.element) == (Outcome.REFUSED, "mode")
+    assert works.check(SET).outcome is Outcome.APPLIED
+
+
+def test_what_is_dangerous_or_not_known_to_any_mapping_is_allowed_by_name_only(tmp_path: Path) -> None:
+    works = Works(tmp_path, Permission(frozenset({str(OPERATOR)}), invoke=("*", "p*")))
+    assert works.check(PURGE).outcome is Outcome.REFUSED
+    assert works.check(MOVE).outcome is Outcome.APPLIED
+
+
+def test_what_nobody_can_reach_is_not_tried(works: Works) -> None:
+    works.tell(SourceStateSeen(SourceState.DOWN, "connection refused"))
+    answer = works.check(SET)
+    assert answer.outcome is Outcome.SOURCE_DOWN
+    assert "connection refused" in answer.text
+
+
+def test_an_object_that_is_being_read_again_cannot_be_changed_now(works: Works) -> None:
+    works.tell(ResyncBegan(restarted=True))
+    assert works.check(SET).outcome is Outcome.NOT_NOW
+    works.tell(boiler())
+    assert works.check(SET).outcome is Outcome.APPLIED
+
+
+def test_who_gives_no_time_gets_nothing(works: Works) -> None:
+    assert works.answers[works.ask(SET, timeout=0)].outcome is Outcome.NOT_NOW
+    assert works.sent == []
+
+
+def test_secrets_of_what_is_refused_are_not_told_either(works: Works) -> None:
+    works.ask(SetElements({"lidPassword": "hush", "limit": 7}))
+    assert works.record.values == {"lidPassword": "***", "limit": 7}
+    works.ask(InvokeMethod("explode", {"pin": "1234"}))
+    assert works.record.values == {"pin": "?"}
+
+
+def test_what_is_no_value_is_not_told(works: Works) -> None:
+    deep: object = "x"
+    for _ in range(100):
+        deep = (deep,)
+    strange: object = {"limit": {1: "x"}, "mode": deep, "label": object()}
+    works.ask(SetElements(strange))  # type: ignore[arg-type]  # as msgpack may give it
+    assert works.record.values == {"limit": "?", "mode": "?", "label": "?"}
+    assert works.record.outcome is Outcome.WRONG_TYPE
+
+
+def test_what_is_asked_of_a_source_without_a_port_is_not_tried(tmp_path: Path) -> None:
+    works = Works(tmp_path)
+    other = works.inventory.add_source("other", "qmf")
+    works.inventory.observed(other, [SourceStateSeen(SourceState.SYNCHRONISED)], works.now)
+    assert works.check(SET).outcome is Outcome.APPLIED
+    answer = works.answers[works.ask(SET, source=other.identity.number)]
+    assert answer.outcome is Outcome.OBJECT_GONE

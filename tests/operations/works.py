@@ -1,0 +1,286 @@
+"""Boilers with everything that can be set or called, and a desk for them: told, asked and answered."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import TypeVar
+
+from gateway.feed.operations import (
+    Action,
+    InvokeMethod,
+    OperationAnswer,
+    OperationRecord,
+    OperationRequest,
+    ReadFresh,
+    SetElements,
+)
+from gateway.feed.records import Batch
+from gateway.feed.values import FeedValue
+from gateway.inventory.classes import ClassRegistry
+from gateway.inventory.instances import InstanceIndex
+from gateway.inventory.inventory import Inventory
+from gateway.mapping.files import class_schemas
+from gateway.mapping.rules import Mapping as MappingFile
+from gateway.model.observations import (
+    ClassLearned,
+    ObjectSeen,
+    Observation,
+    ResyncBegan,
+    ResyncEnded,
+    SourceState,
+    SourceStateSeen,
+)
+from gateway.model.operations import Answer, MethodCall, ObjectFetch, Outcome, Principal
+from gateway.model.schema import ClassSchema
+from gateway.model.secrets import SecretRules
+from gateway.model.values import Value
+from gateway.operations.audit import Audit
+from gateway.operations.desk import DeskSettings, OperationDesk
+from gateway.operations.effects import Effect, Reply, Send, Tell
+from gateway.operations.policy import Permission, Policy
+from gateway.operations.told_values import ToldValues
+from gateway.yaml_documents import parse_document
+
+SECOND = 10**9
+NOW = 1_700_000_000 * SECOND
+AGENT = "1.0"
+DEADLINE = 10 * SECOND
+OPERATOR = Principal("jmx", "operator", "192.0.2.7:50123")
+VISITOR = Principal("snmp", "visitor", "192.0.2.9:161")
+BOILER_CLASS = "works:boiler"
+
+MAPPING = parse_document(
+    """
+version: 1
+package: works
+module: WORKS-MIB
+prefix: works
+classes:
+  boiler:
+    methods:
+      setLimit: {arguments: {value: {type: u32}}}
+      setLabel:
+        arguments:
+          value: {type: string, max_length: 8, optional: true}
+          why: {type: string, default: set}
+      setMode: {arguments: {value: {type: string, values: [hot, cold]}}}
+      setCode: {arguments: {value: {type: string}}}
+      purge: {dangerous: true}
+      move:
+        arguments:
+          to: {type: reference, references: boiler}
+          litres: {type: u32, minimum: 1, maximum: 100}
+          note: {type: string, optional: true}
+          apiToken: {type: string, optional: true}
+          pin: {type: string, secret: true, optional: true}
+          left: {type: u64, direction: out}
+          inTank: {type: reference, direction: out}
+    properties:
+      name: {type: string, index: true}
+      limit: {type: u32, access: read-write, set_by: {method: setLimit, argument: value}, maximum: 1000}
+      label:
+        type: string
+        optional: true
+        access: read-write
+        set_by: {method: setLabel, argument: value}
+      mode:
+        type: string
+        values: [hot, cold]
+        access: read-write
+        set_by: {method: setMode, argument: value}
+      code: {type: string, access: read-write, set_by: {method: setCode, argument: value}}
+      lidPassword: {type: string, optional: true}
+    statistics:
+      heat: {type: u32}
+""",
+    MappingFile,
+    Path("works.yaml"),
+)
+_DEFINED = class_schemas(MAPPING)["boiler"]
+BOILER: ClassSchema = dataclasses.replace(
+    _DEFINED,
+    properties=tuple(
+        dataclasses.replace(element, readable=element.name != "code") for element in _DEFINED.properties
+    ),
+)
+
+ANYTHING = Permission(frozenset({str(OPERATOR)}), set=("*",), invoke=("*", "purge"), read=True)
+
+SomeEffect = TypeVar("SomeEffect", bound=Effect)
+
+
+def boiler(
+    name: str = "north",
+    *,
+    limit: Value | None = 5,
+    label: Value | None = "old",
+    mode: Value = "hot",
+    sampled: int = NOW,
+    deleted: int = 0,
+) -> ObjectSeen:
+    """A boiler told whole; its native id is made of its name."""
+    values = (name, limit, label, mode, None, None)
+    return ObjectSeen(BOILER.key, AGENT, f"id-{name}", sampled, 0, deleted, values, (70,))
+
+
+class Works:
+    """A core's inventory and desk with one source, and everything that they wanted done."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *permissions: Permission,
+        max_running: int = 4,
+        schema: ClassSchema = BOILER,
+    ) -> None:
+        self.now = NOW
+        self.told: list[OperationRecord] = []
+        self.sent: list[MethodCall | ObjectFetch] = []
+        self.answers: dict[int, OperationAnswer] = {}
+        self.order: list[str] = []
+        self.auto_record = True
+        self._schema = schema
+        self._requests = 0
+        folder.mkdir(exist_ok=True)
+        self._index = InstanceIndex(folder / "instances.sqlite3")
+        classes = ClassRegistry({"works": MAPPING})
+        self.inventory = Inventory("gw", 3, classes, self._index, self._published)
+        self.source = self.inventory.add_source("works", "qmf", 1000)
+        self.desk = OperationDesk(
+            self.inventory,
+            classes,
+            Policy(permissions or (ANYTHING,)),
+            Audit("gw", 3, ToldValues(SecretRules())),
+            DeskSettings(DEADLINE, max_running),
+        )
+        self.desk.connect(self.source.identity.number)
+        self.synchronise(boiler(), boiler("south"))
+
+    # ---- what happens south ---------------------------------------------------------------------------
+
+    def tell(self, *observations: Observation) -> None:
+        """One message body."""
+        self.inventory.observed(self.source, observations, self.now)
+
+    def synchronise(self, *objects: ObjectSeen, restarted: bool = False) -> None:
+        """A whole resync."""
+        self.tell(
+            SourceStateSeen(SourceState.SYNCHRONISING),
+            ClassLearned(self._schema),
+            ResyncBegan(restarted=restarted),
+            *objects,
+            ResyncEnded(complete=True),
+            SourceStateSeen(SourceState.SYNCHRONISED),
+        )
+
+    def answer(
+        self,
+        outcome: Outcome = Outcome.APPLIED,
+        text: str = "",
+        *,
+        to: MethodCall | ObjectFetch | None = None,
+        code: int | None = 0,
+        outputs: tuple[Value | None, ...] = (),
+        found: ObjectSeen | None = None,
+    ) -> None:
+        """An answer to what was sent last, behind what it led to being observed."""
+        if found is not None:
+            self.tell(found)
+        message = to or self.sent[-1]
+        self.perform(self.desk.answered(Answer(message.token, outcome, text, code, outputs), self.now))
+
+    # ---- what happens north ---------------------------------------------------------------------------
+
+    def ask(
+        self,
+        action: Action,
+        *,
+        principal: Principal = OPERATOR,
+        row: int = 1,
+        timeout: int = DEADLINE,
+        check_only: bool = False,
+        class_name: str = BOILER_CLASS,
+        source: int = 1,
+    ) -> int:
+        """A request; its number."""
+        self._requests += 1
+        number = self._requests
+        request = OperationRequest(
+            number, principal, source, class_name, row, action, timeout, check_only=check_only
+        )
+        self.perform(self.desk.asked(request, self._answered, self.now))
+        return number
+
+    def set(self, row: int = 1, **values: FeedValue) -> int:
+        """Ask for a set."""
+        return self.ask(SetElements(values), row=row)
+
+    def invoke(self, method: str, row: int = 1, **arguments: FeedValue) -> int:
+        """Ask for a call."""
+        return self.ask(InvokeMethod(method, arguments), row=row)
+
+    def read(self, row: int = 1) -> int:
+        """Ask for a fresh reading."""
+        return self.ask(ReadFresh(), row=row)
+
+    def check(self, action: Action, principal: Principal = OPERATOR) -> OperationAnswer:
+        """What can be known here of a request."""
+        return self.answers[self.ask(action, principal=principal, check_only=True)]
+
+    # ---- time -----------------------------------------------------------------------------------------
+
+    def wait(self, nanoseconds: int) -> None:
+        """Time passes, and whoever wanted to be woken is."""
+        until = self.now + nanoseconds
+        while (wake_at := self.desk.wake_at) is not None and wake_at <= until:
+            self.now = max(self.now, wake_at)
+            self.perform(self.desk.tick(self.now))
+        self.now = until
+
+    # ---- what was done --------------------------------------------------------------------------------
+
+    def perform(self, effects: list[Effect]) -> None:
+        """Carry out what the desk wants, as the core does."""
+        for effect in effects:
+            match effect:
+                case Tell(record, lasting):
+                    self.order.append(f"{record.state.value} {record.number}")
+                    self.inventory.operation_told(record)
+                    if lasting and self.auto_record:
+                        self.recorded(record.number)
+                case Send(_, message):
+                    self.order.append(type(message).__name__)
+                    self.sent.append(message)
+                case Reply(to, answer):
+                    to(answer)
+
+    def recorded(self, number: int, trouble: str = "") -> None:
+        """The log has the begin of an operation."""
+        self.perform(self.desk.recorded(number, self.now, trouble))
+
+    @property
+    def calls(self) -> list[MethodCall]:
+        """Methods that were called."""
+        return [message for message in self.sent if isinstance(message, MethodCall)]
+
+    @property
+    def record(self) -> OperationRecord:
+        """What was told last of an operation."""
+        return self.told[-1]
+
+    def value(self, name: str, row: int = 1) -> FeedValue | None:
+        """As the inventory has it."""
+        entry = self.source.by_row(BOILER_CLASS, row)
+        assert entry is not None
+        return entry.record.values.get(BOILER.positions[name])
+
+    def _answered(self, answer: OperationAnswer) -> None:
+        assert answer.request not in self.answers, "answered twice"
+        self.order.append(f"answer {answer.request}")
+        self.answers[answer.request] = answer
+
+    def _published(self, batch: Batch) -> None:
+        self.told += [record for record in batch.records if isinstance(record, OperationRecord)]
+        if hasattr(self, "desk"):
+            self.perform(self.desk.noticed(batch.records, self.now))

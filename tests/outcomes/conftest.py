@@ -1,0 +1,36 @@
+"""One scene for all tests of this folder, which share a worker; each leaves it as it found it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.jmx_java.client_machine import client_machine
+from tests.outcomes.manager import Manager
+from tests.outcomes.scene import OPERATOR, Scene, scene
+
+
+@pytest.fixture(scope="session")
+def there(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+    """See `tests.outcomes.scene`."""
+    with scene(tmp_path_factory.mktemp("outcomes")) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def java(there: Scene, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """A Java client that has logged in as the operator (``tests/jmx_java/java/Client.java``)."""
+    with client_machine(tmp_path_factory.mktemp("outcomes-client")) as client:
+        password = there.site.state.secret(f"jmx-{OPERATOR}")
+        connected = client.connect(there.jmx_port, OPERATOR, password)
+        yield connected
+        connected.close()
+
+
+@pytest.fixture
+def manager(there: Scene, tmp_path: Path) -> Manager:
+    """With net-snmp's commands."""
+    return Manager(there, tmp_path)

@@ -1,0 +1,51 @@
+"""The operator calls methods with snmpset, as the documentation shows; RabbitMQ's own commands confirm it."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.outcomes.manager import Manager
+from tests.outcomes.scene import OPERATOR, QUEUE, VHOST, Scene
+
+pytestmark = pytest.mark.xdist_group("outcomes")
+
+
+def test_a_queue_is_purged(there: Scene, manager: Manager) -> None:
+    there.fill(5)
+    ended = manager.call("purge-1", manager.row_of(QUEUE), "purge")
+    assert ended["agCommandOutcome"] == "applied(1)", ended
+    assert there.depth() == 0
+    record = there.logged(ended["agCommandOperationId"])
+    assert (record["principal"], record["method"]) == (f"snmp:{OPERATOR}", "purge")
+    assert record["outcome"] == "applied"
+
+
+def test_what_a_backup_writes_back_purges_nothing(there: Scene, manager: Manager) -> None:
+    command = f'"{OPERATOR}"."purge-2"'
+    target = manager.row_of(QUEUE)
+    assert manager.call("purge-2", target, "purge")["agCommandOutcome"] == "applied(1)"
+    there.fill(3)
+    told = manager.run(
+        "snmpset",
+        *(f"agCommandTarget.{command}", "o", target),
+        *(f"agCommandMethod.{command}", "s", "purge"),
+        *(f"agCommandTimeout.{command}", "u", "0"),
+        *(f"agCommandRowStatus.{command}", "i", "active"),
+    )
+    assert len(told) == 4, told
+    submitted = manager.values("agCommandsSubmitted")
+    assert there.depth() == 3
+    assert manager.call("purge-3", target, "purge")["agCommandOutcome"] == "applied(1)"
+    assert manager.values("agCommandsSubmitted") != submitted
+    assert there.depth() == 0
+
+
+def test_what_no_rule_allows_and_what_there_is_not_is_told_by_the_outcome(
+    there: Scene, manager: Manager
+) -> None:
+    target = manager.row_of(QUEUE)
+    refused = manager.call("delete-1", target, "delete")
+    assert refused["agCommandOutcome"] == "refused(7)", refused
+    unknown = manager.call("burn-1", target, "burn")
+    assert unknown["agCommandOutcome"] == "unknownElement(5)", unknown
+    assert QUEUE in there.broker.rabbitmqctl("list_queues", "-p", VHOST, "name")

@@ -1,0 +1,70 @@
+"""What is said to who names no object, or several."""
+
+from __future__ import annotations
+
+import pytest
+
+from gateway.feed.records import DeleteRecord
+from gateway.service.exit_codes import CommandError, ExitCode
+from gateway.service.north_names import NorthNames
+from gateway.service.object_finding import object_of
+from tests.components.shop import START
+from tests.terminal.told import TILL, known_shop, till
+
+NAMES = NorthNames(None, (), {})
+END = DeleteRecord(1, TILL.number, 9, "hall1|till9", START, False, 1, "till9")
+
+
+@pytest.mark.parametrize(
+    ("text", "whole", "says"),
+    [
+        (
+            "shop1/till/hall3",
+            False,
+            "'shop1/till/hall3' is no object: `amqp-gateway tree` shows what there is",
+        ),
+        (
+            "shop1/shop:till/hall1|tlil1",
+            False,
+            "'shop1/shop:till/hall1|tlil1' is no object; perhaps you mean\n  shop1/shop:till/hall1|till1",
+        ),
+        (
+            "shop1/till/hall1|till9",
+            False,
+            (
+                "'shop1/till/hall1|till9' is gone: shop1/shop:till/hall1|till9 was deleted at "
+                "2023-11-14T22:13:20.000000000Z"
+            ),
+        ),
+        (
+            "shop1/till/hall1",
+            False,
+            "'shop1/till/hall1' means 12 objects: write more of the name",
+        ),
+        (
+            "shop1/till/till1",
+            True,
+            (
+                "'shop1/till/till1' is no object; write the whole name of what is to be changed\n"
+                "  shop1/shop:till/hall1|till1"
+            ),
+        ),
+        ("amqp.gateway:type=nothing", False, "'amqp.gateway:type=nothing' is no object: "),
+    ],
+)
+def test_what_is_said(text: str, whole: bool, says: str) -> None:  # noqa: FBT001  a parameter
+    rows = [1, *range(100, 111)]
+    picture = known_shop(END, *(till(row) for row in rows))
+    with pytest.raises(CommandError) as refused:
+        object_of(picture, NAMES, text, whole=whole)
+    assert refused.value.code is ExitCode.NOT_FOUND
+    assert str(refused.value).startswith(says)
+    if "means" in says:
+        assert str(refused.value).count("\n") == 11
+        assert str(refused.value).endswith("\n  and 2 more")
+
+
+def test_an_object_name_is_whole_enough_to_change_something() -> None:
+    picture = known_shop(till(1))
+    known = next(known for known in picture.objects.values() if known.class_name == "shop:till")
+    assert object_of(picture, NAMES, NAMES.object_name(known), whole=True) is known

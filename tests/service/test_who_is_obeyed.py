@@ -1,0 +1,90 @@
+"""Whom an agent on a shared broker obeys: its gateway, and nobody else who can reach the exchange."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+import aio_pika
+import aiormq
+import pytest
+from aio_pika.abc import AbstractExchange
+
+from gateway.agents.rabbitmq.rights import MANAGEMENT_EXCHANGE, MANAGEMENT_VHOST
+from gateway.demo.broker import Credentials, PrivateBroker
+from gateway.dialects.qmf.messages import MethodRequest
+from gateway.dialects.qmf.object_id import ObjectId
+from gateway.dialects.qmf.writer import write
+from gateway.model.operations import Outcome
+from gateway.model.schema import ClassKey
+from tests.service.test_election import Site, site, until
+
+EVERYTHING = {"configure": ".*", "write": ".*", "read": ".*"}
+
+
+def application(broker: PrivateBroker) -> Credentials:
+    """A plain user, whom somebody has given every permission where the agent listens."""
+    user = Credentials.generate("application")
+    with broker.http() as client:
+        client.put(f"users/{user.name}", json={"password": user.password, "tags": ""}).raise_for_status()
+        client.put(f"permissions/{MANAGEMENT_VHOST}/{user.name}", json=EVERYTHING).raise_for_status()
+    return user
+
+
+async def filled_queue(shop: Site) -> bytes:
+    """A queue with three messages; the request that purges it."""
+    await shop.declare("orders")
+    async with await aio_pika.connect(shop.broker.amqp_url()) as client:
+        channel = await client.channel()
+        for _ in range(3):
+            await channel.default_exchange.publish(aio_pika.Message(b"x"), "orders")
+    await until(lambda: shop.gateway.objects("queue").get("orders"), "the queue is known")
+    (queue,) = shop.gateway.objects("queue")["orders"]
+    target = ObjectId.parse(queue.native_id)
+    return write(MethodRequest(1, target, ClassKey("rabbitmq", "queue"), "purge"))
+
+
+async def messages(broker: PrivateBroker) -> int:
+    """How many are in the queue, as `rabbitmqctl` counts them."""
+    told = await asyncio.to_thread(
+        broker.rabbitmqctl, "list_queues", "--silent", "--formatter", "json", "name", "messages"
+    )
+    (count,) = [row["messages"] for row in json.loads(told) if row["name"] == "orders"]
+    return int(count)
+
+
+async def asks(exchange: AbstractExchange, body: bytes, reply_to: str, user_id: str | None) -> None:
+    await exchange.publish(aio_pika.Message(body, reply_to=reply_to, user_id=user_id), "agent.1.0")
+
+
+async def test_a_purge_that_an_application_asks_for_achieves_nothing(
+    own_rabbitmq: PrivateBroker, tmp_path: Path
+) -> None:
+    async with site(own_rabbitmq, tmp_path) as shop:
+        purge = await filled_queue(shop)
+        user = application(own_rabbitmq)
+        async with await aio_pika.connect(own_rabbitmq.amqp_url(user, MANAGEMENT_VHOST)) as client:
+            channel = await client.channel()
+            replies = await channel.declare_queue(exclusive=True)
+            await replies.bind("amq.direct", replies.name)
+            exchange = await channel.get_exchange(MANAGEMENT_EXCHANGE)
+            await asks(exchange, purge, replies.name, user.name)
+            await asks(exchange, purge, replies.name, None)
+            with pytest.raises(aiormq.exceptions.ChannelPreconditionFailed):
+                await asks(exchange, purge, replies.name, "gateway")
+
+            # What the gateway asks for afterwards the agent hears behind all that.
+            fence = await shop.gateway.call(1, "vhost", "/", "setMaxQueues", 500)
+            assert fence.outcome is Outcome.APPLIED
+            assert await messages(own_rabbitmq) == 3
+            agent = shop.agents[shop.serving()[0]]
+            (refused,) = [line for line in agent.log if line["event"] == "refused-sender"]
+            assert user.name in refused["detail"]
+            looking = await client.channel()
+            passive = await looking.declare_queue(replies.name, passive=True)
+            assert passive.declaration_result.message_count == 0
+
+        purged = await shop.gateway.call(2, "queue", "orders", "purge")
+        assert (purged.outcome, purged.text) == (Outcome.APPLIED, "OK")
+        assert await messages(own_rabbitmq) == 0

@@ -1,0 +1,243 @@
+"""What must hold of all that the core tells, whatever happens.
+
+Checked with each batch that leaves the inventory, and at the end. Each check says above it what it means for
+whoever relies on the gateway. What norths show is checked in `north_invariants`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gateway.feed.records import (
+    Batch,
+    ClassRecord,
+    DeleteRecord,
+    EventClassRecord,
+    EventRecord,
+    GapRecord,
+    Lifetime,
+    ObjectRecord,
+    Record,
+    SourceRecord,
+    UpdateRecord,
+)
+from gateway.model.observations import SourceState
+from gateway.model.schema import ClassSchema, EventSchema, Kind
+from tests.simulation.scheduler import FURTHEST_OFF, SECOND, Scheduler
+from tests.simulation.truth import Plain, Thing, Truth
+from tests.simulation.violations import demand
+
+GAP_SLACK = 5 * SECOND
+"""A gap is told by the gateway's clock, which may have been set, and by what was still on its way."""
+
+
+@dataclass(slots=True)
+class _Told:
+    """An object as the feed told it last."""
+
+    identity: object
+    reset: int
+    counters: dict[int, int]
+
+
+class FeedInvariants:
+    """Watches the core of one simulation.
+
+    Args:
+        scheduler: for the time.
+        truth: what is true.
+
+    Attributes:
+        sources: their names, by number.
+        contact: when somebody of a source was heard last.
+        owners: whom a row (source, class and row number) belongs to, for ever.
+    """
+
+    def __init__(self, scheduler: Scheduler, truth: Truth) -> None:
+        self.sources: dict[int, str] = {}
+        self.contact: dict[str, int] = {}
+        self.owners: dict[tuple[int, str, int], object] = {}
+        self._unwatched: dict[str, int] = {}
+        self._unreached: dict[str, int] = {}
+        self._scheduler = scheduler
+        self._truth = truth
+        self._epoch = 0
+        self._sequence = 0
+        self._classes: dict[int, ClassSchema] = {}
+        self._events: dict[int, EventSchema] = {}
+        self._living: dict[tuple[int, str, int], _Told] = {}
+        self._durable_rows: dict[tuple[int, str, str], int] = {}
+        self._seen: set[int] = set()
+        self._gaps: dict[str, list[tuple[int, int]]] = {}
+        self._event_ids: set[str] = set()
+
+    # ---- what the gateway cannot know -----------------------------------------------------------------
+
+    def watches(self, number: int, source: str) -> None:
+        """A core begins to watch a source; what was before, nobody can tell."""
+        self.sources[number] = source
+        self._unwatched.setdefault(source, self.contact.get(source, 0))
+
+    def core_killed(self) -> None:
+        """What was on its way to the core, and what happens until the next has heard all, is lost.
+
+        A subscriber knows that by the new epoch, and by the state in which the former left the source.
+        """
+        for source in self.sources.values():
+            heard = self._unreached.get(source, self.contact.get(source, 0))
+            self._unwatched.setdefault(source, heard)
+
+    def _state(self, source: str, state: SourceState) -> None:
+        if state is not SourceState.SYNCHRONISED:
+            self._unreached.setdefault(source, self.contact.get(source, 0))
+            return
+        self._unreached.pop(source, None)
+        since = self._unwatched.pop(source, None)
+        if since is not None:
+            self._gaps.setdefault(source, []).append((since, self._scheduler.now))
+
+    # ---- the feed -------------------------------------------------------------------------------------
+
+    def published(self, batch: Batch) -> None:
+        """A batch left the inventory."""
+        if batch.epoch != self._epoch:
+            demand(batch.epoch > self._epoch, f"epoch {batch.epoch} comes after {self._epoch}")
+            self._epoch, self._sequence = batch.epoch, 0
+            self._classes.clear()
+            self._events.clear()
+            self._living.clear()
+        demand(batch.sequence == self._sequence + 1, f"sequence {batch.sequence} after {self._sequence}")
+        self._sequence = batch.sequence
+        for record in batch.records:
+            self._record(record)
+
+    def _record(self, record: Record) -> None:
+        match record:
+            case ClassRecord(number, schema):
+                self._classes[number] = schema
+            case ObjectRecord():
+                self._object(record)
+            case UpdateRecord():
+                self._update(record)
+            case DeleteRecord():
+                self._delete(record)
+            case GapRecord(source, start, end):
+                demand(start <= end, f"a gap ends before it begins: {record}")
+                self._gaps.setdefault(self.sources[source], []).append((start, end))
+            case SourceRecord(number, state=state):
+                self._state(self.sources[number], state)
+            case EventClassRecord(number, schema):
+                self._events[number] = schema
+            case EventRecord():
+                self._event(record)
+
+    def _event(self, record: EventRecord) -> None:
+        # An event id is the same everywhere and never means another event.
+        demand(record.event_id not in self._event_ids, f"event id {record.event_id} is told twice")
+        self._event_ids.add(record.event_id)
+        schema = self._events.get(record.class_number)  # the own ones are told in snapshots only
+        if (
+            schema is not None and schema.key.name == "eventsLost"
+        ):  # as an agent tells a gap, by a clock of its own
+            arguments = {argument.name: record.values.get(p) for p, argument in enumerate(schema.arguments)}
+            since, until = (arguments.get(name) for name in ("since", "until"))
+            if isinstance(since, int) and isinstance(until, int):
+                gap = (since - FURTHEST_OFF, until + FURTHEST_OFF)
+                self._gaps.setdefault(self.sources[record.source], []).append(gap)
+
+    def _object(self, record: ObjectRecord) -> None:
+        schema = self._classes[record.class_number]
+        key = (record.source, str(schema.key), record.row)
+        thing = self._thing_of(record, schema)
+        identity = self._identity(record, thing)
+        # No row number ever means two objects: not at once, not one after the other, not over restarts; and
+        # a transient object, which is another one each time, never inherits a row.
+        owner = self.owners.setdefault(key, identity)
+        demand(owner == identity, f"row {key} belonged to {owner} and is given to {identity}")
+        if record.lifetime is Lifetime.DURABLE:
+            # A durable object keeps its row over every restart of anything.
+            name = (record.source, str(schema.key), record.stable_name)
+            row = self._durable_rows.setdefault(name, record.row)
+            demand(row == record.row, f"{name} had row {row} and has {record.row}")
+        if thing is not None:
+            self._seen.add(thing.serial)
+        known = self._living.get(key)
+        counters = _counters(schema, record.values)
+        if known is not None:
+            demand(known.identity == identity, f"row {key} of {known.identity} is told for {identity}")
+            self._discontinuity(key, known, counters, record.reset)
+        self._living[key] = _Told(identity, record.reset, counters)
+
+    def _update(self, record: UpdateRecord) -> None:
+        schema = self._classes[record.class_number]
+        key = (record.source, str(schema.key), record.row)
+        known = self._living.get(key)
+        # Nobody is told of changes of what he does not know.
+        demand(known is not None, f"an update of {key}, which nobody was told of")
+        assert known is not None
+        counters = _counters(schema, record.values)
+        self._discontinuity(key, known, counters, record.reset)
+        known.counters |= counters
+        known.reset = record.reset
+
+    def _delete(self, record: DeleteRecord) -> None:
+        schema = self._classes[record.class_number]
+        key = (record.source, str(schema.key), record.row)
+        demand(key in self._living, f"an end of {key}, which nobody was told of, or twice")
+        del self._living[key]
+        # An end that somebody told has a time.
+        demand(record.inferred or record.deleted > 0, f"{record} was told, and has no time")
+
+    def _discontinuity(
+        self, key: tuple[int, str, int], known: _Told, counters: dict[int, int], reset: int
+    ) -> None:
+        # Whoever computes rates is told whenever a counter may have begun again.
+        for position, value in counters.items():
+            former = known.counters.get(position)
+            if former is not None and value < former:
+                demand(reset != known.reset, f"counter {position} of {key} fell and nobody was told")
+
+    def _thing_of(self, record: ObjectRecord, schema: ClassSchema) -> Thing | None:
+        class_name = str(schema.key)
+        element = self._truth.marks.get(class_name, "")
+        position = schema.positions.get(element)
+        if position is None:
+            return None
+        mark = self._mark(record.values.get(position))
+        return self._truth.marked(self.sources[record.source], class_name, mark)
+
+    @staticmethod
+    def _mark(value: object) -> Plain:
+        if isinstance(value, dict):  # RabbitMQ's arguments
+            return next((f'{{"{k}":{v}}}'.encode() for k, v in value.items() if k == "x-serial"), None)
+        return value.encode() if isinstance(value, str) else value if isinstance(value, int) else None
+
+    @staticmethod
+    def _identity(record: ObjectRecord, thing: Thing | None) -> object:
+        if record.lifetime is Lifetime.DURABLE:
+            return record.stable_name
+        return thing.serial if thing is not None else (record.stable_name, record.native_id)
+
+    # ---- the end --------------------------------------------------------------------------------------
+
+    def account(self) -> None:
+        """Every object that ever was has been told, or falls into a time that is told as a gap."""
+        for thing in self._truth.things.values():
+            if thing.serial in self._seen or not thing.announced or not thing.ended:
+                continue
+            intervals = self._gaps.get(thing.source, [])
+            covered = any(
+                start - GAP_SLACK <= thing.ended and thing.created <= end + GAP_SLACK
+                for start, end in intervals
+            )
+            demand(covered, f"{thing} came and went, and nobody was told, nor of a gap")
+
+
+def _counters(schema: ClassSchema, values: object) -> dict[int, int]:
+    assert isinstance(values, dict)
+    elements = schema.elements
+    return {
+        position: value
+        for position, value in values.items()
+        if elements[position].kind is Kind.COUNTER and isinstance(value, int)
+    }

@@ -1,0 +1,334 @@
+"""A durable subscription that is killed anywhere between delivery, commit and acknowledgement.
+
+Under test are the real `KeptDeliveries` and `DeliveryLedger`, with the log's real naming of deliveries, its
+blocks, and what a new core reads of its end. Broker, connections, disk and time are simulated; one seed makes
+every choice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import enum
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+from aio_pika.abc import AbstractIncomingMessage
+
+from gateway.eventlog.late_deliveries import LateDeliveries
+from gateway.links.kept_counts import KeptCounts
+from gateway.links.kept_deliveries import KeptDeliveries, Ledger
+from gateway.service.delivery_ledger import DeliveryLedger
+from tests.simulation.kept_broker import Incoming, KeptBroker, Link, Message
+from tests.simulation.kept_log import SOURCE, LogFolder, SimulatedEventLog, Stored, records_of
+from tests.simulation.scheduler import MILLISECOND, SECOND, Scheduler
+from tests.simulation.violations import demand
+
+MESSAGES = 150
+"""Published in each simulation."""
+
+CALM = 120 * SECOND
+"""How long it may take, after the last kill, until nothing waits any more."""
+
+_MEMORY_FOLDER = Path("/dev/shm")  # noqa: S108  a folder of a random name is made in it
+_LED_TO = ("e", "e", "u", "ue", "ee", "eu", "uee", "")
+_TURNS = 6
+"""Of an event loop: more than a wake-up takes to become an acknowledgement."""
+
+
+class Instant(enum.StrEnum):
+    """When a core is killed."""
+
+    ARRIVED = "a delivery has arrived, and nobody is told"
+    TOLD = "its records wait for the disk"
+    WRITTEN = "some are on the disk, and nobody knows"
+    ACKNOWLEDGED = "its acknowledgement is on the way"
+    ANY = "at any time"
+
+
+@dataclass(frozen=True)
+class KeptParts:
+    """What is under test; tests replace a part to see that it is noticed."""
+
+    ledger: Callable[[Ledger], Ledger] = lambda ledger: ledger
+    deliveries: type[KeptDeliveries] = KeptDeliveries
+    tells_late: bool = True
+
+
+class Judge:
+    """Knows what was published, what is on the disk and what was acknowledged, and says what must hold."""
+
+    def __init__(self) -> None:
+        self.messages: dict[int, Message] = {}
+        self.stored: Counter[Stored] = Counter()
+        self.cut: Counter[int] = Counter()
+        self._dropped: set[int] = set()
+
+    def dropped(self, message: Message) -> None:
+        """The broker has lost it: it need not be told."""
+        self._dropped.add(message.serial)
+
+    def acknowledged(self, message: Message) -> None:
+        """The broker forgets it: all of it is on the disk, or the kill of the machine would lose it."""
+        missing = [part for part in self._parts(message) if not self.stored[message.serial, part]]
+        demand(
+            not missing, f"message {message.serial} is acknowledged, and its records {missing} are not there"
+        )
+
+    def on_disk(self, records: Iterable[Stored]) -> None:
+        """Records came to the disk."""
+        self.stored.update(records)
+
+    def killed(self) -> None:
+        """What stands there in part is told again by the next core: that much is promised, and no more."""
+        for message in self.messages.values():
+            there = [self.stored[message.serial, part] for part in range(len(message.records))]
+            if there and min(there) != max(there):
+                self.cut[message.serial] += 1
+
+    def conclude(self, log: list[Stored]) -> None:
+        """All is calm: each delivery was told, events once, in order."""
+        demand(Counter(log) == self.stored, "the log has other records than came to the disk")
+        for message in self.messages.values():
+            told = [self.stored[message.serial, part] for part in range(len(message.records))]
+            events = [told[part] for part in self._parts(message)]
+            if message.serial not in self._dropped:
+                demand(all(events), f"message {message.serial} ({message.records}) is told {told} times")
+            most = 1 + self.cut[message.serial]
+            demand(max(told, default=0) <= most, f"message {message.serial} is told {told} times, not {most}")
+        first = list(dict.fromkeys(serial for serial, _ in log))
+        demand(first == sorted(first), "messages are told in another order than they were published")
+
+    @staticmethod
+    def _parts(message: Message) -> list[int]:
+        """Which of its records must be there: an update that is missing is told by how all stands later."""
+        return [part for part, letter in enumerate(message.records) if letter == "e"]
+
+
+class Life:
+    """One run of a core, from its start to its kill."""
+
+    def __init__(self, simulation: KeptSimulation) -> None:
+        self.counts = KeptCounts()
+        self.is_dead = False
+        self._simulation = simulation
+        self._scheduler = simulation.scheduler
+        self._loop = asyncio.new_event_loop()
+        next_seq, last = simulation.files.recovered()
+        self._log = SimulatedEventLog(
+            self._scheduler,
+            simulation.files,
+            next_seq,
+            LateDeliveries(last.deliveries if simulation.parts.tells_late else ()),
+            simulation.block_records,
+            self._on_disk,
+            self._settle,
+        )
+        ledger = DeliveryLedger(self._log, last.deliveries).of(SOURCE)
+        self._ledger = simulation.parts.ledger(ledger)
+        self._listens = True
+        self._link: Link | None = None
+        self._deliveries: KeptDeliveries | None = None
+        self._acknowledging: asyncio.Task[None] | None = None
+        self.connect()
+
+    def connect(self) -> None:
+        """Consume the queue."""
+        if self.is_dead or self._link is not None:
+            return
+        self._link = self._simulation.broker.consume(self._arrived)
+        with suppress(StopIteration):
+            self._run()
+        self._deliveries = self._simulation.parts.deliveries(
+            self._ledger, self._tell, lambda: self._listens, self.counts
+        )
+        self._acknowledging = self._loop.create_task(self._deliveries.acknowledge())
+        self._run()
+
+    def lose_connection(self) -> None:
+        """It ends; it is opened again later."""
+        if self._link is not None and not self.is_dead:
+            self._disconnect()
+            demand(self.counts.unacknowledged == 0, "what is not acknowledged is the broker's again")
+            self._scheduler.after(self._scheduler.between(50 * MILLISECOND, 5 * SECOND), self.connect)
+
+    def stop_listening(self) -> None:
+        """For a while there is nobody to tell."""
+        self._listens = False
+        self._scheduler.after(self._scheduler.between(MILLISECOND, 5 * SECOND), self._listen)
+
+    def kill(self) -> None:
+        """By SIGKILL: nothing that this run does from now on has an effect."""
+        if not self.is_dead:
+            self.is_dead = True
+            self._log.kill()
+            self._simulation.judge.killed()
+            self._scheduler.after(0, self._bury)
+
+    def _bury(self) -> None:
+        self._disconnect()
+        self._loop.close()
+
+    def _disconnect(self) -> None:
+        with self.counts.connection():
+            self._simulation.broker.lose()
+        self._link = self._deliveries = None
+        if self._acknowledging is not None:
+            self._acknowledging.cancel()
+            with suppress(asyncio.CancelledError):
+                self._loop.run_until_complete(self._acknowledging)
+            self._acknowledging = None
+
+    def _arrived(self, incoming: Incoming) -> None:
+        if self.is_dead or self._deliveries is None:
+            return
+        self._loop.run_until_complete(self._deliveries.arrived(cast(AbstractIncomingMessage, incoming)))
+        self._settle()
+
+    def _tell(self, message: AbstractIncomingMessage) -> None:
+        told = cast(Incoming, message).message
+        self._simulation.perhaps(Instant.ARRIVED)
+        if not self.is_dead:
+            self._log.record(records_of(told))
+            self._scheduler.tell("core", f"tells {told.serial}")
+
+    def _listen(self) -> None:
+        self._listens = True
+        if self._deliveries is not None and not self.is_dead:
+            self._deliveries.proceed()
+            self._settle()
+
+    def _on_disk(self, records: list[Stored]) -> None:
+        self._simulation.judge.on_disk(records)
+        if not self.is_dead:
+            self._simulation.perhaps(Instant.WRITTEN)
+
+    def _settle(self) -> None:
+        """Whoever waits goes on; then perhaps comes the end."""
+        if self.is_dead:
+            return
+        before = self.counts.acknowledged
+        self._run()
+        if self.counts.acknowledged > before:
+            self._simulation.perhaps(Instant.ACKNOWLEDGED)
+        elif self.counts.unacknowledged:
+            self._simulation.perhaps(Instant.TOLD)
+
+    def _run(self) -> None:
+        for _ in range(_TURNS):
+            self._loop.call_soon(self._loop.stop)
+            self._loop.run_forever()
+        if self._acknowledging is not None and self._acknowledging.done():
+            self._acknowledging.result()
+
+
+class KeptSimulation:
+    """One run.
+
+    Args:
+        seed: of every choice.
+        parts: under test.
+
+    Attributes:
+        kills: how many at each instant.
+    """
+
+    def __init__(self, seed: int, parts: KeptParts | None = None) -> None:
+        self.parts = parts or KeptParts()
+        self.scheduler = Scheduler(seed)
+        self.judge = Judge()
+        self.kills: Counter[Instant] = Counter()
+        random = self.scheduler.random
+        self.block_records = random.choice((1, 3, 50))
+        self._resources = ExitStack()
+        memory = _MEMORY_FOLDER if _MEMORY_FOLDER.is_dir() else None
+        folder = self._resources.enter_context(tempfile.TemporaryDirectory(dir=memory))
+        self.files = LogFolder(Path(folder))
+        self.broker = KeptBroker(
+            self.scheduler,
+            self.judge,
+            max_length=random.choice((5, 40, 10_000)),
+            expires=random.choice((2 * SECOND, 3600 * SECOND)),
+            prefetch=random.choice((1, 8, 1000)),
+        )
+        self._instants = frozenset(random.sample(list(Instant), random.randint(1, len(Instant))))
+        self._chance = random.choice((0.005, 0.02, 0.1))
+        self._pause = self.scheduler.between(2 * MILLISECOND, SECOND)
+        self._compacts = random.random() < 0.5
+        self._faults = True
+        self._published = 0
+        self._life: Life | None = None
+
+    def run(self) -> None:
+        """From the start to the end.
+
+        Raises:
+            ViolationError: something that must hold did not.
+        """
+        with self._resources:
+            try:
+                self._start()
+                self._publish()
+                self._strike()
+                while self._published < MESSAGES:
+                    self.scheduler.run_until(self.scheduler.now + SECOND)
+                self._faults = False
+                self._come_right()
+            finally:
+                if self._life is not None:
+                    self._life.kill()
+                    self.scheduler.run_until(self.scheduler.now)
+
+    def perhaps(self, instant: Instant) -> None:
+        """The core is at this instant: it may be its last."""
+        if self._faults and instant in self._instants and self.scheduler.random.random() < self._chance:
+            self._kill(instant)
+
+    def _come_right(self) -> None:
+        deadline = self.scheduler.now + CALM
+        while self._life is None or not self.broker.is_empty:
+            demand(self.scheduler.now < deadline, "messages wait, or are not acknowledged, for ever")
+            self.scheduler.run_until(self.scheduler.now + SECOND)
+        self.scheduler.run_until(self.scheduler.now + SECOND)
+        counts = self._life.counts
+        demand(counts.unacknowledged == 0, f"{counts.unacknowledged} are counted as not acknowledged")
+        demand(counts.repeated <= counts.redelivered <= counts.taken, f"counted: {counts}")
+        demand(counts.acknowledged <= counts.taken, f"counted: {counts}")
+        self.judge.conclude(self.files.stored())
+
+    def _start(self) -> None:
+        self.scheduler.tell("core", "starts")
+        self._life = Life(self)
+
+    def _kill(self, instant: Instant) -> None:
+        if self._life is not None:
+            self.kills[instant] += 1
+            self.scheduler.tell("core", f"killed: {instant.value}")
+            killed, self._life = self._life, None
+            killed.kill()
+            self.scheduler.after(self.scheduler.between(MILLISECOND, 8 * SECOND), self._start)
+
+    def _publish(self) -> None:
+        if self._published < MESSAGES:
+            self._published += 1
+            message = Message(self._published, self.scheduler.random.choice(_LED_TO))
+            self.judge.messages[message.serial] = message
+            self.broker.publish(message)
+            self.scheduler.after(self.scheduler.between(10_000, 2 * self._pause), self._publish)
+
+    def _strike(self) -> None:
+        if not self._faults:
+            return
+        self.perhaps(Instant.ANY)
+        if self._compacts and self.scheduler.random.random() < self._chance:
+            self.files.compact()
+        if self._life is not None:
+            fault = self.scheduler.random.choice((self._life.lose_connection, self._life.stop_listening))
+            if self.scheduler.random.random() < self._chance:
+                self.scheduler.tell("fault", fault.__name__)
+                fault()
+        self.scheduler.after(self.scheduler.between(MILLISECOND, 2 * self._pause), self._strike)

@@ -1,0 +1,433 @@
+"""A boiler that is operated through a gateway, while links, broker, agent and core die at any point.
+
+The real desk, inventory, console session and agent session talk on virtual time. The boiler writes down what
+was done to it; the event log keeps what was committed, over all cores.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from uuid import UUID
+
+from gateway.dialects.effects import Answered, Called, Effect, ReadAsked
+from gateway.dialects.qmf.agent import AgentConfig, AgentSession, ManagedObject
+from gateway.dialects.qmf.console import ConsoleConfig, ConsoleSession
+from gateway.dialects.qmf.console_agents import HeartbeatRules
+from gateway.dialects.qmf.messages import Status
+from gateway.feed.operations import (
+    Action,
+    OperationAnswer,
+    OperationRecord,
+    OperationRequest,
+    OperationState,
+)
+from gateway.feed.records import Batch
+from gateway.inventory.classes import ClassRegistry
+from gateway.inventory.instances import InstanceIndex
+from gateway.inventory.inventory import Inventory
+from gateway.mapping.files import class_schemas
+from gateway.model.operations import Answer, MethodCall, ObjectFetch
+from gateway.model.secrets import SecretRules
+from gateway.model.values import Value
+from gateway.operations.audit import Audit
+from gateway.operations.desk import DeskSettings, OperationDesk
+from gateway.operations.effects import Effect as Wanted
+from gateway.operations.effects import Reply, Send, Tell
+from gateway.operations.policy import Policy
+from gateway.operations.told_values import ToldValues
+from tests.operations.works import ANYTHING, BOILER_CLASS, MAPPING, OPERATOR
+from tests.simulation.amqp import AmqpBroker, AmqpClient
+from tests.simulation.conversation import Conversation
+from tests.simulation.scheduler import MILLISECOND, SECOND, Clock, Scheduler, Timer
+from tests.simulation.site import AGENT_USER, CONSOLE_USER, OUTAGE
+
+BOILER = class_schemas(MAPPING)["boiler"]
+NUMBER = 7
+DEADLINE = 10 * SECOND
+_QUICK = (1 * MILLISECOND, 100 * MILLISECOND)
+_SLOW = (1 * SECOND, 30 * SECOND)
+
+
+class Boiler:
+    """What is managed: it has a limit, and remembers every value that was set."""
+
+    def __init__(self) -> None:
+        self.limit = 1
+        self.done: list[int] = []
+
+    def set(self, limit: int) -> None:
+        """Somebody sets it."""
+        self.limit = limit
+        self.done.append(limit)
+
+
+class OperatedConversation(Conversation):
+    """A conversation that hands on what concerns operations."""
+
+    handlers: dict[type, Callable[[Effect], None]]
+
+    def perform(self, effects: Iterable[Effect]) -> None:
+        """Carry out what the session wants."""
+        for effect in effects:
+            handler = self.handlers.get(type(effect))
+            if handler is not None:
+                handler(effect)
+            else:
+                super().perform([effect])
+
+
+class BoilerAgent:
+    """One run of the agent's process."""
+
+    def __init__(self, scheduler: Scheduler, broker: AmqpBroker, boiler: Boiler, boot: int) -> None:
+        self._scheduler = scheduler
+        self._boiler = boiler
+        self._clock = Clock(scheduler)
+        self._is_alive = True
+        broker_id = UUID(int=scheduler.random.getrandbits(128))
+        config = AgentConfig(
+            broker_id, boot, frozenset({CONSOLE_USER}), publish_interval=5 * SECOND, reads_anew=True
+        )
+        self._session = AgentSession(config, [BOILER])
+        self._put()
+        link = _AgentLink(self._session)
+        self._conversation = OperatedConversation(
+            scheduler, self._clock, f"agent-{boot}", link, lambda _: None
+        )
+        self._conversation.handlers = {Called: self._called, ReadAsked: self._read_asked}
+        self.client = AmqpClient(
+            scheduler,
+            broker,
+            self._conversation,
+            AGENT_USER,
+            self._clock,
+            lambda _: self._session.bindings(),
+            1000,
+        )
+
+    def die(self) -> None:
+        """The process is killed."""
+        self._is_alive = False
+        self.client.close()
+
+    def _called(self, effect: Effect) -> None:
+        assert isinstance(effect, Called)
+        self._after(lambda: self._carry_out(effect))
+
+    def _carry_out(self, call: Called) -> None:
+        random = self._scheduler.random
+        if self._clock.now() > call.deadline or random.random() < 0.1:
+            self._perform(self._session.method_done(call.handle, Status.FORBIDDEN, "not now"))
+            return
+        assert isinstance(call.arguments[0], int)
+        self._boiler.set(call.arguments[0])
+        self._put()
+        self._perform(self._session.tell(NUMBER, self._clock.now()))
+        self._after(lambda: self._perform(self._session.method_done(call.handle, Status.OK, "OK")))
+
+    def _read_asked(self, effect: Effect) -> None:
+        assert isinstance(effect, ReadAsked)
+
+        def read() -> None:
+            self._put()
+            self._perform(self._session.read_done(effect.handle))
+
+        self._after(read)
+
+    def _put(self) -> None:
+        values: dict[str, Value] = {"name": "north", "limit": self._boiler.limit, "mode": "hot", "code": ""}
+        now = self._clock.now()
+        properties = tuple(values.get(element.name) for element in BOILER.properties)
+        self._session.put(ManagedObject(BOILER.key, NUMBER, 1, properties, (70,), now))
+
+    def _after(self, action: Callable[[], None]) -> None:
+        """Soon, sometimes late, and never once the process is dead."""
+        delay = _SLOW if self._scheduler.random.random() < 0.1 else _QUICK
+        self._scheduler.after(self._scheduler.between(*delay), lambda: action() if self._is_alive else None)
+
+    def _perform(self, effects: list[Effect]) -> None:
+        self._conversation.perform(effects)
+
+
+class _AgentLink:
+    """The agent's session as a link sees it."""
+
+    def __init__(self, session: AgentSession) -> None:
+        self._session = session
+        self.receive = session.receive
+        self.tick = session.tick
+
+    def connected(self, reply_to: str, now: int) -> list[Effect]:  # noqa: ARG002  agents await no replies
+        """The link is up."""
+        return self._session.start(now)
+
+    def disconnected(self, detail: str, now: int) -> list[Effect]:  # noqa: ARG002  as every session's
+        """The link is down."""
+        self._session.suspend()
+        return []
+
+    def resync(self, reason: str, now: int, since: int) -> list[Effect]:  # noqa: ARG002  as every session's
+        """Requests may have been lost."""
+        return self._session.console_bound(now)
+
+
+class OperatedCore:
+    """One run of the core.
+
+    Args:
+        scheduler: time and chance.
+        broker: where the agent is.
+        folder: of the instance index.
+        disk: what the log has, of all cores.
+        epoch: its boot.
+    """
+
+    def __init__(
+        self, scheduler: Scheduler, broker: AmqpBroker, folder: Path, disk: list[OperationRecord], epoch: int
+    ) -> None:
+        self._scheduler = scheduler
+        self._clock = Clock(scheduler)
+        self._disk = disk
+        self._is_alive = True
+        self._is_slow = False
+        self._committed_at = scheduler.now
+        self._timer: Timer | None = None
+        self._index = InstanceIndex(folder / "instances.sqlite3")
+        classes = ClassRegistry({"works": MAPPING})
+        self._inventory = Inventory("gw", epoch, classes, self._index, self._published)
+        self._source = self._inventory.add_source("works", "qmf", 1000)
+        audit = Audit("gw", epoch, ToldValues(SecretRules()))
+        self.desk = OperationDesk(
+            self._inventory, classes, Policy([ANYTHING]), audit, DeskSettings(DEADLINE, 4)
+        )
+        self.desk.connect(self._source.identity.number)
+        self._perform(self.desk.recover(unfinished(disk), self._clock.now()))
+        config = ConsoleConfig(
+            believed=frozenset({AGENT_USER}),
+            heartbeats=HeartbeatRules(interval=10 * SECOND),
+            request_deadline=5 * SECOND,
+        )
+        self._session = ConsoleSession(config)
+        self._conversation = OperatedConversation(
+            scheduler,
+            self._clock,
+            f"console-{epoch}",  # part of its queues' names, which no other core ever has
+            self._session,
+            lambda observations: self._inventory.observed(self._source, observations, self._clock.now()),
+        )
+        self._conversation.handlers = {Answered: self._answered}
+        self.client = AmqpClient(
+            scheduler,
+            broker,
+            self._conversation,
+            CONSOLE_USER,
+            self._clock,
+            self._session.bindings,
+            1000,
+        )
+
+    def ask(self, action: Action, reply: Callable[[OperationAnswer], None]) -> None:
+        """A north asks."""
+        request = OperationRequest(
+            1, OPERATOR, self._source.identity.number, BOILER_CLASS, 1, action, DEADLINE
+        )
+        self._perform(self.desk.asked(request, reply, self._clock.now()))
+
+    def slow_disk(self, *, is_slow: bool) -> None:
+        """Commits take long from now on, or not any more."""
+        self._is_slow = is_slow
+
+    def kill(self) -> None:
+        """As kill -9 does it: what was not committed is lost."""
+        self._is_alive = False
+        self.client.close()
+        self._index._database.close()  # noqa: SLF001  nothing but a kill ends like this
+
+    def _perform(self, effects: Iterable[Wanted]) -> None:
+        for effect in effects:
+            match effect:
+                case Tell(record, lasting):
+                    self._inventory.operation_told(record)
+                    self._commit(record, lasting=lasting)
+                case Send(_, message):
+                    self._later(0, lambda message=message: self._send(message))  # type: ignore[misc]  # bound now
+                case Reply(to, answer):
+                    to(answer)
+        self._set_timer()
+
+    def _commit(self, record: OperationRecord, *, lasting: bool) -> None:
+        """In order, after a while."""
+        delay = self._scheduler.between(*(_SLOW if self._is_slow else _QUICK))
+        self._committed_at = max(self._committed_at, self._scheduler.now + delay)
+
+        def commit() -> None:
+            self._disk.append(record)
+            if lasting:
+                self._perform(self.desk.recorded(record.number, self._clock.now()))
+
+        self._later(self._committed_at - self._scheduler.now, commit)
+
+    def _send(self, message: MethodCall | ObjectFetch) -> None:
+        session, now = self._session, self._clock.now()
+        if isinstance(message, MethodCall):
+            self._conversation.perform(session.call(message, now))
+        else:
+            self._conversation.perform(session.fetch(message, now))
+
+    def _answered(self, effect: Effect) -> None:
+        assert isinstance(effect, Answered)
+        self._took(effect.answer)
+
+    def _took(self, answer: Answer) -> None:
+        self._perform(self.desk.answered(answer, self._clock.now()))
+
+    def _published(self, batch: Batch) -> None:
+        if hasattr(self, "desk"):
+            self._perform(self.desk.noticed(batch.records, self._clock.now()))
+
+    def _set_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        wake_at = self.desk.wake_at
+        if wake_at is not None:
+            self._timer = self._later(wake_at - self._clock.now(), self._tick)
+
+    def _tick(self) -> None:
+        self._perform(self.desk.tick(self._clock.now()))
+
+    def _later(self, delay: int, action: Callable[[], None]) -> Timer:
+        return self._scheduler.after(delay, lambda: action() if self._is_alive else None)
+
+
+def unfinished(disk: Iterable[OperationRecord]) -> list[OperationRecord]:
+    """What the log saw begin and not end."""
+    begun: dict[str, OperationRecord] = {}
+    for record in disk:
+        if record.state is OperationState.BEGUN:
+            begun[record.operation_id] = record
+        else:
+            begun.pop(record.operation_id, None)
+    return list(begun.values())
+
+
+class OperatedBoiler:
+    """A whole run from one seed: some minutes of operations and faults, then quiet.
+
+    Attributes:
+        disk: what the log has in the end.
+        asked: what was asked for, each with a value of its own; ``None`` while it is not answered.
+    """
+
+    def __init__(self, seed: int, folder: Path) -> None:
+        self.scheduler = Scheduler(seed)
+        self.boiler = Boiler()
+        self.disk: list[OperationRecord] = []
+        self.asked: dict[int, OperationAnswer | None] = {}
+        self._folder = folder
+        self._broker = AmqpBroker(self.scheduler)
+        self._boots, self._epochs = itertools.count(1), itertools.count(1)
+        self._values = itertools.count(2)
+        self._core: OperatedCore | None = None
+        self._agent: BoilerAgent | None = None
+        self._is_quiet = False
+        self._start_agent()
+        self._start_core()
+
+    def run(self, make: Callable[[int], Action]) -> None:
+        """Go through it.
+
+        Args:
+            make: a request that gives the boiler this limit.
+        """
+        self._make = make
+        self._again(200 * MILLISECOND, 3 * SECOND, self._ask)
+        self._again(2 * SECOND, 40 * SECOND, self._fail)
+        self.scheduler.run_until(self.scheduler.now + 240 * SECOND)
+        self._is_quiet = True
+        self.scheduler.run_until(self.scheduler.now + 3 * OUTAGE)
+        if self._core is not None:
+            self._core.kill()  # so that what it could not settle is found by the next one
+            self._core = None
+        self._start_core()
+        self.scheduler.run_until(self.scheduler.now + 60 * SECOND)
+        self.close()
+
+    def close(self) -> None:
+        """Nothing goes on."""
+        if self._core is not None:
+            self._core.kill()
+            self._core = None
+
+    def _ask(self) -> None:
+        if self._core is None:
+            return
+        value = next(self._values)
+        self.asked[value] = None
+
+        def reply(answer: OperationAnswer) -> None:
+            assert self.asked[value] is None, "answered twice"
+            self.asked[value] = answer
+
+        self._core.ask(self._make(value), reply)
+
+    def _fail(self) -> None:
+        random = self.scheduler.random
+        random.choice(
+            (self._kill_core, self._kill_agent, self._lose, self._silence, self._stop_broker, self._slow_disk)
+        )()
+
+    def _kill_core(self) -> None:
+        if self._core is not None:
+            self._core.kill()
+            self._core = None
+            self._soon(self._start_core)
+
+    def _kill_agent(self) -> None:
+        if self._agent is not None:
+            self._agent.die()
+            self._agent = None
+            self._soon(self._start_agent)
+
+    def _lose(self) -> None:
+        self._any_client(lambda client: client.lose("the connection was reset"))
+
+    def _silence(self) -> None:
+        duration = self.scheduler.between(SECOND, 30 * SECOND)
+        heals = self.scheduler.random.random() < 0.5
+        self._any_client(lambda client: client.fall_silent(duration, heals=heals))
+
+    def _stop_broker(self) -> None:
+        if self._broker.up:
+            self._broker.stop()
+            self._soon(self._broker.start)
+
+    def _slow_disk(self) -> None:
+        core = self._core
+        if core is not None:
+            core.slow_disk(is_slow=True)
+            self._soon(lambda: core.slow_disk(is_slow=False))
+
+    def _any_client(self, fault: Callable[[AmqpClient], None]) -> None:
+        clients = [process.client for process in (self._core, self._agent) if process is not None]
+        if clients:
+            fault(self.scheduler.random.choice(clients))
+
+    def _start_core(self) -> None:
+        epoch = next(self._epochs)
+        self._core = OperatedCore(self.scheduler, self._broker, self._folder, self.disk, epoch)
+
+    def _start_agent(self) -> None:
+        self._agent = BoilerAgent(self.scheduler, self._broker, self.boiler, next(self._boots))
+
+    def _soon(self, action: Callable[[], None]) -> None:
+        self.scheduler.after(self.scheduler.between(50 * MILLISECOND, 30 * SECOND), action)
+
+    def _again(self, shortest: int, longest: int, action: Callable[[], None]) -> None:
+        def turn() -> None:
+            if not self._is_quiet:
+                action()
+                self._again(shortest, longest, action)
+
+        self.scheduler.after(self.scheduler.between(shortest, longest), turn)

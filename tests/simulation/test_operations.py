@@ -1,0 +1,73 @@
+"""Operations while everything dies: nothing is done twice, and nothing is told that was not."""
+
+from __future__ import annotations
+
+import secrets
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from gateway.feed.operations import Action, InvokeMethod, OperationState, SetElements
+from gateway.model.operations import Outcome
+from tests.hypothesis_profiles import PROVING
+from tests.simulation.operated import OperatedBoiler
+
+SEEDS_OF_A_PART = 100 if PROVING else 3
+NOT_DONE = frozenset(Outcome) - {Outcome.APPLIED, Outcome.APPLIED_DIFFERENTLY, Outcome.UNKNOWN}
+
+
+def set_limit(value: int) -> Action:
+    """Set the element."""
+    return SetElements({"limit": value})
+
+
+def call_set_limit(value: int) -> Action:
+    """Call the method that sets it."""
+    return InvokeMethod("setLimit", {"value": value})
+
+
+def check(run: OperatedBoiler, name: str) -> Counter[str]:
+    """Everything that must hold; returns what came of the operations, by outcome in the log's words."""
+    done = run.boiler.done
+    assert len(done) == len(set(done)), f"done twice: {[v for v, n in Counter(done).items() if n > 1]}"
+    begun = {r.values[name] for r in run.disk if r.state is OperationState.BEGUN}
+    assert set(done) <= begun, f"done and not recorded before: {set(done) - begun}"
+    last = {record.operation_id: record for record in run.disk}
+    outcomes: Counter[str] = Counter()
+    for record in last.values():
+        assert record.state is not OperationState.BEGUN, f"without an end: {record}"
+        assert record.outcome is not None
+        outcomes[f"{record.state.value} {record.outcome.value}"] += 1
+        value = record.values[name]
+        if record.outcome is Outcome.APPLIED:
+            assert value in done, f"told as applied and was not: {record}"
+        if record.outcome in NOT_DONE:
+            assert value not in done, f"told as not done and was: {record}"
+    for value, answer in run.asked.items():
+        if answer is not None and answer.outcome is Outcome.APPLIED:
+            assert value in done, f"answered as applied and was not: {answer}"
+        if answer is not None and answer.outcome in NOT_DONE:
+            assert value not in done, f"answered as not done and was: {answer}"
+    return outcomes
+
+
+@pytest.mark.parametrize("make", [set_limit, call_set_limit], ids=["set", "invoke"])
+@pytest.mark.parametrize("part", range(4))
+def test_nothing_is_done_twice_and_nothing_told_that_was_not(
+    part: int, make: Callable[[int], Action], tmp_path: Path
+) -> None:
+    first = secrets.randbelow(2**32) if PROVING else part * SEEDS_OF_A_PART
+    for seed in range(first, first + SEEDS_OF_A_PART):
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        run = OperatedBoiler(seed, folder)
+        try:
+            run.run(make)
+            check(run, "limit" if make is set_limit else "value")
+        except AssertionError as error:
+            error.add_note(f"seed {seed}")
+            raise
+        finally:
+            run.close()

@@ -1,0 +1,1 @@
+"""The command table: methods called by SET."""

@@ -1,0 +1,1 @@
+"""SET: values written, statuses, the two phases, retransmissions, and net-snmp's own command."""

@@ -1,0 +1,29 @@
+"""The state of a gateway that was started."""
+
+from __future__ import annotations
+
+import datetime as dt
+from pathlib import Path
+
+from gateway.inventory.instances import InstanceIndex
+from gateway.service.index_upkeep import count_start
+from gateway.state_folder import StateFolder
+
+NOW = dt.datetime(2026, 5, 1, 12, tzinfo=dt.UTC)
+DAY = dt.timedelta(days=1)
+
+
+def started(state: StateFolder) -> InstanceIndex:
+    """The index of a gateway that has just been started."""
+    index = InstanceIndex(state.instances, must_exist=state.boots > 0)
+    count_start(state, index)
+    return index
+
+
+def texts(folder: Path) -> dict[str, str]:
+    """All files but the index, the count of starts and the lock."""
+    return {
+        path.relative_to(folder).as_posix(): path.read_text(encoding="utf-8")
+        for path in folder.rglob("*")
+        if path.is_file() and path.name not in {"LOCK", "boots"} and "sqlite3" not in path.name
+    }

@@ -1,0 +1,1 @@
+"""The north at a terminal, told by a core of these tests."""

@@ -1,0 +1,152 @@
+"""What is known, and what happens in it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from gateway.feed.operations import OperationKind, OperationRecord, OperationState
+from gateway.feed.records import AlarmRecord, DeleteRecord, EventLogRecord, EventLogState, GapRecord
+from gateway.model.events import Severity
+from gateway.model.observations import SourceState
+from gateway.model.operations import Outcome, Principal
+from gateway.terminal.happenings import (
+    AlarmTold,
+    Changed,
+    CoreTold,
+    Created,
+    Deleted,
+    EventLogTold,
+    EventTold,
+    GapTold,
+    ObjectKey,
+    OperationTold,
+    SourceTold,
+)
+from gateway.terminal.picture import Picture
+from tests.components.shop import SECOND, START, agent, source, update
+from tests.terminal.told import KNOWN, RANG, TILL, known_shop, rang, snapshot, tell, till
+
+FIRST = ObjectKey(1, "shop:till", 1)
+
+
+def ended(row: int, number: int = 1, *, inferred: bool = False) -> DeleteRecord:
+    return DeleteRecord(1, TILL.number, row, f"hall1|till{row}", START, inferred, number, f"till{row}")
+
+
+def test_the_first_snapshot_is_how_things_stand_and_nothing_that_happens() -> None:
+    picture = Picture()
+    assert snapshot(picture, *KNOWN, till(1), rang(1), ended(5)) == []
+    assert picture.is_whole
+    assert picture.objects[FIRST].path == "shop1/shop:till/hall1|till1"
+    assert picture.objects[FIRST].value("sales") == 7
+    assert list(picture.ends) == [1]
+
+
+def test_objects_come_change_and_go() -> None:
+    picture = known_shop()
+    (created,) = tell(picture, till(1))
+    assert isinstance(created, Created)
+
+    (changed,) = tell(picture, update(1, {3: 8, 4: START}, absent=(1,)))
+    assert isinstance(changed, Changed)
+    told = [(change.element.name, change.former, change.value) for change in changed.changes]
+    assert told == [("limit", 10, None), ("sales", 7, 8), ("opened", None, START)]
+    assert picture.objects[FIRST].value("limit") is None
+    assert picture.objects[FIRST].record.statistics_sampled == START + 9 * SECOND
+
+    assert tell(picture, ended(1)) == [Deleted("shop1", "shop:till", "hall1|till1", ended(1))]
+    assert FIRST not in picture.objects
+
+
+def test_an_update_that_changes_no_value_is_nothing_that_happens() -> None:
+    picture = known_shop(till(1))
+    assert tell(picture, update(1, {3: 7})) == []
+    assert picture.objects[FIRST].record.statistics_sampled == START + 9 * SECOND
+
+
+def test_what_is_told_twice_happens_once() -> None:
+    picture = known_shop(till(1), rang(1))
+    assert tell(picture, rang(1), till(1)) == []
+    (event,) = tell(picture, rang(2))
+    assert isinstance(event, EventTold)
+    assert event.in_class == RANG
+
+
+def test_another_core_tells_what_changed_meanwhile() -> None:
+    picture = known_shop(till(1), till(2), rang(1))
+    assert picture.disconnected("it ended") == [CoreTold("it ended")]
+    assert picture.disconnected("still") == []
+
+    told = [*KNOWN, ended(2), replace(till(1), values={**till(1).values, 3: 9}), till(3), rang(1), rang(2)]
+    kinds = [type(happening) for happening in snapshot(picture, *told, epoch=2)]
+
+    assert kinds == [Deleted, Changed, Created, EventTold, CoreTold]
+    assert picture.is_whole
+
+
+def test_what_a_new_core_does_not_tell_is_kept_until_its_source_is_believed() -> None:
+    picture = known_shop(till(1))
+    picture.disconnected("it ended")
+    connecting = source(SourceState.SYNCHRONISING)
+
+    happened = snapshot(picture, connecting, *KNOWN[1:], epoch=2)
+    assert happened == [SourceTold(connecting), CoreTold()]
+    assert FIRST in picture.objects
+
+    assert tell(picture, source(), epoch=2) == [
+        SourceTold(source()),
+        Deleted("shop1", "shop:till", "hall1|till1"),
+    ]
+
+
+def test_a_source_that_is_not_configured_any_more_goes_with_its_objects() -> None:
+    picture = known_shop(till(1))
+    happened = snapshot(picture, epoch=2)
+    assert {type(happening) for happening in happened} == {Deleted}
+    assert (picture.sources, picture.objects) == ({}, {})
+
+
+def test_alarms_last_from_one_record_to_another() -> None:
+    picture = known_shop()
+    raised = AlarmRecord(4, 1, "full", "full shop:till", Severity.MAJOR, None, "full", "7b0c.1.1", START)
+    cleared = replace(raised, cleared=START + SECOND)
+    assert tell(picture, raised) == [AlarmTold("shop1", raised)]
+    assert tell(picture, raised) == []
+    assert tell(picture, cleared) == [AlarmTold("shop1", cleared)]
+    assert picture.alarms == {}
+
+
+def test_what_the_gateway_tells_of_itself() -> None:
+    picture = known_shop()
+    gap, full = GapRecord(1, 1, 2, "away"), EventLogRecord(EventLogState.DISK_FULL, "no room")
+    assert tell(picture, gap, full, replace(full, waiting=5)) == [GapTold("shop1", gap), EventLogTold(full)]
+    assert picture.event_log == replace(full, waiting=5)
+
+
+def test_operations_are_told_as_they_go_on() -> None:
+    picture = known_shop(till(1))
+    who = Principal("cli", "alice")
+    begun = OperationRecord(
+        1, "7b0c.1.o1", OperationKind.SET, OperationState.BEGUN, who, *FIRST, "hall1|till1", "till1"
+    )
+    done = replace(begun, state=OperationState.ENDED, outcome=Outcome.APPLIED)
+    assert tell(picture, begun, done, done) == [OperationTold("shop1", begun), OperationTold("shop1", done)]
+    assert picture.operations == {"7b0c.1.o1": done}
+
+
+def test_values_are_stale_while_agent_or_source_are_silent() -> None:
+    picture = known_shop(till(1))
+    known = picture.objects[FIRST]
+    assert picture.stale_since(known) == 0
+    tell(picture, agent(fresh=False, since=START + SECOND))
+    assert picture.stale_since(known) == START + SECOND
+    tell(picture, source(SourceState.DOWN))
+    assert picture.stale_since(known) == START
+
+
+def test_what_nobody_could_know_changes_nothing() -> None:
+    picture = known_shop()
+    strange = replace(till(1), class_number=99)
+    assert tell(picture, update(1, {3: 1}), strange, replace(till(1), source=9)) == []
+    assert tell(picture, replace(rang(1), class_number=99)) == []
+    assert FIRST not in picture.objects

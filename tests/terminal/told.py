@@ -1,0 +1,133 @@
+"""A core that tells a picture of a shop with two halls and their tills."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from gateway.feed.messages import VERSION
+from gateway.feed.records import (
+    Batch,
+    ClassRecord,
+    EventClassRecord,
+    EventRecord,
+    Hello,
+    ObjectRecord,
+    Record,
+    SnapshotBegan,
+    SnapshotEnded,
+)
+from gateway.feed.values import FeedValue, ObjectLink
+from gateway.model.events import Severity
+from gateway.model.schema import (
+    Access,
+    Argument,
+    ClassKey,
+    ClassSchema,
+    Direction,
+    Element,
+    EventSchema,
+    Method,
+    NamedValue,
+)
+from gateway.model.values import ValueType
+from gateway.terminal.happenings import Happening
+from gateway.terminal.picture import Picture
+from tests.components.shop import (
+    GATEWAY_ID,
+    HALL_CLASS,
+    START,
+    TILL_CLASS,
+    agent,
+    hall,
+    hall_link,
+    source,
+    till_record,
+)
+
+HALL = ClassRecord(
+    HALL_CLASS,
+    ClassSchema(ClassKey("shop", "hall"), (Element("name", ValueType.STRING, index=True),)),
+    "name",
+    "",
+)
+MOODS = (NamedValue("calm", 0), NamedValue("busy", 1))
+TILL = ClassRecord(
+    TILL_CLASS,
+    ClassSchema(
+        ClassKey("shop", "till"),
+        (
+            Element("hall", ValueType.REFERENCE, index=True, references="hall"),
+            Element("limit", ValueType.U32, access=Access.READ_WRITE, unit="coins"),
+            Element("mood", ValueType.U8, values=MOODS),
+        ),
+        (Element("sales", ValueType.U64), Element("opened", ValueType.TIME)),
+        (
+            Method(
+                "empty",
+                (
+                    Argument("keep", ValueType.U32),
+                    Argument("taken", ValueType.U32, direction=Direction.OUT),
+                ),
+            ),
+        ),
+        description="Where one pays.",
+    ),
+    "",
+    "hall",
+)
+RANG = EventClassRecord(
+    30, EventSchema(ClassKey("shop", "rang"), (Argument("till", ValueType.REFERENCE, references="till"),))
+)
+
+
+def till(row: int, values: Mapping[int, FeedValue] | None = None, name: str = "") -> ObjectRecord:
+    """A till of the first hall."""
+    told: Mapping[int, FeedValue] = {0: hall_link(), 1: 10, 2: 1, 3: 7}
+    return till_record(row, name or f"hall1|till{row}", told if values is None else values)
+
+
+def rang(number: int, row: int = 1, text: str = "it rang") -> EventRecord:
+    """An event of a till."""
+    return EventRecord(
+        event_id=f"{GATEWAY_ID}.1.{number}",
+        source=1,
+        class_number=RANG.number,
+        agent="1.0",
+        time=START,
+        severity=Severity.INFO,
+        values={0: till_link(row)},
+        number=number,
+        heard=START,
+        subject=till_link(row),
+        text=text,
+    )
+
+
+def till_link(row: int) -> ObjectLink:
+    """To a till."""
+    return replace(hall_link(), class_name="shop:till", row=row, stable_name=f"hall1|till{row}")
+
+
+KNOWN: tuple[Record, ...] = (source(), agent(fresh=True), HALL, TILL, RANG, hall())
+"""What every snapshot begins with."""
+
+
+def tell(picture: Picture, *records: Record, epoch: int = 1) -> list[Happening]:
+    """Tell something, in one batch."""
+    return picture.received(Batch(epoch, 1, records))
+
+
+def snapshot(picture: Picture, *records: Record, epoch: int = 1) -> list[Happening]:
+    """Tell everything; what came of it all together."""
+    happened = picture.received(Hello(VERSION, epoch, GATEWAY_ID, START))
+    happened += picture.received(SnapshotBegan(epoch, 1))
+    happened += tell(picture, *records, epoch=epoch)
+    return happened + picture.received(SnapshotEnded(epoch, 1))
+
+
+def known_shop(*records: Record) -> Picture:
+    """A picture of the shop with its first hall, and these."""
+    picture = Picture()
+    snapshot(picture, *KNOWN, *records)
+    return picture
