@@ -134,23 +134,18 @@ class FeedLink:
         """Send a request, or say why that cannot be done."""
         writer = self._writer
         if writer is None or writer.is_closing():
-            return OperationAnswer(request.request, "", Outcome.SOURCE_DOWN, NOT_CONNECTED)
+            return _answer(request, Outcome.SOURCE_DOWN, NOT_CONNECTED)
         unsent = writer.transport.get_write_buffer_size()
         if len(self._asked) >= MAX_ASKED or unsent > MAX_UNSENT_OCTETS:
-            return OperationAnswer(
-                request.request,
-                "",
-                Outcome.NOT_NOW,
-                f"{len(self._asked)} requests wait for an answer already",
+            return _answer(
+                request, Outcome.NOT_NOW, f"{len(self._asked)} requests wait for an answer already"
             )
         try:
             octets = encode(request)
         except (ValueError, OverflowError, RecursionError) as error:
-            return OperationAnswer(request.request, "", Outcome.WRONG_VALUE, f"cannot be sent: {error}")
+            return _answer(request, Outcome.WRONG_VALUE, f"cannot be sent: {error}")
         if len(octets) > MAX_REQUEST_OCTETS:
-            return OperationAnswer(
-                request.request, "", Outcome.WRONG_LENGTH, f"more than {MAX_REQUEST_OCTETS} octets"
-            )
+            return _answer(request, Outcome.WRONG_LENGTH, f"more than {MAX_REQUEST_OCTETS} octets")
         writer.write(octets)
         return None
 
@@ -194,13 +189,11 @@ class FeedLink:
 
 def _unanswered(request: OperationRequest, reason: str) -> OperationAnswer:
     if request.check_only:
-        return OperationAnswer(request.request, "", Outcome.SOURCE_DOWN, f"{reason}: nothing was done")
+        return _answer(request, Outcome.SOURCE_DOWN, f"{reason}: nothing was done")
     text = f"{reason}: it may have been carried out, and the event log will tell"
-    return OperationAnswer(request.request, "", Outcome.UNKNOWN, text)
+    return _answer(request, Outcome.UNKNOWN, text)
 
 
-async def follow(
-    path: Path, subscriber: Subscriber, ready: Callable[[], Awaitable[None]] = at_once
-) -> NoReturn:
-    """Read the feed at ``path`` for ever, for a north that asks for nothing; see `FeedLink`."""
-    await FeedLink(path, subscriber, ready).run()
+def _answer(request: OperationRequest, outcome: Outcome, text: str) -> OperationAnswer:
+    """Of the link's own: the core has given the request no number."""
+    return OperationAnswer(request.request, "", outcome, text)

@@ -8,9 +8,11 @@ the same rules, so what a console of ours shows of our own agent is the same eit
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from collections.abc import Mapping as MappingOf
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from gateway.mapping.rules import (
     ArgumentRule,
@@ -102,30 +104,8 @@ def _class_schema(package: str, name: str, rule: ClassRule) -> ClassSchema:
 
 
 def _method(place: str, name: str, rule: MethodRule) -> Method:
-    arguments = tuple(_method_argument(f"{place}.{name}", n, a) for n, a in rule.arguments.items())
+    arguments = tuple(_argument(f"{place}.{name}", n, a, "a method") for n, a in rule.arguments.items())
     return Method(name, arguments, rule.label, rule.description)
-
-
-def _method_argument(place: str, name: str, rule: MethodArgumentRule) -> Argument:
-    if rule.type is None:
-        raise MappingError(
-            f"{place}.{name}: has no type, which only a method learnt from the wire can do without"
-        )
-    return Argument(
-        name=name,
-        type=rule.type,
-        direction=rule.direction,
-        unit=rule.unit,
-        minimum=rule.minimum,
-        maximum=rule.maximum,
-        max_length=rule.max_length,
-        default=rule.default,
-        label=rule.label,
-        description=rule.description,
-        values=named_values(rule, rule.type),
-        optional=rule.optional,
-        references=rule.references,
-    )
 
 
 def _elements(place: str, rules: MappingOf[str, ElementRule]) -> tuple[Element, ...]:
@@ -168,28 +148,21 @@ def _event_schema(package: str, name: str, rule: EventRule) -> EventSchema:
     place = f"{package}:{name}"
     return EventSchema(
         key=ClassKey(package, name),
-        arguments=tuple(_argument(place, n, a) for n, a in rule.arguments.items() if not a.secret),
+        arguments=tuple(
+            _argument(place, n, a, "an event") for n, a in rule.arguments.items() if not a.secret
+        ),
         label=rule.label,
         description=rule.description,
     )
 
 
-def _argument(place: str, name: str, rule: ArgumentRule) -> Argument:
+def _argument(place: str, name: str, rule: ArgumentRule | MethodArgumentRule, of: str) -> Argument:
     if rule.type is None:
         raise MappingError(
-            f"{place}.{name}: has no type, which only an event learnt from the wire can do without"
+            f"{place}.{name}: has no type, which only {of} learnt from the wire can do without"
         )
-    return Argument(
-        name=name,
-        type=rule.type,
-        unit=rule.unit,
-        max_length=rule.max_length,
-        label=rule.label,
-        description=rule.description,
-        values=named_values(rule, rule.type),
-        optional=rule.optional,
-        references=rule.references,
-    )
+    told = _told(rule, ("direction", *_OVERLAID_ARGUMENT))
+    return Argument(name, rule.type, **told, values=named_values(rule, rule.type))
 
 
 def named_values(
@@ -259,33 +232,21 @@ _OVERLAID = (
 def _overlaid(element: Element, rule: ElementRule | None) -> Element:
     if rule is None:
         return element
-    told = {name: getattr(rule, name) for name in _OVERLAID if name in rule.model_fields_set}
-    return replace(element, **told, values=named_values(rule, element.type) or element.values)
+    return replace(
+        element, **_told(rule, _OVERLAID), values=named_values(rule, element.type) or element.values
+    )
 
 
 def _overlaid_method(method: Method, rule: MethodRule | None) -> Method:
     if rule is None:
         return method
-    arguments = tuple(_overlaid_input(a, rule.arguments.get(a.name)) for a in method.arguments)
+    arguments = tuple(_overlaid_argument(a, rule.arguments.get(a.name)) for a in method.arguments)
     return replace(
         method,
         arguments=arguments,
         label=rule.label or method.label,
         description=rule.description or method.description,
     )
-
-
-_OVERLAID_INPUT = (
-    *("unit", "minimum", "maximum", "max_length", "default"),
-    *("references", "label", "description", "optional"),
-)
-
-
-def _overlaid_input(argument: Argument, rule: MethodArgumentRule | None) -> Argument:
-    if rule is None:
-        return argument
-    told = {name: getattr(rule, name) for name in _OVERLAID_INPUT if name in rule.model_fields_set}
-    return replace(argument, **told, values=named_values(rule, argument.type) or argument.values)
 
 
 def applied_event(mapping: Mapping, schema: EventSchema) -> EventSchema:
@@ -304,11 +265,19 @@ def applied_event(mapping: Mapping, schema: EventSchema) -> EventSchema:
     )
 
 
-_OVERLAID_ARGUMENT = ("unit", "max_length", "references", "label", "description", "optional")
+_OVERLAID_ARGUMENT = (
+    *("unit", "minimum", "maximum", "max_length", "default"),
+    *("references", "label", "description", "optional"),
+)
 
 
-def _overlaid_argument(argument: Argument, rule: ArgumentRule | None) -> Argument:
+def _overlaid_argument(argument: Argument, rule: ArgumentRule | MethodArgumentRule | None) -> Argument:
     if rule is None:
         return argument
-    told = {name: getattr(rule, name) for name in _OVERLAID_ARGUMENT if name in rule.model_fields_set}
+    told = _told(rule, _OVERLAID_ARGUMENT)
     return replace(argument, **told, values=named_values(rule, argument.type) or argument.values)
+
+
+def _told(rule: ElementRule | ArgumentRule | MethodArgumentRule, names: Iterable[str]) -> dict[str, Any]:
+    """What the mapping says of these, where it says anything."""
+    return {name: getattr(rule, name) for name in names if name in rule.model_fields_set}

@@ -43,11 +43,7 @@ def http_reader(settings: RabbitMqSettings, folder: Path) -> HttpReader:
         SecretError: the password cannot be read.
         CommandError: the certificates cannot.
     """
-    writing = settings.writing
-    return HttpReader(
-        _management(settings, settings.user, settings.password, folder),
-        _management(settings, writing.user, writing.password, folder) if writing else None,
-    )
+    return HttpReader(*_both_accounts(settings, folder))
 
 
 def http_writer(settings: RabbitMqSettings, folder: Path) -> HttpWriter:
@@ -57,11 +53,7 @@ def http_writer(settings: RabbitMqSettings, folder: Path) -> HttpWriter:
         SecretError: a password cannot be read.
         CommandError: the certificates cannot.
     """
-    writing = settings.writing
-    return HttpWriter(
-        _management(settings, settings.user, settings.password, folder),
-        _management(settings, writing.user, writing.password, folder) if writing else None,
-    )
+    return HttpWriter(*_both_accounts(settings, folder))
 
 
 def http_publisher(settings: model.RabbitMqAgent, folder: Path) -> HttpPublisher:
@@ -73,6 +65,17 @@ def http_publisher(settings: model.RabbitMqAgent, folder: Path) -> HttpPublisher
     """
     amqp = settings.publish.amqp
     return HttpPublisher(_management(settings, amqp.user, amqp.password, folder), amqp.vhost)
+
+
+def _both_accounts(
+    settings: RabbitMqSettings, folder: Path
+) -> tuple[ManagementEndpoint, ManagementEndpoint | None]:
+    """The management API as who reads, and as who writes, if anybody does."""
+    writing = settings.writing
+    return (
+        _management(settings, settings.user, settings.password, folder),
+        _management(settings, writing.user, writing.password, folder) if writing else None,
+    )
 
 
 def _management(

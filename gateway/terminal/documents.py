@@ -15,6 +15,7 @@ from gateway.feed.values import FeedValue
 from gateway.model.schema import Argument, Element
 from gateway.model.values import ValueType
 from gateway.terminal.happenings import (
+    KINDS,
     AlarmTold,
     Changed,
     CoreTold,
@@ -178,7 +179,7 @@ def event_document(told: EventTold) -> Document:
 
 def happening_document(happening: Happening, picture: Picture, now: int) -> Document:
     """One line of ``watch --json``; ``time`` is when the command learnt of it."""
-    kind, render = _RENDERERS[type(happening)]
+    kind, render = KINDS[type(happening)], _RENDERERS[type(happening)]
     return {"time": time_text(now), "kind": kind, **render(happening, picture)}
 
 
@@ -276,15 +277,15 @@ def _core(happening: CoreTold, _picture: Picture) -> Document:
     return {"connected": not happening.reason, "detail": happening.reason}
 
 
-_RENDERERS: Mapping[type, tuple[str, Callable[..., Document]]] = {
-    Created: ("created", _created),
-    Changed: ("changed", _changed),
-    Deleted: ("deleted", _deleted),
-    EventTold: ("event", _event),
-    AlarmTold: ("alarm", _alarm),
-    SourceTold: ("source", _source),
-    GapTold: ("gap", _gap),
-    OperationTold: ("operation", _operation),
-    EventLogTold: ("event-log", _event_log),
-    CoreTold: ("core", _core),
+_RENDERERS: Mapping[type, Callable[..., Document]] = {
+    Created: _created,
+    Changed: _changed,
+    Deleted: _deleted,
+    EventTold: _event,
+    AlarmTold: _alarm,
+    SourceTold: _source,
+    GapTold: _gap,
+    OperationTold: _operation,
+    EventLogTold: _event_log,
+    CoreTold: _core,
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
@@ -179,3 +180,17 @@ Happening: TypeAlias = (
     | EventLogTold
     | CoreTold
 )
+
+KINDS: Mapping[type[Happening], str] = {
+    Created: "created",
+    Changed: "changed",
+    Deleted: "deleted",
+    EventTold: "event",
+    AlarmTold: "alarm",
+    SourceTold: "source",
+    GapTold: "gap",
+    OperationTold: "operation",
+    EventLogTold: "event-log",
+    CoreTold: "core",
+}
+"""What each is called, in lines and in documents."""

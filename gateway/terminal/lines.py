@@ -10,6 +10,7 @@ from gateway.model.schema import Argument, Element
 from gateway.model.values import ValueType
 from gateway.terminal.documents import descriptions
 from gateway.terminal.happenings import (
+    KINDS,
     AlarmTold,
     Changed,
     CoreTold,
@@ -115,7 +116,7 @@ def summary_rows(picture: Picture, pattern: Pattern) -> Iterator[tuple[str, str,
 
 def happening_line(happening: Happening, picture: Picture, now: int) -> str:
     """One line of ``watch``."""
-    kind, render = _RENDERERS[type(happening)]
+    kind, render = KINDS[type(happening)], _RENDERERS[type(happening)]
     clock = (time_text(now) or "")[11:23]
     return f"{clock}  {kind:<9}  {render(happening, picture)}"
 
@@ -207,15 +208,15 @@ def _core(happening: CoreTold, _picture: Picture) -> str:
     return f"cannot be reached: {happening.reason}" if happening.reason else "is back"
 
 
-_RENDERERS: Mapping[type, tuple[str, Callable[..., str]]] = {
-    Created: ("created", _created),
-    Changed: ("changed", _changed),
-    Deleted: ("deleted", _deleted),
-    EventTold: ("event", _event),
-    AlarmTold: ("alarm", _alarm),
-    SourceTold: ("source", _source),
-    GapTold: ("gap", _gap),
-    OperationTold: ("operation", _operation),
-    EventLogTold: ("event-log", _event_log),
-    CoreTold: ("core", _core),
+_RENDERERS: Mapping[type, Callable[..., str]] = {
+    Created: _created,
+    Changed: _changed,
+    Deleted: _deleted,
+    EventTold: _event,
+    AlarmTold: _alarm,
+    SourceTold: _source,
+    GapTold: _gap,
+    OperationTold: _operation,
+    EventLogTold: _event_log,
+    CoreTold: _core,
 }

@@ -104,8 +104,8 @@ class MarkerQueue:
 class BrokerTruth:
     """When the broker was last seen to have each thing.
 
-    A thing is the prefix of its SNMP table and its name there: ``rmqQueue shop|orders``; a node is one with its
-    process too, which the broker does not tell until it has counted for the first time.
+    A thing is the prefix of its SNMP table and its name there: ``rmqQueue shop|orders``; a node is one with
+    its process too, which the broker does not tell until it has counted for the first time.
 
     Args:
         broker: asked over its management API, as an administrator and directly.

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.feed.client import follow
+from gateway.feed.client import FeedLink
 from gateway.feed.messages import VERSION
 from gateway.feed.records import Batch, FeedMessage, Hello, Record, SnapshotBegan, SnapshotEnded
 from gateway.feed.server import FeedServer
@@ -47,7 +47,7 @@ def server(path: Path, epoch: int, records: list[Record], limit: int = 1000) -> 
 @contextlib.asynccontextmanager
 async def following(path: Path) -> AsyncIterator[Recorder]:
     recorder = Recorder()
-    task = asyncio.create_task(follow(path, recorder))
+    task = asyncio.create_task(FeedLink(path, recorder).run())
     try:
         yield recorder
     finally:
