@@ -61,7 +61,7 @@ class PollingConfig:
 
 @dataclass(slots=True)
 class _ClassPlan:
-    """The plan of one class: ``cost`` is what a whole listing took (ns), smoothed.
+    """The plan of one class: ``cost`` is what a whole listing took (ns), smoothed, of ``readings`` so far.
 
     ``again``: since the listing that is under way was begun, something was found that it may not show.
     ``withheld``: it needs rights that are missing.
@@ -73,6 +73,7 @@ class _ClassPlan:
     began: int = 0
     spent: int = 0
     cost: float = 0.0
+    readings: int = 0
     again: bool = False
     withheld: bool = False
 
@@ -155,9 +156,11 @@ class PollingPlan:
             self._page_due = ended + (ended - began)
             return
         self._page = None
-        plan.cost = plan.spent if not plan.cost else 0.7 * plan.cost + 0.3 * plan.spent
+        # The first listing shows what a broker costs that has to fill its caches, or has only just started.
+        plan.cost = 0.7 * plan.cost + 0.3 * plan.spent if plan.readings > 1 else plan.spent
+        plan.readings += 1
         plan.withheld = False
-        plan.due = max(plan.began + (self._bearable(plan) if plan.again else self._interval(plan)), ended)
+        plan.due = max(plan.began + self._pause(plan), ended)
 
     def overview_read(self, ended: int) -> None:
         """The overview arrived, or will not."""
@@ -228,6 +231,14 @@ class PollingPlan:
     def interval(self, class_name: str) -> int:
         """Nanoseconds between listings of a class as things stand."""
         return self._interval(self._classes[class_name])
+
+    def _pause(self, plan: _ClassPlan) -> int:
+        """From the beginning of the listing that has ended to that of the next (ns)."""
+        if plan.again:
+            return self._bearable(plan)
+        if plan.readings == 1:
+            return max(plan.interval, self._bearable(plan))
+        return self._interval(plan)
 
     def _bearable(self, plan: _ClassPlan) -> int:
         """From the beginning of a listing to that of the next while what is known is in doubt (ns)."""
