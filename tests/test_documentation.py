@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.config import model, operations
+from gateway.config import model, operations, snmp, sources
 from gateway.dialects.qmf import console_states
 from gateway.eventlog.parquet import FILE_METADATA
 from gateway.service.exit_codes import ExitCode
@@ -62,16 +62,16 @@ def test_files_linked_are_there(page: Path) -> None:
 
 SECTIONS: dict[str, type[StrictModel]] = {
     "## The file": model.Configuration,
-    "## A source of kind rabbitmq": model.RabbitMqSource,
-    "### Its events": model.EventSettings,
-    "## A source of kind qmf": model.QmfSource,
-    "### A durable subscription": model.DurableSettings,
-    "### Where it publishes": model.AgentPublishing,
-    "## AMQP": model.AmqpSettings,
-    "## SNMP": model.SnmpSettings,
-    "### A receiver of notifications": model.NotificationTarget,
+    "## A source of kind rabbitmq": sources.RabbitMqSource,
+    "### Its events": sources.EventSettings,
+    "## A source of kind qmf": sources.QmfSource,
+    "### A durable subscription": sources.DurableSettings,
+    "### Where it publishes": sources.AgentPublishing,
+    "## AMQP": sources.AmqpSettings,
+    "## SNMP": snmp.SnmpSettings,
+    "### A receiver of notifications": snmp.NotificationTarget,
     "## JMX": model.JmxSettings,
-    "### Who changes it": model.WritingSettings,
+    "### Who changes it": sources.WritingSettings,
     "## Operations": operations.OperationSettings,
     "### A rule": operations.OperationRule,
     "## Event log": model.LogSettings,
@@ -90,7 +90,7 @@ def test_every_key_of_the_configuration_is_described(heading: str, section: type
 
 
 def test_an_agent_has_the_keys_of_a_source_but_for_a_few() -> None:
-    agent, source = set(model.RabbitMqAgent.model_fields), set(model.RabbitMqSource.model_fields)
+    agent, source = set(sources.RabbitMqAgent.model_fields), set(sources.RabbitMqSource.model_fields)
     assert agent ^ source == {"publish", "max_objects", "durable"}
 
 

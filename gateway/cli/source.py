@@ -12,7 +12,7 @@ from gateway.cli.asking import Asked, with_gateway
 from gateway.cli.options import config_option, loaded
 from gateway.cli.printing import at_work, json_option, say, say_json
 from gateway.config.files import LoadedConfiguration
-from gateway.config.model import Source
+from gateway.config.sources import Source
 from gateway.service.checks import check_source
 from gateway.service.exit_codes import CommandError, ExitCode
 from gateway.service.feed_session import FeedSession

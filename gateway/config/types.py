@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BeforeValidator, SecretStr, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, model_validator
 from pydantic_core import PydanticCustomError
 
 from gateway.yaml_documents import StrictModel
@@ -23,6 +23,10 @@ _SHORTEST, _LONGEST = _NANOSECONDS["ms"], 366 * _NANOSECONDS["d"]
 _MAX_PORT = 65535
 _MAX_ARC, _MAX_SECOND_ARC = 2**32 - 1, 39
 _LISTEN = re.compile(r"(?:([0-9.]+)|\[([0-9A-Fa-f:.]+(?:%[^\]]+)?)\]):([0-9]{1,5})")
+
+
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")]
+"""Of what the configuration itself names: a source, an agent, a receiver, a user."""
 
 
 class SecretError(Exception):

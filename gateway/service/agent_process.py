@@ -13,7 +13,7 @@ from gateway.agents.rabbitmq.http_publisher import HttpPublisher
 from gateway.agents.rabbitmq.runner import AgentRunner
 from gateway.agents.rabbitmq.status import AgentStatus
 from gateway.clock import Clock
-from gateway.config import model
+from gateway.config.sources import RabbitMqAgent
 from gateway.config.types import SecretError
 from gateway.dialects.qmf.agent import AgentConfig
 from gateway.links.amqp import AmqpLink, AmqpRole
@@ -39,7 +39,7 @@ _SECOND = 10**9
 
 
 async def run_agent(
-    name: str, settings: model.RabbitMqAgent, folder: Path, clock: Clock, lifeline: Lifeline
+    name: str, settings: RabbitMqAgent, folder: Path, clock: Clock, lifeline: Lifeline
 ) -> None:
     """Run an agent until the supervisor goes or the task is cancelled.
 
@@ -53,7 +53,7 @@ async def run_agent(
         raise CommandError(ExitCode.CONFIGURATION, str(error)) from error
 
 
-async def _refused_from_the_start(settings: model.RabbitMqAgent, folder: Path) -> None:
+async def _refused_from_the_start(settings: RabbitMqAgent, folder: Path) -> None:
     """Find out what no waiting mends: wrong passwords, a missing virtual host or right."""
 
     def tell(line: str) -> None:
@@ -70,9 +70,7 @@ async def _refused_from_the_start(settings: model.RabbitMqAgent, folder: Path) -
         log.warning("broker-not-reached", detail=str(error))
 
 
-async def _run(
-    name: str, settings: model.RabbitMqAgent, folder: Path, clock: Clock, lifeline: Lifeline
-) -> None:
+async def _run(name: str, settings: RabbitMqAgent, folder: Path, clock: Clock, lifeline: Lifeline) -> None:
     publish = settings.publish
     endpoint = amqp_endpoint(publish.amqp, folder)
     session = AgentConfig(

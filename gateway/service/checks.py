@@ -10,14 +10,8 @@ from gateway.agents.rabbitmq.impersonators import tags_of
 from gateway.agents.rabbitmq.management_api import Document, NotManagement, OverviewRequest, Refused
 from gateway.agents.rabbitmq.management_changes import Lookup
 from gateway.config.files import LoadedConfiguration
-from gateway.config.model import (
-    JmxSettings,
-    QmfSource,
-    RabbitMqAgent,
-    RabbitMqSettings,
-    RabbitMqSource,
-    Source,
-)
+from gateway.config.model import JmxSettings
+from gateway.config.sources import QmfSource, RabbitMqAgent, RabbitMqSettings, RabbitMqSource, Source
 from gateway.config.types import SecretError
 from gateway.jmx.errors import JavaMissingError
 from gateway.jmx.java_runtime import find_java

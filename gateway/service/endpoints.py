@@ -12,8 +12,8 @@ from gateway.agents.rabbitmq.http_publisher import HttpPublisher
 from gateway.agents.rabbitmq.http_reader import HttpReader, ManagementEndpoint
 from gateway.agents.rabbitmq.http_writer import HttpWriter
 from gateway.agents.rabbitmq.polling import PollingConfig
-from gateway.config import model
-from gateway.config.model import AmqpSettings, RabbitMqSettings
+from gateway.config import sources
+from gateway.config.sources import AmqpSettings, RabbitMqSettings
 from gateway.config.types import SecretSource
 from gateway.dialects.qmf.agent import AgentConfig
 from gateway.links.amqp_connection import AmqpEndpoint
@@ -56,7 +56,7 @@ def http_writer(settings: RabbitMqSettings, folder: Path) -> HttpWriter:
     return HttpWriter(*_both_accounts(settings, folder))
 
 
-def http_publisher(settings: model.RabbitMqAgent, folder: Path) -> HttpPublisher:
+def http_publisher(settings: sources.RabbitMqAgent, folder: Path) -> HttpPublisher:
     """What the agent publishes with during an alarm, as the user who else does so over AMQP.
 
     Raises:

@@ -13,7 +13,7 @@ import structlog
 
 from gateway.clock import Clock
 from gateway.config.files import LoadedConfiguration
-from gateway.config.model import NotificationTarget
+from gateway.config.snmp import NotificationTarget
 from gateway.config.types import SecretError
 from gateway.durable_files import write_durably
 from gateway.snmp.ber import Oid

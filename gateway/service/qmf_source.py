@@ -8,7 +8,7 @@ from typing import Final
 
 import structlog
 
-from gateway.config.model import DurableSettings, QmfSource
+from gateway.config.sources import DurableSettings, QmfSource
 from gateway.dialects.qmf.console import ConsoleConfig, ConsoleSession
 from gateway.dialects.qmf.console_agents import HeartbeatRules
 from gateway.inventory.source import SourceInventory

@@ -16,7 +16,7 @@ from gateway.agents.rabbitmq.http_writer import HttpWriter
 from gateway.agents.rabbitmq.runner import AgentRunner, Reader
 from gateway.agents.rabbitmq.status import AgentStatus
 from gateway.clock import Clock
-from gateway.config.model import DurableSettings, RabbitMqSource
+from gateway.config.sources import DurableSettings, RabbitMqSource
 from gateway.dialects.qmf.agent import AgentConfig
 from gateway.dialects.qmf.console import ConsoleConfig, ConsoleSession
 from gateway.dialects.qmf.console_agents import HeartbeatRules

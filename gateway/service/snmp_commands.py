@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 
-from gateway.config.model import SnmpSettings
+from gateway.config.snmp import SnmpSettings
 from gateway.feed.operations import OperationAnswer, OperationRequest
 from gateway.mapping.files import secret_patterns
 from gateway.mapping.rules import Mapping

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from functools import partial
 
-from gateway.config.model import QmfSource, RabbitMqSource
+from gateway.config.sources import QmfSource, RabbitMqSource
 from gateway.service.endpoints import amqp_endpoint, event_endpoint, http_reader, http_writer
 from gateway.service.former_objects import former_identities
 from gateway.service.qmf_source import run_qmf

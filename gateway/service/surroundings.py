@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from gateway.clock import Clock
-from gateway.config.model import DurableSettings
+from gateway.config.sources import DurableSettings
 from gateway.eventlog.last_state import LastState
 from gateway.inventory.inventory import Inventory
 from gateway.links.kept_counts import KeptCounts

@@ -13,7 +13,7 @@ from uuid import uuid4
 from pydantic import SecretStr
 
 from gateway.clock import SystemClock
-from gateway.config.model import QmfSource
+from gateway.config.sources import QmfSource
 from gateway.demo.broker import PrivateBroker
 from gateway.dialects.effects import Called, Delivery, Effect
 from gateway.dialects.qmf.agent import AgentConfig, AgentSession, ManagedObject

@@ -11,7 +11,8 @@ import pytest
 import yaml
 
 from gateway.config.files import ENVIRONMENT_VARIABLE
-from gateway.config.model import Configuration, RabbitMqSource
+from gateway.config.model import Configuration
+from gateway.config.sources import RabbitMqSource
 from gateway.yaml_documents import parse_document
 from tests.distribution.building import ROOT, tracked
 from tests.docker.chroot import copy_context

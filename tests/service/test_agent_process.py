@@ -19,7 +19,7 @@ from pydantic import SecretStr
 from gateway.agents.rabbitmq.provisioning import ProvisionedUser, provision
 from gateway.agents.rabbitmq.rights import MANAGEMENT_VHOST, agent_rights, gateway_rights
 from gateway.clock import SystemClock
-from gateway.config.model import RabbitMqAgent
+from gateway.config.sources import RabbitMqAgent
 from gateway.demo.broker import Credentials, PrivateBroker
 from gateway.dialects.qmf.console import ConsoleSession
 from gateway.dialects.qmf.console_agents import HeartbeatRules

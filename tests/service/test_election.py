@@ -20,7 +20,7 @@ from aiormq.exceptions import ChannelLockedResource
 from gateway.agents.rabbitmq.provisioning import ProvisionedUser, provision
 from gateway.agents.rabbitmq.rights import MANAGEMENT_VHOST, agent_rights, gateway_rights
 from gateway.clock import SystemClock
-from gateway.config.model import QmfSource
+from gateway.config.sources import QmfSource
 from gateway.demo.broker import Credentials, PrivateBroker
 from gateway.feed.records import (
     Batch,

@@ -10,7 +10,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from gateway.clock import SystemClock
-from gateway.config.model import RabbitMqSource
+from gateway.config.sources import RabbitMqSource
 from gateway.feed.records import SourceRecord
 from gateway.inventory.classes import ClassRegistry
 from gateway.inventory.instance_file import InstanceIndexError

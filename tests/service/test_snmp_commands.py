@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-from gateway.config.model import CommandSettings, SnmpSettings, SnmpWriter
+from gateway.config.snmp import CommandSettings, SnmpSettings, SnmpWriter
 from gateway.feed.client import FeedLink
 from gateway.feed.messages import VERSION
 from gateway.feed.operations import InvokeMethod, OperationAnswer

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from gateway.config.model import SnmpSettings, SnmpWriter
+from gateway.config.snmp import SnmpSettings, SnmpWriter
 from gateway.feed.client import FeedLink
 from gateway.feed.messages import VERSION
 from gateway.feed.operations import InvokeMethod, OperationAnswer

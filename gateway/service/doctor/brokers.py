@@ -14,7 +14,7 @@ import httpx
 from gateway.agents.rabbitmq.http_reader import ManagementEndpoint, management_client, one_line
 from gateway.agents.rabbitmq.impersonators import impersonators, tags_of
 from gateway.agents.rabbitmq.management_api import Document, PermissionRequest, answer_of
-from gateway.config.model import QmfSource, RabbitMqAgent, RabbitMqSettings, Source
+from gateway.config.sources import QmfSource, RabbitMqAgent, RabbitMqSettings, Source
 from gateway.config.types import SecretError, SecretSource
 from gateway.mapping.paths import Json
 from gateway.service.checks import check_agent, check_source

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gateway.config.files import LoadedConfiguration
-from gateway.config.model import RabbitMqSource
 from gateway.config.operations import OperationRule
+from gateway.config.sources import RabbitMqSource
 from gateway.service.doctor.findings import Finding, Level
 
 

@@ -1,0 +1,103 @@
+"""The SNMP agent in ``gateway.yaml``: who reads and writes, and who is told of events."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from gateway.config.operations import SECOND
+from gateway.config.types import Duration, ListenAddress, Name, ObjectIdentifier, SecretSource, between
+from gateway.mapping.rules import SeverityName
+from gateway.model.events import Severity
+from gateway.yaml_documents import StrictModel
+
+
+class NotificationTarget(StrictModel):
+    """Where events are sent to as SNMP notifications.
+
+    Attributes:
+        address: numeric address and port of the receiver.
+        kind: ``trap`` is sent once; ``inform`` is sent again until it is answered.
+        version: of SNMP; version 1 has no informs.
+        community: sent with each; default: that of reading.
+        severity: events below it are not sent; a clearing event goes where the raising one went.
+        events: patterns of ``package:event``, such as ``rabbitmq:alarm*``; which ones are sent.
+        rate: notifications a second; traps beyond it are counted, and one summary tells how many, informs
+            wait.
+    """
+
+    address: ListenAddress
+    kind: Literal["trap", "inform"] = "trap"
+    version: Literal["v1", "v2c"] = "v2c"
+    community: SecretSource | None = None
+    severity: SeverityName = Severity.INFO
+    events: Annotated[
+        tuple[Annotated[str, Field(min_length=1, max_length=255)], ...], Field(min_length=1)
+    ] = ("*",)
+    rate: Annotated[int, Field(ge=1, le=100_000)] = 100
+
+    @model_validator(mode="after")
+    def _version_has_it(self) -> NotificationTarget:
+        if self.kind == "inform" and self.version == "v1":
+            raise ValueError("SNMP version 1 has no informs: choose version v2c")
+        return self
+
+
+WriterName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,31}$")]
+"""Of at most 32 characters, as user names of SNMP are (RFC 3414 section 5): it stands in indexes."""
+
+
+class CommandSettings(StrictModel):
+    """The table of commands, by which writers call methods.
+
+    Attributes:
+        quota: rows that each writer can have.
+        keep: how long a command that has ended keeps its row.
+        shown_to_all: whether everybody who can read sees the commands of all writers, and not each writer
+            only the own ones.
+    """
+
+    quota: Annotated[int, Field(ge=1, le=1000)] = 32
+    keep: Annotated[Duration, between("10s", "7d")] = 3600 * SECOND
+    shown_to_all: bool = False
+
+
+class SnmpWriter(StrictModel):
+    """Somebody who may send SET, if ``operations`` allows them what they ask for.
+
+    Attributes:
+        community: which reads, too; default: the secret ``community-NAME`` in the state folder, made at the
+            first start.
+    """
+
+    community: SecretSource | None = None
+
+
+class SnmpSettings(StrictModel):
+    """The SNMP agent.
+
+    Attributes:
+        community: of reading, v1 and v2c; default: the secret ``community`` in the state folder, made at
+            ``init``.
+        serve_stale_for: how long values of an agent that fell silent are still shown.
+        notifications: receivers of traps and informs, by a name of yours.
+        authentication_traps: send authenticationFailure when a request has a community that is not known.
+        writers: who may send SET, by the name that ``operations`` allows something to as ``snmp:NAME``.
+        best_effort: take a SET of several objects, one operation after the other; otherwise it is refused,
+            because what was done of it cannot be undone for certain.
+        commands: the table by which they call methods.
+    """
+
+    enabled: bool = True
+    writers: dict[WriterName, SnmpWriter] = Field(default_factory=dict)
+    best_effort: bool = False
+    commands: CommandSettings = CommandSettings()
+    notifications: dict[Name, NotificationTarget] = Field(default_factory=dict)
+    authentication_traps: bool = True
+    listen: Annotated[tuple[ListenAddress, ...], Field(min_length=1)] = (("127.0.0.1", 1161),)
+    community: SecretSource | None = None
+    root: ObjectIdentifier = "1.3.6.1.4.1.8072.9999.9999"
+    contact: Annotated[str, Field(max_length=255)] = ""
+    location: Annotated[str, Field(max_length=255)] = ""
+    serve_stale_for: Duration = 300 * SECOND
