@@ -11,19 +11,14 @@ deletions, `tick` when told to wake, and sends what is returned.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
-from typing import Final
-from uuid import UUID
 
-from gateway.dialects.effects import Binding, Called, Delivery, Effect, Note, ReadAsked, Send, WakeAt
+from gateway.dialects.effects import Binding, Called, Delivery, Effect, Note, ReadAsked, Send
 from gateway.dialects.errors import LocalProtocolError, ProtocolError
 from gateway.dialects.qmf import addresses, agent_calls, severities
 from gateway.dialects.qmf.agent_calls import AgentCalls
-from gateway.dialects.qmf.agent_objects import (
-    MAX_BODY,
-    AgentObjects,
-    ManagedObject,
-)
+from gateway.dialects.qmf.agent_config import SECOND, AgentConfig
+from gateway.dialects.qmf.agent_objects import MAX_BODY, AgentObjects, ManagedObject
+from gateway.dialects.qmf.agent_publishing import AgentPublishing
 from gateway.dialects.qmf.agent_queries import AgentQueries
 from gateway.dialects.qmf.definitions import Definitions, EventDefinition
 from gateway.dialects.qmf.messages import (
@@ -35,7 +30,6 @@ from gateway.dialects.qmf.messages import (
     CommandComplete,
     EventIndication,
     GetQuery,
-    Heartbeat,
     Message,
     MethodRequest,
     PackageIndication,
@@ -53,36 +47,6 @@ from gateway.model.schema import ClassKey, ClassSchema, EventSchema
 from gateway.model.values import Values
 
 __all__ = ["AgentConfig", "AgentSession", "ManagedObject"]
-
-SECOND: Final = 1_000_000_000
-
-
-@dataclass(frozen=True, slots=True)
-class AgentConfig:
-    """How an agent session behaves. Durations are nanoseconds.
-
-    Attributes:
-        broker: names this incarnation; a new one at each start of the agent, or consoles miss the restart.
-        boot: how often the agent was started; goes into the object ids.
-        obey: the users whose requests are served, as the broker checked them.
-        publish_interval: between two publications of what changed, each closed by a heartbeat.
-        request_deadline: a request older than this is refused, if it carries a time.
-        deletion_limit: deletions kept while nothing can be published; beyond it the oldest are lost, and
-            consoles find out by the resync that the next start asks them for.
-        call_deadline: a call must be begun so soon after its arrival, if it names no time of its own.
-        reads_anew: the program reads an object anew when a console asks for it by its id.
-    """
-
-    broker: UUID
-    boot: int
-    obey: frozenset[str] = field(default_factory=frozenset)
-    management_exchange: str = addresses.MANAGEMENT_EXCHANGE
-    direct_exchange: str = addresses.DIRECT_EXCHANGE
-    publish_interval: int = 10 * SECOND
-    request_deadline: int = 30 * SECOND
-    deletion_limit: int = 100_000
-    call_deadline: int = 30 * SECOND
-    reads_anew: bool = False
 
 
 class AgentSession:
@@ -113,10 +77,7 @@ class AgentSession:
             self._events[schema.key.package, schema.key.name] = event
             self._queries.serve(event)
         self._definitions = self._queries.definitions
-        self._announced = False
-        self._started = False
-        self._republish = False
-        self._next_publication = 0
+        self._publishing = AgentPublishing(config, self._objects)
         self._distrust = ""
         self._calls = AgentCalls(config.call_deadline)
         self._late_answers: list[Send] = []
@@ -176,15 +137,10 @@ class AgentSession:
         To be called once the first complete reading of what is managed has been put, and again after each
         `suspend`: a console that asks an agent which does not know its objects yet deletes them all.
         """
-        if not self._started:
-            if not self._announced:
-                self._objects.forget_untold()
-            self._started = self._announced = self._republish = True
-            self._next_publication = now + self._config.publish_interval
+        effects = self._publishing.start(now)
         packages = b"".join(write(PackageIndication(0, package)) for package in self._queries.packages)
-        effects: list[Effect] = [WakeAt(self._next_publication)]
         if packages:
-            effects.insert(0, self._publish(addresses.PACKAGE_KEY, packages))
+            effects.insert(0, self._publishing.message(addresses.PACKAGE_KEY, packages))
         late_answers, self._late_answers = self._late_answers, []
         return [*effects, *late_answers]
 
@@ -193,54 +149,30 @@ class AgentSession:
 
         What changes meanwhile is kept, and told then.
         """
-        self._started = False
+        self._publishing.suspend()
 
     def stand_by(self) -> None:
         """Another agent serves: what comes and goes until the next `start` is that one's to tell."""
-        self._announced = False
+        self._publishing.stand_by()
 
     def console_bound(self, now: int) -> list[Effect]:
         """A console bound its queue (RabbitMQ tells by ``binding.created``): tell everything again.
 
         It happens at the next interval, as with qpidd, so that many consoles cost no more than one.
         """
-        self._republish = True
-        return [WakeAt(max(now, self._next_publication))] if self._started else []
+        return self._publishing.console_bound(now)
 
     def flush(self, now: int) -> list[Effect]:  # noqa: ARG002  every session method is told the time
         """Publish deletions and creations now. What was created and deleted since then is one record."""
-        if not self._started:
-            return []
-        return [
-            *self._contents(self._objects.take_deletions(), persistent=True),
-            *self._contents(self._objects.take_creations(), persistent=True),
-        ]
+        return self._publishing.flush() if self._publishing.started else []
 
-    def tell(self, number: int, now: int) -> list[Effect]:
+    def tell(self, number: int, now: int) -> list[Effect]:  # noqa: ARG002  as `flush`
         """Publish now what consoles do not know yet of one object, behind all creations and deletions."""
-        if not self._started:
-            return []
-        return [*self.flush(now), *self._contents(self._objects.take_change(number))]
+        return self._publishing.tell(number) if self._publishing.started else []
 
     def tick(self, now: int) -> list[Effect]:
         """Publish what is due: each interval deletions, then what changed, then a heartbeat."""
-        if not self._started:
-            return []
-        if now < self._next_publication:
-            return [WakeAt(self._next_publication)]
-        effects = list(self._contents(self._objects.take_deletions(), persistent=True))
-        if self._republish:
-            self._republish = False
-            effects.extend(self._contents(self._objects.take_all()))
-        else:
-            effects.extend(self._contents(self._objects.take_creations(), persistent=True))
-            effects.extend(self._contents(self._objects.take_changes()))
-        heartbeat = addresses.heartbeat_key(addresses.BROKER_AGENT)
-        effects.append(self._publish(heartbeat, write(Heartbeat(0, now))))
-        # Late ticks do not add up: the next one counts from now.
-        self._next_publication = now + self._config.publish_interval
-        effects.append(WakeAt(self._next_publication))
-        return effects
+        return self._publishing.tick(now) if self._publishing.started else []
 
     def distrust(self, reason: str) -> None:
         """Refuse every request, for ``reason``, until called with an empty one; the rest goes on.
@@ -252,7 +184,7 @@ class AgentSession:
     def raise_event(self, key: ClassKey, time: int, severity: Severity, arguments: Values) -> list[Effect]:
         """Publish an event at once; nothing while the session is not started. Raises as `event_message`."""
         message = self.event_message(key, time, severity, arguments)
-        return [message] if self._started else []
+        return [message] if self._publishing.started else []
 
     def event_message(self, key: ClassKey, time: int, severity: Severity, arguments: Values) -> Send:
         """The message that tells of an event, for whoever decides himself when to send it.
@@ -269,7 +201,8 @@ class AgentSession:
         full_key = self.event_key(key.package, key.name)
         wire = EventIndication(0, full_key, time, severities.from_model(severity), wire_values(arguments))
         octets = write(wire, self._definitions)
-        return self._publish(addresses.event_key(addresses.BROKER_AGENT, full_key), octets, persistent=True)
+        routing_key = addresses.event_key(addresses.BROKER_AGENT, full_key)
+        return self._publishing.message(routing_key, octets, persistent=True)
 
     def receive(self, delivery: Delivery, now: int) -> list[Effect]:
         """Answer a request. Whatever arrives, nothing is raised; what is refused leaves a note."""
@@ -298,7 +231,7 @@ class AgentSession:
         checks = (
             (delivery.user_id not in self._config.obey, "refused-sender", "only configured users are obeyed"),
             (bool(self._distrust), "distrusted-sender", self._distrust),
-            (not self._started, "not-ready", "the objects are not known yet"),
+            (not self._publishing.started, "not-ready", "the objects are not known yet"),
             (size > MAX_BODY, "protocol-error", f"{size} octets, {MAX_BODY} are taken"),
             (not delivery.reply_to, "protocol-error", "no reply-to"),
         )
@@ -337,13 +270,13 @@ class AgentSession:
             [self._reply_octets(waiting.reply_to, found.object_record(waiting.sequence))] if found else []
         )
         # What an answer lacks, a console takes for gone: who hears of its end afterwards would tell it twice.
-        deletions = self._contents(self._objects.take_deletions(), persistent=True) if self._started else ()
+        deletions = self._publishing.deletions()
         end = self._reply(waiting.reply_to, agent_calls.completion(waiting, failure))
         return [*deletions, *self._answered([*records, end])]
 
     def _answered(self, replies: list[Send]) -> list[Effect]:
         """``replies`` now, or as soon as anything is said again: also a late answer says what came of it."""
-        if self._started:
+        if self._publishing.started:
             return [*replies]
         self._late_answers += replies
         return []
@@ -351,7 +284,7 @@ class AgentSession:
     def _answer(self, message: Received, delivery: Delivery, now: int) -> Iterator[Effect]:
         reply_to = delivery.reply_to
         if isinstance(message, BrokerRequest):
-            self._republish = True
+            self._publishing.republish()
             yield self._reply(reply_to, BrokerResponse(message.sequence, self._config.broker))
         elif isinstance(message, PackageQuery | ClassQuery):
             for body in self._queries.names(message):
@@ -384,7 +317,7 @@ class AgentSession:
             yield self._reply(reply_to, CommandComplete(query.sequence, FAILED, text))
             return
         # What an answer lacks, a console takes for gone: who hears of its end afterwards would tell it twice.
-        yield from self._contents(self._objects.take_deletions(), persistent=True)
+        yield from self._publishing.deletions()
         for body in bodies:
             yield self._reply_octets(reply_to, body)
         yield self._reply(reply_to, CommandComplete(query.sequence))
@@ -392,16 +325,6 @@ class AgentSession:
     def _call(self, request: MethodRequest, delivery: Delivery, now: int) -> Effect:
         called = self._calls.called(request, self._objects.find(request.object_id), delivery, now)
         return called if isinstance(called, Called | Note) else self._reply(delivery.reply_to, called)
-
-    def _contents(
-        self, bodies: Iterable[tuple[ClassKey, bytes]], *, persistent: bool = False
-    ) -> Iterator[Effect]:
-        for key, body in bodies:
-            routing_key = addresses.object_key(addresses.BROKER_AGENT, key)
-            yield self._publish(routing_key, body, persistent=persistent)
-
-    def _publish(self, routing_key: str, body: bytes, *, persistent: bool = False) -> Send:
-        return Send(self._config.management_exchange, routing_key, body, persistent=persistent)
 
     def _reply(self, reply_to: str, message: Message) -> Send:
         return self._reply_octets(reply_to, write(message, self._definitions))
