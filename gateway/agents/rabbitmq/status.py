@@ -53,6 +53,14 @@ def failure_text(answer: Answer, user: str) -> str:
     return ""
 
 
+@dataclass(frozen=True, slots=True)
+class _Unreadable:
+    """What may not or cannot be read, in one line; ``withheld``: it is for administrators only."""
+
+    text: str
+    withheld: bool
+
+
 def refusal_text(request: ManagementRequest, refusal: Refused | Broken, user: str) -> str:
     """What may not or cannot be read."""
     if isinstance(refusal, Refused) and is_administrative(request):
@@ -93,7 +101,7 @@ class Visibility:
         self._user = user
         self._listed = frozenset(listed)
         self._unlisted = set(self._listed)
-        self._refusals: dict[str, str] = {}
+        self._refusals: dict[str, _Unreadable] = {}
         self._was_complete = False
         self._read_at: dict[str, int] = {}
         self._unread_since: dict[str, int] = {}
@@ -145,10 +153,11 @@ class Visibility:
         """This may not or cannot be read, and is not waited for; what to say of it, empty if it was said."""
         self._unread_since.setdefault(place, self._read_at.get(place, now))
         text = refusal_text(request, refusal, self._user)
-        news = self._refusals.get(place) != text
-        self._refusals[place] = text
+        former = self._refusals.get(place)
+        withheld = isinstance(refusal, Refused) and is_administrative(request)
+        self._refusals[place] = _Unreadable(text, withheld)
         self._unlisted.discard(place)
-        return text if news else ""
+        return text if former is None or former.text != text else ""
 
     def reads(self, place: str, now: int) -> None:
         """This can be read."""
@@ -191,14 +200,18 @@ class Visibility:
         if not_permitted:
             hosts = "1 virtual host" if not_permitted == 1 else f"{not_permitted} virtual hosts"
             parts.append(f"contents of {hosts} may not be read")
-        refusals = dict.fromkeys(self._refusals.values())
-        parts += [text for text in refusals if not text.startswith(ADMINISTRATORS_ONLY)]
+        parts += self._refused_texts(withheld=False)
         if self.events_missing:
             parts.append(f"short-lived queues and connections cannot be seen: {self.events_missing}")
         if self.catching_up:
             parts.append("hearing what the broker told meanwhile")
         # Last, because SNMP cuts a long line, and this part of it is there for ever where nobody writes.
-        parts += [text for text in refusals if text.startswith(ADMINISTRATORS_ONLY)]
+        parts += self._refused_texts(withheld=True)
         known = self.complete and not self.catching_up
         state = SourceState.SYNCHRONISED if known else SourceState.SYNCHRONISING
         return AgentStatus(state, "; ".join(parts), blocked)
+
+    def _refused_texts(self, *, withheld: bool) -> list[str]:
+        """Why something is not shown, each once: what is for administrators only, or all else."""
+        texts = (one.text for one in self._refusals.values() if one.withheld is withheld)
+        return list(dict.fromkeys(texts))
