@@ -11,11 +11,13 @@ from typing import Any
 import duckdb
 
 from gateway.eventlog.block import BlockDraft
+from gateway.eventlog.parquet_checksum import check
 from gateway.eventlog.record import AnyRecord, Delta, LogRecord, RecordKind
 from gateway.eventlog.segment import Segment, list_segments, segment_path
 
 LOG_ID = "0b0e6c2e-1111-4222-8333-444455556666"
 HOUR = dt.datetime(2026, 11, 20, 8, tzinfo=dt.UTC)
+HOUR_FOLDER = Path("lake/dt=2026-11-20/hour=08")
 
 
 def update(number: int, hour: dt.datetime = HOUR) -> LogRecord:
@@ -119,3 +121,19 @@ def everything(folder: Path) -> list[dict[str, Any]]:
     files = sorted((folder / "lake").glob("*/*/*.parquet"))
     in_lake = [row for file in files for row in rows_of(file)]
     return sorted(in_lake + in_segments, key=lambda line: int(line["seq"]))
+
+
+def file_of(folder: Path, first_seq: int) -> Path:
+    """The Parquet file of the segment of `HOUR` that begins so."""
+    return folder / HOUR_FOLDER / f"{LOG_ID}-{first_seq:020}.parquet"
+
+
+def entries(folder: Path) -> set[str]:
+    """Names of what is in a folder, which need not be there."""
+    return {entry.name for entry in folder.iterdir()} if folder.exists() else set()
+
+
+def has_right_checksum(file: Path) -> bool:
+    """Whether a Parquet file is as it was written."""
+    with duckdb.connect() as database:
+        return check(database, file)

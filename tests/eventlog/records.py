@@ -29,6 +29,11 @@ def update(number: int, ingest_ts: str = "2026-11-20T14:05:06.000000Z", padding:
     )
 
 
+def kinds(records: Iterable[LogRecord]) -> list[str]:
+    """What each tells of."""
+    return [record.kind.value for record in records]
+
+
 def with_all_fields(records: Iterable[AnyRecord]) -> list[LogRecord]:
     """The same records; none may stand otherwise on its line for having been told in the quick form."""
     whole = []

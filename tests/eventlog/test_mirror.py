@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-from itertools import islice
 from uuid import UUID
 
 import msgspec
 import pytest
 
-from gateway.eventlog.mirror import STEP_OBJECTS, STRETCH, MirrorSettings
-from gateway.eventlog.pressure import Pressure
+from gateway.eventlog.mirror import STEP_OBJECTS, MirrorSettings
 from gateway.eventlog.record import Delta, LogRecord, RecordKind
-from gateway.feed.records import GapRecord
 from gateway.feed.values import FeedValue, ObjectLink
-from gateway.model.events import EventState
 from gateway.model.observations import SourceState
 from gateway.model.values import Reference
 from tests.eventlog.feeds import (
-    AGENT,
     ARGUMENTS,
     DELIVERED,
     DEPTH,
@@ -34,18 +29,13 @@ from tests.eventlog.feeds import (
     VHOST,
     Shop,
     deletion,
-    event,
     queue,
     update,
 )
-from tests.eventlog.records import with_all_fields
+from tests.eventlog.records import kinds
 
 MINUTE = 60 * SECOND
 EVERYTHING = MirrorSettings(statistics_interval=1)
-
-
-def kinds(records: list[LogRecord]) -> list[str]:
-    return [record.kind.value for record in records]
 
 
 def test_an_object_that_begins_is_told_whole() -> None:
@@ -324,137 +314,3 @@ def test_a_time_that_is_not_known_is_absent() -> None:
     odd = dataclasses.replace(queue(1, {0: 0, 5: 0}), class_number=ODDITY.number, created=0)
     (told,) = shop.tell(odd)
     assert (told.values, told.create_ts) == ({"age": 0}, None)
-
-
-def test_an_event_is_told_with_the_id_that_it_has_everywhere() -> None:
-    shop = Shop()
-    (record,) = shop.tell(event())
-    assert record == LogRecord(
-        kind=RecordKind.EVENT,
-        ingest_ts="2026-11-20T15:00:00.000000Z",
-        source="shop",
-        dialect="qmf",
-        package="shop",
-        class_name="queue",
-        object_id="shop/shop:queue/1",
-        object_name="/|q1",
-        row=1,
-        agent="1.0",
-        event_id="gw.1.7",
-        event="full",
-        severity="major",
-        state="raised",
-        condition='full shop:queue "/|q1"',
-        text="q1 is full",
-        sample_ts="2026-11-20T15:00:00.000000Z",
-        sample_ns=T0 + 5,
-        values={"queue": "shop/shop:queue/1", "since": "2026-11-20T15:00:00.000000000Z"},
-    )
-
-
-def test_an_event_of_the_gateway_itself_has_no_source() -> None:
-    (record,) = Shop().tell(event(source=0, agent="", subject=None, values={}, state=EventState.ONE_SHOT))
-    assert (record.source, record.dialect, record.agent, record.object_id) == (None, None, None, None)
-    assert (record.state, record.values) == ("one-shot", None)
-
-
-def test_a_gap_says_from_when_to_when() -> None:
-    (record,) = Shop().tell(GapRecord(1, T0, T0 + SECOND, "the link was down"))
-    assert (record.kind, record.source, record.text) == (RecordKind.GAP, "shop", "the link was down")
-    assert (record.from_ts, record.to_ts) == ("2026-11-20T15:00:00.000000Z", "2026-11-20T15:00:01.000000Z")
-
-
-def test_a_source_is_told_when_its_state_changes_and_its_counters_once_in_an_interval() -> None:
-    shop = Shop()
-    assert shop.tell(dataclasses.replace(SHOP, counters={"messages": 5})) == []
-    down = dataclasses.replace(SHOP, state=SourceState.DOWN, detail="refused", since=T0 + 1)
-    (record,) = shop.tell(dataclasses.replace(down, counters={"messages": 6}))
-    assert (record.state, record.text) == ("down", "refused")
-    assert record.deltas == {"messages": Delta(5)}, "no time has passed"
-    shop.now += SECOND
-    assert shop.tell(dataclasses.replace(down, counters={"messages": 11})) == []
-    (record,) = shop.wait(MINUTE)
-    assert record.values == {
-        "messages": 11,
-        "since": "2026-11-20T15:00:00.000000001Z",
-        "last_heard": "2026-11-20T15:00:00.000000000Z",
-    }
-    assert record.deltas == {"messages": Delta(5, MINUTE)}
-    assert shop.wait(10 * MINUTE) == []
-
-
-def test_an_agent_is_told_when_belief_in_it_changes_and_not_with_each_heartbeat() -> None:
-    shop = Shop()
-    assert shop.tell(dataclasses.replace(AGENT, confirmed=T0 + SECOND)) == []
-    (record,) = shop.tell(dataclasses.replace(AGENT, fresh=False, since=T0 + SECOND))
-    assert (record.kind, record.agent, record.state) == (RecordKind.AGENT, "1.0", "stale")
-
-
-def test_a_head_tells_each_object_as_it_is_when_its_turn_comes() -> None:
-    shop = Shop()
-    for row in (1, 2, 3):
-        shop.tell(queue(row, {PUBLISHED: 0}))
-    head = shop.mirror.head(lambda: shop.now)
-    *others, first = with_all_fields(islice(head, 5))
-    assert kinds(others) == ["schema", "schema", "source", "agent"]
-    assert (first.kind, first.object_id) == (RecordKind.SNAPSHOT, "shop/shop:queue/1")
-    shop.tell(update({PUBLISHED: 4}, row=2, now=T0 + SECOND))
-    shop.tell(deletion(3))
-    waited, snapshot = with_all_fields(head)
-    assert (waited.kind, waited.object_id, waited.deltas) == (
-        RecordKind.UPDATE,
-        "shop/shop:queue/2",
-        {"published": Delta(4, SECOND)},
-    )
-    assert (snapshot.kind, snapshot.values) == (RecordKind.SNAPSHOT, {"published": 4})
-    assert shop.wait(MINUTE) == [], "nothing of it waits any more"
-
-
-def test_under_pressure_statistics_are_told_less_often() -> None:
-    shop = Shop()
-    shop.tell(queue())
-    shop.mirror.pressure = Pressure.MERGE
-    recorded = []
-    for second in range(3 * 60 * STRETCH):
-        shop.tell(update({DEPTH: second + 1}))
-        recorded += shop.wait(SECOND)
-    assert len(recorded) == 3
-
-
-def test_when_the_log_is_full_changes_wait_and_how_many_were_merged_is_told() -> None:
-    shop = Shop()
-    shop.tell(queue())
-    shop.mirror.pressure = Pressure.FULL
-    assert shop.tell(update({PAUSED: True})) == []
-    assert shop.tell(update({PAUSED: False, DEPTH: 4})) == []
-    assert shop.wait(5 * MINUTE) == []
-    assert kinds(shop.tell(event(), queue(2), deletion(2))) == ["event", "create", "delete"]
-    shop.mirror.pressure = Pressure.NONE
-    gap, change = shop.wait(MINUTE)
-    assert (gap.kind, gap.source, gap.lost) == (RecordKind.GAP, None, 2)
-    assert (gap.from_ts, gap.to_ts) == ("2026-11-20T15:00:00.000000Z", "2026-11-20T15:05:00.000000Z")
-    assert change.values == {"paused": False, "depth": 4}
-
-
-def test_a_clock_that_was_set_back_does_not_keep_values_waiting() -> None:
-    shop = Shop()
-    shop.tell(queue())
-    shop.tell(update({DEPTH: 1}))
-    shop.now -= 3600 * SECOND
-    assert shop.tell() == []
-    assert [record.values for record in shop.wait(MINUTE)] == [{"depth": 1}]
-    shop.tell(update({DEPTH: 2}))
-    assert [record.values for record in shop.wait(MINUTE)] == [{"depth": 2}]
-
-
-def test_what_is_told_of_what_is_not_known_is_counted() -> None:
-    shop = Shop()
-    unknown = (
-        update({DEPTH: 1}, row=99),
-        deletion(99),
-        event(class_number=77),
-        dataclasses.replace(queue(), class_number=77),
-        dataclasses.replace(queue(), source=77),
-    )
-    assert shop.tell(*unknown) == []
-    assert shop.mirror.refused == len(unknown)
