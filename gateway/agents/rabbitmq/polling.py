@@ -45,7 +45,8 @@ class PollingConfig:
             writes into its log each time.
         refused_pause: after a refusal or failure of one request, before the like is asked again.
         first_pause: after the first failure; doubled for each further one up to ``longest_pause``.
-        urgent_share: share of time that listings may take while the known state is in doubt.
+        urgent_share: share of time that listings may take while the known state is in doubt, and questions
+            about virtual hosts.
     """
 
     budget: float = 0.04
@@ -182,7 +183,10 @@ class PollingPlan:
         """The question about a single object or virtual host was answered."""
         self._succeeded()
         self._extras.pop(request, None)
-        self._extra_due = ended + int((ended - began) / self._config.budget)
+        # While it is not known whether a virtual host may be read, nothing is complete.
+        is_urgent = isinstance(request, PermissionRequest)
+        share = self._config.urgent_share if is_urgent else self._config.budget
+        self._extra_due = ended + int((ended - began) / share)
 
     def refused(self, request: ListingRequest, ended: int, *, lasting: bool = False) -> None:
         """This may not be listed, or cannot be: not again for a while, for long if that is ``lasting``."""
