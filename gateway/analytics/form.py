@@ -79,6 +79,7 @@ _FIELDS: Final[tuple[tuple[str, DataType], ...]] = (
     ("latency_ns", _LONG),
     ("former", _TEXT),
     ("found", _TEXT),
+    ("attempts", _LONG),
 )
 
 RECORD: Final = StructType([StructField(name, type_) for name, type_ in _FIELDS])

@@ -59,5 +59,6 @@ COLUMNS: Final = {
     "latency_ns": INTEGER,
     "former": TEXT,  # JSON likewise
     "found": TEXT,  # JSON likewise
+    "attempts": INTEGER,
 }
 """Types by name, in order; in the words of DuckDB."""

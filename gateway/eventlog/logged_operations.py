@@ -67,6 +67,7 @@ def operation_record(
         latency_ns=max(0, until - record.began) if record.began else None,
         former=_values(record.former, name),
         found=_values(record.found, name),
+        attempts=record.attempts if record.attempts > 1 else None,
     )
 
 

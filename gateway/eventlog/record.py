@@ -101,6 +101,7 @@ class LogRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, g
         latency_ns: from the request to the outcome; until now while the operation is under way.
         former: elements before they were set, by name.
         found: what was read back, or a method's outputs, by name.
+        attempts: for how many one record stands that were refused, where it is more than one.
         values: elements, or arguments of an event, by name: of ``snapshot`` and ``create`` all there are, of
             ``update`` those that changed. Of ``schema`` the class itself, of ``start`` and ``source`` facts.
         absent: elements that have no value any more.
@@ -152,6 +153,7 @@ class LogRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, g
     latency_ns: int | None = None
     former: dict[str, object] | None = None
     found: dict[str, object] | None = None
+    attempts: int | None = None
 
 
 class ObjectChange(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):

@@ -18,6 +18,7 @@ import msgpack
 from gateway.feed.operations import (
     Action,
     InvokeMethod,
+    NorthRefusal,
     OperationAnswer,
     OperationKind,
     OperationRecord,
@@ -65,7 +66,7 @@ from gateway.model.schema import (
 )
 from gateway.model.values import Reference, ValueType
 
-VERSION = 4
+VERSION = 5
 """Of the feed; told in `Hello`. A client refuses another one."""
 
 MAX_FRAME_OCTETS = 16 * 1024 * 1024
@@ -287,12 +288,20 @@ def _request(*fields: Any) -> OperationRequest:  # noqa: ANN401  msgpack values 
     request = OperationRequest(*fields)
     numbers = (request.request, request.source, request.row, request.timeout)
     principal, action = Principal(*fields[1]), _action(*fields[5])
-    texts = (principal.north, principal.name, principal.origin, request.class_name)
+    texts = (principal.north, principal.name, principal.origin, request.class_name, request.reference)
     if not all(type(number) is int for number in numbers) or type(request.check_only) is not bool:
         raise TypeError("request, source, row and timeout are integers, check_only is a boolean")
     if not all(isinstance(text, str) for text in texts):
-        raise TypeError("principal and class are texts")
-    return dataclasses.replace(request, principal=principal, action=action)
+        raise TypeError("principal, class and reference are texts")
+    refusal = None if request.refusal is None else _refusal(*fields[8])
+    return dataclasses.replace(request, principal=principal, action=action, refusal=refusal)
+
+
+def _refusal(*fields: Any) -> NorthRefusal:  # noqa: ANN401  msgpack values in the refusal's order
+    outcome, text, element, attempts = fields
+    if not (isinstance(text, str) and isinstance(element, str) and type(attempts) is int and attempts > 0):
+        raise TypeError("a refusal is outcome, text, element and how many attempts")
+    return NorthRefusal(Outcome(outcome), text, element, attempts)
 
 
 def _action(tag: str, *fields: Any) -> Action:  # noqa: ANN401  msgpack values in the action's order
@@ -376,6 +385,7 @@ _FIELDS: dict[type, tuple[str, ...]] = {
     for kind in (
         *_TAG_OF,
         Principal,
+        NorthRefusal,
         ObjectLink,
         ClassSchema,
         EventSchema,

@@ -48,6 +48,23 @@ Action: TypeAlias = SetElements | InvokeMethod | ReadFresh
 
 
 @dataclass(frozen=True, slots=True)
+class NorthRefusal:
+    """Why a north did not ask the core for something that somebody wanted: it is told for the record.
+
+    Attributes:
+        outcome: as of a check that failed.
+        text: one line for people.
+        element: the element, argument or method that it is about.
+        attempts: for how many it stands; of more than one there is nothing to tell but the number.
+    """
+
+    outcome: Outcome
+    text: str
+    element: str = ""
+    attempts: int = 1
+
+
+@dataclass(frozen=True, slots=True)
 class OperationRequest:
     """What a north asks for.
 
@@ -60,6 +77,10 @@ class OperationRequest:
         action: what to do.
         timeout: nanoseconds after which the north waits no longer; the configured deadline bounds it too.
         check_only: tell what can be known here, and do nothing.
+        refusal: the north itself has refused it: record that, and do nothing. Object and action are told as
+            far as they are known (row 0 is none such), values are not.
+        reference: what the north calls it, told again in its records: so the north knows its operation also
+            where it never gets the answer. Unique among all norths; empty where that does not matter.
     """
 
     request: int
@@ -70,6 +91,8 @@ class OperationRequest:
     action: Action
     timeout: int
     check_only: bool = False
+    refusal: NorthRefusal | None = None
+    reference: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +126,17 @@ class OperationKind(enum.Enum):
     SET = "set"
     INVOKE = "invoke"
     READ = "read"
+
+
+def kind_of(action: Action) -> OperationKind:
+    """What an action does."""
+    match action:
+        case SetElements():
+            return OperationKind.SET
+        case InvokeMethod():
+            return OperationKind.INVOKE
+        case ReadFresh():
+            return OperationKind.READ
 
 
 class OperationState(enum.Enum):
@@ -144,6 +178,8 @@ class OperationRecord:
         text: one line for people.
         began: when it was asked for, nanoseconds of the gateway's clock.
         ended: when the outcome was known; 0 while it is under way.
+        attempts: for how many this record stands; more than one were refused, and are told by their number.
+        reference: of the request; empty where a core before this one was asked.
     """
 
     number: int
@@ -166,3 +202,5 @@ class OperationRecord:
     text: str = ""
     began: int = 0
     ended: int = 0
+    attempts: int = 1
+    reference: str = ""

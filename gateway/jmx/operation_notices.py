@@ -36,6 +36,7 @@ OPERATION_ITEMS: Final = (
     ("text", AttributeType.STRING),
     ("began", AttributeType.DATE),
     ("ended", AttributeType.DATE),
+    ("attempts", AttributeType.LONG),
 )
 """The user data of each."""
 
@@ -78,6 +79,7 @@ def operation_notice(record: OperationRecord, emitter: int, source: str, object_
         types.text(record.text),
         types.time(record.began),
         types.time(record.ended),
+        record.attempts,
     )
     return Emit(
         (emitter,),

@@ -12,7 +12,9 @@ from gateway.feed.operations import (
     OperationRequest,
     OperationState,
     SetElements,
+    kind_of,
 )
+from gateway.feed.refusal_limit import CountedAttempts
 from gateway.feed.values import FeedValue
 from gateway.model.operations import Outcome
 from gateway.model.secrets import mask_uris
@@ -23,6 +25,9 @@ from gateway.operations.told_values import ToldValues
 
 MAX_NAME: Final = 255
 """Characters of a class's name: a north may ask for any."""
+
+MAX_REFERENCE: Final = 64
+"""Characters of what a north calls a request."""
 
 MAX_TEXT: Final = 1000
 """Characters; an agent may say anything."""
@@ -59,6 +64,8 @@ class Audit:
         """It was not tried."""
         asked: dict[str, FeedValue | None] = {}
         match request.action:
+            case SetElements(values) if request.refusal is not None:  # norths do not tell values of these
+                asked = dict.fromkeys(values, "?")
             case SetElements(values):
                 asked = dict(values)
             case InvokeMethod(_, arguments):  # which of these are secret is known of known methods only
@@ -70,6 +77,30 @@ class Audit:
             element=refusal.element,
             text=one_line(refusal.text),
             ended=now,
+        )
+
+    def counted(self, number: int, attempts: CountedAttempts, now: int) -> OperationRecord:
+        """So many attempts of a principal were refused that they are not told one by one."""
+        outcomes = ", ".join(f"{count} {outcome.value}" for outcome, count in attempts.outcomes)
+        return OperationRecord(
+            number=number,
+            operation_id=self._operation_id(number),
+            kind=attempts.kind,
+            state=OperationState.ENDED,
+            principal=attempts.principal,
+            source=0,
+            class_name="",
+            row=0,
+            stable_name="",
+            leaf_name="",
+            outcome=attempts.outcomes[0][0],
+            text=one_line(
+                f"{attempts.attempts} more attempts within a minute, not told one by one: {outcomes}; "
+                f"the last: {attempts.text}"
+            ),
+            began=attempts.since,
+            ended=now,
+            attempts=attempts.attempts,
         )
 
     def ended(
@@ -132,17 +163,11 @@ class Audit:
         state: OperationState,
         now: int,
     ) -> OperationRecord:
-        match request.action:
-            case SetElements():
-                kind, method = OperationKind.SET, ""
-            case InvokeMethod(method, _):
-                kind = OperationKind.INVOKE
-            case _:
-                kind, method = OperationKind.READ, ""
+        action = request.action
         return OperationRecord(
             number=number,
-            operation_id=f"{self._gateway}.{self._epoch}.o{number}",
-            kind=kind,
+            operation_id=self._operation_id(number),
+            kind=kind_of(action),
             state=state,
             principal=request.principal,
             source=request.source,
@@ -150,9 +175,13 @@ class Audit:
             row=0 if target is None else target.row,
             stable_name="" if target is None else target.stable_name,
             leaf_name="" if target is None else target.leaf_name,
-            method=method,
+            method=action.method if isinstance(action, InvokeMethod) else "",
             began=now,
+            reference=request.reference[:MAX_REFERENCE],
         )
+
+    def _operation_id(self, number: int) -> str:
+        return f"{self._gateway}.{self._epoch}.o{number}"
 
 
 def one_line(text: str) -> str:

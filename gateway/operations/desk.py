@@ -12,8 +12,16 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from gateway.feed.operations import OperationAnswer, OperationKind, OperationRecord, OperationRequest
+from gateway.feed.operations import (
+    NorthRefusal,
+    OperationAnswer,
+    OperationKind,
+    OperationRecord,
+    OperationRequest,
+    kind_of,
+)
 from gateway.feed.records import Record
+from gateway.feed.refusal_limit import Attempt, CountedAttempts, RefusalLimit
 from gateway.inventory.classes import ClassRegistry
 from gateway.inventory.inventory import Inventory
 from gateway.model.observations import SourceState
@@ -89,6 +97,7 @@ class OperationDesk:
         self._turns: dict[int, Turns] = {}
         self._under_way: dict[int, _UnderWay] = {}
         self._waiting_for: dict[int, int] = {}
+        self._refusals = RefusalLimit()
         self._settling = Settling(
             audit, self._settings.deadline, lambda: next(self._tokens), classes.class_name
         )
@@ -112,7 +121,7 @@ class OperationDesk:
     def wake_at(self) -> int | None:
         """When `tick` has something to do, nanoseconds of the gateway's clock; ``None`` for never."""
         times = [one.operation.deadline for one in self._under_way.values()]
-        times += [time for time in [self._settling.wake_at] if time is not None]
+        times += [time for time in (self._settling.wake_at, self._refusals.due_at) if time is not None]
         return min(times, default=None)
 
     def connect(self, source: int) -> None:
@@ -126,6 +135,8 @@ class OperationDesk:
     def asked(self, request: OperationRequest, reply: ReplyTo, now: int) -> list[Effect]:
         """A north asks for something; it is answered once."""
         target: Target | None = None
+        if request.refusal is not None:
+            return self._reported(request, request.refusal, reply, now)
         try:
             target = self._planner.target(request)
             plan = self._planner.plan(request, target)
@@ -177,7 +188,11 @@ class OperationDesk:
             effects += self._take(one, one.operation.expired(), now)
         for source in self._turns:
             effects += self._go_on(source, now)
-        return effects + self._settling.tick(now)
+        return effects + self._settling.tick(now) + self._counted(self._refusals.due(now), now)
+
+    def close(self, now: int) -> list[Effect]:
+        """Nothing comes after this: what was counted only is told."""
+        return self._counted(self._refusals.due(now, ending=True), now)
 
     def _check_possible(self, request: OperationRequest, target: Target) -> None:
         source = target.source
@@ -203,9 +218,37 @@ class OperationDesk:
         answer = OperationAnswer(request.request, "", refusal.outcome, refusal.text, refusal.element)
         if request.check_only and refusal.outcome is not Outcome.REFUSED:
             return [Reply(reply, answer)]
-        self.counters[refusal.outcome] += 1
-        record = self._audit.refused(next(self._numbers), request, target, refusal, now)
-        return [Tell(record), Reply(reply, answer)]
+        return [*self._told(request, target, refusal, now), Reply(reply, answer)]
+
+    def _reported(
+        self, request: OperationRequest, reported: NorthRefusal, reply: ReplyTo, now: int
+    ) -> list[Effect]:
+        """A north has refused something, and tells so."""
+        try:
+            target: Target | None = self._planner.target(request)
+        except Refusal:
+            target = None
+        refusal = Refusal(reported.outcome, reported.text, reported.element)
+        told = self._told(request, target, refusal, now, reported.attempts)
+        return [*told, Reply(reply, OperationAnswer(request.request, "", Outcome.APPLIED))]
+
+    def _told(
+        self,
+        request: OperationRequest,
+        target: Target | None,
+        refusal: Refusal,
+        now: int,
+        attempts: int = 1,
+    ) -> list[Effect]:
+        """The record of what was refused; nothing yet where its principal has had many told already."""
+        self.counters[refusal.outcome] += attempts
+        attempt = Attempt(request.principal, kind_of(request.action), refusal.outcome, refusal.text, attempts)
+        if not self._refusals.admit(attempt, now):
+            return []
+        return [Tell(self._audit.refused(next(self._numbers), request, target, refusal, now))]
+
+    def _counted(self, counted: Iterable[CountedAttempts], now: int) -> list[Effect]:
+        return [Tell(self._audit.counted(next(self._numbers), one, now)) for one in counted]
 
     def _turns_of(self, source: int) -> Turns:
         turns = self._turns.get(source)

@@ -85,6 +85,7 @@ class CoreOperations:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        self._perform(self._desk.close(self._clock.now()))
         if self._timer is not None:
             self._timer.cancel()
         for task in self._recording:

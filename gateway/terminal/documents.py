@@ -104,7 +104,7 @@ def operation_document(record: OperationRecord, picture: Picture) -> Document:
         "state": record.state.value,
         "principal": str(record.principal),
         "origin": record.principal.origin,
-        "object": f"{source}/{record.class_name}/{record.stable_name}",
+        "object": f"{source}/{record.class_name}/{record.stable_name}" if record.class_name else "",
         "method": record.method,
         "values": named_values(record.values, described, source),
         "former": named_values(record.former, described, source),
@@ -115,6 +115,7 @@ def operation_document(record: OperationRecord, picture: Picture) -> Document:
         "text": record.text,
         "began": time_text(record.began),
         "ended": time_text(record.ended),
+        "attempts": record.attempts,
     }
 
 

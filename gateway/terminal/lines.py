@@ -129,7 +129,7 @@ def operation_line(record: OperationRecord, picture: Picture) -> str:
     what = f"{record.kind.value} {record.method}".rstrip()
     outcome = "" if record.outcome is None else f": {record.outcome.value}"
     text = f" ({record.text})" if record.text and record.state is not OperationState.BEGUN else ""
-    path = path_of(source, record.class_name, record.stable_name)
+    path = path_of(source, record.class_name, record.stable_name) if record.class_name else "nothing known"
     return f"{record.state.value} {what} {path} by {record.principal} {values}".rstrip() + outcome + text
 
 

@@ -91,6 +91,14 @@ def test_an_operation_that_ends() -> None:
     assert record.found == {"limit": 5}
 
 
+def test_a_record_that_stands_for_many_attempts_says_for_how_many() -> None:
+    counted = dataclasses.replace(
+        ENDED, source=0, class_name="", row=0, stable_name="", outcome=Outcome.REFUSED, attempts=980
+    )
+    (record,) = Log().tell(counted)
+    assert (record.attempts, record.package, record.class_name, record.source) == (980, None, None, None)
+
+
 def test_what_was_refused_of_an_object_that_is_not_there() -> None:
     refused = dataclasses.replace(
         ENDED, source=9, row=0, stable_name="", leaf_name="", outcome=Outcome.OBJECT_GONE

@@ -15,6 +15,7 @@ from gateway.feed.messages import FeedError, RequestReader, decode, decode_reque
 from gateway.feed.operations import (
     Action,
     InvokeMethod,
+    NorthRefusal,
     OperationAnswer,
     OperationKind,
     OperationRecord,
@@ -61,6 +62,22 @@ RECORD = OperationRecord(
 def test_every_request_comes_back_equal(action: Action, check_only: bool) -> None:  # noqa: FBT001
     request = dataclasses.replace(REQUEST, action=action, check_only=check_only)
     assert list(RequestReader().feed(encode(request))) == [request]
+
+
+@pytest.mark.parametrize("outcome", Outcome)
+def test_what_a_north_refused_comes_back_equal(outcome: Outcome) -> None:
+    request = dataclasses.replace(REQUEST, refusal=NorthRefusal(outcome, "a text", "maxQueues", 7))
+    assert list(RequestReader().feed(encode(request))) == [request]
+
+
+@pytest.mark.parametrize(
+    "refusal", [["refused", "", "", 0], ["refused", 1, "", 1], ["done", "", "", 1], [], 7]
+)
+def test_a_refusal_of_another_form_is_one_error(refusal: object) -> None:
+    fields = msgpack.unpackb(encode(REQUEST)[4:])
+    fields[9] = refusal
+    with pytest.raises(FeedError):
+        decode_request(msgpack.packb(fields))
 
 
 @pytest.mark.parametrize("outcome", Outcome)

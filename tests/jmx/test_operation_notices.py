@@ -72,6 +72,7 @@ def test_an_operation_that_ended_is_told_by_the_gateway(gateway: Gateway) -> Non
         ("text", AttributeType.STRING, ""),
         ("began", AttributeType.DATE, START),
         ("ended", AttributeType.DATE, START + SECOND),
+        ("attempts", AttributeType.LONG, 1),
     )
 
 

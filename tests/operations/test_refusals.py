@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from gateway.feed.operations import Action, InvokeMethod, OperationState, ReadFresh, SetElements
+from gateway.feed.operations import Action, InvokeMethod, NorthRefusal, OperationState, ReadFresh, SetElements
+from gateway.feed.refusal_limit import PERIOD, TOLD_IN_FULL
 from gateway.feed.values import ObjectLink
 from gateway.model.observations import ResyncBegan, SourceState, SourceStateSeen
 from gateway.model.operations import Outcome
@@ -164,3 +165,49 @@ def test_what_is_asked_of_a_source_without_a_port_is_not_tried(tmp_path: Path) -
     assert works.check(SET).outcome is Outcome.APPLIED
     answer = works.answers[works.ask(SET, source=other.identity.number)]
     assert answer.outcome is Outcome.OBJECT_GONE
+
+
+def test_a_loop_of_refused_attempts_does_not_fill_the_log(works: Works) -> None:
+    for _ in range(1000):
+        assert works.answers[works.ask(SET, principal=VISITOR)].outcome is Outcome.REFUSED
+    works.ask(SetElements({"size": 1}))
+    in_full, others = works.told[:TOLD_IN_FULL], works.told[TOLD_IN_FULL:]
+    assert {(record.principal, record.attempts) for record in in_full} == {(VISITOR, 1)}
+    assert [record.outcome for record in others] == [Outcome.UNKNOWN_ELEMENT], "others are told as ever"
+    assert works.desk.counters[Outcome.REFUSED] == 1000
+
+    works.wait(PERIOD)
+    counted = works.record
+    assert (counted.principal, counted.attempts) == (VISITOR, 1000 - TOLD_IN_FULL)
+    assert (counted.state, counted.outcome) == (OperationState.ENDED, Outcome.REFUSED)
+    assert counted.text.startswith(
+        "980 more attempts within a minute, not told one by one: 980 refused; the last: no rule under "
+    )
+    assert counted.operation_id == f"gw.3.o{counted.number}"
+    assert works.desk.wake_at is None
+
+
+def test_what_was_counted_is_told_when_the_core_ends(works: Works) -> None:
+    for _ in range(TOLD_IN_FULL + 1):
+        works.ask(SET, principal=VISITOR)
+    works.perform(works.desk.close(works.now))
+    assert works.record.attempts == 1
+
+
+def test_what_a_north_has_refused_is_recorded_and_not_done(works: Works) -> None:
+    refusal = NorthRefusal(Outcome.READ_ONLY, "name cannot be\nset", "name")
+    answer = works.answers[works.ask(SetElements({"name": None}), refusal=refusal)]
+    assert answer.outcome is Outcome.APPLIED, "it is recorded"
+    record = works.record
+    assert (record.outcome, record.element, record.text) == (Outcome.READ_ONLY, "name", "name cannot be set")
+    assert (record.stable_name, record.values, record.principal) == ("north", {"name": "?"}, OPERATOR)
+    assert works.sent == []
+
+    works.ask(InvokeMethod("createMBean"), refusal=refusal, row=0, class_name="", source=0)
+    assert (works.record.method, works.record.stable_name, works.record.row) == ("createMBean", "", 0)
+
+    told = len(works.told)
+    works.ask(SET, refusal=NorthRefusal(Outcome.REFUSED, "likewise", attempts=70))
+    assert len(works.told) == told
+    works.wait(PERIOD)
+    assert works.record.attempts == 70

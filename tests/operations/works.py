@@ -9,6 +9,7 @@ from typing import TypeVar
 from gateway.feed.operations import (
     Action,
     InvokeMethod,
+    NorthRefusal,
     OperationAnswer,
     OperationRecord,
     OperationRequest,
@@ -202,12 +203,13 @@ class Works:
         check_only: bool = False,
         class_name: str = BOILER_CLASS,
         source: int = 1,
+        refusal: NorthRefusal | None = None,
     ) -> int:
         """A request; its number."""
         self._requests += 1
         number = self._requests
         request = OperationRequest(
-            number, principal, source, class_name, row, action, timeout, check_only=check_only
+            number, principal, source, class_name, row, action, timeout, check_only, refusal
         )
         self.perform(self.desk.asked(request, self._answered, self.now))
         return number

@@ -164,6 +164,7 @@ def test_an_operation() -> None:
         "operation_id": "7b0c.1.o1",
         "operation": "set",
         "state": "ended",
+        "attempts": 1,
         "principal": "cli:alice",
         "origin": "process 7",
         "object": TILL_PATH,

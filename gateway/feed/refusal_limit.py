@@ -1,0 +1,152 @@
+"""Bounds what refused attempts may make anybody record: the first in full, then how many there were."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Final
+
+from gateway.feed.operations import OperationKind
+from gateway.model.operations import Outcome, Principal
+
+TOLD_IN_FULL: Final = 20
+"""Attempts of one principal within `PERIOD` that are told one by one."""
+
+PERIOD: Final = 60 * 10**9
+"""Nanoseconds; it begins with a principal's first attempt."""
+
+MAX_PRINCIPALS: Final = 200
+"""Counted apart at a time; all further ones of a north count as its `OTHERS`."""
+
+OTHERS: Final = "(others)"
+
+MAX_ORIGINS: Final = 5
+"""Where attempts came from, told of each principal and period."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """An attempt that was refused, as far as it is counted.
+
+    Attributes:
+        principal: whose.
+        kind: of the operation.
+        outcome: how it was refused.
+        text: why, one line for people.
+        times: for how many it stands; more than one are never told one by one.
+    """
+
+    principal: Principal
+    kind: OperationKind
+    outcome: Outcome
+    text: str
+    times: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class CountedAttempts:
+    """Attempts of one principal that were not told one by one.
+
+    Attributes:
+        principal: whose; the origin names several.
+        kind: of the last of them.
+        attempts: how many.
+        outcomes: how many of which outcome, the most frequent first.
+        text: of the last of them.
+        since: when the principal's period began, nanoseconds of whoever counts.
+    """
+
+    principal: Principal
+    kind: OperationKind
+    attempts: int
+    outcomes: tuple[tuple[Outcome, int], ...]
+    text: str
+    since: int
+
+
+@dataclass(slots=True)
+class _Period:
+    principal: Principal
+    began: int
+    told: int = 0
+    outcomes: Counter[Outcome] = field(default_factory=Counter)
+    origins: list[str] = field(default_factory=list)
+    last: Attempt | None = None
+
+    def count(self, attempt: Attempt) -> None:
+        self.outcomes[attempt.outcome] += attempt.times
+        self.last = attempt
+        origin = attempt.principal.origin
+        if origin and origin not in self.origins and len(self.origins) <= MAX_ORIGINS:
+            self.origins.append(origin)
+
+    def has_ended(self, now: int) -> bool:
+        """Also where the clock was set back: nothing may wait for it to come again."""
+        return not self.began <= now < self.began + PERIOD
+
+    def counted(self, last: Attempt) -> CountedAttempts:
+        origin = ", ".join(self.origins[:MAX_ORIGINS])
+        if len(self.origins) > MAX_ORIGINS:
+            origin += " and others"
+        return CountedAttempts(
+            Principal(self.principal.north, self.principal.name, origin),
+            last.kind,
+            self.outcomes.total(),
+            tuple(self.outcomes.most_common()),
+            last.text,
+            self.began,
+        )
+
+
+class RefusalLimit:
+    """Counts by principal, without I/O.
+
+    Args:
+        told_in_full: attempts of one principal within a period.
+    """
+
+    def __init__(self, told_in_full: int = TOLD_IN_FULL) -> None:
+        self._told_in_full = told_in_full
+        self._periods: dict[str, _Period] = {}
+
+    @property
+    def due_at(self) -> int | None:
+        """When `due` has something to tell; ``None`` where nothing is counted."""
+        return min(
+            (one.began + PERIOD for one in self._periods.values() if one.last is not None), default=None
+        )
+
+    def admit(self, attempt: Attempt, now: int) -> bool:
+        """Whether an attempt is to be told by itself; otherwise it is counted."""
+        period = self._period(attempt.principal, now)
+        if attempt.times == 1 and period.told < self._told_in_full:
+            period.told += 1
+            return True
+        period.count(attempt)
+        return False
+
+    def count(self, attempt: Attempt, now: int) -> None:
+        """Count an attempt that could not be told by itself."""
+        self._period(attempt.principal, now).count(attempt)
+
+    def due(self, now: int, *, ending: bool = False) -> list[CountedAttempts]:
+        """What was counted in periods that have ended, or in all because whoever counts ends."""
+        ended = [name for name, period in self._periods.items() if ending or period.has_ended(now)]
+        periods = [self._periods.pop(name) for name in ended]
+        return [period.counted(period.last) for period in periods if period.last is not None]
+
+    def _period(self, principal: Principal, now: int) -> _Period:
+        period = self._periods.get(str(principal))
+        if period is None and len(self._periods) >= MAX_PRINCIPALS:
+            self._forget_quiet(now)
+            if len(self._periods) >= MAX_PRINCIPALS:
+                principal = Principal(principal.north, OTHERS)
+                period = self._periods.get(str(principal))
+        if period is None or (period.last is None and period.has_ended(now)):
+            period = self._periods[str(principal)] = _Period(principal, now)
+        return period
+
+    def _forget_quiet(self, now: int) -> None:
+        """Let go of those of whom there is nothing to tell."""
+        for name in [n for n, one in self._periods.items() if one.last is None and one.has_ended(now)]:
+            del self._periods[name]
