@@ -6,7 +6,7 @@ Sessions apply these rules before anything else sees a value, so that no store, 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from gateway.model.values import Value
 
@@ -24,6 +24,9 @@ MASK = "***"
 _USER_INFO = re.compile(
     r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]{0,31}://)[^\s/?#@]{0,4096}(?:@[^\s/?#@]{0,4096})*@"
 )
+_PARAMETER = re.compile(r"[?&;]([^\s?&;#=]{1,64})=")
+_PARAMETER_VALUE = re.compile(r"[^\s&]+")
+"""Of a URI's query. RabbitMQ takes a TLS key's password there: ``amqps://host?keyfile=...&password=...``."""
 
 
 class SecretRules:
@@ -49,18 +52,48 @@ class SecretRules:
         return self._pattern.search(name) is not None
 
     def masked(self, value: Value) -> Value:
-        """``value`` with user info in URIs replaced by ``***`` and secret keys of maps left out."""
+        """``value`` with what is secret in URIs replaced by ``***`` and secret keys of maps left out."""
         if isinstance(value, str):
-            return mask_uris(value)
+            return self.masked_uris(value)
         if isinstance(value, Mapping):
             return {key: self.masked(inner) for key, inner in value.items() if not self.hides(key)}
         if isinstance(value, tuple):
             return tuple(self.masked(inner) for inner in value)
         return value
 
+    def masked_uris(self, text: str) -> str:
+        """``text`` with the secrets of every URI in it replaced.
+
+        ``amqp://u:p@h`` becomes ``amqp://***@h``, and ``amqps://h?password=p`` ``amqps://h?password=***``.
+        """
+        if "://" not in text:
+            return text
+        text = _USER_INFO.sub(rf"\g<scheme>{MASK}@", text)
+        parts: list[str] = []
+        position = 0
+        for secret in self._secret_parameters(text):
+            parts += [text[position : secret.start()], MASK]
+            position = secret.end()
+        return "".join([*parts, text[position:]])
+
+    def shows_mask(self, text: str) -> bool:
+        """Whether something in ``text`` stands as `masked_uris` leaves it."""
+        return f"://{MASK}@" in text or any(found[0] == MASK for found in self._secret_parameters(text))
+
+    def _secret_parameters(self, text: str) -> Iterator[re.Match[str]]:
+        """The values of those parameters of queries in ``text`` that are secret."""
+        position = 0
+        while (named := _PARAMETER.search(text, position)) is not None:
+            position = named.end()
+            value = _PARAMETER_VALUE.match(text, position) if self.hides(named[1]) else None
+            if value is not None:
+                yield value
+                position = value.end()
+
+
+_DEFAULT_RULES = SecretRules()
+
 
 def mask_uris(text: str) -> str:
-    """``text`` with the user info of every URI in it replaced: ``amqp://u:p@h`` becomes ``amqp://***@h``."""
-    if "://" not in text:
-        return text
-    return _USER_INFO.sub(rf"\g<scheme>{MASK}@", text)
+    """As `SecretRules.masked_uris`, by the default patterns."""
+    return _DEFAULT_RULES.masked_uris(text)

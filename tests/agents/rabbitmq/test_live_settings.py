@@ -133,10 +133,11 @@ async def test_a_shovel_is_changed_and_its_password_is_neither_shown_nor_lost(
     with new_virtual_host(broker) as virtual_host:
         path = f"parameters/shovel/{virtual_host.path}/move"
         source = "amqp://somebody:hush@127.0.0.1:1/"
+        with_key = "amqps://127.0.0.1:1?keyfile=/nowhere/key.pem&password=hush"
         value = {
             "src-uri": source,
             "src-queue": "a",
-            "dest-uri": ["amqp://", source],
+            "dest-uri": ["amqp://", source, with_key],
             "dest-queue": "b",
             "reconnect-delay": 600,
         }
@@ -151,14 +152,16 @@ async def test_a_shovel_is_changed_and_its_password_is_neither_shown_nor_lost(
             await until(lambda: watched.exists("parameter", "move"), "the shovel is listed")
             shown = watched.value("parameter", "move", "value")
             masked = "amqp://***@127.0.0.1:1/"
-            assert shown == {**value, "src-uri": masked, "dest-uri": ("amqp://", masked)}
+            masked_key = with_key.replace("hush", "***")
+            assert shown == {**value, "src-uri": masked, "dest-uri": ("amqp://", masked, masked_key)}
             assert isinstance(shown, dict)
             answer = await watched.call("parameter", "move", "setValue", {**shown, "dest-queue": "c"})
             assert (answer.outcome, answer.text, answer.code) == DONE
             assert await asyncio.to_thread(stored) == {**value, "dest-queue": "c"}
-            lured = {**shown, "src-uri": "amqp://***@elsewhere/"}
-            refused = await watched.call("parameter", "move", "setValue", lured)
-            assert refused.code == Status.INVALID_PARAMETER
+            for elsewhere in ("amqp://***@elsewhere/", "amqps://elsewhere?password=***"):
+                lured = {**shown, "src-uri": elsewhere}
+                refused = await watched.call("parameter", "move", "setValue", lured)
+                assert refused.code == Status.INVALID_PARAMETER
             assert await asyncio.to_thread(stored) == {**value, "dest-queue": "c"}
             assert (await watched.call("parameter", "move", "delete")).code == Status.OK
             assert watched.gone("parameter", "move")

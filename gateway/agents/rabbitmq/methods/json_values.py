@@ -47,7 +47,7 @@ def unmasked(written: Json, present: Json) -> Json:
 
 
 def _unmasked_text(written: str, present: Json) -> str:
-    if f"://{MASK}@" not in written:
+    if not _SECRETS.shows_mask(written):
         return written
     for text in present if isinstance(present, list) else [present]:
         if isinstance(text, str) and mask_uris(text) == written:
