@@ -182,6 +182,29 @@ async def test_a_queue_is_deleted_only_under_the_conditions_given(
         assert listed(virtual_host, "queues", "name") == []
 
 
+async def test_only_queues_with_mirrors_are_synchronised(
+    virtual_host: VirtualHost, writer: Credentials
+) -> None:
+    policy = {"pattern": "^mirrored", "definition": {"ha-mode": "all"}, "apply-to": "queues"}
+    kinds = {"mirrored": "classic", "orders": "classic", "ledger": "quorum", "journal": "stream"}
+    with virtual_host.http() as client:
+        client.put(f"policies/{virtual_host.path}/ha", json=policy).raise_for_status()
+        for name, kind in kinds.items():
+            declared = {"durable": True, "arguments": {"x-queue-type": kind}}
+            client.put(f"queues/{virtual_host.path}/{name}", json=declared).raise_for_status()
+    async with watching(virtual_host, writer) as watched:
+        for method in ("sync", "cancelSync"):
+            answer = await watched.call("queue", "mirrored", method)
+            assert (answer.outcome, answer.text, answer.code) == DONE
+        assert watched.value("queue", "mirrored", "mirrors") == ()
+        assert watched.value("queue", "mirrored", "synchronisedMirrors") == ()
+        for name in ("orders", "ledger", "journal"):
+            refused = await watched.call("queue", name, "cancelSync")
+            assert refused.outcome is Outcome.REMOTE_FAILURE
+            assert "not mirrored" in refused.text
+            assert watched.value("queue", name, "mirrors") is None
+
+
 async def test_an_end_is_told_also_without_events(virtual_host: VirtualHost, writer: Credentials) -> None:
     with virtual_host.http() as client:
         client.put(f"queues/{virtual_host.path}/orders", json={}).raise_for_status()

@@ -139,6 +139,31 @@ def test_calls_are_carried_out_one_after_the_other() -> None:
     play.asked(Change("PUT", "vhosts/%2F", {"description": "new", "tags": ["a"], "tracing": True}), Changed())
 
 
+MIRRORS = Lookup("queues/%2F/orders?columns=type,slave_nodes", as_writer=True)
+
+
+@pytest.mark.parametrize(("method", "action"), [("sync", "sync"), ("cancelSync", "cancel_sync")])
+def test_a_queue_with_mirrors_is_synchronised(method: str, action: str) -> None:
+    play = Play()
+    play.calls("queue", "orders", method)
+    play.asked(MIRRORS, Document({"type": "classic", "slave_nodes": ["rabbit@b"]}))
+    play.asked(Change("POST", "queues/%2F/orders/actions", {"action": action}), Changed())
+    play.looks("queues/%2F/orders?columns=", queue(state="syncing", slave_nodes=["rabbit@b"]))
+    assert play.response().status == Status.OK
+    assert play.world.value("queue", "orders", "state") == "syncing"
+    assert play.world.value("queue", "orders", "mirrors") == ("rabbit@b",)
+
+
+@pytest.mark.parametrize("shown", [{"type": "classic"}, {"type": "stream", "slave_nodes": []}])
+def test_what_has_no_mirrors_is_not_synchronised(shown: dict[str, Json]) -> None:
+    play = Play()
+    play.calls("queue", "orders", "sync")
+    play.asked(MIRRORS, Document(shown))
+    response = play.response()
+    assert response.status == Status.EXCEPTION
+    assert "not mirrored" in response.text
+
+
 def test_nothing_is_changed_of_what_cannot_be_read_before() -> None:
     play = Play()
     play.calls("vhost", "/", "setTracing", True)

@@ -1,16 +1,13 @@
-"""Methods of queues.
-
-Not among them: synchronising the mirrors of a classic queue, and ending that. Mirrored queues are on
-their way out of RabbitMQ, and what they need is told to `rabbitmqctl`.
-"""
+"""Methods of queues."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Final
 
-from gateway.agents.rabbitmq.management_changes import Change, path_of
-from gateway.agents.rabbitmq.methods.steps import Invocation, Method, Steps
+from gateway.agents.rabbitmq.management_changes import Change, Lookup, path_of
+from gateway.agents.rabbitmq.methods.steps import CallFailedError, Invocation, Method, Steps
+from gateway.dialects.qmf.messages import Status
 from gateway.mapping.paths import Json
 
 
@@ -29,9 +26,41 @@ def _delete(call: Invocation) -> Steps:
     yield Change("DELETE", path_of("queues", *call.target.parts) + query)
 
 
+def _sync(call: Invocation) -> Steps:
+    return _act_on_mirrors(call, "sync")
+
+
+def _cancel_sync(call: Invocation) -> Steps:
+    return _act_on_mirrors(call, "cancel_sync")
+
+
+def _act_on_mirrors(call: Invocation, action: str) -> Steps:
+    """Ask for an action of mirrored queues, of a mirrored queue only.
+
+    RabbitMQ 3.10.8 says "done" of a queue without mirrors, too, answers 500 for a quorum queue, and of a
+    stream never answers.
+    """
+    target = path_of("queues", *call.target.parts)
+    shown = yield Lookup(f"{target}?columns=type,slave_nodes", as_writer=True)
+    if not isinstance(shown, Mapping):
+        raise CallFailedError(Status.UNKNOWN_OBJECT, "there is no such queue")
+    if shown.get("type") != "classic" or not isinstance(shown.get("slave_nodes"), list):
+        raise CallFailedError(
+            Status.EXCEPTION,
+            "the queue is not mirrored: only a classic queue with a policy that mirrors it can be"
+            " synchronised, and RabbitMQ has none of these since 4.0",
+        )
+    yield Change("POST", f"{target}/actions", {"action": action})
+
+
 def _is_empty(document: Mapping[str, Json]) -> bool:
     """Whether the statistics, which come seconds late, know of the purge."""
     return not document.get("messages_ready")
 
 
-METHODS: Final = {"purge": Method(_purge, settled=_is_empty), "delete": Method(_delete, ends=True)}
+METHODS: Final = {
+    "purge": Method(_purge, settled=_is_empty),
+    "delete": Method(_delete, ends=True),
+    "sync": Method(_sync),
+    "cancelSync": Method(_cancel_sync),
+}
