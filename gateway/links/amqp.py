@@ -12,7 +12,7 @@ import asyncio
 import contextlib
 from collections import OrderedDict
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import aio_pika
@@ -33,9 +33,9 @@ from gateway.links.amqp_connection import (
 from gateway.links.binding_probe import BindingProbe
 from gateway.links.conversation import Conversation
 from gateway.links.election import Election
-from gateway.links.kept_counts import KeptCounts, Loss
-from gateway.links.kept_deliveries import KeptDeliveries, Ledger
-from gateway.links.kept_queue import kept_queue
+from gateway.links.kept_counts import Loss
+from gateway.links.kept_deliveries import KeptDeliveries
+from gateway.links.kept_queue import KeptSubscription, kept_queue
 from gateway.links.own_queue import OwnQueue, WatchedQueue
 from gateway.links.publishing import Detour, Publisher
 from gateway.links.reconnecting import link_errors, reconnecting
@@ -50,26 +50,18 @@ _DOUBTFUL_SHARE = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class KeptSubscription:
-    """A durable subscription: a queue that is kept for its consumer's return.
+class KeptConversation:
+    """A conversation over a queue that is kept for the session's return.
 
     Attributes:
-        queue: its name.
-        max_length: messages; the broker drops the oldest beyond it.
-        expires: nanoseconds without a consumer after which the broker deletes it.
-        ledger: what of it was told.
+        subscription: of the queue.
         catch_up: tells the session that what waited in the queue arrives next, and that it is `connected`
             afterwards. Given why something may be missing (empty where nothing is), how many messages wait,
             and the time.
-        counts: what is counted of it.
     """
 
-    queue: str
-    max_length: int
-    expires: int
-    ledger: Ledger
+    subscription: KeptSubscription
     catch_up: Callable[[str, int, int], list[Effect]]
-    counts: KeptCounts = field(default_factory=KeptCounts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +84,7 @@ class AmqpRole:
     declare: Sequence[str] = ()
     probed: str = ""
     max_queue_length: int = 20_000
-    kept: KeptSubscription | None = None
+    kept: KeptConversation | None = None
     election: Election | None = None
 
 
@@ -192,7 +184,7 @@ class AmqpLink:
         for exchange in self._role.declare:
             await incoming.declare_exchange(exchange, aio_pika.ExchangeType.TOPIC, durable=True)
         if self._role.kept is not None:
-            with self._role.kept.counts.connection():
+            with self._role.kept.subscription.counts.connection():
                 await self._converse_lastingly(self._role.kept, consuming, incoming, publisher)
             return
         queue = await self._queue.declare(incoming, self._bindings)
@@ -203,7 +195,7 @@ class AmqpLink:
 
     async def _converse_lastingly(
         self,
-        kept: KeptSubscription,
+        kept: KeptConversation,
         consuming: AbstractConnection,
         incoming: AbstractChannel,
         publisher: Publisher,
@@ -212,7 +204,9 @@ class AmqpLink:
 
         One queue for both, or what agents push and what they answer could overtake each other.
         """
-        queue = kept_queue(kept.queue, kept.max_length, kept.expires, self._queue.watch_seconds, kept.counts)
+        subscription = kept.subscription
+        ledger, counts = subscription.ledger, subscription.counts
+        queue = kept_queue(subscription, self._queue.watch_seconds)
         waiting = await queue.waiting(consuming)
         loss, heard = queue.loss(waiting), waiting or 0
         if waiting is not None and not await self._is_bound(publisher, queue.name):
@@ -223,13 +217,13 @@ class AmqpLink:
             # Before it is there, or a gateway killed in between would not know any more what was missed.
             self._missing_told = True
             self._catch_up(kept, missed, 0)
-            await kept.ledger.lasting(kept.ledger.position)
+            await ledger.lasting(ledger.position)
         declared = await queue.declare(consuming, incoming, self._bindings, is_new=waiting is None)
         caught_up = asyncio.Event()
-        deliveries = KeptDeliveries(kept.ledger, self._tell_kept, caught_up.is_set, kept.counts)
+        deliveries = KeptDeliveries(ledger, self._tell_kept, caught_up.is_set, counts)
         await queue.consume(self._endpoint, declared, deliveries.arrived)
         if loss is not None:
-            kept.counts.losses[loss] += 1
+            counts.losses[loss] += 1
         self._forget(self._conversation.forget_sends(), "there was no connection to the broker")
         if not first:
             self._catch_up(kept, missed, heard)
@@ -247,8 +241,9 @@ class AmqpLink:
             consuming, incoming, publisher, queue, queue.name, deliveries.acknowledge(), greet()
         )
 
-    def _catch_up(self, kept: KeptSubscription, missed: str, waiting: int) -> None:
-        log.info("catching-up", role=self._role.name, queue=kept.queue, waiting=waiting, missed=missed)
+    def _catch_up(self, kept: KeptConversation, missed: str, waiting: int) -> None:
+        queue = kept.subscription.queue
+        log.info("catching-up", role=self._role.name, queue=queue, waiting=waiting, missed=missed)
         self._conversation.perform(kept.catch_up(missed, waiting, self._clock.now()))
 
     async def _is_bound(self, publisher: Publisher, queue: str) -> bool:
@@ -297,7 +292,7 @@ class AmqpLink:
 
     def _tell_kept(self, message: AbstractIncomingMessage) -> None:
         """As `_arrived`; in a queue that is kept there may be probes of former connections too."""
-        queue = self._role.kept.queue if self._role.kept is not None else ""
+        queue = self._role.kept.subscription.queue if self._role.kept is not None else ""
         is_probe = message.exchange == self._role.probed and message.routing_key == queue
         if not (is_probe or self._is_repeated(message)):
             self._tell(message)

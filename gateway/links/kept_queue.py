@@ -17,6 +17,7 @@ from aiormq import exceptions
 from gateway.dialects.effects import Binding
 from gateway.links.amqp_connection import AmqpEndpoint, LinkError, Trouble, close_channel
 from gateway.links.kept_counts import KeptCounts, Loss, Refusal
+from gateway.links.kept_deliveries import Ledger
 from gateway.links.own_queue import WatchedQueue, bind
 
 KEPT_PREFETCH: Final = 1_000
@@ -30,6 +31,25 @@ OWN_PREFIX: Final = "amqp-gateway."
 
 _MILLISECOND: Final = 1_000_000
 _DRAIN_SECONDS: Final = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class KeptSubscription:
+    """A durable subscription: a queue that is kept for its consumer's return.
+
+    Attributes:
+        queue: its name.
+        max_length: messages; the broker drops the oldest beyond it.
+        expires: nanoseconds without a consumer after which the broker deletes it.
+        ledger: what of it was told.
+        counts: what is counted of it.
+    """
+
+    queue: str
+    max_length: int
+    expires: int
+    ledger: Ledger
+    counts: KeptCounts = field(default_factory=KeptCounts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,19 +178,17 @@ class KeptQueue(WatchedQueue):
         await channel.declare_queue(self.name, passive=True)
 
 
-def kept_queue(
-    name: str, max_length: int, expires: int, watch_seconds: float = 5.0, counts: KeptCounts | None = None
-) -> KeptQueue:
-    """The queue of a durable subscription; see `KeptQueue`."""
-    counts = counts or KeptCounts()
+def kept_queue(subscription: KeptSubscription, watch_seconds: float = 5.0) -> KeptQueue:
+    """The queue of a durable subscription, looked at every ``watch_seconds``."""
+    counts = subscription.counts
     return KeptQueue(
-        max_length,
-        max(1, int(max_length * DOUBTFUL_SHARE)),
+        subscription.max_length,
+        max(1, int(subscription.max_length * DOUBTFUL_SHARE)),
         watch_seconds,
         looked=counts.looked,
         doubted=counts.doubted,
-        name=name,
-        expires=expires,
+        name=subscription.queue,
+        expires=subscription.expires,
         counts=counts,
     )
 

@@ -8,14 +8,13 @@ from typing import Final
 
 import structlog
 
-from gateway.config.sources import DurableSettings, QmfSource
+from gateway.config.sources import QmfSource
 from gateway.dialects.qmf.console import ConsoleConfig, ConsoleSession
 from gateway.dialects.qmf.console_agents import HeartbeatRules
 from gateway.inventory.source import SourceInventory
-from gateway.links.amqp import AmqpLink, AmqpRole, KeptSubscription
+from gateway.links.amqp import AmqpLink, AmqpRole, KeptConversation
 from gateway.links.amqp_connection import AmqpEndpoint
 from gateway.links.conversation import Conversation
-from gateway.links.kept_queue import default_name
 from gateway.model.observations import ClassLearned, EventLearned, Observation
 from gateway.service.console_port import ConsolePort
 from gateway.service.known_schemas import KnownSchemas
@@ -62,12 +61,13 @@ async def run_qmf(
             detail="on a RabbitMQ, a user tagged 'impersonator' could forge the senders that this source"
             " believes: keep that tag off the users of this broker (docs/rights.md)",
         )
+    subscription = around.subscription("console", name, settings.durable)
     role = AmqpRole(
         "console",
         session.bindings,
         probed=settings.exchange,
         max_queue_length=settings.max_queue_length,
-        kept=_kept(name, settings.durable, around, session),
+        kept=KeptConversation(subscription, session.catch_up) if subscription is not None else None,
     )
     link = AmqpLink(endpoint, role, session, conversation, around.clock)
     if schemas is None:
@@ -86,20 +86,4 @@ def _console_config(settings: QmfSource, around: Surroundings) -> ConsoleConfig:
         secrets=around.secrets,
         heartbeats=HeartbeatRules(interval=settings.heartbeat),
         request_deadline=settings.request_deadline,
-    )
-
-
-def _kept(
-    name: str, durable: DurableSettings | None, around: Surroundings, session: ConsoleSession
-) -> KeptSubscription | None:
-    lasting = around.usable_lasting
-    if durable is None or lasting is None:
-        return None
-    return KeptSubscription(
-        durable.queue or default_name("console", name),
-        durable.max_length,
-        durable.expires,
-        lasting.ledger.of(name),
-        session.catch_up,
-        around.kept_counts(name, durable),
     )

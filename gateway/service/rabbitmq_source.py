@@ -16,7 +16,7 @@ from gateway.agents.rabbitmq.http_writer import HttpWriter
 from gateway.agents.rabbitmq.runner import AgentRunner, Reader
 from gateway.agents.rabbitmq.status import AgentStatus
 from gateway.clock import Clock
-from gateway.config.sources import DurableSettings, RabbitMqSource
+from gateway.config.sources import RabbitMqSource
 from gateway.dialects.qmf.agent import AgentConfig
 from gateway.dialects.qmf.console import ConsoleConfig, ConsoleSession
 from gateway.dialects.qmf.console_agents import HeartbeatRules
@@ -24,7 +24,6 @@ from gateway.inventory.inventory import Inventory
 from gateway.inventory.source import SourceInventory
 from gateway.links.amqp_connection import AmqpEndpoint
 from gateway.links.conversation import Conversation
-from gateway.links.kept_queue import default_name
 from gateway.links.loopback import USER_ID, carry, carry_now
 from gateway.model.observations import Gap, Observation, SourceState, SourceStateSeen
 from gateway.service.console_port import ConsolePort
@@ -129,6 +128,7 @@ async def _talk(
         carry_now(agent_side, console_side, clock)
         sight.heard_until = clock.now()
 
+    subscription = around.subscription("events", name, settings.durable)
     runner = AgentRunner(
         agent,
         reader,
@@ -137,7 +137,7 @@ async def _talk(
         events=broker.events,
         writer=broker.writer,
         on_status=sight.agent_saw,
-        kept=_kept(name, settings.durable, around, heard, tell),
+        kept=KeptEvents(subscription, heard, tell) if subscription is not None else None,
         on_missed=sight.missed,
     )
     sight.heard_until = lasting.last.heard_until.get(name, 0) if lasting is not None else 0
@@ -156,27 +156,6 @@ async def _talk(
     finally:
         console_side.stop()
         agent_side.stop()
-
-
-def _kept(
-    name: str,
-    durable: DurableSettings | None,
-    around: Surroundings,
-    heard: Callable[[], bool],
-    tell: Callable[[], None],
-) -> KeptEvents | None:
-    lasting = around.usable_lasting
-    if durable is None or lasting is None:
-        return None
-    return KeptEvents(
-        durable.queue or default_name("events", name),
-        durable.max_length,
-        durable.expires,
-        lasting.ledger.of(name),
-        heard,
-        tell,
-        around.kept_counts(name, durable),
-    )
 
 
 class Sight:

@@ -12,6 +12,7 @@ from gateway.config.sources import DurableSettings
 from gateway.eventlog.last_state import LastState
 from gateway.inventory.inventory import Inventory
 from gateway.links.kept_counts import KeptCounts
+from gateway.links.kept_queue import KeptSubscription, default_name
 from gateway.mapping.rules import Mapping as MappingFile
 from gateway.model.secrets import SecretRules
 from gateway.operations.ports import NoOperations, Operations
@@ -66,9 +67,24 @@ class Surroundings:
         """
         return self.lasting if self.lasting is not None and self.lasting.ledger.is_open else None
 
-    def kept_counts(self, source: str, durable: DurableSettings) -> KeptCounts:
-        """What will be counted of the durable subscription of a source, told with the metrics from now on."""
+    def subscription(
+        self, purpose: str, source: str, durable: DurableSettings | None
+    ) -> KeptSubscription | None:
+        """The durable subscription of a source, with what is counted of it among the metrics from now on.
+
+        Args:
+            purpose: what the queue is for, as `default_name` has it.
+            source: its name.
+            durable: its settings.
+
+        Returns:
+            ``None`` where none is configured, or none can be had.
+        """
+        lasting = self.usable_lasting
+        if durable is None or lasting is None:
+            return None
         counts = KeptCounts()
         readings = partial(kept_queue_readings, source, durable.max_length, counts)
         self.metrics.add(f"kept queue of {source}", readings)
-        return counts
+        queue = durable.queue or default_name(purpose, source)
+        return KeptSubscription(queue, durable.max_length, durable.expires, lasting.ledger.of(source), counts)

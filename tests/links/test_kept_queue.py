@@ -9,9 +9,9 @@ from dataclasses import replace
 import aio_pika
 
 from gateway.dialects.effects import Effect
-from gateway.links.amqp import AmqpRole, KeptSubscription
+from gateway.links.amqp import AmqpRole, KeptConversation
 from gateway.links.kept_counts import KeptCounts, Loss, Refusal
-from gateway.links.kept_queue import KEPT_PREFETCH, kept_queue
+from gateway.links.kept_queue import KEPT_PREFETCH, KeptSubscription, kept_queue
 from tests.components.rabbitmq import VirtualHost
 from tests.components.waiting import eventually
 from tests.links.ledger import MemoryLedger
@@ -51,8 +51,8 @@ def keeping(
     expires: int = 60 * SECOND,
     counts: KeptCounts | None = None,
 ) -> AmqpRole:
-    counts = counts or KeptCounts()
-    kept = KeptSubscription(QUEUE, max_length, expires, ledger, session.catch_up, counts)
+    subscription = KeptSubscription(QUEUE, max_length, expires, ledger, counts or KeptCounts())
+    kept = KeptConversation(subscription, session.catch_up)
     return replace(role("amq.topic"), kept=kept)
 
 
@@ -85,7 +85,7 @@ async def say(vhost: VirtualHost, *bodies: str) -> None:
 async def left(vhost: VirtualHost) -> int | None:
     """Messages in the queue; ``None`` where there is none."""
     async with await aio_pika.connect(vhost.amqp_url()) as connection:
-        return await kept_queue(QUEUE, 1000, SECOND).waiting(connection)
+        return await kept_queue(KeptSubscription(QUEUE, 1000, SECOND, MemoryLedger())).waiting(connection)
 
 
 async def released(vhost: VirtualHost) -> None:
@@ -270,7 +270,8 @@ async def test_a_queue_that_cannot_be_bound_is_missed_once_and_again_when_it_is_
 ) -> None:
     session = ResumingSession()
     endpoint = endpoint_of(virtual_host.broker, virtual_host.name)
-    kept = KeptSubscription(QUEUE, 1000, 60 * SECOND, MemoryLedger(), session.catch_up)
+    subscription = KeptSubscription(QUEUE, 1000, 60 * SECOND, MemoryLedger())
+    kept = KeptConversation(subscription, session.catch_up)
     async with linked(endpoint, replace(role("qpid.management"), kept=kept), session) as link:
         await link.down(3)
         assert await left(virtual_host) is None
@@ -283,7 +284,8 @@ async def test_a_queue_that_cannot_be_bound_is_missed_once_and_again_when_it_is_
 async def test_a_queue_that_is_not_bound_any_more_is_told(virtual_host: VirtualHost) -> None:
     session = ResumingSession()
     endpoint = endpoint_of(virtual_host.broker, virtual_host.name)
-    kept = KeptSubscription(QUEUE, 1000, 60 * SECOND, MemoryLedger(), session.catch_up)
+    subscription = KeptSubscription(QUEUE, 1000, 60 * SECOND, MemoryLedger())
+    kept = KeptConversation(subscription, session.catch_up)
     subscribing = replace(role("qpid.management"), kept=kept, probed="qpid.management")
     await declare_exchange(virtual_host)
     async with linked(endpoint, subscribing, session) as link:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
@@ -24,9 +24,8 @@ from gateway.links.amqp_connection import (
     ended,
     open_connection,
 )
-from gateway.links.kept_counts import KeptCounts
-from gateway.links.kept_deliveries import KeptDeliveries, Ledger
-from gateway.links.kept_queue import kept_queue
+from gateway.links.kept_deliveries import KeptDeliveries
+from gateway.links.kept_queue import KeptSubscription, kept_queue
 from gateway.links.own_queue import PREFETCH, OwnQueue
 from gateway.links.reconnecting import link_errors, reconnecting
 from gateway.tasks import until_one_ends
@@ -44,25 +43,17 @@ WATCHED_EVENTS = 2_000
 
 @dataclass(frozen=True, slots=True)
 class KeptEvents:
-    """A durable subscription to the broker's events: a queue that is kept for the gateway's return.
+    """Events from a queue that is kept for the gateway's return.
 
     Attributes:
-        queue: its name.
-        max_length: messages; the broker drops the oldest beyond it.
-        expires: nanoseconds without a consumer after which the broker deletes it.
-        ledger: what of it was told.
+        subscription: of the queue.
         heard: whether there is somebody to tell; until then events wait.
         told: called after each event: what it led to must be told when it returns.
-        counts: what is counted of it.
     """
 
-    queue: str
-    max_length: int
-    expires: int
-    ledger: Ledger
+    subscription: KeptSubscription
     heard: Callable[[], bool]
     told: Callable[[], None]
-    counts: KeptCounts = field(default_factory=KeptCounts)
 
 
 class EventSink(Protocol):
@@ -138,7 +129,7 @@ class EventConsumer:
                 if self._kept is None:
                     await self._consume(connection)
                 else:
-                    with self._kept.counts.connection():
+                    with self._kept.subscription.counts.connection():
                         await self._consume_kept(connection, self._kept)
             finally:
                 await close_soon(connection)
@@ -153,7 +144,8 @@ class EventConsumer:
         await until_one_ends(ended(channel), ended(connection), watch)
 
     async def _consume_kept(self, connection: AbstractConnection, kept: KeptEvents) -> None:
-        queue = kept_queue(kept.queue, kept.max_length, kept.expires, WATCH_SECONDS, kept.counts)
+        subscription = kept.subscription
+        queue = kept_queue(subscription, WATCH_SECONDS)
         channel = await connection.channel(publisher_confirms=False)
         waiting = await queue.waiting(connection)
         loss = queue.loss(waiting)
@@ -163,13 +155,13 @@ class EventConsumer:
             # Before it is there, or a gateway killed in between would not know any more what was missed.
             self._missing_told = True
             self._sink.events_resumed(missed, 0)
-            await kept.ledger.lasting(kept.ledger.position)
+            await subscription.ledger.lasting(subscription.ledger.position)
         with self._exchange_missing():
             declared = await queue.declare(connection, channel, self._bindings, is_new=waiting is None)
-        deliveries = KeptDeliveries(kept.ledger, self._tell_kept, kept.heard, kept.counts)
+        deliveries = KeptDeliveries(subscription.ledger, self._tell_kept, kept.heard, subscription.counts)
         await queue.consume(self._endpoint, declared, deliveries.arrived)
         if loss is not None:
-            kept.counts.losses[loss] += 1
+            subscription.counts.losses[loss] += 1
         log.info("catching-up", role="events", queue=queue.name, waiting=waiting)
         if not first:
             self._sink.events_resumed(missed, waiting or 0)

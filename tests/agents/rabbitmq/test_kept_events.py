@@ -11,6 +11,7 @@ from datetime import datetime
 import aio_pika
 
 from gateway.agents.rabbitmq.event_consumer import EventConsumer, KeptEvents
+from gateway.links.kept_queue import KeptSubscription
 from tests.agents.rabbitmq.test_live import Sink, until
 from tests.agents.rabbitmq.watching import event_endpoint
 from tests.components.rabbitmq import VirtualHost
@@ -45,7 +46,8 @@ async def listening(
 ) -> AsyncIterator[Listener]:
     """A consumer with a durable subscription."""
     sink = Listener(vhost.name)
-    kept = KeptEvents(queue, 10_000, 60 * SECOND, ledger, lambda: sink.hears, told)
+    subscription = KeptSubscription(queue, 10_000, 60 * SECOND, ledger)
+    kept = KeptEvents(subscription, lambda: sink.hears, told)
     endpoint = event_endpoint(vhost.broker, vhost.broker.administrator)
     running = asyncio.create_task(EventConsumer(endpoint, ["queue.created"], sink, kept).run())
     try:
