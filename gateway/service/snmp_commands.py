@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections.abc import Awaitable, Callable, Iterable
 
 from gateway.config.snmp import SnmpSettings
@@ -67,6 +68,7 @@ class Commands:
             self._rows.__getitem__,
             self._submit,
             clock,
+            secrets.token_hex(8),
         )
         self.table.serve(store)
 

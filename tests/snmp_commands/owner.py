@@ -35,6 +35,7 @@ ROOT: Oid = (1, 3, 6, 1, 4, 1, 99999)
 SECOND = 10**9
 START = 1_700_000_000 * SECOND
 DEADLINE = 10 * SECOND
+LIFE = "table"
 LIMITS = CommandLimits(quota=3, keep=60 * SECOND)
 
 QUEUE_ENTRY: Oid = (*ROOT, 2, 1, 1, 3, 1)
@@ -91,7 +92,7 @@ class Table:
         rows = CommandRows(self.store, ROOT, pointer)
         submission = Submission(Queues(), SECRETS, DEADLINE)
         self.table = CommandTable(
-            ROOT, limits, submission, lambda _owner: rows, self._submitted, lambda: self.now
+            ROOT, limits, submission, lambda _owner: rows, self._submitted, lambda: self.now, LIFE
         )
         self.table.serve(self.store)
 

@@ -17,7 +17,7 @@ from gateway.snmp.fixed_mib import (
     OutcomeNumber,
 )
 from gateway.snmp.writable import Refusal
-from tests.snmp_commands.owner import DEADLINE, GONE, ORDERS, ROOT, SECOND, START, Command, Table
+from tests.snmp_commands.owner import DEADLINE, GONE, LIFE, ORDERS, ROOT, SECOND, START, Command, Table
 
 NOT_READY = ber.encode_integer(RowStatus.NOT_READY)
 NOT_IN_SERVICE = ber.encode_integer(RowStatus.NOT_IN_SERVICE)
@@ -31,6 +31,7 @@ PURGE = OperationRequest(
     row=7,
     action=InvokeMethod("purge"),
     timeout=DEADLINE,
+    reference=f"{LIFE}.1",
 )
 
 

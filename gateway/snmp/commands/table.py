@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
-from gateway.feed.operations import OperationAnswer, OperationRecord, OperationRequest, OperationState
+from gateway.feed.operations import OperationAnswer, OperationRecord, OperationRequest
 from gateway.model.operations import Outcome, Principal
 from gateway.snmp import message
 from gateway.snmp.ber import Oid
@@ -42,6 +43,21 @@ class CommandLimits:
     keep: int
 
 
+@dataclass(slots=True)
+class CommandHealth:
+    """What is counted.
+
+    Attributes:
+        rows: of all owners, now.
+        running: commands that the core has not answered, now; also of rows that were destroyed.
+        ended: commands since the start, by what was told when they ended.
+    """
+
+    rows: int = 0
+    running: int = 0
+    ended: Counter[Outcome] = field(default_factory=Counter)
+
+
 class CommandTable:
     """Commands of all owners: a `WritableTable`.
 
@@ -52,6 +68,7 @@ class CommandTable:
         rows: what shows the commands of an owner; the same for all owners or not.
         submit: called as soon as a command is submitted; must not raise.
         clock: now, in nanoseconds since 1970-01-01 UTC.
+        life: names this table among all that ask the core, before and after; a few characters.
     """
 
     def __init__(
@@ -62,6 +79,7 @@ class CommandTable:
         rows: Callable[[str], CommandRows],
         submit: Submit,
         clock: Callable[[], int],
+        life: str,
     ) -> None:
         self._root = root
         self._limits = limits
@@ -69,11 +87,14 @@ class CommandTable:
         self._rows = rows
         self._submit = submit
         self._clock = clock
+        self._life = life
         self._commands: dict[CommandKey, Command] = {}
         self._running: dict[int, CommandKey] = {}  # by number, also those whose row was destroyed
         self._numbers: dict[CommandKey, int] = {}  # of those whose row is there
+        self._records: dict[int, OperationRecord] = {}  # of what is running: what was told of it last
         self._unknown: dict[str, CommandKey] = {}  # by operation id, where the outcome may get known yet
         self._submitted = 0
+        self._ended: Counter[Outcome] = Counter()
 
     def serve(self, store: Store) -> None:
         """Show the scalars."""
@@ -82,6 +103,11 @@ class CommandTable:
         store.scalar((*base, CommandScalar.KEEP, 0), gauge32(self._limits.keep // _SECOND))
         store.scalar((*base, CommandScalar.COUNT, 0), lambda: gauge32(len(self._commands)))
         store.scalar((*base, CommandScalar.SUBMITTED, 0), lambda: counter64(self._submitted))
+
+    @property
+    def health(self) -> CommandHealth:
+        """What is counted, as it is now."""
+        return CommandHealth(len(self._commands), len(self._running), self._ended)
 
     @property
     def prefix(self) -> Oid:
@@ -111,6 +137,10 @@ class CommandTable:
     def answered(self, number: int, answer: OperationAnswer) -> None:
         """What came of a command that was submitted; its row may have been destroyed since."""
         key = self._running.pop(number)
+        record = self._records.pop(number, None)
+        if answer.outcome is Outcome.UNKNOWN and record is not None:
+            answer = _with_record(answer, record)
+        self._ended[answer.outcome] += 1
         if self._numbers.get(key) != number:
             return
         del self._numbers[key]
@@ -119,9 +149,17 @@ class CommandTable:
             self._unknown[answer.operation_id] = key
 
     def told(self, record: OperationRecord) -> None:
-        """What the feed tells of an operation: an outcome that was unknown may be known now."""
+        """What the feed tells of an operation: an outcome that was unknown may be known now.
+
+        Also where the answer was lost with the core, or with the connection: by the operation's id, which
+        was told when it began.
+        """
+        number = self._number_of(record.reference)
+        if number in self._running:
+            self._records[number] = record
+            return
         key = self._unknown.get(record.operation_id)
-        if key is None or record.state is not OperationState.SETTLED or record.outcome is None:
+        if key is None or record.outcome is None or record.outcome is Outcome.UNKNOWN:
             return
         del self._unknown[record.operation_id]
         command = self._commands[key]
@@ -185,13 +223,19 @@ class CommandTable:
         try:
             request = self._submission.request(command, principal)
         except NotSubmittedError as error:
+            self._ended[error.outcome] += 1
             self._put(key, self._submission.without_secrets(command))
             self._end(key, OperationAnswer(0, "", error.outcome, str(error), error.element))
             return
         self._put(key, self._submission.without_secrets(command))
         self._running[number] = key
         self._numbers[key] = number
-        self._submit(number, request)
+        self._submit(number, replace(request, reference=f"{self._life}.{number}"))
+
+    def _number_of(self, reference: str) -> int:
+        """Of the command that an operation was submitted for; 0 for another one's."""
+        life, _, number = reference.rpartition(".")
+        return int(number) if life == self._life and number.isdecimal() else 0
 
     def _end(self, key: CommandKey, answer: OperationAnswer) -> None:
         command = self._commands[key]
@@ -227,3 +271,18 @@ class CommandTable:
         if not command.is_submitted:
             return command.written + KEEP_PREPARING
         return progress.ended + self._limits.keep if progress.ended else 0
+
+
+def _with_record(unknown: OperationAnswer, record: OperationRecord) -> OperationAnswer:
+    """What is known where nobody answered: the operation's id from its begin, or even what came of it."""
+    if record.outcome is None or record.outcome is Outcome.UNKNOWN:
+        return replace(unknown, operation_id=record.operation_id)
+    return OperationAnswer(
+        unknown.request,
+        record.operation_id,
+        record.outcome,
+        record.text,
+        record.element,
+        record.code,
+        record.found,
+    )
