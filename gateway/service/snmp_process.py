@@ -6,6 +6,7 @@ import asyncio
 import datetime as dt
 import importlib.metadata
 import platform
+import secrets
 import socket
 import time
 
@@ -19,10 +20,18 @@ from gateway.mapping.files import MappingError, load_shipped_mappings
 from gateway.service.exit_codes import CommandError, ExitCode
 from gateway.service.garbage import tune_garbage_collection
 from gateway.service.lifeline import Lifeline
-from gateway.service.metrics.snmp import notification_readings, request_readings, row_readings
+from gateway.service.metrics.snmp import (
+    command_readings,
+    notification_readings,
+    request_readings,
+    row_readings,
+    set_readings,
+)
 from gateway.service.notifications import FILE as NOTIFICATIONS_FILE
 from gateway.service.notifications import Notifications, sender_settings, targets_of
 from gateway.service.snmp_commands import Commands
+from gateway.snmp.advisory_lock import VALUES as LOCK_VALUES
+from gateway.snmp.advisory_lock import AdvisoryLock
 from gateway.snmp.ber import Oid
 from gateway.snmp.counters import SnmpCounters
 from gateway.snmp.fixed_mib import MODULE
@@ -76,9 +85,11 @@ async def _run(loaded: LoadedConfiguration, state: StateFolder, clock: Clock, li
     root = root_of(settings.root)
     store, counters, failures = Store(), SnmpCounters(), _Failures()
     counters.serve(store, authentication_traps=settings.authentication_traps)
+    lock = AdvisoryLock(secrets.randbelow(LOCK_VALUES))
+    lock.serve(store)
     system = SystemGroup(store, _description(loaded, root), time.monotonic_ns)
-    for lock in locks:
-        system.add_module((*root, *lock.module_arc), lock.module)
+    for shipped in locks:
+        system.add_module((*root, *shipped.module_arc), shipped.module)
     notifications = Notifications(
         sender_settings(loaded, state, root, targets_of(loaded, community)),
         state.path / NOTIFICATIONS_FILE,
@@ -111,6 +122,7 @@ async def _run(loaded: LoadedConfiguration, state: StateFolder, clock: Clock, li
         counters,
         SetSettings(deadline, settings.best_effort),
         time.monotonic_ns,
+        lock,
     )
     responder = Responder(access, counters, failures.failed, sets=sets)
     if settings.authentication_traps:
@@ -120,6 +132,8 @@ async def _run(loaded: LoadedConfiguration, state: StateFolder, clock: Clock, li
     notifications.open()
     metrics = lifeline.metrics
     metrics.add("requests", lambda: request_readings(counters))
+    metrics.add("sets", lambda: set_readings(counters, sets))
+    metrics.add("commands", lambda: command_readings(commands.table.health))
     metrics.add("rows", lambda: row_readings(projection.health))
     metrics.add("notifications", lambda: notification_readings(notifications.sender.health))
     tune_garbage_collection()

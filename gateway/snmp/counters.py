@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from gateway.snmp import ber
@@ -22,6 +23,7 @@ _INSTANCES: Final[dict[str, Oid]] = {
     "bad_community_uses": (*_SNMP, 5, 0),
     "parse_errors": (*_SNMP, 6, 0),
     "set_variables": (*_SNMP, 14, 0),
+    "set_requests": (*_SNMP, 17, 0),
     "silent_drops": (*_SNMP, 31, 0),
     "proxy_drops": (*_SNMP, 32, 0),
     "unknown_security_models": (*_MPD_STATS, 1, 0),
@@ -35,8 +37,10 @@ class SnmpCounters:
     """Counts since the agent's start; each is the object of its name in the groups above.
 
     ``internal_errors`` and ``unsent`` have no standard object: requests that met an error of the agent's own,
-    and answers that the operating system did not take; nor has ``set_retransmissions``, SETs that came again.
-    Nor have the requests by type, whose objects RFC 3418 made obsolete.
+    and answers that the operating system did not take. Nor have ``get_requests`` and the like, whose objects
+    RFC 3418 made obsolete, nor these of SETs: ``set_statuses``, how often each error-status (as of version
+    2c) was answered, without SETs that came again, which are ``set_retransmissions``; and
+    ``sets_without_room``, which were refused because too many wait or are remembered.
     """
 
     in_packets: int = 0
@@ -57,11 +61,14 @@ class SnmpCounters:
     set_requests: int = 0
     set_variables: int = 0
     set_retransmissions: int = 0
+    sets_without_room: int = 0
+    set_statuses: Counter[int] = field(default_factory=Counter)
 
     def serve(self, store: Store, *, authentication_traps: bool = False) -> None:
         """Put both groups into the store.
 
-        Of the objects that RFC 3418 made obsolete only snmpInTotalSetVars, of which nothing else tells.
+        Of the objects that RFC 3418 made obsolete only snmpInTotalSetVars and snmpInSetRequests: nothing else
+        tells a manager whether anybody changes anything.
 
         Args:
             store: where they are served.

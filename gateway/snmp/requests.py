@@ -242,12 +242,11 @@ class Responder:
         self._counters.set_requests += 1
         done = message.encode_response(envelope, request.request_id, message.NO_ERROR, 0, _echo(request))
         if len(request.names) > self._limits.varbinds or len(done) > self._limits.message_size:
+            self._counters.set_statuses[message.TOO_BIG] += 1
             return self._too_big(envelope, request)
-        if not request.names:
-            return done
-        verdict = self._verdict(request, access, sender, content)
+        verdict = self._verdict(request, access, sender, content) if request.names else Verdict()
         if isinstance(verdict, Verdict):
-            return self._set_answer(envelope, request, verdict.refusal)
+            return self._set_answer(envelope, request, verdict)
         return None if verdict is None else self._set_later(envelope, request, access, verdict)
 
     def _verdict(
@@ -267,12 +266,15 @@ class Responder:
         self, envelope: Message, request: Request, access: Access, verdict: Coroutine[Any, Any, Verdict]
     ) -> bytes | None:
         try:
-            return self._set_answer(envelope, request, (await verdict).refusal)
+            return self._set_answer(envelope, request, await verdict)
         except Exception as error:  # noqa: BLE001  as above
             return self._failed_answer(error, envelope, request, access)
 
-    def _set_answer(self, envelope: Message, request: Request, refusal: Refusal | None) -> bytes | None:
+    def _set_answer(self, envelope: Message, request: Request, verdict: Verdict) -> bytes | None:
+        refusal = verdict.refusal
         status, index = (message.NO_ERROR, 0) if refusal is None else (refusal.status, refusal.index)
+        if not verdict.is_repeated:
+            self._counters.set_statuses[status] += 1
         if envelope.version == message.VERSION_1:
             status = VERSION_1_STATUSES.get(status, status)
         return self._sized(envelope, request, status, index, _echo(request))
@@ -282,6 +284,8 @@ class Responder:
     ) -> bytes | None:
         self._counters.internal_errors += 1
         self._failed(error)
+        if envelope.pdu_type == message.SET:
+            self._counters.set_statuses[message.GEN_ERR] += 1
         index = _failing_index(envelope, request, access.view)
         return self._sized(envelope, request, message.GEN_ERR, index, _echo(request))
 

@@ -34,6 +34,10 @@ class Retransmissions:
         self._running: set[bytes] = set()
         self._ended: dict[bytes, Ended] = {}  # in the order of their ends
 
+    def __len__(self) -> int:
+        """How many are remembered."""
+        return len(self._running) + len(self._ended)
+
     def is_running(self, key: bytes) -> bool:
         """Whether it is being carried out: the answer to it answers the retransmission."""
         return key in self._running
@@ -46,7 +50,7 @@ class Retransmissions:
     def begin(self, key: bytes, now: int) -> bool:
         """It is going to be carried out; ``False`` (and nothing is remembered) where there is no room."""
         self._forget(now)
-        if len(self._running) + len(self._ended) >= self._limit:
+        if len(self) >= self._limit:
             return False
         self._running.add(key)
         return True

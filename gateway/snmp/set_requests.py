@@ -16,6 +16,7 @@ from gateway.feed.values import FeedValue, ObjectLink
 from gateway.model.operations import Outcome, Principal
 from gateway.model.schema import Access
 from gateway.snmp import message
+from gateway.snmp.advisory_lock import AdvisoryLock
 from gateway.snmp.ber import Oid
 from gateway.snmp.counters import SnmpCounters
 from gateway.snmp.retransmissions import Retransmissions
@@ -57,9 +58,15 @@ class SetSettings:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a SET came to; ``refusal`` is ``None`` for noError."""
+    """What a SET came to.
+
+    Attributes:
+        refusal: ``None`` for noError.
+        is_repeated: it came to that before, and nothing was done now.
+    """
 
     refusal: Refusal | None = None
+    is_repeated: bool = False
 
 
 class _RefusedError(Exception):
@@ -74,14 +81,15 @@ class _ObjectChange:
 
     target: Target
     index: int
-    values: dict[str, FeedValue] = field(default_factory=dict)
+    values: dict[str, FeedValue | None] = field(default_factory=dict)
     indexes: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """A SET whose syntax is right."""
+    """A SET whose syntax is right; ``serials`` are its assignments to the advisory lock."""
 
+    serials: Sequence[Assignment]
     local: Sequence[tuple[WritableTable, Sequence[Assignment]]]
     changes: Sequence[_ObjectChange]
 
@@ -93,9 +101,10 @@ class SetRequests:
         objects: of which variables can be set.
         tables: variables that live here.
         ask: the core.
-        counters: ``set_variables`` and ``set_retransmissions`` are counted here.
+        counters: ``set_variables``, ``set_retransmissions`` and ``sets_without_room`` are counted here.
         settings: what is configured.
         clock: nanoseconds that never go back.
+        lock: may be named beside anything else; default: one of their own.
     """
 
     def __init__(
@@ -106,6 +115,7 @@ class SetRequests:
         counters: SnmpCounters,
         settings: SetSettings,
         clock: Callable[[], int],
+        lock: AdvisoryLock | None = None,
     ) -> None:
         self._objects = objects
         self._tables = tuple(tables)
@@ -113,6 +123,7 @@ class SetRequests:
         self._counters = counters
         self._settings = settings
         self._clock = clock
+        self._lock = lock or AdvisoryLock(0)
         self._lately = Retransmissions()
         self._running = 0
 
@@ -120,6 +131,11 @@ class SetRequests:
     def running(self) -> int:
         """SETs that wait for the core."""
         return self._running
+
+    @property
+    def remembered(self) -> int:
+        """SETs that are known again if they come again."""
+        return len(self._lately)
 
     def begin(
         self, principal: Principal, content: bytes, assignments: Sequence[Assignment]
@@ -146,13 +162,14 @@ class SetRequests:
         ended = self._lately.ended(key, now)
         if ended is not None:
             self._counters.set_retransmissions += 1
-            return Verdict(ended.refusal)
+            return Verdict(ended.refusal, is_repeated=True)
         try:
             plan = self._plan(assignments)
             self._test_local(principal, plan)
         except _RefusedError as refused:
             return Verdict(refused.refusal)
         if self._running >= MAX_RUNNING or not self._lately.begin(key, now):
+            self._counters.sets_without_room += 1
             return Verdict(Refusal(message.RESOURCE_UNAVAILABLE, 1))
         if plan.changes:
             self._running += 1
@@ -173,7 +190,11 @@ class SetRequests:
         local: dict[int, list[Assignment]] = {}
         changes: dict[tuple[int, str, int], _ObjectChange] = {}
         second: Assignment | None = None  # the first that asks for a second change
+        serials: list[Assignment] = []
         for assignment in assignments:
+            if assignment.name[: len(self._lock.prefix)] == self._lock.prefix:
+                serials.append(assignment)
+                continue
             place = self._place(assignment.name)
             if place is not None:
                 is_new = bool(changes) and not local
@@ -187,7 +208,8 @@ class SetRequests:
         if second is not None and not self._settings.best_effort:
             # By itself it could be set: "presently inconsistent or otherwise unable to be assigned".
             raise _RefusedError(message.INCONSISTENT_VALUE, second.index)
-        return _Plan([(self._tables[place], found) for place, found in local.items()], list(changes.values()))
+        tables = [(self._tables[place], found) for place, found in local.items()]
+        return _Plan(serials, tables, list(changes.values()))
 
     def _place(self, name: Oid) -> int | None:
         """Which of the tables that live here has the variable."""
@@ -230,15 +252,17 @@ class SetRequests:
 
     # ---- what is done ---------------------------------------------------------------------------------
 
-    @staticmethod
-    def _test_local(principal: Principal, plan: _Plan) -> None:
+    def _test_local(self, principal: Principal, plan: _Plan) -> None:
+        refusal = self._lock.test(plan.serials)
+        if refusal is not None:
+            raise _RefusedError(refusal.status, refusal.index)
         for table, assignments in plan.local:
             refusal = table.test(principal, assignments)
             if refusal is not None:
                 raise _RefusedError(refusal.status, refusal.index)
 
-    @staticmethod
-    def _commit_local(principal: Principal, plan: _Plan) -> None:
+    def _commit_local(self, principal: Principal, plan: _Plan) -> None:
+        self._lock.commit(plan.serials)
         for table, assignments in plan.local:
             table.commit(principal, assignments)
 
@@ -265,12 +289,14 @@ class SetRequests:
                 raise _RefusedError(status, change.indexes.get(answer.element, change.index))
         self._test_local(principal, plan)
         self._commit_local(principal, plan)
-        for change in changes:
+        for place, change in enumerate(changes):
             answer = await self._ask(self._request(principal, change))
             status = self._commit_status(change, answer)
             if status == message.UNDO_FAILED:
                 raise _RefusedError(status, 0)  # RFC 3416 section 4.2.5
             if status != message.NO_ERROR:
+                if not plan.local and place == 0:
+                    self._lock.undo(plan.serials)  # nothing at all has changed
                 raise _RefusedError(status, change.indexes.get(answer.element, change.index))
 
     def _commit_status(self, change: _ObjectChange, answer: OperationAnswer) -> int:
@@ -302,13 +328,18 @@ def _is_written_back(variable: Variable, value: bytes) -> bool:
     return lock is not None and value == shown and may_differ(lock, value, variable.whole_octets)
 
 
-def _is_partly_done(values: Mapping[str, FeedValue], answer: OperationAnswer) -> bool:
-    """Whether an element that comes before the one that failed was found to be as asked for."""
+def _is_partly_done(values: Mapping[str, FeedValue | None], answer: OperationAnswer) -> bool:
+    """Whether an element that comes before the one that failed was found to be as asked for.
+
+    What was to have no value may be so, too, where nothing is told of it: nobody can promise that it is as
+    before.
+    """
     if answer.outcome is Outcome.SOURCE_DOWN or answer.element not in values:
         return False
     for name, value in values.items():
         if name == answer.element:
             return False
-        if answer.values.get(name) == value:
+        found = answer.values.get(name)
+        if found == value and (found is not None or answer.operation_id):  # else nothing was tried
             return True
     return False

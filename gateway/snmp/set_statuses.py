@@ -45,3 +45,21 @@ VERSION_1_STATUSES: Final[Mapping[int, int]] = {
     message.UNDO_FAILED: message.GEN_ERR,
 }
 """What stands for the statuses that SNMPv1 lacks (RFC 3584 section 4.4)."""
+
+STATUS_NAMES: Final[Mapping[int, str]] = {
+    message.NO_ERROR: "noError",
+    message.TOO_BIG: "tooBig",
+    message.GEN_ERR: "genErr",
+    message.NO_ACCESS: "noAccess",
+    message.WRONG_TYPE: "wrongType",
+    message.WRONG_LENGTH: "wrongLength",
+    message.WRONG_VALUE: "wrongValue",
+    message.NO_CREATION: "noCreation",
+    message.INCONSISTENT_VALUE: "inconsistentValue",
+    message.RESOURCE_UNAVAILABLE: "resourceUnavailable",
+    message.COMMIT_FAILED: "commitFailed",
+    message.UNDO_FAILED: "undoFailed",
+    message.NOT_WRITABLE: "notWritable",
+    message.INCONSISTENT_NAME: "inconsistentName",
+}
+"""Every status that a SET in version 2c can be answered with here, as RFC 3416 writes it."""

@@ -69,8 +69,12 @@ class WrittenValueError(Exception):
         return int(self.args[0])
 
 
-def written_value(tlv: bytes, element: Element, lock: ElementLock, find: FindObject) -> FeedValue:
-    """The value that a manager wrote into the column ``lock`` of ``element``.
+def written_value(tlv: bytes, element: Element, lock: ElementLock, find: FindObject) -> FeedValue | None:
+    """The value that a manager wrote into the column ``lock`` of ``element``; ``None`` takes it away.
+
+    That has a form where a syntax has values that no value is shown as, and that say nothing elsewhere, too:
+    zeroDotZero of a RowPointer (RFC 2579), eight zeros of a DateAndTime (as entPhysicalMfgDate of RFC 6933),
+    and null of JSON. An empty text is a text, and no number of a range is set aside.
 
     Args:
         tlv: canonical, of any type.
@@ -92,6 +96,8 @@ def written_value(tlv: bytes, element: Element, lock: ElementLock, find: FindObj
     try:
         if tag in (ber.INTEGER, ber.GAUGE32):
             return _number(int.from_bytes(content, "big", signed=tag == ber.INTEGER), element, lock)
+        if content == _NOTHING.get(syntax):
+            return None
         if tag == ber.OBJECT_IDENTIFIER:
             return _found(find(ber.decode_name(content)))
         return _OCTETS[syntax](content, element)
@@ -116,6 +122,13 @@ def may_differ(lock: ElementLock, tlv: bytes, whole_octets: int | None) -> bool:
         return tlv[start:stop] == _UNKNOWN
     return whole_octets is not None and whole_octets != stop - start
 
+
+_NOTHING: Final[Mapping[Syntax, bytes]] = {
+    Syntax.ROW_POINTER: ber.encode_name((0, 0)),
+    Syntax.DATE_AND_TIME: bytes(_LOCAL_TIME),
+    Syntax.JSON: b"null",
+}
+"""Contents that stand for no value."""
 
 _UNKNOWN: Final = b"\x01"  # stands for labels that the lock does not know, too
 

@@ -19,6 +19,7 @@ from gateway.feed.server import FeedServer
 from gateway.model.operations import Outcome
 from gateway.service.snmp_commands import Commands
 from gateway.shipped_files import shipped_folder
+from gateway.snmp.advisory_lock import AdvisoryLock
 from gateway.snmp.counters import SnmpCounters
 from gateway.snmp.lock import DEFAULT_ROOT
 from gateway.snmp.mib.lint import base_folders
@@ -107,7 +108,13 @@ async def running(tmp_path: Path) -> AsyncIterator[Agent]:
         for writer, community in COMMUNITIES.items()
     }
     sets = SetRequests(
-        gateway.projection, [commands.table], link.ask, counters, SetSettings(DEADLINE), lambda: gateway.now
+        gateway.projection,
+        [commands.table],
+        link.ask,
+        counters,
+        SetSettings(DEADLINE),
+        lambda: gateway.now,
+        AdvisoryLock(7),
     )
     server = UdpServer(
         Responder(access, counters, failures.append, sets=sets).answer, counters, failures.append

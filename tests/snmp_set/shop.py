@@ -14,6 +14,7 @@ from gateway.model.schema import Access as ElementAccess
 from gateway.model.schema import ClassSchema, Element
 from gateway.model.values import ValueType
 from gateway.snmp import ber
+from gateway.snmp.advisory_lock import AdvisoryLock
 from gateway.snmp.ber import Oid
 from gateway.snmp.counters import SnmpCounters
 from gateway.snmp.message import SET, VERSION_2C
@@ -28,6 +29,8 @@ WRITER = b"a writer's"
 READER = b"a reader's"
 TIMEOUT = 5 * 10**9
 SENDER = ("192.0.2.1", 40_000)
+SERIAL = 2**31 - 1
+"""Of the advisory lock, at first."""
 STATE, NOTE, NOTE_LENGTH, LIMIT, OPTIONS = 103, 104, 105, 106, 107
 NOTE_AT, LIMIT_AT, OPTIONS_AT = 3, 4, 5
 """Where they stand among the elements of `SETTABLE_TILL`."""
@@ -80,7 +83,7 @@ def outcome(of: Outcome, element: str = "", *, checking: bool = False, **found: 
     def answer(request: OperationRequest) -> OperationAnswer:
         if request.check_only is not checking:
             return applied(request)
-        return OperationAnswer(0, "", of, "", element, values=found)
+        return OperationAnswer(0, "" if checking else "gw.1.o1", of, "", element, values=found)
 
     return answer
 
@@ -126,6 +129,7 @@ class Shop:
         self.counters = SnmpCounters()
         self.failures: list[Exception] = []
         self.now = 0
+        self.lock = AdvisoryLock(SERIAL)
         self.sets = SetRequests(
             self.gateway.projection,
             tables,
@@ -133,8 +137,10 @@ class Shop:
             self.counters,
             SetSettings(TIMEOUT, best_effort),
             lambda: self.now,
+            self.lock,
         )
         store = self.gateway.store
+        self.lock.serve(store)
         self.responder = Responder(
             {READER: Access(store), WRITER: Access(store, "operator")},
             self.counters,

@@ -51,6 +51,17 @@ async def test_a_variable_without_a_value_can_be_given_one() -> None:
     assert shop.done == [{"options": {"a": (1, "b")}}]
 
 
+async def test_an_optional_value_can_be_taken_away_where_the_syntax_has_a_form_for_that() -> None:
+    shop = Shop()
+    assert await shop.set((at(OPTIONS), text("null"))) == NO_ERROR
+    assert shop.done == [{"options": None}]
+    shop.script = outcome(Outcome.REMOTE_FAILURE, "limit", note="by the door")
+    both = (at(OPTIONS), text("null")), (at(LIMIT), integer(1))
+    assert await shop.set(*both, request_id=2) == (message.UNDO_FAILED, 0)
+    shop.script = outcome(Outcome.REMOTE_FAILURE, "limit", options={"key": 1})
+    assert await shop.set(*both, request_id=3) == (message.COMMIT_FAILED, 2)
+
+
 @pytest.mark.parametrize(
     ("name", "value", "status"),
     [

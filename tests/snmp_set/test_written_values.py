@@ -41,7 +41,7 @@ def element(type_: ValueType, values: tuple[NamedValue, ...] = ()) -> Element:
     return Element("e", type_, access=Access.READ_WRITE, values=values)
 
 
-def read(tlv: bytes, type_: ValueType, syntax: Syntax, unit: str = "") -> FeedValue:
+def read(tlv: bytes, type_: ValueType, syntax: Syntax, unit: str = "") -> FeedValue | None:
     values = (NamedValue("open", 7),) if syntax is Syntax.ENUMERATION else ()
     return written_value(
         tlv, element(type_, values), lock(syntax, unit), lambda name: HALL if name == ROW else None
@@ -79,6 +79,24 @@ def test_each_syntax_has_its_values(tlv: bytes, type_: ValueType, syntax: Syntax
     assert read(tlv, type_, syntax) == value
 
 
+@pytest.mark.parametrize(
+    ("tlv", "type_", "syntax"),
+    [
+        (ber.encode_oid((0, 0)), ValueType.REFERENCE, Syntax.ROW_POINTER),
+        (b"\x04\x08" + bytes(8), ValueType.TIME, Syntax.DATE_AND_TIME),
+        (octets("null"), ValueType.MAP, Syntax.JSON),
+        (octets("null"), ValueType.LIST, Syntax.JSON),
+    ],
+)
+def test_some_syntaxes_have_a_form_for_no_value(tlv: bytes, type_: ValueType, syntax: Syntax) -> None:
+    assert read(tlv, type_, syntax) is None
+
+
+def test_an_empty_text_is_a_text() -> None:
+    assert read(octets(""), ValueType.STRING, Syntax.TEXT) == ""
+    assert read(octets("null"), ValueType.STRING, Syntax.TEXT) == "null"
+
+
 def test_a_duration_is_counted_in_the_unit_of_its_column() -> None:
     assert read(b"\x42\x01\x07", ValueType.DURATION, Syntax.UNSIGNED32, "seconds") == 7 * 10**9
 
@@ -96,8 +114,10 @@ def test_a_duration_is_counted_in_the_unit_of_its_column() -> None:
         (b"\x02\x01\x01", ValueType.U8, Syntax.ENUMERATION, message.WRONG_VALUE),
         (b"\x02\x01\x09", ValueType.U8, Syntax.ENUMERATION, message.WRONG_VALUE),
         (octets("123456789"), ValueType.TIME, Syntax.DATE_AND_TIME, message.WRONG_LENGTH),
-        (b"\x04\x08" + bytes(8), ValueType.TIME, Syntax.DATE_AND_TIME, message.WRONG_VALUE),
-        (ber.encode_oid((0, 0)), ValueType.REFERENCE, Syntax.ROW_POINTER, message.WRONG_VALUE),
+        (b"\x04\x0b" + bytes(11), ValueType.TIME, Syntax.DATE_AND_TIME, message.WRONG_VALUE),
+        (ber.encode_oid((0, 1)), ValueType.REFERENCE, Syntax.ROW_POINTER, message.WRONG_VALUE),
+        (octets(""), ValueType.MAP, Syntax.JSON, message.WRONG_VALUE),
+        (octets('"null"'), ValueType.MAP, Syntax.JSON, message.WRONG_VALUE),
         (b"\x04\x01\xff", ValueType.STRING, Syntax.TEXT, message.WRONG_VALUE),
         (octets("x" * 1_025), ValueType.MAP, Syntax.JSON, message.WRONG_LENGTH),
         (octets("[" * 1_000), ValueType.LIST, Syntax.JSON, message.WRONG_VALUE),

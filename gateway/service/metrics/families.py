@@ -170,6 +170,27 @@ SNMP_REQUESTS = _counter("snmp_requests", "Requests of a community that is known
 SNMP_FAILURES = _counter(
     "snmp_failed_requests", "Datagrams without an answer, or with an error for one.", "reason"
 )
+SNMP_SETS = _counter(
+    "snmp_sets", "SETs by error-status, as of version 2c; one that came again counts once.", "status"
+)
+SNMP_SET_VARIABLES = _counter("snmp_set_variables", "Variables that were set.")
+SNMP_SET_RETRANSMISSIONS = _counter(
+    "snmp_set_retransmissions", "SETs that came again, and were not carried out again."
+)
+SNMP_SETS_WITHOUT_ROOM = _counter(
+    "snmp_sets_without_room", "SETs refused because too many wait, or are remembered."
+)
+SNMP_SETS_RUNNING = _gauge("snmp_sets_running", "SETs that wait for the core.")
+SNMP_SETS_RUNNING_MAX = _gauge("snmp_sets_running_max", "How many may wait.")
+SNMP_SETS_REMEMBERED = _gauge("snmp_sets_remembered", "SETs that would be known if they came again.")
+SNMP_SETS_REMEMBERED_MAX = _gauge("snmp_sets_remembered_max", "How many may be remembered.")
+SNMP_COMMANDS = _gauge("snmp_commands", "Rows of the table of commands.")
+SNMP_COMMANDS_RUNNING = _gauge(
+    "snmp_commands_running", "Commands under way, also those whose row was destroyed."
+)
+SNMP_COMMANDS_ENDED = _counter(
+    "snmp_commands_ended", "Commands by what came of them when they ended.", "outcome"
+)
 SNMP_NOT_SHOWN = _gauge(
     "snmp_not_shown", "What is known and has no place in a MIB, because bounds are reached.", "what"
 )

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from gateway.model.operations import Outcome
 from gateway.service.metrics import families
 from gateway.service.metrics.readings import Reading
+from gateway.snmp.commands.table import CommandHealth
 from gateway.snmp.counters import SnmpCounters
 from gateway.snmp.notifications.waiting import MAX_WAITING
+from gateway.snmp.retransmissions import MAX_REMEMBERED
+from gateway.snmp.set_requests import MAX_RUNNING, SetRequests
+from gateway.snmp.set_statuses import STATUS_NAMES
 from gateway.snmp.tables.health import FeedHealth
 from gateway.snmp.tables.targets import TargetHealth
 
@@ -38,6 +43,27 @@ def request_readings(counters: SnmpCounters) -> Iterator[Reading]:
         yield families.SNMP_REQUESTS.at(getattr(counters, counter), kind)
     for reason in _FAILURES:
         yield families.SNMP_FAILURES.at(getattr(counters, reason), reason)
+
+
+def set_readings(counters: SnmpCounters, sets: SetRequests) -> Iterator[Reading]:
+    """Of SETs."""
+    for status, name in STATUS_NAMES.items():
+        yield families.SNMP_SETS.at(counters.set_statuses[status], name)
+    yield families.SNMP_SET_VARIABLES.at(counters.set_variables)
+    yield families.SNMP_SET_RETRANSMISSIONS.at(counters.set_retransmissions)
+    yield families.SNMP_SETS_WITHOUT_ROOM.at(counters.sets_without_room)
+    yield families.SNMP_SETS_RUNNING.at(sets.running)
+    yield families.SNMP_SETS_RUNNING_MAX.at(MAX_RUNNING)
+    yield families.SNMP_SETS_REMEMBERED.at(sets.remembered)
+    yield families.SNMP_SETS_REMEMBERED_MAX.at(MAX_REMEMBERED)
+
+
+def command_readings(health: CommandHealth) -> Iterator[Reading]:
+    """Of the command table."""
+    yield families.SNMP_COMMANDS.at(health.rows)
+    yield families.SNMP_COMMANDS_RUNNING.at(health.running)
+    for outcome in Outcome:
+        yield families.SNMP_COMMANDS_ENDED.at(health.ended[outcome], outcome.value)
 
 
 def row_readings(health: FeedHealth) -> Iterator[Reading]:
