@@ -87,21 +87,25 @@ async def run(
 
 
 @contextlib.contextmanager
-def snmpd(folder: Path, root: Oid, instances: Mapping[Oid, bytes], options: str = "") -> Iterator[int]:
-    """net-snmp's daemon on a loopback port of its own, serving ``instances``, all under ``root``."""
+def snmpd(folder: Path, root: Oid, instances: Mapping[Oid, bytes], access: str = "") -> Iterator[int]:
+    """net-snmp's daemon on a loopback port of its own, serving ``instances``, all under ``root``.
+
+    ``access`` is a line of its configuration that says what `COMMUNITY` may do; without it, everything.
+    """
     data = folder / "instances.json"
     rows = [(dotted(oid), _PASS_TYPES[value[0]], plain(value)) for oid, value in sorted(instances.items())]
     data.write_text(json.dumps(rows))
     configuration = folder / "agent.conf"
     # Strings travel as "octet", in hexadecimal: any octets may be in them.
     configuration.write_text(
-        f"pass_persist {dotted(root)} {sys.executable} {_PASS_PERSIST} {data}\n{options}\n"
+        f"pass_persist {dotted(root)} {sys.executable} {_PASS_PERSIST} {data}\n{access}\n"
     )
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     log = (folder / "snmpd.log").open("w")
-    modules = ("-I", "pass,pass_persist")  # nothing of the host, and no access control
+    # Nothing of the host.
+    modules = ("-I", "pass,pass_persist" + (",vacm_conf,vacm_vars" if access else ""))
     daemon = subprocess.Popen(  # noqa: S603
         ["/usr/sbin/snmpd", "-f", "-Lo", "-C", "-c", configuration, *modules, f"127.0.0.1:{port}"],
         env=_environment(folder),

@@ -34,9 +34,16 @@ def port(data: SortedOracle, tmp_path_factory: pytest.TempPathFactory) -> Iterat
         yield port
 
 
-def our_answer(data: SortedOracle, datagram: bytes) -> Answer:
+@pytest.fixture(scope="module")
+def reader_port(data: SortedOracle, tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
+    access = f"rocommunity {COMMUNITY.decode()} 127.0.0.1"
+    with snmpd(tmp_path_factory.mktemp("snmpd"), ROOT, data.instances, access) as port:
+        yield port
+
+
+def our_answer(data: SortedOracle, datagram: bytes, writer: str = "operator") -> Answer:
     told: list[Exception] = []
-    access = {COMMUNITY: Access(data.store, writer="operator")}
+    access = {COMMUNITY: Access(data.store, writer=writer)}
     answer = Responder(access, SnmpCounters(), told.append).answer(datagram)
     assert not told
     return read_answer(answer)
@@ -89,6 +96,25 @@ def test_snmpd_answers_the_same(data: SortedOracle, port: int, seed: int) -> Non
 def test_snmpd_refuses_a_set_in_the_same_way(data: SortedOracle, port: int, version: int, oid: Oid) -> None:
     asked = request(SET, [oid], version=version, value=ber.encode_integer(1))
     assert our_answer(data, asked) == read_answer(exchange(port, asked))
+
+
+@pytest.mark.parametrize("version", [VERSION_1, VERSION_2C])
+@pytest.mark.parametrize(
+    "names",
+    [
+        [(*ROOT, 1, 1, 0)],
+        [(*ROOT, 2, 1, 3, 9)],
+        [(1, 3, 6, 1, 2, 1, 99, 0)],
+        [(1, 3, 6, 1, 2, 1, 99, 0), (*ROOT, 1, 1, 0)],
+    ],
+)
+def test_snmpd_refuses_a_set_of_who_only_reads_in_the_same_way(
+    data: SortedOracle, reader_port: int, version: int, names: list[Oid]
+) -> None:
+    asked = request(SET, names, version=version, value=ber.encode_integer(1))
+    told = our_answer(data, asked, writer="")
+    assert told == read_answer(exchange(reader_port, asked))
+    assert told.status == (message.NO_SUCH_NAME if version == VERSION_1 else message.NO_ACCESS)
 
 
 def well_formed_oddities() -> list[bytes]:
