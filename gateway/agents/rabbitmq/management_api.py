@@ -200,5 +200,10 @@ def _error(document: Document | None) -> tuple[str, str]:
     error, reason = body.get("error"), body.get("reason")
     return (
         error if isinstance(error, str) else "",
-        " ".join(reason.split())[:200] if isinstance(reason, str) else "",
+        " ".join(_plain(reason).split())[:200] if isinstance(reason, str) else "",
     )
+
+
+def _plain(reason: str) -> str:
+    """``reason`` as it was before RabbitMQ escaped it for a browser; the ampersand comes last."""
+    return reason.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")

@@ -141,6 +141,7 @@ async def test_without_a_writer_nothing_is_changed() -> None:
         (404, b'{"error":"Object Not Found","reason":"Not Found"}', NotFound()),
         (404, b"<html>", Rejected("status 404")),
         (400, b'{"error":"bad_request","reason":"in\\nuse"}', Rejected("in use")),
+        (400, b'{"error":"x","reason":"&lt;&lt;\\"a&amp;amp;\\"&gt;&gt;"}', Rejected('<<"a&amp;">>')),
         (405, b"", Rejected("status 405")),
         (302, b"", Rejected("status 302")),
         (401, b'{"error":"not_authorised","reason":"Access refused."}', Refused(False, "Access refused.")),
