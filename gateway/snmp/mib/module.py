@@ -20,6 +20,7 @@ _OBSOLETE_GROUP_OFFSET = 1_000
 """Arcs of groups: that of the class, and for its obsolete columns that much more."""
 
 _ABSENT = "What its source does not tell has no instance: absent is not zero."
+_NEED_NOT_BE_WRITABLE = "Need not be writable where the configuration allows nobody to set it."
 _ORGANIZATION = "AMQP management gateway"
 _CONTACT = "The operator of the gateway that serves this module."
 
@@ -67,7 +68,13 @@ def module_text(
     ]
     required += notifications.required_groups()
     if required:
-        parts.append(_compliance(lock, required))
+        writable = [
+            column.descriptor
+            for _, columns in tables
+            for column in columns
+            if column.access == "read-write" and column.status == "current"
+        ]
+        parts.append(_compliance(lock, required, writable))
     return "\n\n".join([*parts, "END"]) + "\n"
 
 
@@ -227,16 +234,22 @@ def _group(descriptor: str, columns: Sequence[ColumnText], status: str, descript
     )
 
 
-def _compliance(lock: Lock, required: Sequence[tuple[str, str]]) -> str:
-    groups = "\n".join(
+def _compliance(lock: Lock, required: Sequence[tuple[str, str]], writable: Sequence[str]) -> str:
+    """What there must be at least, which is nothing that can be set: that is for the configuration to say."""
+    clauses = [
         f"        GROUP       {group}\n        DESCRIPTION\n{quoted(when, 12)}" for group, when in required
-    )
+    ]
+    clauses += [
+        f"        OBJECT      {descriptor}\n        MIN-ACCESS  read-only\n        DESCRIPTION\n"
+        + quoted(_NEED_NOT_BE_WRITABLE, 12)
+        for descriptor in writable
+    ]
     text = definition(
         f"{lock.prefix}Compliance MODULE-COMPLIANCE",
         [
             ("STATUS", "current"),
             ("DESCRIPTION", "What a gateway serves of this module."),
-            ("MODULE", "\n" + groups),
+            ("MODULE", "\n" + "\n".join(clauses)),
         ],
         f"{lock.prefix}Compliances 1",
     )
