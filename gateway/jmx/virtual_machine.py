@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ipaddress
+import os
 import signal
 import socket
 import struct
@@ -206,8 +207,12 @@ class JavaMachine:
 
     def kill(self) -> None:
         """End it at once; nothing, if it has ended already."""
-        with contextlib.suppress(ProcessLookupError):
-            self._running().kill()
+        process = self._running()
+        # Not by its own method, which asks for the status of one that has just ended, and loses it: whoever
+        # waits for the end would be told 255. A process that nobody has waited for keeps its number.
+        if process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process.pid, signal.SIGKILL)
 
     async def _call(self, method: str, *arguments: bytes) -> bytes:
         if self._bridge is None:
