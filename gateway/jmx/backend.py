@@ -163,9 +163,11 @@ class Backend:
     def _operator_once(self, request: int) -> Operator:
         """Who carries a request out that was not heard before."""
         if self.operator is None:
-            raise _RefusedError(Status.NOT_NOW, "nothing can be changed yet")
+            raise _RefusedError(Status.NOT_NOW, "not-now: nothing can be changed yet")
         if request in self._known:
-            raise _RefusedError(Status.OUTCOME_UNKNOWN, "the connection broke: it may have been carried out")
+            raise _RefusedError(
+                Status.OUTCOME_UNKNOWN, "unknown: the connection broke: it may have been carried out"
+            )
         if len(self._requests) == MAX_REMEMBERED:
             self._known.discard(self._requests[0])
         self._requests.append(request)

@@ -163,7 +163,7 @@ class _EntryPoint:
 
 
 def _unknown(reason: str) -> bytes:
-    return Reply(Status.OUTCOME_UNKNOWN, f"{reason}: it may have been carried out").encode()
+    return Reply(Status.OUTCOME_UNKNOWN, f"unknown: {reason}: it may have been carried out").encode()
 
 
 class _BoundedCallbackServer(CallbackServer):  # type: ignore[misc]  # py4j is not typed

@@ -46,7 +46,7 @@ STATUSES: Final[Mapping[Outcome, Status]] = {
 }
 """How each outcome is told to the virtual machine, which raises what JMX has for it."""
 
-_GONE: Final = Reply(Status.GONE, "the object is gone")
+_GONE: Final = Reply(Status.GONE, f"{Outcome.OBJECT_GONE.value}: the object is gone")
 _FOUND: Final = (Outcome.APPLIED_DIFFERENTLY, Outcome.NOT_APPLIED)
 _UNKNOWN: Final = "it may have been carried out"
 
@@ -100,7 +100,7 @@ class Operations:
         for name, written in values:
             element = shown.shown_class.settable.get(name)
             if element is None:
-                return Reply(Status.UNKNOWN_ELEMENT, f"{name} cannot be set")
+                return _unknown_element(f"{name} cannot be set")
             elements[name] = element
             asked[element.name] = (
                 None if written is None else model_value(written, element, self._resolver(shown))
@@ -125,7 +125,7 @@ class Operations:
             return Reply(STATUSES[answer.outcome], explanation(answer))
         method = shown.shown_class.methods.get(operation)
         if method is None or len(arguments) != len(method.inputs):
-            return Reply(Status.UNKNOWN_ELEMENT, f"there is no operation {operation} with such parameters")
+            return _unknown_element(f"there is no operation {operation} with such parameters")
         given = {
             argument.name: model_value(written, argument, self._resolver(shown))
             for argument, written in zip(method.inputs, arguments, strict=True)
@@ -171,6 +171,10 @@ class Operations:
             return convert(value)
         except types.UnfitValueError:
             return None
+
+
+def _unknown_element(text: str) -> Reply:
+    return Reply(Status.UNKNOWN_ELEMENT, f"{Outcome.UNKNOWN_ELEMENT.value}: {text}")
 
 
 def explanation(answer: OperationAnswer) -> str:

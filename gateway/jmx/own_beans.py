@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
+from gateway.feed.operations import OperationKind
 from gateway.feed.records import EventLogState
 from gateway.jmx.commands import (
     Attribute,
@@ -161,12 +162,20 @@ SOURCE_ATTRIBUTES = (
 )
 _EVENTS = NotificationType(DOMAIN, "Every event; the type goes on with package and name of the event.")
 
-_OPERATIONS = NotificationType(
-    OPERATION, "Every operation that has ended, whoever asked for it; the type goes on with its kind."
+_OPERATIONS = tuple(
+    NotificationType(
+        f"{OPERATION}.{kind.value}",
+        f"{what}, whoever asked for it; or what came of one that was unknown is known now.",
+    )
+    for kind, what in (
+        (OperationKind.SET, "Attributes were set, or could not be"),
+        (OperationKind.INVOKE, "An operation was invoked, or could not be"),
+        (OperationKind.READ, "An object was read anew, or could not be"),
+    )
 )
 
 GATEWAY = DefineClass(
-    1, f"{DOMAIN}.Gateway", "The gateway as a whole.", GATEWAY_ATTRIBUTES, (_EVENTS, _OPERATIONS)
+    1, f"{DOMAIN}.Gateway", "The gateway as a whole.", GATEWAY_ATTRIBUTES, (_EVENTS, *_OPERATIONS)
 )
 SOURCE = DefineClass(2, f"{DOMAIN}.Source", "One source of the gateway.", SOURCE_ATTRIBUTES, (_EVENTS,))
 

@@ -31,7 +31,7 @@ final class Answer {
 
     /** Nobody can say what came of the request. */
     static Answer unknown(String reason) {
-        return new Answer(Status.OUTCOME_UNKNOWN, reason + ": it may have been carried out", null);
+        return new Answer(Status.OUTCOME_UNKNOWN, "unknown: " + reason + ": it may have been carried out", null);
     }
 
     /** Nothing was asked, for this reason. */

@@ -123,6 +123,11 @@ final class ClassDefinition {
         return position != null && position != STALE_POSITION && attributes[position].writable;
     }
 
+    /** The class of the values of an attribute that there is. */
+    String typeOf(String name) {
+        return attributes[positions.get(name)].type.openType.getClassName();
+    }
+
     /** The operation of that name; null where there is none. */
     OperationDefinition operation(String name) {
         return operations.get(name);

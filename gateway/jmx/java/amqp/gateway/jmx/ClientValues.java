@@ -50,7 +50,7 @@ final class ClientValues {
         } else if (value instanceof TabularData) {
             writeMap((TabularData) value, writer);
         } else {
-            throw new CommandException("a value of " + value.getClass().getName() + ", which no attribute has");
+            throw new CommandException("a value of " + value.getClass().getName() + " cannot be taken");
         }
     }
 
@@ -77,8 +77,9 @@ final class ClientValues {
         Object[] rows = table.values().toArray();
         begin(AttributeType.MAP, writer).array(rows.length);
         for (Object row : rows) {
-            CompositeData pair = (CompositeData) row;
-            if (!pair.containsKey("key") || !pair.containsKey("value")) {
+            // A client can send a table that no program made, with anything in it.
+            CompositeData pair = row instanceof CompositeData ? (CompositeData) row : null;
+            if (pair == null || !pair.containsKey("key") || !pair.containsKey("value")) {
                 throw new CommandException("a table without the columns 'key' and 'value'");
             }
             writer.array(2).string(text(pair.get("key"))).string(text(pair.get("value")));

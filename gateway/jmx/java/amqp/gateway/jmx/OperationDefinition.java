@@ -69,6 +69,11 @@ final class OperationDefinition {
         return parameters.length;
     }
 
+    /** The name of the parameter at that place. */
+    String parameter(int place) {
+        return parameters[place].name();
+    }
+
     /** The classes of its parameters, in their order. */
     String[] signature() {
         return Arrays.stream(parameters).map(each -> each.type.openType.getClassName()).toArray(String[]::new);

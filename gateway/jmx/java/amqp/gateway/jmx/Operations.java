@@ -51,14 +51,16 @@ final class Operations {
         ManagedObject object = object(name);
         String attributeName = required(attribute).getName();
         if (!object.definition.isWritable(attributeName)) {
-            throw new AttributeNotFoundException(
-                attributeName + " of " + name + " cannot be set: there is no such attribute, or it is read-only");
+            throw new AttributeNotFoundException(object.definition.position(attributeName) == null
+                ? "unknown-element: " + name + " has no attribute " + attributeName
+                : "read-only: " + attributeName + " of " + name + " cannot be set");
         }
         MessageWriter request = begin("set", 6, object).array(1).array(2).string(attributeName);
         try {
             values.write(attribute.getValue(), request);
         } catch (CommandException error) {
-            throw new InvalidAttributeValueException(attributeName + ": " + error.getMessage());
+            throw new InvalidAttributeValueException("wrong-type: " + attributeName + ": " + error.getMessage()
+                + "; " + object.definition.typeOf(attributeName) + " is wanted");
         }
         ask(request).checkSet();
     }
@@ -138,14 +140,15 @@ final class Operations {
         }
         int given = parameters == null ? 0 : parameters.length;
         if (given != definition.size()) {
-            throw illegal(operation + " takes " + definition.size() + " parameters, not " + given);
+            throw illegal("wrong-value: " + operation + " takes " + definition.size() + " parameters, not " + given);
         }
         MessageWriter request = begin("invoke", 7, object).string(operation).array(given);
         for (int parameter = 0; parameter < given; parameter++) {
             try {
                 values.write(parameters[parameter], request);
             } catch (CommandException error) {
-                throw illegal("parameter " + parameter + " of " + operation + ": " + error.getMessage());
+                throw illegal("wrong-type: parameter " + definition.parameter(parameter) + " of " + operation
+                    + ": " + error.getMessage() + "; " + definition.signature()[parameter] + " is wanted");
             }
         }
         Answer answer = ask(request);
@@ -153,7 +156,8 @@ final class Operations {
         try {
             return definition.readResult(answer.items);
         } catch (MalformedException | CommandException error) {
-            String text = "it was carried out, but what it returned cannot be told: " + error.getMessage();
+            String text =
+                "applied: it was carried out, but what it returned cannot be told: " + error.getMessage();
             throw new MBeanException(new Exception(text), text);
         }
     }
@@ -166,7 +170,7 @@ final class Operations {
     private ManagedObject object(ObjectName name) throws InstanceNotFoundException {
         ManagedObject object = objects.find(required(name));
         if (object == null) {
-            throw new InstanceNotFoundException(name.toString());
+            throw new InstanceNotFoundException("object-gone: there is no " + name);
         }
         return object;
     }
@@ -180,11 +184,13 @@ final class Operations {
         byte[] request = writer.toBytes();
         if (request.length > MAX_REQUEST_OCTETS) {
             return Answer.refused(Status.BAD_VALUE,
-                "all values together take " + request.length + " octets; there may be " + MAX_REQUEST_OCTETS);
+                "wrong-length: all values together take " + request.length + " octets; there may be "
+                    + MAX_REQUEST_OCTETS);
         }
         if (!places.tryAcquire()) {
             return Answer.refused(Status.NOT_NOW,
-                MAX_AT_A_TIME + " operations are under way, which is the most there may be; try again");
+                "not-now: " + MAX_AT_A_TIME + " operations are under way, which is the most there may be: nothing was"
+                    + " sent, try again");
         }
         try {
             return Answer.read(backend.call(request));
@@ -198,7 +204,7 @@ final class Operations {
 
     private static ReflectionException noSuchOperation(
             ObjectName name, String operation, OperationDefinition definition) {
-        String text = name + " has no operation " + operation
+        String text = "unknown-element: " + name + " has no operation " + operation
             + (definition == null ? "" : " but with the signature " + Arrays.toString(definition.signature()));
         return new ReflectionException(new NoSuchMethodException(text), text);
     }
@@ -209,7 +215,7 @@ final class Operations {
 
     private static <T> T required(T argument) {
         if (argument == null) {
-            throw illegal("null");
+            throw illegal("wrong-value: null");
         }
         return argument;
     }

@@ -22,6 +22,11 @@ final class ParameterDefinition {
         return new ParameterDefinition(reader);
     }
 
+    /** Never empty. */
+    String name() {
+        return description.name.isBlank() ? "-" : description.name;
+    }
+
     /** What clients are shown of it. */
     OpenMBeanParameterInfo toInfo() {
         Map<String, Object> fields = description.allFields();
@@ -36,7 +41,7 @@ final class ParameterDefinition {
     }
 
     private OpenMBeanParameterInfo info(Map<String, ?> fields) {
-        String name = description.name.isBlank() ? "-" : description.name;
+        String name = name();
         String text = description.text().isBlank() ? name : description.text();
         return new OpenMBeanParameterInfoSupport(name, text, type.openType, new ImmutableDescriptor(fields));
     }

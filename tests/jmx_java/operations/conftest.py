@@ -1,0 +1,27 @@
+"""A virtual machine with two queues, and somebody behind it who answers as a test says."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from gateway.jmx.virtual_machine import JavaMachine
+from tests.jmx_java.conftest import authenticate, settings, tell_well
+from tests.jmx_java.operations.queues import FULL
+from tests.jmx_java.scripted_operator import ScriptedOperator
+
+
+@pytest.fixture
+def operator() -> ScriptedOperator:
+    """Applies everything, unless a test says otherwise."""
+    return ScriptedOperator()
+
+
+@pytest.fixture
+async def machine(operator: ScriptedOperator) -> AsyncIterator[JavaMachine]:
+    """A virtual machine with two queues."""
+    async with JavaMachine(settings(), authenticate) as started:
+        await tell_well(started, *FULL)
+        await started.open(operator)
+        yield started
