@@ -105,6 +105,14 @@ def test_operations_of_others_say_nothing_of_it(table: Table, purge: Command, re
     assert purge.cells[CommandColumn.OPERATION_ID] == ber.encode_octets(b"")
 
 
+def test_what_was_refused_leads_to_its_record_too(table: Table, purge: Command) -> None:
+    table.table.told(record(OperationState.ENDED, Outcome.REFUSED))
+    table.table.answered(1, OperationAnswer(0, "", Outcome.REFUSED, "not allowed"))
+    assert outcome_of(purge) is Outcome.REFUSED
+    assert purge.cells[CommandColumn.OPERATION_ID] == ber.encode_octets(b"gw.1.o7")
+    assert purge.cells[CommandColumn.TEXT] == ber.encode_octets(b"not allowed")
+
+
 def test_a_row_that_was_destroyed_stays_away(table: Table, purge: Command) -> None:
     table.table.told(record(OperationState.BEGUN))
     purge.set(purge.status(RowStatus.DESTROY))

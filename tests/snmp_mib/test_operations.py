@@ -130,6 +130,18 @@ def test_the_oldest_row_leaves_when_there_are_too_many(gateway: Gateway) -> None
     assert scalar(gateway, OperationScalar.COUNT) == ber.encode_gauge32(MAX_OPERATIONS)
 
 
+def test_after_a_restart_of_the_core_a_number_is_another_operation(gateway: Gateway) -> None:
+    gateway.tell(*(replace(ENDED, number=number) for number in range(1, MAX_OPERATIONS + 1)))
+    gateway.hello(epoch=2)
+    again = replace(ENDED, number=1, operation_id="7b0c.2.o1", text="of the next core")
+    gateway.snapshot(*KNOWN, again, replace(again, number=2, operation_id="7b0c.2.o2"))
+    assert scalar(gateway, OperationScalar.LAST) == ber.encode_integer(2)
+    assert scalar(gateway, OperationScalar.TOLD) == ber.encode_counter64(MAX_OPERATIONS + 2)
+    gateway.settle()
+    assert indexes(gateway) == [1, 2]
+    assert row(gateway, 1)[OperationColumn.TEXT] == text("of the next core")
+
+
 def test_after_a_snapshot_what_it_did_not_tell_is_gone(gateway: Gateway) -> None:
     gateway.tell(*(replace(ENDED, number=number) for number in range(1, 201)))
     gateway.hello(epoch=2)

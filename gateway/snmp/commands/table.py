@@ -138,7 +138,7 @@ class CommandTable:
         """What came of a command that was submitted; its row may have been destroyed since."""
         key = self._running.pop(number)
         record = self._records.pop(number, None)
-        if answer.outcome is Outcome.UNKNOWN and record is not None:
+        if record is not None:
             answer = _with_record(answer, record)
         self._ended[answer.outcome] += 1
         if self._numbers.get(key) != number:
@@ -273,14 +273,18 @@ class CommandTable:
         return progress.ended + self._limits.keep if progress.ended else 0
 
 
-def _with_record(unknown: OperationAnswer, record: OperationRecord) -> OperationAnswer:
-    """What is known where nobody answered: the operation's id from its begin, or even what came of it."""
-    if record.outcome is None or record.outcome is Outcome.UNKNOWN:
-        return replace(unknown, operation_id=record.operation_id)
+def _with_record(answer: OperationAnswer, record: OperationRecord) -> OperationAnswer:
+    """With the operation's id, also where nothing was tried, and with what came of it.
+
+    That may have been told although nobody answered, or be settled already.
+    """
+    outcome = record.outcome
+    if answer.outcome is not Outcome.UNKNOWN or outcome is None or outcome is Outcome.UNKNOWN:
+        return replace(answer, operation_id=record.operation_id)
     return OperationAnswer(
-        unknown.request,
+        answer.request,
         record.operation_id,
-        record.outcome,
+        outcome,
         record.text,
         record.element,
         record.code,

@@ -41,6 +41,7 @@ class OperationTable:
     def __init__(self, store: Store, root: Oid) -> None:
         self._table = store.table((*root, *OPERATION_ENTRY), tuple(OperationColumn))
         self._generations: dict[int, int] = {}  # of each row, in the order in which they came
+        self._ids: dict[int, str] = {}
         self._unswept: list[int] = []
         self._swept = 0
         self._last = 0
@@ -53,7 +54,9 @@ class OperationTable:
     def tell(self, record: OperationRecord, row: Oid, generation: int) -> None:
         """An operation on an object that has ``row``, as it is now; or that it is still told."""
         index = (record.number - 1) % _INDEXES + 1
-        if index not in self._generations:
+        if self._ids.get(index) != record.operation_id:  # a core that was started again numbers anew
+            self._generations.pop(index, None)
+            self._ids[index] = record.operation_id
             self._last = index
             self._told += 1
         self._generations[index] = generation
@@ -79,7 +82,7 @@ class OperationTable:
         return bool(self._unswept)
 
     def _remove(self, index: int) -> None:
-        del self._generations[index]
+        del self._generations[index], self._ids[index]
         self._table.remove((index,))
 
 
