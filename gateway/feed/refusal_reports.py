@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Final, TypeAlias
+from typing import Final, NoReturn, TypeAlias
+
+import structlog
 
 from gateway.feed.operations import (
     Action,
@@ -20,12 +22,15 @@ from gateway.feed.operations import (
 from gateway.feed.refusal_limit import Attempt, CountedAttempts, RefusalLimit
 from gateway.model.operations import Outcome, Principal
 
+log = structlog.get_logger(__name__)
+
 MAX_UNDER_WAY: Final = 32
 """Reports that wait for the core; what is refused meanwhile is counted."""
 
 PATIENCE: Final = 2 * 10**9
 """Nanoseconds that the core has for a report."""
 
+TICK_SECONDS: Final = 1.0
 CLOSING_SECONDS: Final = 1.0
 
 Ask: TypeAlias = Callable[[OperationRequest], Awaitable[OperationAnswer]]
@@ -78,14 +83,31 @@ class RefusalReports:
         """Once a second, or so: tell what was counted for long enough."""
         self._tell_counted(self._limit.due(self._clock()))
 
+    async def run(self) -> NoReturn:
+        """Tick until cancelled; then what is counted is told, as long as the core hears it."""
+        try:
+            while True:
+                await asyncio.sleep(TICK_SECONDS)
+                self.tick()
+        finally:
+            await self.close()
+
     async def close(self) -> None:
-        """Tell what is counted; the core may be gone already."""
+        """Tell what is counted; where the core is gone already, the log of this process has it."""
         self._tell_counted(self._limit.due(self._clock(), ending=True))
         if self._under_way:
             await asyncio.wait(self._under_way, timeout=CLOSING_SECONDS)
         for task in self._under_way:
             task.cancel()
         await asyncio.gather(*self._under_way, return_exceptions=True)
+        for left in self._limit.due(self._clock(), ending=True):
+            log.warning(
+                "refused-attempts-not-recorded",
+                principal=str(left.principal),
+                origin=left.principal.origin,
+                attempts=left.attempts,
+                last=left.text,
+            )
 
     def _tell_counted(self, counted: list[CountedAttempts]) -> None:
         for one in counted:

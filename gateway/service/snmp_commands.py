@@ -37,6 +37,7 @@ class Commands:
         clock: now, in nanoseconds since 1970-01-01 UTC.
 
     Attributes:
+        submission: makes operations of commands.
         table: takes part in SETs, is told of operations, and wants a tick a second.
     """
 
@@ -61,10 +62,11 @@ class Commands:
             if common is None:
                 self._own[writer] = Store()
             self._rows[writer] = common or CommandRows(self._own[writer], root, projection.pointer)
+        self.submission = Submission(projection, secret_arguments(mappings), deadline)
         self.table = CommandTable(
             root,
             CommandLimits(settings.commands.quota, settings.commands.keep),
-            Submission(projection, secret_arguments(mappings), deadline),
+            self.submission,
             self._rows.__getitem__,
             self._submit,
             clock,

@@ -16,6 +16,7 @@ from gateway.clock import Clock
 from gateway.config.files import LoadedConfiguration
 from gateway.config.types import SecretError
 from gateway.feed.client import FeedLink
+from gateway.feed.refusal_reports import RefusalReports
 from gateway.mapping.files import MappingError, load_shipped_mappings
 from gateway.service.exit_codes import CommandError, ExitCode
 from gateway.service.garbage import tune_garbage_collection
@@ -37,6 +38,7 @@ from gateway.snmp.counters import SnmpCounters
 from gateway.snmp.fixed_mib import MODULE
 from gateway.snmp.lock_files import SiteSchemas, load_shipped_locks
 from gateway.snmp.projection import Projection, ProjectionSettings
+from gateway.snmp.refused_sets import RefusedSets
 from gateway.snmp.requests import Access, Responder
 from gateway.snmp.server import ListenError, UdpServer
 from gateway.snmp.set_requests import SetRequests, SetSettings
@@ -111,7 +113,10 @@ async def _run(loaded: LoadedConfiguration, state: StateFolder, clock: Clock, li
     )
     link = FeedLink(loaded.feed_socket, projection)
     deadline = loaded.settings.operations.deadline
+    reports = RefusalReports(link.ask, time.monotonic_ns)
+    refused_sets = RefusedSets(projection, reports.tell)
     commands = Commands(settings, deadline, root, store, projection, mappings.values(), link.ask, clock.now)
+    commands.submission.report = reports.tell
     access = {community.encode(): Access(store)} | {
         secret.encode(): Access(commands.view(writer), writer) for writer, secret in writers.items()
     }
@@ -123,8 +128,10 @@ async def _run(loaded: LoadedConfiguration, state: StateFolder, clock: Clock, li
         SetSettings(deadline, settings.best_effort),
         time.monotonic_ns,
         lock,
+        refused_sets,
     )
     responder = Responder(access, counters, failures.failed, sets=sets)
+    responder.refused_sets = refused_sets
     if settings.authentication_traps:
         responder.wrong_community = lambda: notifications.sender.wrong_community(server.asking)
     server = UdpServer(responder.answer, counters, failures.failed)
@@ -144,6 +151,7 @@ async def _run(loaded: LoadedConfiguration, state: StateFolder, clock: Clock, li
             link.run(),
             _tick(projection, notifications, commands),
             notifications.run(),
+            reports.run(),
             lifeline.parent_gone(),
         )
     finally:

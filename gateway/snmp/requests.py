@@ -17,6 +17,7 @@ from gateway.snmp import ber, message
 from gateway.snmp.ber import BerError
 from gateway.snmp.counters import SnmpCounters
 from gateway.snmp.message import Message, Request
+from gateway.snmp.refused_sets import RefusedSets
 from gateway.snmp.set_requests import SetRequests, Verdict
 from gateway.snmp.set_statuses import VERSION_1_STATUSES
 from gateway.snmp.store import MibView
@@ -71,6 +72,7 @@ class Responder:
 
     Attributes:
         wrong_community: told of each message whose community is not known.
+        refused_sets: told of SETs of those who may not send any.
     """
 
     def __init__(
@@ -90,6 +92,7 @@ class Responder:
         self._failed = failed
         self._limits = limits
         self.wrong_community: Callable[[], None] = lambda: None
+        self.refused_sets: RefusedSets | None = None
 
     def answer(self, datagram: bytes, sender: Sender = _NOBODY) -> Response:
         """What answers ``datagram``; ``None`` for what deserves silence, which is counted."""
@@ -141,7 +144,7 @@ class Responder:
     def _answer_any(self, datagram: bytes, sender: Sender) -> Response:
         counters = self._counters
         try:
-            received = self._receive(datagram)
+            received = self._receive(datagram, sender)
         except BerError:
             counters.parse_errors += 1
             return None
@@ -158,7 +161,7 @@ class Responder:
         except Exception as error:  # noqa: BLE001  a client must not be left without an answer by our own fault
             return self._failed_answer(error, envelope, request, access)
 
-    def _receive(self, datagram: bytes) -> tuple[Message, Request, Access] | None:
+    def _receive(self, datagram: bytes, sender: Sender) -> tuple[Message, Request, Access] | None:
         if len(datagram) > self._limits.message_size:
             raise BerError(f"at most {self._limits.message_size} octets", f"{len(datagram)}")
         envelope = message.read_message(datagram)
@@ -166,6 +169,8 @@ class Responder:
         if access is None:
             self._counters.bad_community_names += 1
             self.wrong_community()
+            if envelope.pdu_type == message.SET and self.refused_sets is not None:
+                self.refused_sets.not_known(_origin(sender))
             return None
         if not _is_request(envelope):
             self._counters.unknown_pdu_handlers += 1
@@ -256,6 +261,8 @@ class Responder:
         if not access.writer:
             # By RFC 3413 section 3.2 it would be authorizationError; agents say noAccess, net-snmp's too.
             self._counters.bad_community_uses += 1
+            if self.refused_sets is not None:
+                self.refused_sets.not_a_writer(_origin(sender), ber.decode_name(request.names[0]))
             return Verdict(Refusal(message.NO_ACCESS, 1))
         if self._sets is None:
             return Verdict(Refusal(message.NOT_WRITABLE, 1))

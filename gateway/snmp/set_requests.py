@@ -19,6 +19,7 @@ from gateway.snmp import message
 from gateway.snmp.advisory_lock import AdvisoryLock
 from gateway.snmp.ber import Oid
 from gateway.snmp.counters import SnmpCounters
+from gateway.snmp.refused_sets import RefusedSets
 from gateway.snmp.retransmissions import Retransmissions
 from gateway.snmp.set_statuses import COMMIT_STATUSES, TEST_STATUSES
 from gateway.snmp.syntax import WRITABLE_SYNTAXES
@@ -105,6 +106,7 @@ class SetRequests:
         settings: what is configured.
         clock: nanoseconds that never go back.
         lock: may be named beside anything else; default: one of their own.
+        refused: told of SETs that fail their test, where the core does not record that itself.
     """
 
     def __init__(
@@ -116,6 +118,7 @@ class SetRequests:
         settings: SetSettings,
         clock: Callable[[], int],
         lock: AdvisoryLock | None = None,
+        refused: RefusedSets | None = None,
     ) -> None:
         self._objects = objects
         self._tables = tuple(tables)
@@ -124,6 +127,7 @@ class SetRequests:
         self._settings = settings
         self._clock = clock
         self._lock = lock or AdvisoryLock(0)
+        self._refused = refused or RefusedSets(objects)
         self._lately = Retransmissions()
         self._running = 0
 
@@ -167,13 +171,16 @@ class SetRequests:
             plan = self._plan(assignments)
             self._test_local(principal, plan)
         except _RefusedError as refused:
+            self._refused.tested(principal, assignments, refused.refusal)
             return Verdict(refused.refusal)
         if self._running >= MAX_RUNNING or not self._lately.begin(key, now):
             self._counters.sets_without_room += 1
-            return Verdict(Refusal(message.RESOURCE_UNAVAILABLE, 1))
+            no_room = Refusal(message.RESOURCE_UNAVAILABLE, 1)
+            self._refused.tested(principal, assignments, no_room)
+            return Verdict(no_room)
         if plan.changes:
             self._running += 1
-            return self._remembered(key, principal, plan, len(assignments))
+            return self._remembered(key, principal, plan, assignments)
         refusal: Refusal | None = Refusal(message.COMMIT_FAILED, 1)
         try:
             self._commit_local(principal, plan)
@@ -266,12 +273,15 @@ class SetRequests:
         for table, assignments in plan.local:
             table.commit(principal, assignments)
 
-    async def _remembered(self, key: bytes, principal: Principal, plan: _Plan, count: int) -> Verdict:
+    async def _remembered(
+        self, key: bytes, principal: Principal, plan: _Plan, assignments: Sequence[Assignment]
+    ) -> Verdict:
         refusal: Refusal | None = Refusal(message.UNDO_FAILED, 0)  # unless it comes to an end
         try:
+            await self._test(principal, plan, assignments)
             await self._carry_out(principal, plan)
             refusal = None
-            self._counters.set_variables += count
+            self._counters.set_variables += len(assignments)
         except _RefusedError as refused:
             refusal = refused.refusal
         finally:
@@ -279,17 +289,24 @@ class SetRequests:
             self._lately.end(key, refusal, self._clock())
         return Verdict(refusal)
 
-    async def _carry_out(self, principal: Principal, plan: _Plan) -> None:
-        """Check all objects, then change all. Raises `_RefusedError`."""
-        changes = [change for change in plan.changes if change.values]
-        for change in changes:
+    async def _test(self, principal: Principal, plan: _Plan, assignments: Sequence[Assignment]) -> None:
+        """Check all objects, and what lives here once more. Raises `_RefusedError`."""
+        for change in plan.changes:
+            if not change.values:
+                continue
             answer = await self._ask(self._request(principal, change, check_only=True))
             status = TEST_STATUSES.get(answer.outcome, message.GEN_ERR)
             if status != message.NO_ERROR:
-                raise _RefusedError(status, change.indexes.get(answer.element, change.index))
+                refusal = Refusal(status, change.indexes.get(answer.element, change.index))
+                if answer.outcome is not Outcome.REFUSED:  # which the core records, of a check too
+                    self._refused.tested(principal, assignments, refusal, answer.outcome, answer.text)
+                raise _RefusedError(refusal.status, refusal.index)
         self._test_local(principal, plan)
+
+    async def _carry_out(self, principal: Principal, plan: _Plan) -> None:
+        """Change what lives here, and all objects. Raises `_RefusedError`."""
         self._commit_local(principal, plan)
-        for place, change in enumerate(changes):
+        for place, change in enumerate(change for change in plan.changes if change.values):
             answer = await self._ask(self._request(principal, change))
             status = self._commit_status(change, answer)
             if status == message.UNDO_FAILED:

@@ -18,6 +18,7 @@ from gateway.snmp.advisory_lock import AdvisoryLock
 from gateway.snmp.ber import Oid
 from gateway.snmp.counters import SnmpCounters
 from gateway.snmp.message import SET, VERSION_2C
+from gateway.snmp.refused_sets import RefusedSets
 from gateway.snmp.requests import Access, Responder, Response
 from gateway.snmp.set_requests import SetRequests, SetSettings
 from gateway.snmp.writable import WritableTable
@@ -110,6 +111,7 @@ class Shop:
 
     Attributes:
         requests: what the core was asked.
+        reports: what it was told of SETs that were refused here.
         script: what it answers.
         released: clear it to make the core slow.
     """
@@ -130,6 +132,8 @@ class Shop:
         self.failures: list[Exception] = []
         self.now = 0
         self.lock = AdvisoryLock(SERIAL)
+        self.reports: list[OperationRequest] = []
+        refused_sets = RefusedSets(self.gateway.projection, self.reports.append)
         self.sets = SetRequests(
             self.gateway.projection,
             tables,
@@ -138,6 +142,7 @@ class Shop:
             SetSettings(TIMEOUT, best_effort),
             lambda: self.now,
             self.lock,
+            refused_sets,
         )
         store = self.gateway.store
         self.lock.serve(store)
@@ -147,6 +152,7 @@ class Shop:
             self.failures.append,
             sets=self.sets,
         )
+        self.responder.refused_sets = refused_sets
 
     async def ask(self, request: OperationRequest) -> OperationAnswer:
         await self.released.wait()

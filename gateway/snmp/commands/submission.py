@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from gateway.feed.operations import InvokeMethod, OperationRequest
+from gateway.feed.operations import InvokeMethod, NorthRefusal, OperationRequest
+from gateway.feed.refusal_reports import refused_request
 from gateway.feed.text_values import TextValueError, value_from_json, value_from_text
 from gateway.feed.values import FeedValue, ObjectLink
 from gateway.model.operations import Outcome, Principal
@@ -16,6 +17,7 @@ from gateway.model.secrets import SecretRules
 from gateway.snmp.ber import Oid
 from gateway.snmp.commands.command import Argument, Command
 from gateway.snmp.fixed_mib import ValueSyntaxNumber
+from gateway.snmp.refused_sets import Report, nobody_told
 from gateway.snmp.tables.classes import Target
 
 _SECOND = 10**9
@@ -85,12 +87,16 @@ class Submission:
         directory: which object a pointer leads to, and its class.
         secrets: the names of arguments that hold secrets are among what they hide.
         deadline: nanoseconds; of a command that names no timeout.
+
+    Attributes:
+        report: told of commands that stand for no operation.
     """
 
     def __init__(self, directory: ObjectDirectory, secrets: SecretArguments, deadline: int) -> None:
         self._directory = directory
         self._secrets = secrets
         self._deadline = deadline
+        self.report: Report = nobody_told
 
     def is_object(self, instance: Oid) -> bool:
         """Whether an instance is in a table of objects."""
@@ -101,8 +107,18 @@ class Submission:
 
         Raises:
             NotSubmittedError: an argument's text stands for no value of its type, an argument is given
-                twice, or the target is not known any more.
+                twice, or the target is not known any more. The core is told.
         """
+        try:
+            return self._request(command, principal)
+        except NotSubmittedError as error:
+            target, _ = self._found(command)
+            where = (0, "", 0) if target is None else (target.source, target.class_name, target.row)
+            refusal = NorthRefusal(error.outcome, str(error), error.element)
+            self.report(refused_request(principal, InvokeMethod(command.method), refusal, where))
+            raise
+
+    def _request(self, command: Command, principal: Principal) -> OperationRequest:
         target, method = self._found(command)
         if target is None:
             raise NotSubmittedError(
