@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from gateway.feed.operations import InvokeMethod, OperationKind, OperationRequest, SetElements
 from gateway.feed.values import FeedValue, ObjectLink
@@ -12,6 +13,7 @@ from gateway.inventory.inventory import Inventory
 from gateway.inventory.objects import Entry
 from gateway.inventory.source import SourceInventory
 from gateway.mapping.rules import SetRule
+from gateway.model.observations import SourceState
 from gateway.model.operations import Outcome
 from gateway.model.schema import Access, Argument, ClassKey, Direction, Element, Method
 from gateway.model.secrets import SecretRules
@@ -21,6 +23,13 @@ from gateway.operations.refusals import Refusal
 from gateway.operations.validation import FindObject, as_sent, checked
 
 _SECRETS = SecretRules()
+
+_UNREAD: Final[Mapping[SourceState, Outcome]] = {
+    SourceState.CONNECTING: Outcome.SOURCE_DOWN,
+    SourceState.DOWN: Outcome.SOURCE_DOWN,
+    SourceState.SYNCHRONISING: Outcome.NOT_NOW,
+}
+"""What is said of an object that is not known in these states of its source."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,13 +123,20 @@ class Planner:
         """The object that a request is about.
 
         Raises:
-            Refusal: ``OBJECT_GONE``.
+            Refusal: ``OBJECT_GONE``; ``SOURCE_DOWN`` or ``NOT_NOW`` where the source was not read yet, and
+                nobody can say what there is: a north may show the object from before the core's start.
         """
         source = self._inventory.source(request.source)
         entry = None if source is None else source.by_row(request.class_name, request.row)
-        if source is None or entry is None:
-            text = f"there is no such object: row {request.row} of {request.class_name}"
-            raise Refusal(Outcome.OBJECT_GONE, text)
+        what = f"row {request.row} of {request.class_name}"
+        if source is None:
+            raise Refusal(Outcome.OBJECT_GONE, f"there is no such object: {what}")
+        if entry is None:
+            outcome = _UNREAD.get(source.state, Outcome.OBJECT_GONE)
+            if outcome is Outcome.OBJECT_GONE:
+                raise Refusal(outcome, f"there is no such object: {what}")
+            text = f"the source {source.identity.name} is {source.state.value}, and {what} is not known yet"
+            raise Refusal(outcome, f"{text}: {source.detail}" if source.detail else text)
         record = entry.record
         return Target(source, request.class_name, request.row, record.stable_name, record.leaf_name)
 

@@ -93,6 +93,24 @@ def test_an_object_that_is_not_there(works: Works, where: dict[str, int]) -> Non
     assert (works.record.row, works.record.stable_name) == (0, "")
 
 
+@pytest.mark.parametrize(
+    ("state", "outcome"),
+    [
+        (SourceState.CONNECTING, Outcome.SOURCE_DOWN),
+        (SourceState.DOWN, Outcome.SOURCE_DOWN),
+        (SourceState.SYNCHRONISING, Outcome.NOT_NOW),
+        (SourceState.DEGRADED, Outcome.OBJECT_GONE),
+    ],
+)
+def test_an_object_that_was_not_read_yet_is_not_said_to_be_gone(
+    works: Works, state: SourceState, outcome: Outcome
+) -> None:
+    works.tell(SourceStateSeen(state, "a detail"))
+    answer = works.answers[works.ask(SET, row=3)]
+    assert answer.outcome is outcome
+    assert works.sent == []
+
+
 @pytest.mark.parametrize("action", [SET, PURGE, MOVE, ReadFresh()])
 @pytest.mark.parametrize("check_only", [True, False])
 def test_whom_nothing_is_allowed_is_refused_and_that_is_told(
