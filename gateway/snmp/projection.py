@@ -40,10 +40,9 @@ from gateway.snmp.store import Store
 from gateway.snmp.sweep import Sweep
 from gateway.snmp.tables.alarms import AlarmTable
 from gateway.snmp.tables.classes import ClassTables, Target, Variable
-from gateway.snmp.tables.deleted import DeletedTable
 from gateway.snmp.tables.event_log import LogScalars
 from gateway.snmp.tables.health import FeedHealth, HealthScalars
-from gateway.snmp.tables.operations import OperationTable
+from gateway.snmp.tables.history import History
 from gateway.snmp.tables.rows import BoundClass
 from gateway.snmp.tables.sources import SourceTable
 from gateway.snmp.tables.summaries import Summaries
@@ -116,8 +115,7 @@ class Projection:
         self._tables = ClassTables(store, self._summaries, self._locks, root)
         self._events = Events(self._locks, self._tables, root)
         self._alarms = AlarmTable(store, root, self._alarm_is_stale)
-        self._deleted = DeletedTable(store, root)
-        self._operations = OperationTable(store, root)
+        self._history = History(store, root, self._tables.row_oid)
         self._operation = operation or _to_nobody
         self._freshness = RowFreshness(clock, settings.serve_stale_for, self._alarms.unsettle)
         self._classes: dict[int, BoundClass] = {}
@@ -230,11 +228,7 @@ class Projection:
         self._work()
         self._show()
         return bool(
-            self._unswept
-            or self._freshness.unsettled
-            or self._alarms.unsettled
-            or self._deleted.unsettled
-            or self._operations.unsettled
+            self._unswept or self._freshness.unsettled or self._alarms.unsettled or self._history.unsettled
         )
 
     # ---- messages -------------------------------------------------------------------------------------
@@ -255,8 +249,7 @@ class Projection:
         self._in_snapshot = False
         self._health.feed.snapshots += 1
         self._freshness.forget_empty_groups()
-        self._deleted.sweep(self._generation)
-        self._operations.sweep(self._generation)
+        self._history.sweep(self._generation)
         self._alarms.sweep(_GATEWAY, self._generation)
         for number in self._source_table:
             if self._freshness.snapshots[number].generation < self._generation:
@@ -302,13 +295,8 @@ class Projection:
 
     def _object_deleted(self, record: DeleteRecord) -> None:
         """The end of an object; one that a snapshot tells is history, and no row of today is touched."""
-        known = record.number > 0 and self._deleted.knows(record.number)
         class_name = self._class_names.get(record.class_number, "")
-        if record.number > 0 and class_name:
-            link = ObjectLink(class_name, record.row, record.stable_name)
-            self._deleted.tell(
-                record, class_name, self._tables.row_oid(link, record.source), self._generation
-            )
+        known = self._history.object_ended(record, class_name, self._generation)
         if known or self._in_snapshot:
             return
         bound = self._classes.get(record.class_number)
@@ -331,8 +319,7 @@ class Projection:
         self._alarms.tell(record, self._tables.row_oid(record.subject, record.source), self._generation)
 
     def _operation_told(self, record: OperationRecord) -> None:
-        link = ObjectLink(record.class_name, record.row, record.stable_name)
-        self._operations.tell(record, self._tables.row_oid(link, record.source), self._generation)
+        self._history.operation_told(record, self._generation)
         self._operation(record)
 
     def _alarm_is_stale(self, record: AlarmRecord, generation: int) -> bool:
@@ -379,8 +366,7 @@ class Projection:
             self._freshness.vouch()
         rows_left = self._freshness.settle(rows_left, _HEAVY)
         rows_left -= _HEAVY * self._alarms.settle(max(rows_left // _HEAVY, 0))
-        self._deleted.settle(max(rows_left // _HEAVY, 0))
-        self._operations.settle(max(rows_left // _HEAVY, 0))
+        self._history.settle(max(rows_left // _HEAVY, 0))
         for number in tuple(self._leaving):
             self._see_off(number)
 
