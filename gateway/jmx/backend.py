@@ -7,7 +7,10 @@ Requests are msgpack arrays too:
 - ``["authenticate", user, password, client]``;
 - ``["set", request, object, user, client, [[attribute, value], ...]]``; items are the names of the attributes
   that were set;
-- ``["invoke", request, object, user, client, operation, [value, ...]]``; items are the operation's results.
+- ``["invoke", request, object, user, client, operation, [value, ...]]``; items are the operation's results;
+- ``["refused", user, client, kind, object, operation, [attribute, ...], outcome, text, name]``: an attempt to
+  ``set`` or ``invoke`` that the virtual machine refused without asking, for the record; ``object`` is 0 where
+  ``name`` is none of ours.
 
 ``object`` is the number by which the virtual machine was told of it, ``client`` an address, a value nil or
 ``[type, value]`` (`gateway.jmx.written_values.Written`). ``request`` ascends: what arrives twice, because a
@@ -26,10 +29,11 @@ from typing import Final, Protocol, TypeAlias
 import msgpack
 import structlog
 
+from gateway.feed.operations import InvokeMethod, SetElements
 from gateway.jmx.commands import AttributeType
 from gateway.jmx.log_limit import LogLimit
 from gateway.jmx.written_values import Written
-from gateway.model.operations import Principal
+from gateway.model.operations import Outcome, Principal
 
 log = structlog.get_logger(__name__)
 
@@ -43,6 +47,7 @@ MAX_REMEMBERED: Final = 4096
 """Requests that are known again: far more than can be under way."""
 
 _TYPES: Final = frozenset(AttributeType)
+_OUTCOMES: Final = frozenset(outcome.value for outcome in Outcome)
 
 
 class Status(enum.IntEnum):
@@ -103,6 +108,28 @@ class Operator(Protocol):
     ) -> Reply:
         """Invoke an operation of an MBean; the items are its results."""
 
+    def refused(self, attempt: RefusedAttempt) -> None:
+        """The virtual machine refused an attempt without asking: record it."""
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedAttempt:
+    """An attempt to change something that the virtual machine refused by itself.
+
+    Attributes:
+        principal: whose.
+        number: of the object; 0 where it is none of ours.
+        action: what was wanted, without values.
+        outcome: as of a check that failed.
+        text: why, for people.
+    """
+
+    principal: Principal
+    number: int
+    action: SetElements | InvokeMethod
+    outcome: Outcome
+    text: str
+
 
 _Work: TypeAlias = Callable[[Operator], Awaitable[Reply]]
 _NONSENSE: Final = (Status.FAILED, "no such request")
@@ -139,6 +166,10 @@ class Backend:
         match request:
             case ["authenticate", str(user), str(password), str(client)]:
                 return await self._login(user, password, client)
+            case ["refused", str(user), str(client), *what]:
+                if self.operator is not None:
+                    self.operator.refused(_refused_attempt(Principal("jmx", user, client), what))
+                return Reply(Status.APPLIED)
             case [str(kind), int(number), int(target), str(user), str(client), *what]:
                 work = _work(kind, target, Principal("jmx", user, client), what)
                 return await work(self._operator_once(number))
@@ -181,6 +212,22 @@ class _RefusedError(Exception):
     def __init__(self, status: Status, text: str) -> None:
         super().__init__(text)
         self.reply = Reply(status, text)
+
+
+def _refused_attempt(principal: Principal, what: list[object]) -> RefusedAttempt:
+    match what:
+        case ["set", int(number), "", [*names], str(outcome), str(text), str(name)]:
+            action: SetElements | InvokeMethod = SetElements(dict.fromkeys(map(str, names)))
+        case ["invoke", int(number), str(method), [], str(outcome), str(text), str(name)]:
+            action = InvokeMethod(method)
+        case _:
+            raise _RefusedError(*_NONSENSE)
+    word, _, rest = text.partition(": ")
+    if word in _OUTCOMES:  # the text says it more exactly
+        outcome, text = word, rest
+    if outcome not in _OUTCOMES:
+        raise _RefusedError(*_NONSENSE)
+    return RefusedAttempt(principal, number, action, Outcome(outcome), text if number else f"{name}: {text}")
 
 
 def _work(kind: str, target: int, principal: Principal, what: list[object]) -> _Work:

@@ -22,6 +22,7 @@ from gateway.config.files import LoadedConfiguration
 from gateway.config.operations import SECOND
 from gateway.config.types import SecretError
 from gateway.feed.client import FeedLink
+from gateway.feed.refusal_reports import RefusalReports
 from gateway.jmx.classes import ColumnOids
 from gateway.jmx.delivery import Delivery
 from gateway.jmx.errors import JavaMissingError, JmxError, ListenError, MachineEndedError
@@ -209,7 +210,8 @@ class _JmxAgent:
             link = FeedLink(self._loaded.feed_socket, delivery, delivery.ready, ANSWER_SECONDS)
             deadline = self._loaded.settings.operations.deadline
             timeout = deadline - int(ANSWER_SECONDS * SECOND)
-            operations = Operations(projection.objects, link.ask, delivery.caught_up, timeout)
+            refusals = RefusalReports(link.ask, time.monotonic_ns)
+            operations = Operations(projection.objects, link.ask, delivery.caught_up, timeout, refusals.tell)
             metrics = self._lifeline.metrics
             metrics.add("delivery", lambda: delivery_readings(projection, delivery))
             metrics.add_slow("virtual machine", partial(machine_readings, machine))
@@ -218,6 +220,7 @@ class _JmxAgent:
                 delivery.run(),
                 delivery.tick(),
                 link.run(),
+                refusals.run(),
                 self._let_in(machine, delivery, operations),
             )
         raise AssertionError("the feed is followed for ever")

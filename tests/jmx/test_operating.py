@@ -123,7 +123,7 @@ async def test_the_core_is_told_who_wants_what(jmx: JmxSite, client: Client) -> 
     assert moved == (
         f"CompositeData move {{moved=java.lang.Long 3, where=javax.management.ObjectName {till_name(2)}}}"
     )
-    requests = jmx.core.operations.requests
+    requests = [request for request in jmx.core.operations.requests if request.refusal is None]
     assert {(r.principal, r.source, r.class_name, r.row) for r in requests} == {(monitor, 1, "shop:safe", 1)}
     assert [request.action for request in requests] == [
         SetElements({"limit": 7, "code": "1234"}),
@@ -131,6 +131,8 @@ async def test_the_core_is_told_who_wants_what(jmx: JmxSite, client: Client) -> 
         InvokeMethod("move", {"notes": 5}),
     ]
     assert all(request.timeout < 2 * 10**9 for request in requests)
+    (refused,) = [request for request in jmx.core.operations.requests if request.refusal is not None]
+    assert (refused.principal, refused.row, refused.action) == (monitor, 1, SetElements({"notes": None}))
 
 
 async def test_a_core_that_does_not_answer_is_not_waited_for_beyond_the_deadline(

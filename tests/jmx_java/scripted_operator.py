@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
-from gateway.jmx.backend import Reply, Status
+from gateway.jmx.backend import RefusedAttempt, Reply, Status
 from gateway.jmx.written_values import Written
 from gateway.model.operations import Principal
 
@@ -21,6 +21,7 @@ class ScriptedOperator:
     reply: Reply = field(default_factory=lambda: Reply(Status.APPLIED))
     wait: Callable[[], Awaitable[object]] = at_once
     asked: list[tuple[object, ...]] = field(default_factory=list)
+    attempts: list[RefusedAttempt] = field(default_factory=list)
 
     async def set(
         self, number: int, principal: Principal, values: Sequence[tuple[str, Written | None]]
@@ -28,6 +29,9 @@ class ScriptedOperator:
         self.asked.append((number, principal, list(values)))
         await self.wait()
         return self.reply
+
+    def refused(self, attempt: RefusedAttempt) -> None:
+        self.attempts.append(attempt)
 
     def values(self) -> list[tuple[str, Written | None]]:
         """Of the last set."""

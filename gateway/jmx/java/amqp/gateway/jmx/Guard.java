@@ -1,5 +1,6 @@
 package amqp.gateway.jmx;
 
+import java.util.List;
 import java.util.Set;
 import javax.management.Attribute;
 import javax.management.AttributeList;
@@ -29,12 +30,14 @@ import javax.management.remote.MBeanServerForwarder;
 final class Guard implements MBeanServerForwarder {
     private final String domain;
     private final Operations operations;
+    private final Refusals refusals;
     private MBeanServer server;
 
     /** What our own MBeans are asked to do, {@code operations} does: an MBean's own exceptions are wrapped. */
     Guard(String domain, Operations operations) {
         this.domain = domain;
         this.operations = operations;
+        this.refusals = operations.refusals;
     }
 
     @Override
@@ -51,67 +54,67 @@ final class Guard implements MBeanServerForwarder {
 
     @Override
     public ObjectInstance createMBean(String className, ObjectName name) {
-        throw refused("createMBean");
+        throw refused("createMBean", name);
     }
 
     @Override
     public ObjectInstance createMBean(String className, ObjectName name, ObjectName loader) {
-        throw refused("createMBean");
+        throw refused("createMBean", name);
     }
 
     @Override
     public ObjectInstance createMBean(
             String className, ObjectName name, Object[] parameters, String[] signature) {
-        throw refused("createMBean");
+        throw refused("createMBean", name);
     }
 
     @Override
     public ObjectInstance createMBean(
             String className, ObjectName name, ObjectName loader, Object[] parameters, String[] signature) {
-        throw refused("createMBean");
+        throw refused("createMBean", name);
     }
 
     @Override
     public ObjectInstance registerMBean(Object object, ObjectName name) {
-        throw refused("registerMBean");
+        throw refused("registerMBean", name);
     }
 
     @Override
     public void unregisterMBean(ObjectName name) {
-        throw refused("unregisterMBean");
+        throw refused("unregisterMBean", name);
     }
 
     @Override
     public Object instantiate(String className) {
-        throw refused("instantiate");
+        throw refused("instantiate", null);
     }
 
     @Override
     public Object instantiate(String className, ObjectName loader) {
-        throw refused("instantiate");
+        throw refused("instantiate", null);
     }
 
     @Override
     public Object instantiate(String className, Object[] parameters, String[] signature) {
-        throw refused("instantiate");
+        throw refused("instantiate", null);
     }
 
     @Override
     public Object instantiate(
             String className, ObjectName loader, Object[] parameters, String[] signature) {
-        throw refused("instantiate");
+        throw refused("instantiate", null);
     }
 
     @Override
     public ClassLoader getClassLoader(ObjectName loader) {
-        throw refused("getClassLoader");
+        throw refused("getClassLoader", null);
     }
 
     /** An MBean as a listener would act with the virtual machine's rights. */
     @Override
     public void addNotificationListener(
             ObjectName name, ObjectName listener, NotificationFilter filter, Object handback) {
-        throw refused("addNotificationListener of an MBean");
+        throw refused("addNotificationListener of an MBean", name);
     }
 
     // What only our own MBeans are asked for.
@@ -120,31 +123,56 @@ final class Guard implements MBeanServerForwarder {
     public void setAttribute(ObjectName name, Attribute attribute)
             throws InstanceNotFoundException, AttributeNotFoundException, InvalidAttributeValueException,
             MBeanException {
-        requireOurs(name, "setAttribute");
-        operations.set(name, attribute);
+        refusals.begin();
+        try {
+            requireOurs(name, "setAttribute");
+            operations.set(name, attribute);
+        } catch (InstanceNotFoundException | AttributeNotFoundException | InvalidAttributeValueException
+                | MBeanException | RuntimeException error) {
+            List<String> names = attribute == null ? List.of() : List.of(String.valueOf(attribute.getName()));
+            refusals.failed("set", name, operations.number(name), "", names, error);
+            throw error;
+        }
     }
 
     @Override
     public AttributeList setAttributes(ObjectName name, AttributeList attributes)
             throws InstanceNotFoundException {
-        requireOurs(name, "setAttributes");
-        return operations.setAll(name, attributes);
+        refusals.begin();
+        try {
+            requireOurs(name, "setAttributes");
+            return operations.setAll(name, attributes);
+        } catch (InstanceNotFoundException | RuntimeException error) {
+            refusals.failed("set", name, operations.number(name), "", List.of(), error);
+            throw error;
+        }
     }
 
     @Override
     public Object invoke(ObjectName name, String operation, Object[] parameters, String[] signature)
             throws InstanceNotFoundException, MBeanException, ReflectionException {
-        requireOurs(name, "invoke");
-        return operations.knows(name)
-            ? operations.invoke(name, operation, parameters, signature)
-            : server.invoke(name, operation, parameters, signature);
+        refusals.begin();
+        try {
+            requireOurs(name, "invoke");
+            return operations.knows(name) || !server.isRegistered(name)
+                ? operations.invoke(name, operation, parameters, signature)
+                : server.invoke(name, operation, parameters, signature);
+        } catch (InstanceNotFoundException | MBeanException | ReflectionException | RuntimeException error) {
+            refusals.failed("invoke", name, operations.number(name), operation, List.of(), error);
+            throw error;
+        }
     }
 
     // What the connector itself needs, and no client can ask for: where the classes of parameters come from.
 
+    /** Of an MBean that is missing, any: the request itself is to find that out, where it is known whose it is. */
     @Override
-    public ClassLoader getClassLoaderFor(ObjectName name) throws InstanceNotFoundException {
-        return server.getClassLoaderFor(name);
+    public ClassLoader getClassLoaderFor(ObjectName name) {
+        try {
+            return server.getClassLoaderFor(name);
+        } catch (InstanceNotFoundException error) {
+            return ClassLoader.getPlatformClassLoader();
+        }
     }
 
     @Override
@@ -247,11 +275,17 @@ final class Guard implements MBeanServerForwarder {
 
     private void requireOurs(ObjectName name, String method) {
         if (name != null && !name.getDomain().equals(domain)) {
-            throw refused(method + " outside the domain " + domain);
+            throw refusedToEverybody(method + " outside the domain " + domain);
         }
     }
 
-    private static SecurityException refused(String what) {
-        return new SecurityException(what + " is refused to everybody");
+    private SecurityException refused(String method, ObjectName name) {
+        SecurityException refusal = refusedToEverybody(method);
+        refusals.tell("invoke", name, 0, method, List.of(), "refused", refusal.getMessage());
+        return refusal;
+    }
+
+    private static SecurityException refusedToEverybody(String what) {
+        return new SecurityException("refused: " + what + " is refused to everybody");
     }
 }

@@ -2,6 +2,7 @@ package amqp.gateway.jmx;
 
 import java.util.Arrays;
 import java.util.LinkedHashMap;
+import java.util.List;
 import java.util.Map;
 import java.util.concurrent.Semaphore;
 import java.util.concurrent.atomic.AtomicLong;
@@ -33,11 +34,13 @@ final class Operations {
     private final ClientValues values;
     private final Semaphore places = new Semaphore(MAX_AT_A_TIME);
     private final AtomicLong requests = new AtomicLong();
+    final Refusals refusals;
 
     Operations(ManagedObjects objects, Backend backend) {
         this.objects = objects;
         this.backend = backend;
         this.values = new ClientValues(objects);
+        this.refusals = new Refusals(backend);
     }
 
     /** How many wait for their answer. */
@@ -100,7 +103,11 @@ final class Operations {
 
     /** The octets of an attribute's value; null where it cannot be set, or not to that. */
     private byte[] written(ManagedObject object, Attribute attribute) {
-        if (!object.definition.isWritable(attribute.getName())) {
+        String name = attribute.getName();
+        if (!object.definition.isWritable(name)) {
+            refusals.tell("set", object.name, object.number, "", List.of(name),
+                object.definition.position(name) == null ? "unknown-element" : "read-only",
+                name + " cannot be set");
             return null;
         }
         try {
@@ -108,6 +115,8 @@ final class Operations {
             values.write(attribute.getValue(), writer);
             return writer.toBytes();
         } catch (CommandException error) {
+            refusals.tell("set", object.name, object.number, "", List.of(name), "wrong-type",
+                name + ": " + error.getMessage());
             return null;
         }
     }
@@ -162,6 +171,12 @@ final class Operations {
         }
     }
 
+    /** The number of a managed object of that name; 0 where there is none. */
+    long number(ObjectName name) {
+        ManagedObject object = name == null ? null : objects.find(name);
+        return object == null ? 0 : object.number;
+    }
+
     /** Whether an object is the gateway's, and not an MBean that somebody else in this machine registered. */
     boolean knows(ObjectName name) {
         return objects.find(required(name)) != null;
@@ -192,6 +207,7 @@ final class Operations {
                 "not-now: " + MAX_AT_A_TIME + " operations are under way, which is the most there may be: nothing was"
                     + " sent, try again");
         }
+        refusals.asked();
         try {
             return Answer.read(backend.call(request));
         } catch (Py4JException | MalformedException | CommandException error) {
