@@ -183,6 +183,19 @@ async def test_of_a_set_that_failed_midway_what_was_read_back_counts(
     assert (await operations.set(number, MONITOR, asked)).items == ()
 
 
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("limit: 9 is more than 8", "limit: 9 is more than 8"),
+        ("limit must have a value", "limit must have a value"),
+        ("limits are kept", "limit: limits are kept"),
+    ],
+)
+def test_an_element_is_named_once(text: str, told: str) -> None:
+    answer = OperationAnswer(0, "", Outcome.WRONG_VALUE, text, "limit")
+    assert explanation(answer) == f"wrong-value: {told}"
+
+
 @pytest.mark.parametrize("outcome", [Outcome.APPLIED_DIFFERENTLY, Outcome.NOT_APPLIED])
 def test_the_value_found_is_told(outcome: Outcome) -> None:
     answer = ended(outcome, element="labels", text="t", values={"labels": {"a": 1}})

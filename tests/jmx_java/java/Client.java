@@ -7,6 +7,7 @@ import java.rmi.RemoteException;
 import java.rmi.registry.LocateRegistry;
 import java.rmi.registry.Registry;
 import java.rmi.server.UnicastRemoteObject;
+import java.time.Instant;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Date;
@@ -375,9 +376,11 @@ public final class Client {
         return new BigDecimal(digits);
     }
 
-    /** Sets a value that Python has no word for: a short, a float, or a text that is no Unicode. */
+    /** Sets a value that Python has no word for, such as a short, or a text that is no Unicode. */
     public String trySetOdd(String name, String attribute, String kind) {
-        Object value = Map.of("Short", (short) -5, "Float", 0.5f, "half a character", "a" + (char) 0xd800).get(kind);
+        Object value = Map.of("Short", (short) -5, "Float", 0.5f, "half a character", "a" + (char) 0xd800,
+            "Character", 'a', "List.of", List.of("a"), "Map.of", Map.of("a", "1"), "long[]", new long[] {5},
+            "Instant", Instant.EPOCH, "TimeUnit", TimeUnit.DAYS).get(kind);
         return trySetAttribute(name, attribute, value);
     }
 

@@ -5,12 +5,16 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import pytest
+
 from gateway.jmx.backend import MAX_REQUEST_OCTETS
 from gateway.jmx.commands import AttributeType
 from gateway.jmx.written_values import Written
 from tests.jmx_java.conftest import AsyncClient, JavaObject
 from tests.jmx_java.operations.queues import BILLS, ORDERS
 from tests.jmx_java.scripted_operator import ScriptedOperator
+
+VALUE = "javax.management.InvalidAttributeValueException"
 
 
 def written_values(java: JavaObject) -> dict[str, tuple[Any, Written | None]]:
@@ -53,7 +57,27 @@ async def test_values_that_only_java_has_arrive_as_others_or_not_at_all(
     assert await client("trySetOdd", ORDERS, "limit", "Float") == ""
     assert operator.values() == [("limit", Written(AttributeType.DOUBLE, 0.5))]
     failure = await client("trySetOdd", ORDERS, "limit", "half a character")
-    assert failure.startswith("javax.management.InvalidAttributeValueException: ")
+    assert failure.startswith(f"{VALUE}: ")
+
+
+@pytest.mark.parametrize("kind", ["Character", "List.of", "Map.of", "long[]"])
+async def test_classes_that_no_attribute_has_are_named(
+    client: AsyncClient, operator: ScriptedOperator, kind: str
+) -> None:
+    failure = await client("trySetOdd", ORDERS, "limit", kind)
+    assert failure.startswith(f"{VALUE}: wrong-type: limit: a value of ")
+    assert "java.lang.Long is wanted" in failure
+    assert operator.asked == []
+
+
+@pytest.mark.parametrize("kind", ["Instant", "TimeUnit"])
+async def test_what_is_refused_before_an_object_is_made_does_not_end_the_connection(
+    client: AsyncClient, operator: ScriptedOperator, kind: str
+) -> None:
+    failure = await client("trySetOdd", ORDERS, "limit", kind)
+    assert failure.startswith("java.io.InvalidClassException: ")
+    assert await client("trySetAttribute", ORDERS, "limit", 4) == ""
+    assert len(operator.asked) == 1
 
 
 def impossible_values(java: JavaObject) -> dict[str, Any]:
@@ -74,7 +98,7 @@ async def test_what_no_attribute_can_be_is_told_at_once(
     for name, value in (await asyncio.to_thread(impossible_values, java_client)).items():
         outcome = "wrong-length: " if name == "too much" else "wrong-type: "
         failure = await client("trySetAttribute", ORDERS, "limit", value)
-        assert failure.startswith(f"javax.management.InvalidAttributeValueException: {outcome}"), name
+        assert failure.startswith(f"{VALUE}: {outcome}"), name
         failure = await client("tryInvokeWith", ORDERS, "move", [value, 1, "fast"])
         assert failure.startswith(f"javax.management.RuntimeOperationsException: {outcome}"), name
         assert await client("setAll", ORDERS, ["limit", value]) == [], name
