@@ -12,14 +12,16 @@ from typing import Final, Protocol, TypeAlias
 from gateway.feed.operations import (
     Action,
     InvokeMethod,
+    NorthRefusal,
     OperationAnswer,
     OperationRequest,
     ReadFresh,
     SetElements,
 )
+from gateway.feed.refusal_reports import refused_request
 from gateway.feed.values import FeedValue, ObjectLink
 from gateway.jmx import types
-from gateway.jmx.backend import Reply, Status
+from gateway.jmx.backend import RefusedAttempt, Reply, Status
 from gateway.jmx.commands import JmxValue
 from gateway.jmx.links import Target
 from gateway.jmx.methods import READ_FRESH, ShownMethod
@@ -50,6 +52,9 @@ _GONE: Final = Reply(Status.GONE, f"{Outcome.OBJECT_GONE.value}: the object is g
 _FOUND: Final = (Outcome.APPLIED_DIFFERENTLY, Outcome.NOT_APPLIED)
 _UNKNOWN: Final = "it may have been carried out"
 
+Report: TypeAlias = Callable[[OperationRequest], None]
+"""Has the core record an attempt that was refused; neither waits nor raises."""
+
 Ask: TypeAlias = Callable[[OperationRequest], Awaitable[OperationAnswer]]
 """Has the core carry out a request; it gives the request a number of its own."""
 
@@ -72,15 +77,22 @@ class Operations:
         ask: the core.
         caught_up: returns when the virtual machine shows all that the core has told.
         timeout: nanoseconds that the core has for an answer.
+        report: told of each attempt that is refused here (`gateway.feed.refusal_reports`).
     """
 
     def __init__(
-        self, objects: Objects, ask: Ask, caught_up: Callable[[], Awaitable[None]], timeout: int
+        self,
+        objects: Objects,
+        ask: Ask,
+        caught_up: Callable[[], Awaitable[None]],
+        timeout: int,
+        report: Report = lambda _: None,
     ) -> None:
         self._objects = objects
         self._ask = ask
         self._caught_up = caught_up
         self._timeout = timeout
+        self._report = report
 
     async def set(
         self, number: int, principal: Principal, values: Sequence[tuple[str, Written | None]]
@@ -92,15 +104,17 @@ class Operations:
         Returns:
             The items are the names of the attributes that are known to have been set.
         """
+        named = SetElements({name: None for name, _ in values})
         shown = self._objects.find(number)
         if shown is None:
-            return _GONE
+            return self._refuse(number, principal, named, _GONE)
         elements: dict[str, Element] = {}
         asked: dict[str, FeedValue | None] = {}
         for name, written in values:
             element = shown.shown_class.settable.get(name)
             if element is None:
-                return _unknown_element(f"{name} cannot be set")
+                reply = _unknown_element(f"{name} cannot be set")
+                return self._refuse(number, principal, named, reply)
             elements[name] = element
             asked[element.name] = (
                 None if written is None else model_value(written, element, self._resolver(shown))
@@ -119,13 +133,14 @@ class Operations:
         """
         shown = self._objects.find(number)
         if shown is None:
-            return _GONE
+            return self._refuse(number, principal, InvokeMethod(operation), _GONE)
         if operation == READ_FRESH.name:
             answer = await self._carried_out(shown, principal, ReadFresh())
             return Reply(STATUSES[answer.outcome], explanation(answer))
         method = shown.shown_class.methods.get(operation)
         if method is None or len(arguments) != len(method.inputs):
-            return _unknown_element(f"there is no operation {operation} with such parameters")
+            reply = _unknown_element(f"there is no operation {operation} with such parameters")
+            return self._refuse(number, principal, InvokeMethod(operation), reply)
         given = {
             argument.name: model_value(written, argument, self._resolver(shown))
             for argument, written in zip(method.inputs, arguments, strict=True)
@@ -134,6 +149,24 @@ class Operations:
         answer = await self._carried_out(shown, principal, InvokeMethod(method.method.name, given))
         items = self._results(shown, method, answer) if answer.outcome is Outcome.APPLIED else ()
         return Reply(STATUSES[answer.outcome], explanation(answer), items)
+
+    def refused(self, attempt: RefusedAttempt) -> None:
+        """The virtual machine refused an attempt without asking: it is recorded."""
+        refusal = NorthRefusal(attempt.outcome, types.text(attempt.text))
+        where = self._where(attempt.number)
+        self._report(refused_request(attempt.principal, attempt.action, refusal, where))
+
+    def _refuse(
+        self, number: int, principal: Principal, action: SetElements | InvokeMethod, reply: Reply
+    ) -> Reply:
+        outcome, _, text = reply.text.partition(": ")
+        self.refused(RefusedAttempt(principal, number, action, Outcome(outcome), text))
+        return reply
+
+    def _where(self, number: int) -> tuple[int, str, int]:
+        """Source, class and row of the object, as far as it is known."""
+        shown = self._objects.find(number)
+        return (0, "", 0) if shown is None else (shown.group.source, shown.shown_class.name, shown.row)
 
     async def _carried_out(self, shown: ShownObject, principal: Principal, action: Action) -> OperationAnswer:
         answer = await self._ask(
