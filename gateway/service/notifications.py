@@ -17,8 +17,9 @@ from gateway.config.snmp import NotificationTarget
 from gateway.config.types import SecretError
 from gateway.durable_files import write_durably
 from gateway.snmp.ber import Oid
-from gateway.snmp.fixed_mib import MODULE, TargetKindNumber
+from gateway.snmp.fixed_mib import MODULE
 from gateway.snmp.notification import Notification, StandingAlarms
+from gateway.snmp.notification_numbers import TargetKindNumber
 from gateway.snmp.notifications.encoding import MAX_COMMUNITY_OCTETS
 from gateway.snmp.notifications.saved import (
     NewerVersionError,

@@ -13,7 +13,7 @@ from gateway.config.types import SecretError
 from gateway.service.exit_codes import CommandError, ExitCode
 from gateway.service.notifications import outside, sender_settings, shown, targets_of
 from gateway.service.snmp_process import read_community, root_of
-from gateway.snmp.fixed_mib import TargetKindNumber
+from gateway.snmp.notification_numbers import TargetKindNumber
 from gateway.snmp.notifications.sender import NotificationSender, SenderSettings
 from gateway.snmp.notifications.sockets import NotificationSockets, keep_sending
 from gateway.snmp.notifications.target import Address

@@ -17,16 +17,16 @@ from gateway.model.values import ValueType
 from gateway.snmp import ber
 from gateway.snmp.ber import Oid
 from gateway.snmp.cells import Encoder, date_and_time, float64, gauge32, text, value_encoder
-from gateway.snmp.fixed_mib import (
+from gateway.snmp.fixed_mib import SourceStateNumber
+from gateway.snmp.lock import Lock
+from gateway.snmp.lock_entries import ArgumentLock, EventLock
+from gateway.snmp.notification import NO_ROW
+from gateway.snmp.notification_numbers import (
     NOTIFICATION_OBJECTS,
     NOTIFICATIONS,
     NotificationObject,
     OwnNotification,
-    SourceStateNumber,
 )
-from gateway.snmp.lock import Lock
-from gateway.snmp.lock_entries import ArgumentLock, EventLock
-from gateway.snmp.notification import NO_ROW
 from gateway.snmp.syntax import Syntax, argument_fits, argument_form
 
 Varbinds: TypeAlias = tuple[tuple[Oid, bytes], ...]

@@ -7,14 +7,14 @@ from gateway.model.events import EventState
 from gateway.snmp.ber import Oid
 from gateway.snmp.cells import text
 from gateway.snmp.event_bindings import BoundEvent, bind_event, bind_own_event
-from gateway.snmp.fixed_mib import (
+from gateway.snmp.notification import Notification
+from gateway.snmp.notification_numbers import (
     NOTIFICATION_OBJECTS,
     NOTIFICATIONS,
     OWN_PACKAGE,
     NotificationObject,
     OwnNotification,
 )
-from gateway.snmp.notification import Notification
 from gateway.snmp.schema_locks import SchemaLocks
 from gateway.snmp.tables.classes import ClassTables
 

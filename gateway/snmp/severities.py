@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 from gateway.model.events import EventState, Severity
 from gateway.snmp import ber
-from gateway.snmp.fixed_mib import ConditionStateNumber, SeverityNumber
+from gateway.snmp.fixed_mib import SeverityNumber
+from gateway.snmp.notification_numbers import ConditionStateNumber
 
 SEVERITIES: Mapping[Severity, bytes] = {
     severity: ber.encode_integer(SeverityNumber[severity.name]) for severity in Severity

@@ -15,7 +15,7 @@ import pytest
 from gateway.service.exit_codes import ExitCode
 from gateway.service.notifications import FILE, load
 from gateway.snmp import message
-from gateway.snmp.fixed_mib import (
+from gateway.snmp.notification_numbers import (
     NOTIFICATIONS,
     TARGET_ENTRY,
     NotificationObject,

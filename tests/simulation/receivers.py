@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 
 from gateway.snmp import ber, message
 from gateway.snmp.ber import Oid
-from gateway.snmp.fixed_mib import (
-    MODULE,
+from gateway.snmp.fixed_mib import MODULE
+from gateway.snmp.notification import Notification
+from gateway.snmp.notification_numbers import (
     NOTIFICATION_OBJECTS,
     ConditionStateNumber,
     NotificationObject,
     TargetKindNumber,
 )
-from gateway.snmp.notification import Notification
 from gateway.snmp.notifications.saved import SavedNotifications, from_text, to_text
 from gateway.snmp.notifications.sender import NotificationSender, Outside, SenderSettings, SendResult
 from gateway.snmp.notifications.target import Address, Target

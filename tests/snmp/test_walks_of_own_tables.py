@@ -11,9 +11,9 @@ import pytest
 
 from gateway.feed.records import ObjectRecord
 from gateway.shipped_files import shipped_folder
-from gateway.snmp.fixed_mib import TargetKindNumber
 from gateway.snmp.lock import DEFAULT_ROOT
 from gateway.snmp.mib.lint import base_folders
+from gateway.snmp.notification_numbers import TargetKindNumber
 from gateway.snmp.tables.targets import TargetHealth, TargetTable
 from tests.components.shop import SECOND, START, agent, hall, source
 from tests.snmp.conftest import Serve

@@ -16,15 +16,14 @@ from gateway.snmp.cells import date_and_time
 from gateway.snmp.fixed_mib import (
     ALARM_ENTRY,
     ALARMS,
-    NOTIFICATIONS,
     SOURCE_ENTRY,
     AlarmColumn,
     AlarmScalar,
-    OwnNotification,
     SeverityNumber,
     SourceColumn,
 )
 from gateway.snmp.notification import NO_ROW
+from gateway.snmp.notification_numbers import NOTIFICATIONS, OwnNotification
 from gateway.snmp.row_columns import RowColumn
 from gateway.snmp.store import Store
 from gateway.snmp.tables.alarms import AlarmTable

@@ -9,18 +9,14 @@ import pytest
 from gateway.feed.records import EventLogRecord, EventLogState
 from gateway.snmp import ber
 from gateway.snmp.cells import counter64, date_and_time, gauge32, gauge64, text
-from gateway.snmp.fixed_mib import (
-    ALARM_ENTRY,
-    LOG,
+from gateway.snmp.fixed_mib import ALARM_ENTRY, LOG, AlarmColumn, LogScalar, LogStateNumber
+from gateway.snmp.notification import StandingAlarms
+from gateway.snmp.notification_numbers import (
     NOTIFICATION_OBJECTS,
     NOTIFICATIONS,
-    AlarmColumn,
-    LogScalar,
-    LogStateNumber,
     NotificationObject,
     OwnNotification,
 )
-from gateway.snmp.notification import StandingAlarms
 from tests.components.shop import FULL_LOG, LOG_TROUBLE_BEGAN, LOG_TROUBLE_CLASS, START, source
 from tests.snmp_mib.shop import ROOT, Gateway, alarm
 

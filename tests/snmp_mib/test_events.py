@@ -21,17 +21,15 @@ from gateway.model.values import ValueType
 from gateway.snmp import ber
 from gateway.snmp.cells import date_and_time
 from gateway.snmp.event_bindings import NO_POINTER, bind_event, bind_own_event
-from gateway.snmp.fixed_mib import (
-    HEALTH,
-    NOTIFICATION_OBJECTS,
-    NOTIFICATIONS,
-    Health,
-    NotificationObject,
-    OwnNotification,
-    SourceStateNumber,
-)
+from gateway.snmp.fixed_mib import HEALTH, Health, SourceStateNumber
 from gateway.snmp.lock import read_lock
 from gateway.snmp.notification import NO_ROW, Notification
+from gateway.snmp.notification_numbers import (
+    NOTIFICATION_OBJECTS,
+    NOTIFICATIONS,
+    NotificationObject,
+    OwnNotification,
+)
 from gateway.snmp.row_columns import RowColumn
 from tests.components.shop import SECOND, START, agent, hall, source
 from tests.snmp_mib.shop import (

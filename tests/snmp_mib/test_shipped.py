@@ -32,17 +32,13 @@ from gateway.snmp.fixed_mib import (
     COMMAND_ENTRY,
     COMMAND_RESULT_ENTRY,
     COMMANDS,
-    COMMON_OBJECTS,
     DELETED,
     DELETED_ENTRY,
     HEALTH,
-    NOTIFICATION_OBJECTS,
-    NOTIFICATIONS,
     OPERATION_ENTRY,
     OPERATIONS,
     SOURCE_ENTRY,
     SUM_ENTRY,
-    TARGET_ENTRY,
     AlarmColumn,
     AlarmScalar,
     ClassColumn,
@@ -51,28 +47,34 @@ from gateway.snmp.fixed_mib import (
     CommandResultColumn,
     CommandScalar,
     CommandStateNumber,
-    ConditionStateNumber,
     DeletedColumn,
     DeletedScalar,
     Health,
-    NotificationObject,
     OperationColumn,
     OperationKindNumber,
     OperationScalar,
     OperationStateNumber,
     OutcomeNumber,
-    OwnNotification,
     SeverityNumber,
     SourceColumn,
     SourceStateNumber,
     SumColumn,
-    TargetColumn,
-    TargetKindNumber,
     ValueSyntaxNumber,
 )
 from gateway.snmp.lock import DEFAULT_ROOT, Lock, lock_text
 from gateway.snmp.lock_files import generated, load_shipped_locks
 from gateway.snmp.mib.lint import base_folders, lint
+from gateway.snmp.notification_numbers import (
+    COMMON_OBJECTS,
+    NOTIFICATION_OBJECTS,
+    NOTIFICATIONS,
+    TARGET_ENTRY,
+    ConditionStateNumber,
+    NotificationObject,
+    OwnNotification,
+    TargetColumn,
+    TargetKindNumber,
+)
 from gateway.snmp.notifications_table import notifications_table
 from gateway.snmp.row_columns import ROW_COLUMNS, RowColumn, RowLifetime
 

@@ -7,7 +7,7 @@ import pytest
 from gateway.snmp import ber
 from gateway.snmp.ber import Oid
 from gateway.snmp.cells import date_and_time
-from gateway.snmp.fixed_mib import TARGET_ENTRY, TargetColumn, TargetKindNumber
+from gateway.snmp.notification_numbers import TARGET_ENTRY, TargetColumn, TargetKindNumber
 from gateway.snmp.store import Store
 from gateway.snmp.tables.targets import TargetHealth, TargetTable
 

@@ -11,8 +11,8 @@ from typing import Any
 from gateway.model.events import EventState, Severity
 from gateway.snmp import ber, message
 from gateway.snmp.ber import Oid
-from gateway.snmp.fixed_mib import NOTIFICATION_OBJECTS, NotificationObject, TargetKindNumber
 from gateway.snmp.notification import Notification, StandingAlarms
+from gateway.snmp.notification_numbers import NOTIFICATION_OBJECTS, NotificationObject, TargetKindNumber
 from gateway.snmp.notifications.saved import SavedNotifications, from_text, to_text
 from gateway.snmp.notifications.sender import NotificationSender, Outside, SenderSettings, SendResult
 from gateway.snmp.notifications.standard import SNMP_TRAP_OID

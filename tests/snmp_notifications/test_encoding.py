@@ -9,8 +9,8 @@ from gateway.model.events import EventState, Severity
 from gateway.snmp import ber, message
 from gateway.snmp.ber import Oid
 from gateway.snmp.cells import text
-from gateway.snmp.fixed_mib import COMMON_OBJECTS, NOTIFICATION_OBJECTS, NotificationObject
 from gateway.snmp.notification import NO_ROW, Notification
+from gateway.snmp.notification_numbers import COMMON_OBJECTS, NOTIFICATION_OBJECTS, NotificationObject
 from gateway.snmp.notifications.encoding import (
     MAX_COMMUNITY_OCTETS,
     MAX_DATAGRAM_OCTETS,

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from gateway.model.events import EventState, Severity
 from gateway.snmp import ber, message
 from gateway.snmp.cells import date_and_time
-from gateway.snmp.fixed_mib import NOTIFICATIONS, NotificationObject, OwnNotification
+from gateway.snmp.notification_numbers import NOTIFICATIONS, NotificationObject, OwnNotification
 from gateway.snmp.notifications.delivery import PROBE_INTERVAL, WINDOW
 from gateway.snmp.notifications.sender import SendResult
 from gateway.snmp.notifications.waiting import MAX_WAITING

@@ -24,7 +24,12 @@ from gateway.model.events import Severity
 from gateway.service.notifications import outside
 from gateway.snmp import ber
 from gateway.snmp.cells import text
-from gateway.snmp.fixed_mib import NOTIFICATION_OBJECTS, NOTIFICATIONS, NotificationObject, OwnNotification
+from gateway.snmp.notification_numbers import (
+    NOTIFICATION_OBJECTS,
+    NOTIFICATIONS,
+    NotificationObject,
+    OwnNotification,
+)
 from gateway.snmp.notifications.sender import NotificationSender, SenderSettings
 from gateway.snmp.notifications.sockets import NotificationSockets, keep_sending
 from gateway.snmp.notifications.target import Target

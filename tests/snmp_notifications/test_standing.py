@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.model.events import Severity
-from gateway.snmp.fixed_mib import NOTIFICATIONS, NotificationObject, OwnNotification
 from gateway.snmp.notification import Notification, StandingAlarms
+from gateway.snmp.notification_numbers import NOTIFICATIONS, NotificationObject, OwnNotification
 from tests.snmp_notifications.story import INFORM, NMS, ROOT, SECOND, Play, cleared, event, raised, target
 
 OTHER = ("192.0.2.2", 162)

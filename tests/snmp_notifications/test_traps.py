@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from gateway.model.events import Severity
 from gateway.snmp import message
-from gateway.snmp.fixed_mib import NOTIFICATIONS, NotificationObject, OwnNotification
+from gateway.snmp.notification_numbers import NOTIFICATIONS, NotificationObject, OwnNotification
 from gateway.snmp.notifications.sender import SendResult
 from gateway.snmp.notifications.suppression import MAX_NAMES, OTHERS
 from gateway.snmp.notifications.target import Target

@@ -20,9 +20,9 @@ from typing import Final, NamedTuple
 from gateway.snmp import ber
 from gateway.snmp.ber import Oid
 from gateway.snmp.cells import date_and_time, text
-from gateway.snmp.fixed_mib import COMMON_OBJECTS, NOTIFICATION_OBJECTS, NotificationObject
 from gateway.snmp.message import INFORM, TRAP_V1, TRAP_V2, VERSION_1, VERSION_2C, preamble
 from gateway.snmp.notification import Notification
+from gateway.snmp.notification_numbers import COMMON_OBJECTS, NOTIFICATION_OBJECTS, NotificationObject
 from gateway.snmp.notifications.standard import (
     SNMP_TRAP_ENTERPRISE,
     SNMP_TRAP_OID,

@@ -7,13 +7,13 @@ from dataclasses import replace
 from gateway.model.events import EventState, Severity
 from gateway.snmp.ber import Oid
 from gateway.snmp.cells import date_and_time, gauge32, text
-from gateway.snmp.fixed_mib import (
+from gateway.snmp.notification import NO_ROW, Notification
+from gateway.snmp.notification_numbers import (
     NOTIFICATION_OBJECTS,
     NOTIFICATIONS,
     NotificationObject,
     OwnNotification,
 )
-from gateway.snmp.notification import NO_ROW, Notification
 from gateway.snmp.notifications.selection import Condition
 from gateway.snmp.notifications.standard import AUTHENTICATION_FAILURE, COLD_START, WARM_START
 from gateway.snmp.notifications.suppression import SuppressedSummary

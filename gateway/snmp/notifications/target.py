@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from gateway.model.events import Severity
-from gateway.snmp.fixed_mib import TargetKindNumber
+from gateway.snmp.notification_numbers import TargetKindNumber
 
 Address: TypeAlias = tuple[str, int]
 """An IPv4 or IPv6 literal and a UDP port."""

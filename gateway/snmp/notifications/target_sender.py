@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from gateway.model.events import Severity
-from gateway.snmp.fixed_mib import TargetKindNumber
 from gateway.snmp.notification import Notification
+from gateway.snmp.notification_numbers import TargetKindNumber
 from gateway.snmp.notifications.delivery import Delivery, InformDelivery, TrapDelivery
 from gateway.snmp.notifications.encoding import (
     EncodedNotification,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from gateway.snmp import ber
 from gateway.snmp.ber import Oid
 from gateway.snmp.cells import counter64, date_and_time, gauge32, text
-from gateway.snmp.fixed_mib import TARGET_ENTRY, TargetColumn, TargetKindNumber
+from gateway.snmp.notification_numbers import TARGET_ENTRY, TargetColumn, TargetKindNumber
 from gateway.snmp.store import Store
 
 
