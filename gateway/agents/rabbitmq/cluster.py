@@ -90,6 +90,7 @@ class VirtualHosts:
         self._doubted: set[str] = set()
         self._cluster_states: dict[str, str] = {}
         self._limits: Mapping[str, Mapping[str, Json]] | None = None
+        self._limits_unread: set[str] = set()  # whose limits were not read since they came
 
     def completed(self, vhost: Mapping[str, Json]) -> Mapping[str, Json]:
         """``vhost`` with its state and its limits worked out."""
@@ -102,10 +103,11 @@ class VirtualHosts:
     def learn_limits(self, limits: Mapping[str, Mapping[str, Json]] | None) -> None:
         """Take the limits of all virtual hosts that have any; ``None`` where they may not be read."""
         self._limits = limits
+        self._limits_unread.clear()
 
     def limits(self, name: str) -> dict[str, int]:
         """The limits of a virtual host, -1 for one that it does not have; none where they are not known."""
-        if self._limits is None:
+        if self._limits is None or name in self._limits_unread:
             return {}
         told = self._limits.get(name, {})
         # RabbitMQ takes any negative number for no limit, and shows it.
@@ -153,7 +155,9 @@ class VirtualHosts:
         return news
 
     def forget(self, name: str) -> None:
-        """The virtual host is gone, or another of that name has come: its permissions are new."""
+        """The virtual host is gone, or another of that name has come: its permissions and limits are new."""
+        if self._limits is not None:
+            self._limits_unread.add(name)
         self._permitted.pop(name, None)
         self._refused.discard(name)
         self._doubted.discard(name)

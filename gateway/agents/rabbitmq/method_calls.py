@@ -136,8 +136,9 @@ class MethodCalls:
         return []
 
     def heard(self, event: str, headers: Mapping[str, object], now: int) -> None:
-        """An event of the broker: limits of a virtual host may have been changed."""
-        if event in {"parameter.set", "parameter.cleared"} and headers.get("component") == "vhost-limits":
+        """An event of the broker: limits of a virtual host may have been changed, or have come with it."""
+        is_set = event in {"parameter.set", "parameter.cleared"}
+        if event == "vhost.created" or (is_set and headers.get("component") == "vhost-limits"):
             self._limits_due = now
 
     # Whoever makes the requests.

@@ -222,6 +222,18 @@ def test_limits_are_read_every_ten_seconds_and_when_an_event_tells() -> None:
     assert play.world.value("vhost", "/", "maxConnections") is None
 
 
+def test_a_virtual_host_does_not_inherit_the_limits_of_one_that_had_its_name() -> None:
+    play = Play()
+    play.world.event("vhost.created", name="team")
+    play.reads_limits([{"vhost": "team", "value": {"max-connections": 5}}])
+    assert play.world.value("vhost", "team", "maxConnections") == 5
+    play.world.event("vhost.deleted", name="team")
+    play.world.event("vhost.created", name="team")
+    assert play.world.value("vhost", "team", "maxConnections") is None
+    play.reads_limits([])
+    assert play.world.value("vhost", "team", "maxConnections") == -1
+
+
 def test_an_object_is_read_before_it_is_told_to_who_asks_for_it() -> None:
     play = Play(writer="")
     play.reads_limits([])
