@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from gateway.eventlog.record import LogRecord, RecordKind
 
 _WHOLE = (RecordKind.CREATE, RecordKind.SNAPSHOT)
+_HAPPENINGS = (RecordKind.EVENT, RecordKind.OPERATION)
+"""What is told of objects without telling their values."""
 
 
 @dataclass
@@ -27,7 +29,7 @@ class Replayed:
 
     def _read(self, record: LogRecord) -> None:
         identifier = record.object_id
-        if identifier is None or record.kind is RecordKind.EVENT:
+        if identifier is None or record.kind in _HAPPENINGS:
             return
         if record.kind in _WHOLE:
             self.values[identifier] = dict(record.values or {})
@@ -62,7 +64,7 @@ def assert_deltas_add_up(records: Iterable[LogRecord]) -> int:
         if record.kind is RecordKind.SCHEMA and record.class_name is not None:
             counters.setdefault(class_name, set()).update(_counters(record))
         identifier = record.object_id
-        if identifier is None or record.kind is RecordKind.EVENT:
+        if identifier is None or record.kind in _HAPPENINGS:
             continue
         assert (record.deltas or {}).keys() <= counters[class_name], "only of counters"
         for name in counters[class_name]:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 
 from gateway.dialects.effects import Binding, Delivery, Send
+from gateway.links.conversation import TOO_LATE
 from tests.simulation.conversation import Conversation, binding_matches
 from tests.simulation.pipes import QUICK, Pipe
 from tests.simulation.scheduler import MILLISECOND, SECOND, Clock, Scheduler, Timer
@@ -117,6 +118,7 @@ class AmqpClient:
         if self._up:
             unsent = self.outgoing.items
             self._hang_up()
+            self.conversation.unsent(unsent, detail)
             self.conversation.disconnected(detail)
             self._unsent(unsent)
             self._later(self._scheduler.between(500 * MILLISECOND, 8 * SECOND), self._connect)
@@ -195,6 +197,9 @@ class AmqpClient:
         self._later(WATCH, self._watch)
 
     def _published(self, send: Send) -> None:
+        if send.is_too_late(self._clock.now()):
+            self.conversation.unsent([send], TOO_LATE)
+            return
         self._broker.route(send, self._user, self._clock.now())
 
     def _arrived(self, item: tuple[Delivery, int]) -> None:

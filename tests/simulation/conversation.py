@@ -6,8 +6,21 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
-from gateway.dialects.effects import Binding, Delivery, Effect, Note, Observed, Send, WakeAt
+from gateway.dialects.effects import (
+    Answered,
+    Binding,
+    Called,
+    Delivery,
+    Effect,
+    Note,
+    Observed,
+    ReadAsked,
+    Send,
+    WakeAt,
+)
+from gateway.links.conversation import Unsent
 from gateway.model.observations import ClassLearned, EventLearned, EventSeen, ObjectSeen, Observation
+from gateway.model.operations import Answer
 from tests.simulation.scheduler import Clock, Scheduler, Timer
 
 
@@ -43,8 +56,11 @@ class Conversation:
         session: told what arrives.
         observe: given the observations of one message body, whole.
         heard: told of each message that arrives, before anything else.
+        answered: told what came of calls and fetches.
+        unsent: tells the session what certainly was not sent.
 
     Attributes:
+        asked: given what consoles want of an agent.
         send: carries messages away; ``None`` while there is no link, and what is sent then is lost.
     """
 
@@ -56,7 +72,12 @@ class Conversation:
         session: Session,
         observe: Observe,
         heard: Callable[[], None] = lambda: None,
+        answered: Callable[[Answer], None] = lambda _: None,
+        unsent: Unsent = lambda _sends, _reason, _now: (),
     ) -> None:
+        self.asked: Callable[[Called | ReadAsked], None] = lambda _: None
+        self._answered = answered
+        self._unsent = unsent
         self.notes: Counter[str] = Counter()
         self.counters: Counter[str] = Counter()
         self.session = session
@@ -80,6 +101,13 @@ class Conversation:
         self.send = None
         self.perform(self.session.disconnected(detail, self._clock.now()))
 
+    def unsent(self, sends: Iterable[Send], reason: str) -> None:
+        """These certainly were not sent: told of those that are sent once only."""
+        once = [send for send in sends if send.not_after]
+        if once:
+            self._scheduler.tell(self.name, f"{len(once)} unsent: {reason}")
+            self.perform(self._unsent(once, reason, self._clock.now()))
+
     def doubted(self, reason: str, lasted: int) -> None:
         """Messages of the last ``lasted`` nanoseconds may have been lost on the way."""
         self._scheduler.tell(self.name, f"doubts: {reason}")
@@ -98,20 +126,9 @@ class Conversation:
 
     def perform(self, effects: Iterable[Effect]) -> None:
         """Carry out what the session wants."""
-        for effect in effects:
-            match effect:
-                case Send():
-                    if self.send is not None:
-                        self.send(effect)
-                case Observed(observations):
-                    for observation in observations:
-                        self._scheduler.tell(self.name, f"observed {_short(observation)}")
-                    self._observe(observations)
-                case WakeAt(time):
-                    self._wake_at(time)
-                case Note(event, detail):
-                    self.notes[event] += 1
-                    self._scheduler.tell(self.name, f"note {event}: {detail}")
+        if not self._stopped:
+            for effect in effects:
+                self._carry_out(effect)
 
     def stop(self) -> None:
         """The process is gone: nothing happens here any more."""
@@ -119,6 +136,27 @@ class Conversation:
         self.send = None
         if self._timer is not None:
             self._timer.cancel()
+
+    def _carry_out(self, effect: Effect) -> None:
+        match effect:
+            case Send():
+                if self.send is not None:
+                    self.send(effect)
+            case Observed(observations):
+                for observation in observations:
+                    self._scheduler.tell(self.name, f"observed {_short(observation)}")
+                self._observe(observations)
+            case Answered(answer):
+                self._scheduler.tell(self.name, f"answered {answer}")
+                self._answered(answer)
+            case Called() | ReadAsked():
+                self._scheduler.tell(self.name, f"asked {effect}")
+                self.asked(effect)
+            case WakeAt(time):
+                self._wake_at(time)
+            case Note(event, detail):
+                self.notes[event] += 1
+                self._scheduler.tell(self.name, f"note {event}: {detail}")
 
     def _wake_at(self, time: int) -> None:
         if self._timer is not None:

@@ -7,23 +7,42 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from gateway.feed.messages import VERSION, FrameReader, encode
+from gateway.eventlog.record import LogRecord
+from gateway.feed.messages import VERSION, FrameReader, RequestReader, encode
+from gateway.feed.operations import OperationAnswer, OperationRequest
 from gateway.feed.records import Batch, FeedMessage, Hello, Record
+from gateway.feed.server import Asked
 from gateway.feed.subscription import Subscription
 from gateway.inventory.classes import ClassRegistry
 from gateway.inventory.instances import InstanceIndex
 from gateway.inventory.inventory import Inventory
 from gateway.inventory.source import SourceInventory
+from gateway.mapping.files import secret_patterns
 from gateway.mapping.rules import Mapping as MappingFile
 from gateway.model.observations import Observation
+from gateway.model.secrets import SecretRules
+from gateway.operations.audit import Audit
+from gateway.operations.desk import DeskSettings, OperationDesk
+from gateway.operations.policy import Permission, Policy
+from gateway.operations.told_values import ToldValues
+from gateway.service.former_operations import former_operations
+from gateway.service.operations import CoreOperations, RecordingLog
+from tests.simulation.loop import VirtualLoop
 from tests.simulation.pipes import QUICK, Pipe
 from tests.simulation.scheduler import SECOND, Clock, Scheduler, Timer
+from tests.simulation.violations import demand
 
 GATEWAY = "7b0c5b3e"
 _IN_SOCKET = 4
 """Messages that the socket between core and north takes before the writer must wait."""
 
 _END = b""
+
+DEADLINE = 10 * SECOND
+"""Of operations."""
+
+_AT_ONCE = 4
+"""Operations of one source under way: few, so that some wait."""
 
 
 class SourceRun(Protocol):
@@ -40,6 +59,7 @@ class Parts:
     index: Callable[[Path], InstanceIndex] = InstanceIndex
     inventory: type[Inventory] = Inventory
     subscription: type[Subscription] = Subscription
+    desk: type[OperationDesk] = OperationDesk
 
 
 @dataclass(slots=True)
@@ -48,7 +68,11 @@ class Surroundings:
 
     Attributes:
         published: told every batch that leaves the inventory, before anybody else.
-        begins: told of a core's inventory, when its sources are known and before anything is observed.
+        begins: told of a core's inventory, when its sources are known and before anything is observed; the
+            log of that core.
+        unfinished: what the log says of operations that were begun and have no end.
+        permissions: who may change what.
+        loop: what awaits runs on it.
         sources: starts each source's part, by name.
         feed_limit: records that may wait for a subscriber.
     """
@@ -58,7 +82,10 @@ class Surroundings:
     folder: Path
     mappings: Mapping[str, MappingFile]
     published: Callable[[Batch], None]
-    begins: Callable[[Inventory], None]
+    begins: Callable[[Inventory], RecordingLog]
+    unfinished: Callable[[], Sequence[LogRecord]]
+    permissions: Sequence[Permission]
+    loop: VirtualLoop
     sources: dict[str, Callable[[Core, SourceInventory], SourceRun]] = field(default_factory=dict)
     feed_limit: int = 100_000
 
@@ -78,14 +105,26 @@ class Core:
         self.feeds: list[Feed] = []
         self._around = around
         self._parts = parts
+        self._is_alive = True
         self._index = parts.index(around.folder / "instances.sqlite3")
-        self.inventory = parts.inventory(
-            GATEWAY, epoch, ClassRegistry(around.mappings), self._index, self._publish
-        )
+        classes = ClassRegistry(around.mappings)
+        self.inventory = parts.inventory(GATEWAY, epoch, classes, self._index, self._publish)
         self._hello = Hello(VERSION, epoch, GATEWAY, self.clock.now())
         self._timers: dict[Callable[[], None], Timer] = {}
         known = {name: self.inventory.add_source(name, "qmf", 1000) for name in around.sources}
-        around.begins(self.inventory)
+        unfinished = around.unfinished()
+        log = around.begins(self.inventory)
+        patterns = [pattern for mapping in around.mappings.values() for pattern in secret_patterns(mapping)]
+        self.desk = parts.desk(
+            self.inventory,
+            classes,
+            Policy(around.permissions),
+            Audit(GATEWAY, epoch, ToldValues(SecretRules(patterns))),
+            DeskSettings(DEADLINE, _AT_ONCE),
+        )
+        self.operations = CoreOperations(self.desk, self.inventory, self.clock, log)
+        numbers = {name: source.identity.number for name, source in known.items()}
+        self.operations.recover(former_operations(unfinished, numbers))
         self._runs = [start(self, known[name]) for name, start in around.sources.items()]
         self._every(SECOND, lambda: self.inventory.tick(self.clock.now()))
         self._every(15 * SECOND, self._index.checkpoint)
@@ -97,12 +136,21 @@ class Core:
     def subscribe(self, north: North) -> Feed:
         """A north connects."""
         subscription = self._parts.subscription(self.epoch, self._around.feed_limit)
-        feed = Feed(self._around.scheduler, subscription, self.inventory.snapshot, self._hello, north)
+        feed = Feed(
+            self._around.scheduler,
+            subscription,
+            self.inventory.snapshot,
+            self._hello,
+            north,
+            self.operations.asked,
+        )
         self.feeds.append(feed)
         return feed
 
     def kill(self) -> None:
         """As kill -9 does it: what was not committed is lost, what stands in sockets still arrives."""
+        self._is_alive = False
+        self._around.loop.spawn(self.operations.__aexit__(None, None, None))
         for timer in self._timers.values():
             timer.cancel()
         for run in self._runs:
@@ -113,9 +161,12 @@ class Core:
         self._index._database.close()  # noqa: SLF001  nothing but a kill ends like this
 
     def _publish(self, batch: Batch) -> None:
+        if not self._is_alive:
+            return  # what was to come in the very instant of its end
         self._around.published(batch)
         for feed in self.feeds:
             feed.offer(batch)
+        self.operations.noticed(batch)
 
     def _every(self, interval: int, action: Callable[[], None]) -> None:
         def turn() -> None:
@@ -136,7 +187,10 @@ class North(Protocol):
 
 
 class Feed:
-    """One subscriber's connection, as `gateway.feed.server` serves it and `gateway.feed.client` reads it."""
+    """One subscriber's connection, as `gateway.feed.server` serves it and `gateway.feed.client` reads it.
+
+    Also the stream that the subscriber writes its requests to (`asyncio.StreamWriter`).
+    """
 
     def __init__(
         self,
@@ -145,8 +199,14 @@ class Feed:
         snapshot: Callable[[], tuple[Sequence[Record], int]],
         hello: Hello,
         north: North,
+        asked: Asked,
     ) -> None:
         self.subscription = subscription
+        self.transport = self
+        self._asked = asked
+        self._requests = RequestReader()
+        self._unanswered: set[int] = set()
+        self._from_north: Pipe[bytes] = Pipe(scheduler, self._hear, QUICK)
         self._scheduler = scheduler
         self._snapshot = snapshot
         self._north = north
@@ -169,6 +229,7 @@ class Feed:
     def core_died(self) -> None:
         """What stands in the socket is read still, the last message perhaps in part."""
         self._open = False
+        self._from_north.cut()
         if self._scheduler.random.random() < 0.5:
             message = self.subscription.take()
             if message is not None:
@@ -177,9 +238,37 @@ class Feed:
         self._socket.put(_END)
 
     def hang_up(self) -> None:
-        """The north died."""
+        """The north died; what it has written is read still."""
         self._open = False
         self._socket.cut()
+
+    def is_closing(self) -> bool:
+        """Whether nothing can be written any more."""
+        return not self._open
+
+    def get_write_buffer_size(self) -> int:
+        """Octets that wait to be written: the socket takes them all."""
+        return 0
+
+    def write(self, octets: bytes) -> None:
+        """The north asks."""
+        self._from_north.put(octets)
+
+    def _hear(self, octets: bytes) -> None:
+        for request in self._requests.feed(octets):
+            self._take(request)
+
+    def _take(self, request: OperationRequest) -> None:
+        demand(request.request not in self._unanswered, f"{request} is asked twice")
+        self._unanswered.add(request.request)
+        self._asked(request, self._answered)
+
+    def _answered(self, answer: OperationAnswer) -> None:
+        demand(answer.request in self._unanswered, f"{answer} answers nothing")
+        self._unanswered.remove(answer.request)
+        if self._open:
+            self.subscription.answer(answer)
+            self._write()
 
     def _write(self) -> None:
         while self._open and len(self._socket) < _IN_SOCKET:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
 
 from gateway.feed.freshness import Freshness
 from gateway.feed.records import FeedMessage, Lifetime
+from gateway.jmx.backend import Backend
 from gateway.jmx.commands import JmxValue
 from gateway.jmx.events import EventCursor
 from gateway.jmx.operation_notices import OperationCursor
+from gateway.jmx.operations import Operations
 from gateway.jmx.projection import Projection, ProjectionSettings
 from gateway.snmp.row_columns import RowColumn, RowLifetime
 from tests.jmx.model_machine import Bean, ModelMachine
-from tests.simulation.core import Core, Feed
-from tests.simulation.scheduler import MILLISECOND, SECOND, Clock, Scheduler, Timer
+from tests.simulation.asking import NorthLink, NorthSurroundings
+from tests.simulation.core import DEADLINE, Feed
+from tests.simulation.scheduler import MILLISECOND, SECOND, Timer
 from tests.simulation.table_reader import ShownRow
 from tests.simulation.truth import Plain, plain
 
@@ -22,29 +26,22 @@ RETRY = 250 * MILLISECOND
 _BUSY_TICK = 2 * MILLISECOND
 _PUSH = (MILLISECOND, 50 * MILLISECOND)
 _BATCH = 50
+_ANSWERING = 2 * SECOND
 
 
 class JmxProcess:
     """One run of the JMX process, with one virtual machine after the other.
 
     Args:
-        scheduler: time and chance.
-        clock: the gateway's.
-        core: the core that runs now, or ``None``.
+        around: what it is started with.
         projection: what it is made of.
     """
 
-    def __init__(
-        self,
-        scheduler: Scheduler,
-        clock: Clock,
-        core: Callable[[], Core | None],
-        projection: type[Projection],
-    ) -> None:
+    def __init__(self, around: NorthSurroundings, projection: type[Projection]) -> None:
+        self._around = around
         self._made_of = projection
-        self._scheduler = scheduler
-        self._clock = clock
-        self._core = core
+        self._scheduler = around.scheduler
+        self._clock = around.clock
         self._cursor = EventCursor()
         self._operations = OperationCursor()
         self._starts = 0
@@ -56,6 +53,11 @@ class JmxProcess:
     def machine(self) -> ModelMachine | None:
         """The virtual machine that runs now."""
         return self._life.machine if self._life is not None else None
+
+    def ask(self, request: bytes, answer: Callable[[bytes], None]) -> None:
+        """A client's request arrives in the virtual machine; it may never be answered."""
+        if self._life is not None:
+            self._life.ask(request, answer)
 
     def kill_machine(self) -> None:
         """The virtual machine dies; another takes its place."""
@@ -84,17 +86,26 @@ class JmxProcess:
             clock=self._clock.now,
             log=lambda event, detail: self._scheduler.tell("jmx", f"{event}: {detail}"),
         )
-        self._life = _Life(self._scheduler, projection, self._core)
+        self._life = _Life(self._around, projection)
 
 
 class _Life:
     """One life of a virtual machine."""
 
-    def __init__(self, scheduler: Scheduler, projection: Projection, core: Callable[[], Core | None]) -> None:
+    def __init__(self, around: NorthSurroundings, projection: Projection) -> None:
+        self._loop = around.loop
+        self._link = NorthLink(projection)
+        self._backend = Backend(_nobody, 1.0)
+        self._backend.operator = Operations(
+            projection.objects, self._link.ask, self._caught_up, DEADLINE - _ANSWERING
+        )
+        self._answering: list[asyncio.Task[object]] = []
+        self._taken = self._pushed = 0
+        self._waiters: list[asyncio.Future[None]] = []
         self.machine = ModelMachine()
-        self._scheduler = scheduler
+        self._scheduler = around.scheduler
         self._projection = projection
-        self._core = core
+        self._core = around.core
         self._feed: Feed | None = None
         self._timers: list[Timer] = []
         self._pushing = False
@@ -103,13 +114,30 @@ class _Life:
 
     def received(self, message: FeedMessage) -> None:
         """A message of the feed."""
-        self._projection.received(message)
+        if self._feed is not None:
+            self._link.heard(message, self._feed)
         self._push()
+
+    def ask(self, request: bytes, answer: Callable[[bytes], None]) -> None:
+        """A client asks."""
+
+        async def answered() -> None:
+            answer(await self._backend.answer(request))
+
+        self._answering.append(self._loop.spawn(answered()))
+
+    async def _caught_up(self) -> None:
+        """As `gateway.jmx.delivery.Delivery`."""
+        told = self._taken + self._projection.waiting
+        while self._pushed < told:
+            waiter = asyncio.get_running_loop().create_future()
+            self._waiters.append(waiter)
+            await waiter
 
     def ended(self) -> None:
         """The core is gone."""
         self._feed = None
-        self._projection.disconnected("the core closed the feed")
+        self._link.lost("the core closed the feed")
         self._push()
         self._later(RETRY, self._connect)
 
@@ -122,6 +150,8 @@ class _Life:
                 core.feeds.remove(self._feed)
         for timer in self._timers:
             timer.cancel()
+        for task in self._answering:
+            task.cancel()
 
     def _connect(self) -> None:
         core = self._core()
@@ -141,10 +171,16 @@ class _Life:
             return
         self._pushing = True
         commands = self._projection.take(_BATCH)
+        self._taken += len(commands)
 
         def carried_out() -> None:
             self._pushing = False
             self.machine.carry_out(commands)
+            self._pushed += len(commands)
+            waiters, self._waiters = self._waiters, []
+            for waiter in waiters:
+                if not waiter.done():
+                    waiter.set_result(None)
             self._push()
 
         self._later(self._scheduler.between(*_PUSH), carried_out)
@@ -205,3 +241,7 @@ def _plain(machine: ModelMachine, value: JmxValue) -> Plain:
     if isinstance(value, str) and value.startswith("amqp.gateway:"):  # a reference
         return plain(machine.read(value)["StableName"]) if value in machine.names else None
     return plain(value)
+
+
+async def _nobody(_user: str, _password: str) -> bool:
+    return False

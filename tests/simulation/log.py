@@ -19,6 +19,7 @@ from gateway.feed.records import Batch, ClassRecord, EventRecord, GapRecord, Obj
 from gateway.inventory.inventory import Inventory
 from tests.eventlog.records import with_all_fields
 from tests.eventlog.replay import Replayed, assert_deltas_add_up
+from tests.simulation.recording import OperationDisk, Recording
 from tests.simulation.scheduler import SECOND, Clock
 
 INTERVAL = 10 * SECOND
@@ -35,10 +36,15 @@ class _Life:
     head: Iterator[AnyRecord] = field(default_factory=lambda: iter(()))
     events: list[str] = field(default_factory=list)
     gaps: int = 0
+    recording: Recording | None = None
 
     def record(self, records: list[AnyRecord]) -> None:
         """Records come to stand in the segment that is open."""
-        self.segments[-1] += with_all_fields(records)
+        whole = with_all_fields(records)
+        self.segments[-1] += whole
+        for record in whole:
+            if record.kind is RecordKind.OPERATION and self.recording is not None:
+                self.recording.append(record)
 
     def tick(self, now: int) -> None:
         """All that is due."""
@@ -53,19 +59,29 @@ class SimulatedLog:
         seed: of when segments begin.
         clock: the gateway's.
         mirror: the part under test.
+        disk: takes what is told of operations.
     """
 
-    def __init__(self, seed: int, clock: Clock, mirror: type[Mirror]) -> None:
+    def __init__(self, seed: int, clock: Clock, mirror: type[Mirror], disk: OperationDisk) -> None:
+        self.disk = disk
         self._random = random.Random(f"log {seed}")  # noqa: S311  repeatable on purpose
         self._clock = clock
         self._made = mirror
         self._life: _Life | None = None
 
-    def begins(self, inventory: Inventory) -> None:
+    def begins(self, inventory: Inventory) -> Recording:
         """A core was started, and its sources are known."""
         records, sequence = inventory.snapshot()
-        self._life = _Life(self._made(MirrorSettings(INTERVAL)))
+        recording = Recording(self.disk)
+        self._life = _Life(self._made(MirrorSettings(INTERVAL)), recording=recording)
         self.published(Batch(1, sequence, tuple(records)))
+        return recording
+
+    def ends(self) -> None:
+        """The core was killed."""
+        if self._life is not None and self._life.recording is not None:
+            self._life.recording.die()
+            self._life.recording = None
 
     def published(self, batch: Batch) -> None:
         """A batch leaves the inventory."""
@@ -79,6 +95,8 @@ class SimulatedLog:
         if self._random.random() < _NEW_SEGMENT:
             life.record(list(life.head))
             life.segments.append([])
+            if life.recording is not None:
+                life.recording.new_segment()
             life.head = life.mirror.head(self._clock.now)
         life.record(list(islice(life.head, _AT_A_TIME)))
 

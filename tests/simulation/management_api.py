@@ -85,15 +85,20 @@ class ManagementApi:
         now = self._scheduler.now
         process, time, items = self._cache.get(class_name, (0, 0, []))
         if process != self._rabbitmq.process or now - time >= self._cached_for:
-            items = [
-                self._document(class_name, thing)
-                for (kind, *parts), thing in self._rabbitmq.things.items()
-                if kind == class_name
-                and not (kind in {"queue", "exchange"} and parts[0] in self._rabbitmq.forbidden)
-                and not (kind == "connection" and now - thing.created < CONNECTION_LAG)
-            ]
+            items = self.present(class_name)
             self._cache[class_name] = self._rabbitmq.process, now, items
         return items
+
+    def present(self, class_name: str) -> list[dict[str, Json]]:
+        """All that may be read of a class, as it is now."""
+        now = self._scheduler.now
+        return [
+            self._document(class_name, thing)
+            for (kind, *parts), thing in self._rabbitmq.things.items()
+            if kind == class_name
+            and not (kind in {"queue", "exchange"} and parts[0] in self._rabbitmq.forbidden)
+            and not (kind == "connection" and now - thing.created < CONNECTION_LAG)
+        ]
 
     def _document(self, class_name: str, thing: Thing) -> dict[str, Json]:
         document = dict(self._rabbitmq.documents[thing.serial])
@@ -106,7 +111,8 @@ class ManagementApi:
         for element, path in (("messages", "messages"), ("messagesPublished", "publish")):
             value = thing.now(element) if element in thing.values else None
             if isinstance(value, int):
-                document |= {path: value} if path == "messages" else {"message_stats": {path: value}}
+                told: dict[str, Json] = {path: value, "messages_ready": value}
+                document |= told if path == "messages" else {"message_stats": {path: value}}
         value = thing.now("messagesPublishedIn") if "messagesPublishedIn" in thing.values else None
         if isinstance(value, int):
             document["message_stats"] = {"publish_in": value}

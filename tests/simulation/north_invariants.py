@@ -123,7 +123,8 @@ class NorthInvariants:
             value = row.values.get(element)
             is_pointer = self._reader.is_pointer(row.class_name, element)
             is_statistic = element in self._truth.statistics
-            if value is None and (is_pointer or (blind and is_statistic)):
+            is_apart = element in self._truth.apart
+            if value is None and (is_pointer or is_apart or (blind and is_statistic)):
                 continue  # what is pointed to is not known yet, or not any more; a statistic is not known
             if is_pointer and isinstance(value, bytes):
                 value = value.partition(b"#")[0]  # a name that its former holder still has is told with more

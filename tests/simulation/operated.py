@@ -9,13 +9,9 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from uuid import UUID
 
-from gateway.dialects.effects import Answered, Called, Effect, ReadAsked
-from gateway.dialects.qmf.agent import AgentConfig, AgentSession, ManagedObject
 from gateway.dialects.qmf.console import ConsoleConfig, ConsoleSession
 from gateway.dialects.qmf.console_agents import HeartbeatRules
-from gateway.dialects.qmf.messages import Status
 from gateway.feed.operations import (
     Action,
     OperationAnswer,
@@ -27,10 +23,8 @@ from gateway.feed.records import Batch
 from gateway.inventory.classes import ClassRegistry
 from gateway.inventory.instances import InstanceIndex
 from gateway.inventory.inventory import Inventory
-from gateway.mapping.files import class_schemas
 from gateway.model.operations import Answer, MethodCall, ObjectFetch
 from gateway.model.secrets import SecretRules
-from gateway.model.values import Value
 from gateway.operations.audit import Audit
 from gateway.operations.desk import DeskSettings, OperationDesk
 from gateway.operations.effects import Effect as Wanted
@@ -39,138 +33,14 @@ from gateway.operations.policy import Policy
 from gateway.operations.told_values import ToldValues
 from tests.operations.works import ANYTHING, BOILER_CLASS, MAPPING, OPERATOR
 from tests.simulation.amqp import AmqpBroker, AmqpClient
+from tests.simulation.boiler import Boiler, BoilerAgent
 from tests.simulation.conversation import Conversation
 from tests.simulation.scheduler import MILLISECOND, SECOND, Clock, Scheduler, Timer
 from tests.simulation.site import AGENT_USER, CONSOLE_USER, OUTAGE
 
-BOILER = class_schemas(MAPPING)["boiler"]
-NUMBER = 7
 DEADLINE = 10 * SECOND
 _QUICK = (1 * MILLISECOND, 100 * MILLISECOND)
 _SLOW = (1 * SECOND, 30 * SECOND)
-
-
-class Boiler:
-    """What is managed: it has a limit, and remembers every value that was set."""
-
-    def __init__(self) -> None:
-        self.limit = 1
-        self.done: list[int] = []
-
-    def set(self, limit: int) -> None:
-        """Somebody sets it."""
-        self.limit = limit
-        self.done.append(limit)
-
-
-class OperatedConversation(Conversation):
-    """A conversation that hands on what concerns operations."""
-
-    handlers: dict[type, Callable[[Effect], None]]
-
-    def perform(self, effects: Iterable[Effect]) -> None:
-        """Carry out what the session wants."""
-        for effect in effects:
-            handler = self.handlers.get(type(effect))
-            if handler is not None:
-                handler(effect)
-            else:
-                super().perform([effect])
-
-
-class BoilerAgent:
-    """One run of the agent's process."""
-
-    def __init__(self, scheduler: Scheduler, broker: AmqpBroker, boiler: Boiler, boot: int) -> None:
-        self._scheduler = scheduler
-        self._boiler = boiler
-        self._clock = Clock(scheduler)
-        self._is_alive = True
-        broker_id = UUID(int=scheduler.random.getrandbits(128))
-        config = AgentConfig(
-            broker_id, boot, frozenset({CONSOLE_USER}), publish_interval=5 * SECOND, reads_anew=True
-        )
-        self._session = AgentSession(config, [BOILER])
-        self._put()
-        link = _AgentLink(self._session)
-        self._conversation = OperatedConversation(
-            scheduler, self._clock, f"agent-{boot}", link, lambda _: None
-        )
-        self._conversation.handlers = {Called: self._called, ReadAsked: self._read_asked}
-        self.client = AmqpClient(
-            scheduler,
-            broker,
-            self._conversation,
-            AGENT_USER,
-            self._clock,
-            lambda _: self._session.bindings(),
-            1000,
-        )
-
-    def die(self) -> None:
-        """The process is killed."""
-        self._is_alive = False
-        self.client.close()
-
-    def _called(self, effect: Effect) -> None:
-        assert isinstance(effect, Called)
-        self._after(lambda: self._carry_out(effect))
-
-    def _carry_out(self, call: Called) -> None:
-        random = self._scheduler.random
-        if self._clock.now() > call.deadline or random.random() < 0.1:
-            self._perform(self._session.method_done(call.handle, Status.FORBIDDEN, "not now"))
-            return
-        assert isinstance(call.arguments[0], int)
-        self._boiler.set(call.arguments[0])
-        self._put()
-        self._perform(self._session.tell(NUMBER, self._clock.now()))
-        self._after(lambda: self._perform(self._session.method_done(call.handle, Status.OK, "OK")))
-
-    def _read_asked(self, effect: Effect) -> None:
-        assert isinstance(effect, ReadAsked)
-
-        def read() -> None:
-            self._put()
-            self._perform(self._session.read_done(effect.handle))
-
-        self._after(read)
-
-    def _put(self) -> None:
-        values: dict[str, Value] = {"name": "north", "limit": self._boiler.limit, "mode": "hot", "code": ""}
-        now = self._clock.now()
-        properties = tuple(values.get(element.name) for element in BOILER.properties)
-        self._session.put(ManagedObject(BOILER.key, NUMBER, 1, properties, (70,), now))
-
-    def _after(self, action: Callable[[], None]) -> None:
-        """Soon, sometimes late, and never once the process is dead."""
-        delay = _SLOW if self._scheduler.random.random() < 0.1 else _QUICK
-        self._scheduler.after(self._scheduler.between(*delay), lambda: action() if self._is_alive else None)
-
-    def _perform(self, effects: list[Effect]) -> None:
-        self._conversation.perform(effects)
-
-
-class _AgentLink:
-    """The agent's session as a link sees it."""
-
-    def __init__(self, session: AgentSession) -> None:
-        self._session = session
-        self.receive = session.receive
-        self.tick = session.tick
-
-    def connected(self, reply_to: str, now: int) -> list[Effect]:  # noqa: ARG002  agents await no replies
-        """The link is up."""
-        return self._session.start(now)
-
-    def disconnected(self, detail: str, now: int) -> list[Effect]:  # noqa: ARG002  as every session's
-        """The link is down."""
-        self._session.suspend()
-        return []
-
-    def resync(self, reason: str, now: int, since: int) -> list[Effect]:  # noqa: ARG002  as every session's
-        """Requests may have been lost."""
-        return self._session.console_bound(now)
 
 
 class OperatedCore:
@@ -210,14 +80,15 @@ class OperatedCore:
             request_deadline=5 * SECOND,
         )
         self._session = ConsoleSession(config)
-        self._conversation = OperatedConversation(
+        self._conversation = Conversation(
             scheduler,
             self._clock,
             f"console-{epoch}",  # part of its queues' names, which no other core ever has
             self._session,
             lambda observations: self._inventory.observed(self._source, observations, self._clock.now()),
+            answered=self._took,
+            unsent=self._session.unsent,
         )
-        self._conversation.handlers = {Answered: self._answered}
         self.client = AmqpClient(
             scheduler,
             broker,
@@ -275,10 +146,6 @@ class OperatedCore:
             self._conversation.perform(session.call(message, now))
         else:
             self._conversation.perform(session.fetch(message, now))
-
-    def _answered(self, effect: Effect) -> None:
-        assert isinstance(effect, Answered)
-        self._took(effect.answer)
 
     def _took(self, answer: Answer) -> None:
         self._perform(self.desk.answered(answer, self._clock.now()))

@@ -1,27 +1,31 @@
-"""A managed application with scripted objects, and its QMF agent in a process that may die."""
+"""A managed application with scripted objects: what they are, what happens to them, what is done to them."""
 
 from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Mapping
-from uuid import UUID
+from typing import Protocol
 
-from gateway.dialects.effects import Delivery, Effect, WakeAt
-from gateway.dialects.qmf.agent import AgentConfig, AgentSession, ManagedObject
 from gateway.mapping.rules import Mapping as MappingFile
-from gateway.model.schema import ClassKey, ClassSchema, Element, Kind, NamedValue
-from gateway.model.values import Reference, Value, ValueType
+from gateway.model.schema import (
+    Access,
+    Argument,
+    ClassKey,
+    ClassSchema,
+    Direction,
+    Element,
+    Kind,
+    Method,
+    NamedValue,
+)
+from gateway.model.values import ValueType
 from gateway.snmp.lock import Lock
 from gateway.snmp.lock_growth import extend, new_lock
-from tests.simulation.amqp import AmqpBroker, AmqpClient
-from tests.simulation.conversation import Conversation
-from tests.simulation.scheduler import MILLISECOND, SECOND, Clock, Scheduler, Timer
-from tests.simulation.site import AGENT_USER, CONSOLE_USER
+from tests.simulation.ledger import Ledger
+from tests.simulation.scheduler import MILLISECOND, Clock, Scheduler
 from tests.simulation.truth import Thing, Truth
 
 PACKAGE = "plant"
-PUBLISH_INTERVAL = 5 * SECOND
-FLUSH_DELAY = 20 * MILLISECOND
 
 HALL = ClassSchema(
     ClassKey(PACKAGE, "hall"),
@@ -38,10 +42,22 @@ MACHINE = ClassSchema(
         Element("serial", ValueType.U64),
         Element("state", ValueType.STRING, values=(NamedValue("idle", "idle"), NamedValue("busy", "busy"))),
         Element("note", ValueType.STRING, optional=True, max_length=255),
+        Element("limit", ValueType.U32, access=Access.READ_WRITE),
     ),
     statistics=(
         Element("load", ValueType.U64, kind=Kind.GAUGE),
         Element("done", ValueType.U64, kind=Kind.COUNTER),
+    ),
+    methods=(
+        Method("setLimit", (Argument("value", ValueType.U32),)),
+        Method(
+            "polish",
+            (
+                Argument("grade", ValueType.U32),
+                Argument("pin", ValueType.STRING),
+                Argument("polished", ValueType.U32, Direction.OUT),
+            ),
+        ),
     ),
 )
 JOB = ClassSchema(
@@ -54,7 +70,6 @@ JOB = ClassSchema(
     statistics=(Element("steps", ValueType.U64, kind=Kind.COUNTER),),
 )
 SCHEMAS = (HALL, MACHINE, JOB)
-_KEYS = {schema.key.name: schema.key for schema in SCHEMAS}
 
 MAPPING = MappingFile.model_validate(
     {
@@ -81,6 +96,14 @@ MAPPING = MappingFile.model_validate(
                     "serial": {},
                     "state": {"values": ["idle", "busy"]},
                     "note": {},
+                    "limit": {"access": "read-write", "set_by": {"method": "setLimit", "argument": "value"}},
+                },
+                "methods": {
+                    "setLimit": {"arguments": {"value": {}}},
+                    "polish": {
+                        "dangerous": True,
+                        "arguments": {"grade": {}, "pin": {"secret": True}, "polished": {}},
+                    },
                 },
                 "statistics": {"load": {}, "done": {"kind": "counter"}},
             },
@@ -102,6 +125,16 @@ _MACHINES = ("lathe", "mill", "press", "saw")
 _JOBS = tuple(f"job-{number}" for number in range(5))
 
 
+class PlantListener(Protocol):
+    """Who is told of the plant's things."""
+
+    def put(self, thing: Thing, *, new: bool) -> None:
+        """A thing is new, or has changed."""
+
+    def delete(self, thing: Thing) -> None:
+        """A thing has ended."""
+
+
 class Plant:
     """Halls, machines in halls, jobs on machines: they come, change and go as the seed will have it.
 
@@ -110,15 +143,18 @@ class Plant:
         truth: told all of it.
         source: the name of the source in the gateway.
         clock: of the plant's machine.
+        ledger: told what users had done.
     """
 
-    def __init__(self, scheduler: Scheduler, truth: Truth, source: str, clock: Clock) -> None:
+    def __init__(self, scheduler: Scheduler, truth: Truth, source: str, clock: Clock, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._polished: dict[int, int] = {}
         self.source = source
         self.clock = clock
         self.created: dict[int, int] = {}
         self.things: dict[tuple[str, str], Thing] = {}
         self.links: dict[int, dict[str, Thing]] = {}
-        self.listener: PlantAgent | None = None
+        self.listener: PlantListener | None = None
         self._scheduler = scheduler
         self._truth = truth
         truth.marks |= {f"{PACKAGE}:{schema.key.name}": "serial" for schema in SCHEMAS}
@@ -132,6 +168,17 @@ class Plant:
         actions: list[Callable[[], None]] = [self._create, self._end, self._restart_counter]
         random.choices([*actions, self._change], weights=(3, 2, 1, 6))[0]()
 
+    def set_limit(self, thing: Thing, limit: int) -> None:
+        """A user has a machine's limit set."""
+        self._ledger.carried_out(limit, thing.values["limit"])
+        self._changed(thing, {"limit": limit})
+
+    def polish(self, thing: Thing, grade: int) -> int:
+        """A user has a machine polished; how often it was by now."""
+        self._ledger.carried_out(grade)
+        self._polished[thing.serial] = self._polished.get(thing.serial, 0) + 1
+        return self._polished[thing.serial]
+
     def _create(self) -> None:
         random = self._scheduler.random
         match random.choice(("hall", "machine", "machine", "job", "job", "brief")):
@@ -142,6 +189,7 @@ class Plant:
                 if hall is not None:
                     leaf = random.choice(_MACHINES)
                     values = {"state": "idle", "note": None, "load": 0, "done": random.choice((0, 7, None))}
+                    values["limit"] = random.randrange(100)
                     self._add("machine", f"{hall.name}|{leaf}", values, {"hall": hall}, durable=True)
             case "job":
                 self._add_job()
@@ -220,12 +268,13 @@ class Plant:
         if thing.class_name == f"{PACKAGE}:job":
             self._changed(thing, {"steps": _number(thing, "steps") + random.randrange(1, 9)})
             return
-        element = random.choice(("state", "note", "load", "done", "done"))
+        element = random.choice(("state", "note", "load", "done", "done", "limit"))
         values: dict[str, object] = {
             "state": random.choice(("idle", "busy")),
             "note": random.choice((None, "", "oil", "ü" * 40)),
             "load": random.choice((0, 1, 99, 2**63 - 1)),
             "done": _number(thing, "done") + random.randrange(1, 1000),
+            "limit": random.randrange(100),
         }
         self._changed(thing, {element: values[element]})
 
@@ -245,119 +294,3 @@ class Plant:
 def _number(thing: Thing, element: str) -> int:
     value = thing.now(element)
     return value if isinstance(value, int) else 0
-
-
-class PlantAgent:
-    """One run of the agent's process: it manages a plant from its start to its death.
-
-    Args:
-        scheduler: time and chance.
-        broker: where consoles are.
-        plant: what it manages.
-        boot: how often it was started, as it says itself; one without memory always says the same.
-    """
-
-    def __init__(self, scheduler: Scheduler, broker: AmqpBroker, plant: Plant, boot: int) -> None:
-        clock = plant.clock
-        random = scheduler.random
-        config = AgentConfig(
-            UUID(int=random.getrandbits(128)),
-            boot,
-            frozenset({CONSOLE_USER}),
-            publish_interval=PUBLISH_INTERVAL,
-        )
-        self.session = AgentSession(config, SCHEMAS)
-        self._scheduler = scheduler
-        self._clock = clock
-        self._plant = plant
-        self._numbers: dict[int, int] = {}
-        self._free = list(range(1, 400))
-        random.shuffle(self._free)  # after its restart it calls another object what was called so before
-        self._next_wake = 0
-        self._flush: Timer | None = None
-        things = list(plant.things.values())
-        random.shuffle(things)
-        for thing in things:
-            self._number_of(thing)
-        for thing in things:
-            self.put(thing, new=False)
-        self.conversation = Conversation(scheduler, clock, f"{plant.source}-agent", self, lambda _: None)
-        self.client = AmqpClient(
-            scheduler, broker, self.conversation, AGENT_USER, clock, lambda _: self.session.bindings(), 1000
-        )
-
-    def put(self, thing: Thing, *, new: bool) -> None:
-        """The plant tells of a thing, new or changed."""
-        class_name = thing.class_name.partition(":")[2]
-        schema = next(schema for schema in SCHEMAS if schema.key.name == class_name)
-        values: dict[str, Value | None] = {
-            element: plain.decode() if isinstance(plain, bytes) else plain
-            for element, timeline in thing.values.items()
-            for plain in (timeline.now,)
-        }
-        for element, target in self._plant.links[thing.serial].items():
-            values[element] = Reference(str(self.session.object_id(self._number_of(target))))
-        now = self._clock.now()
-        self.session.put(
-            ManagedObject(
-                _KEYS[class_name],
-                self._number_of(thing),
-                self._plant.created[thing.serial],
-                tuple(values.get(element.name) for element in schema.properties),
-                tuple(values.get(element.name) for element in schema.statistics),
-                now,
-            )
-        )
-        if new:
-            self._flush_soon()
-
-    def delete(self, thing: Thing) -> None:
-        """The plant tells that a thing has ended."""
-        self.session.delete(self._number_of(thing), self._clock.now())
-        self._flush_soon()
-
-    def die(self) -> None:
-        """The process is killed."""
-        self.client.close()
-        if self._flush is not None:
-            self._flush.cancel()
-
-    # The session that the link sees.
-
-    def connected(self, reply_to: str, now: int) -> list[Effect]:  # noqa: ARG002  agents await no replies
-        """The link is up."""
-        return self.session.start(now)
-
-    def disconnected(self, detail: str, now: int) -> list[Effect]:  # noqa: ARG002  as every session's
-        """The link is down."""
-        self.session.suspend()
-        return []
-
-    def resync(self, reason: str, now: int, since: int) -> list[Effect]:  # noqa: ARG002  as every session's
-        """Requests may have been lost."""
-        return self.session.console_bound(now)
-
-    def receive(self, delivery: Delivery, now: int) -> list[Effect]:
-        """A console asks."""
-        return self.session.receive(delivery, now)
-
-    def tick(self, now: int) -> list[Effect]:
-        """Publish what is due."""
-        return self.session.tick(now)
-
-    def _flush_soon(self) -> None:
-        if self._flush is None:
-            self._flush = self._scheduler.after(FLUSH_DELAY, self._flush_now)
-
-    def _flush_now(self) -> None:
-        self._flush = None
-        effects = self.session.flush(self._clock.now())
-        self.conversation.perform(effect for effect in effects if not isinstance(effect, WakeAt))
-
-    def _number_of(self, thing: Thing) -> int:
-        return self._numbers.setdefault(thing.serial, 0) or self._give_number(thing)
-
-    def _give_number(self, thing: Thing) -> int:
-        number = self._free.pop() if self._free else 400 + thing.serial
-        self._numbers[thing.serial] = number
-        return number

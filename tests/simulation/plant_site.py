@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
+from gateway.feed.operations import InvokeMethod, SetElements
 from gateway.inventory.source import SourceInventory
 from tests.simulation import plant as plants
 from tests.simulation.amqp import AmqpBroker, AmqpClient
 from tests.simulation.core import Core, SourceRun
-from tests.simulation.plant import Plant, PlantAgent
+from tests.simulation.ledger import SECRET
+from tests.simulation.plant import Plant
+from tests.simulation.plant_agent import PlantAgent
 from tests.simulation.scheduler import SECOND, Clock
 from tests.simulation.site import (
     OUTAGE,
     ConsoleOverAmqp,
     Fault,
     Stage,
+    Wish,
     fall_silent,
     lose,
     stop_for_a_while,
@@ -33,12 +37,19 @@ class PlantSite:
         for schema in plants.SCHEMAS
     }
 
+    wishes: Mapping[str, Sequence[Wish]] = {
+        "plant:machine": (
+            lambda mark: SetElements({"limit": mark}),
+            lambda mark: InvokeMethod("polish", {"grade": mark, "pin": SECRET}),
+        )
+    }
+
     def __init__(self, stage: Stage) -> None:
         random = stage.scheduler.random
         clock = Clock(stage.scheduler, random.randrange(-5 * SECOND, 5 * SECOND))
         self._stage = stage
         self._clock = clock
-        self._plant = Plant(stage.scheduler, stage.truth, self.name, clock)
+        self._plant = Plant(stage.scheduler, stage.truth, self.name, clock, stage.ledger)
         self._broker = AmqpBroker(stage.scheduler)
         self._console = ConsoleOverAmqp(stage, self._broker, random.choice((40, 200, 1000)))
         self._remembers_boots = random.random() < 0.5

@@ -19,10 +19,11 @@ _HOSTS = ("/", "shop", "stock")
 _QUEUES = ("orders", "bills", "mail", "jobs")
 _EXCHANGES = ("in", "out")
 _PORTS = (5001, 5002, 5003)
+NO_LIMIT = -1
 
 SHOWN: Mapping[str, frozenset[str]] = {
     "rabbitmq:node": frozenset({"name", "running", "memoryAlarm"}),
-    "rabbitmq:vhost": frozenset({"name", "description"}),
+    "rabbitmq:vhost": frozenset({"name", "description", "maxConnections"}),
     "rabbitmq:queue": frozenset(
         {"vhost", "name", "durable", "autoDelete", "exclusive", "arguments", "messages", "messagesPublished"}
     ),
@@ -62,6 +63,7 @@ class RabbitMq:
         things: all that exists, by class and index.
         documents: what listings show of each thing, by its serial, without what changes.
         forbidden: virtual hosts that the gateway may not read.
+        limits: of connections, by virtual host.
         process: of the operating system, another one after each start.
         started: when.
     """
@@ -77,12 +79,15 @@ class RabbitMq:
         self.things: dict[tuple[str, ...], Thing] = {}
         self.documents: dict[int, dict[str, Json]] = {}
         self.forbidden: set[str] = set()
+        self.limits: dict[str, int] = {}
         self._permitted_at: dict[str, int] = {}
         self._published: dict[int, int] = {}
+        self._purged: set[int] = set()
         self.process = 100
         self.started = scheduler.now
         truth.marks |= MARKS
         truth.statistics |= STATISTICS
+        truth.apart |= {"maxConnections"}
         truth.parents |= {f"rabbitmq:{name}": "vhost" for name in ("queue", "exchange", "connection")}
         self._add("node", (NODE,), {"name": NODE, "running": True, "memoryAlarm": False}, durable=True)
         self._add_host("/")
@@ -160,8 +165,9 @@ class RabbitMq:
             for (kind, *_), thing in self.things.items():
                 published = self._published.get(thing.serial)
                 if kind == "queue":
+                    purged = thing.serial in self._purged
                     told: dict[str, object] = {
-                        "messages": (published or 0) % 7,
+                        "messages": 0 if purged else (published or 0) % 7,
                         "messagesPublished": published,
                     }
                     self._truth.change(thing, self._scheduler.now, told)
@@ -177,13 +183,18 @@ class RabbitMq:
         elif self._scheduler.random.random() < 0.3:
             for (kind, *_), inside in tuple(self.things.items()):
                 if kind in {"queue", "exchange", "connection"} and inside.now("vhost") == host.encode():
-                    self._end(inside)
-            self._end(thing)
+                    self.end(inside)
+            self.limits.pop(host, None)
+            self._truth.change(thing, self._scheduler.now, {"maxConnections": NO_LIMIT})
+            self.end(thing)
             self.forbidden.discard(host)
 
     def _add_host(self, host: str) -> None:
         mark = f"host {self._truth.next_serial}"
-        self._add("vhost", (host,), {"name": host, "description": mark}, durable=True)
+        values: dict[str, object] = {"name": host, "description": mark, "maxConnections": None}
+        thing = self._add("vhost", (host,), values, durable=True)
+        # Its event does not tell limits: until they are read nobody knows that there is none.
+        self._truth.change(thing, self._scheduler.now, {"maxConnections": NO_LIMIT})
         self._emit("vhost.created", name=host, description=mark, tags=[])
         self._exchange(host, "")
 
@@ -215,7 +226,7 @@ class RabbitMq:
             arguments=[f'{{<<"x-serial">>,long,{serial}}}'],
         )
         if random.random() < 0.3:  # declared, used and deleted at once
-            self._scheduler.after(self._scheduler.between(MILLISECOND, SECOND), lambda: self._end(queue))
+            self._scheduler.after(self._scheduler.between(MILLISECOND, SECOND), lambda: self.end(queue))
 
     def _add_exchange(self) -> None:
         host = self._some_host()
@@ -273,7 +284,7 @@ class RabbitMq:
         )
         if random.random() < 0.5:
             lifetime = self._scheduler.between(MILLISECOND, 3 * SECOND)
-            self._scheduler.after(lifetime, lambda: self._end(connection))
+            self._scheduler.after(lifetime, lambda: self.end(connection))
 
     def _end_one(self) -> None:
         candidates = [
@@ -282,7 +293,7 @@ class RabbitMq:
             if kind in {"queue", "connection"} or (kind == "exchange" and parts[1])
         ]
         if candidates:
-            self._end(self._scheduler.random.choice(candidates))
+            self.end(self._scheduler.random.choice(candidates))
 
     def _publish(self) -> None:
         busy = [thing for (kind, *_), thing in self.things.items() if kind in {"queue", "exchange"}]
@@ -290,6 +301,22 @@ class RabbitMq:
             thing = self._scheduler.random.choice(busy)
             more = self._scheduler.random.randrange(1, 100)
             self._published[thing.serial] = self._published.get(thing.serial, 0) + more
+            self._purged.discard(thing.serial)
+
+    # ---- what is done by whoever may ------------------------------------------------------------------
+
+    def set_limit(self, host: str, connections: int) -> bool:
+        """Limit the connections of a virtual host; whether there is one."""
+        thing = self.things.get(("vhost", host))
+        if thing is not None:
+            self.limits[host] = connections
+            self._truth.change(thing, self._scheduler.now, {"maxConnections": connections})
+            self._emit("parameter.set", component="vhost-limits", name="limits", vhost=host)
+        return thing is not None
+
+    def purge(self, queue: Thing) -> None:
+        """Throw away what is in it."""
+        self._purged.add(queue.serial)
 
     # ---- the parts of it ------------------------------------------------------------------------------
 
@@ -316,7 +343,8 @@ class RabbitMq:
         self._scheduler.tell(self.source, f"creates {thing}")
         return thing
 
-    def _end(self, thing: Thing) -> None:
+    def end(self, thing: Thing) -> None:
+        """It ends, and whoever listens is told so; nothing where it has ended already."""
         if not thing.exists or not self.up:
             return
         kind = thing.class_name.partition(":")[2]

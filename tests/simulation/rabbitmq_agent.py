@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterable, Mapping
 from gateway.agents.rabbitmq.agent import RabbitMqAgent
 from gateway.agents.rabbitmq.agent_config import RabbitMqAgentConfig
 from gateway.agents.rabbitmq.management_api import ManagementRequest
+from gateway.agents.rabbitmq.management_changes import BrokerAnswer
 from gateway.agents.rabbitmq.status import AgentStatus
 from gateway.dialects.effects import Effect
 from gateway.dialects.qmf.agent import AgentConfig
 from gateway.mapping.files import load_shipped_mappings
 from tests.simulation.conversation import Conversation
-from tests.simulation.management_api import ManagementApi
+from tests.simulation.management_changes import ManagementChanges
 from tests.simulation.pipes import Pipe
 from tests.simulation.rabbitmq import RabbitMq
 from tests.simulation.scheduler import MILLISECOND, SECOND, Clock, Timer
@@ -31,7 +32,7 @@ class AgentRun:
     Args:
         stage: time and chance.
         rabbitmq: what it hears.
-        management: what it reads.
+        changes: what it reads and changes the broker through.
         clock: of its process.
         config: of its session.
         event_limit: events that its queue holds.
@@ -43,19 +44,23 @@ class AgentRun:
         self,
         stage: Stage,
         rabbitmq: RabbitMq,
-        management: ManagementApi,
+        changes: ManagementChanges,
         clock: Clock,
         config: AgentConfig,
         event_limit: int,
         management_host: str,
         on_status: Callable[[AgentStatus], None] = lambda _: None,
     ) -> None:
-        agent_config = RabbitMqAgentConfig(user="gateway", management_virtual_host=management_host)
+        agent_config = RabbitMqAgentConfig(
+            user="gateway", management_virtual_host=management_host, writer="operator"
+        )
         self.agent = RabbitMqAgent(agent_config, MAPPING, config)
+        self.agent.on_call = self._called
+        self._changes = changes
+        self._next_call: Timer | None = None
         self.conversation = Conversation(stage.scheduler, clock, "rabbitmq-agent", self.agent, lambda _: None)
         self.events = EventLink(stage, rabbitmq, self, event_limit)
         self._scheduler = stage.scheduler
-        self._management = management
         self._clock = clock
         self._on_status = on_status
         self._status: AgentStatus | None = None
@@ -66,14 +71,16 @@ class AgentRun:
         """Ask and listen from now on."""
         self.events.connect()
         self._ask()
+        self._call()
 
     def stop(self) -> None:
         """The process is killed."""
         self._stopped = True
         self.events.close()
         self.conversation.stop()
-        if self._waiting is not None:
-            self._waiting.cancel()
+        for timer in (self._waiting, self._next_call):
+            if timer is not None:
+                timer.cancel()
 
     def perform(self, effects: Iterable[Effect], *, sooner: bool = False) -> None:
         """Carry out what the agent wants; ``sooner``: a request may be due at once."""
@@ -104,10 +111,36 @@ class AgentRun:
         self.perform(self.agent.asked(now))
         self._scheduler.after(self._scheduler.between(*_REQUEST), lambda: self._answered(request, now))
 
+    def _called(self) -> None:
+        if self._next_call is not None:  # else a request is under way
+            self._next_call.cancel()
+            self._next_call = self._scheduler.after(0, self._call)
+
+    def _call(self) -> None:
+        self._next_call = None
+        if self._stopped:
+            return
+        now = self._clock.now()
+        self.perform(self.agent.advance_calls(now))
+        request = self.agent.next_call_request()
+        if request is None:
+            wait = min(max(MILLISECOND, self.agent.call_at - now), _LONGEST_WAIT)
+            self._next_call = self._scheduler.after(wait, self._call)
+            return
+        self._scheduler.tell("rabbitmq-agent", f"makes {request}")
+        self._changes.make(request, self._call_answered)
+
+    def _call_answered(self, answer: BrokerAnswer) -> None:
+        if self._stopped:
+            return
+        self._scheduler.tell("rabbitmq-agent", f"is answered {answer}")
+        self.perform(self.agent.call_answered(answer, self._clock.now()))
+        self._call()
+
     def _answered(self, request: ManagementRequest, began: int) -> None:
         if self._stopped:
             return
-        answer = self._management.answer(request)
+        answer = self._changes.management.answer(request)
         self._scheduler.tell("rabbitmq-agent", f"{request.target[:40]} {type(answer).__name__}")
         self.perform(self.agent.answered(request, answer, began, self._clock.now()))
         self._advance()

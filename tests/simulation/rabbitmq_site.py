@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Mapping, Sequence
 from uuid import UUID
 
 from gateway.dialects.effects import Send
 from gateway.dialects.qmf.agent import AgentConfig
 from gateway.dialects.qmf.console import ConsoleConfig
 from gateway.dialects.qmf.console_agents import HeartbeatRules
+from gateway.feed.operations import InvokeMethod, SetElements
 from gateway.inventory.source import SourceInventory
+from gateway.links.conversation import TOO_LATE
 from gateway.links.loopback import USER_ID, delivered
+from gateway.service.console_port import ConsolePort
 from gateway.service.rabbitmq_source import LOOPBACK_INTERVAL, REPLY_KEY, Sight
 from gateway.snmp.lock_files import load_shipped_locks
 from tests.simulation.amqp import AmqpBroker, AmqpClient
 from tests.simulation.conversation import Conversation
 from tests.simulation.core import Core, SourceRun
+from tests.simulation.ledger import MARKED
 from tests.simulation.management_api import ManagementApi, broken, unavailable
+from tests.simulation.management_changes import ManagementChanges
 from tests.simulation.pipes import Pipe
 from tests.simulation.rabbitmq import NODE, SHOWN, RabbitMq
 from tests.simulation.rabbitmq_agent import MAPPING, AgentRun
@@ -28,6 +34,7 @@ from tests.simulation.site import (
     ConsoleOverAmqp,
     Fault,
     Stage,
+    Wish,
     fall_silent,
     lose,
 )
@@ -45,6 +52,11 @@ class RabbitMqSite:
     mapping = MAPPING
     lock = LOCK
     shown = SHOWN
+    wishes: Mapping[str, Sequence[Wish]] = {
+        "rabbitmq:vhost": (lambda mark: SetElements({"maxConnections": mark}),),
+        "rabbitmq:connection": (lambda mark: InvokeMethod("close", {"reason": f"{MARKED}{mark}"}),),
+        "rabbitmq:queue": (lambda _: InvokeMethod("purge"), lambda _: InvokeMethod("delete")),
+    }
 
     def __init__(self, stage: Stage) -> None:
         random = stage.scheduler.random
@@ -52,6 +64,7 @@ class RabbitMqSite:
         self._clock = Clock(stage.scheduler, random.randrange(-5 * SECOND, 5 * SECOND))
         self._rabbitmq = RabbitMq(stage.scheduler, stage.truth, self.name, self._clock)
         self._management = ManagementApi(stage.scheduler, self._rabbitmq)
+        self._changes = ManagementChanges(stage, self._rabbitmq, self._management)
         self._over_amqp = random.random() < 0.4
         self._event_limit = random.choice((20, 10_000))
         self._amqp = AmqpBroker(stage.scheduler)
@@ -66,11 +79,13 @@ class RabbitMqSite:
             return
         boot = next(self._boots)
         self._stage.scheduler.tell("rabbitmq-agent", f"starts, boot {boot}")
-        config = AgentConfig(self._uuid(), boot, frozenset({CONSOLE_USER}), publish_interval=5 * SECOND)
+        config = AgentConfig(
+            self._uuid(), boot, frozenset({CONSOLE_USER}), publish_interval=5 * SECOND, reads_anew=True
+        )
         run = AgentRun(
             self._stage,
             self._rabbitmq,
-            self._management,
+            self._changes,
             self._clock,
             config,
             self._event_limit,
@@ -105,6 +120,8 @@ class RabbitMqSite:
             "events' link lost": self._lose_events,
             "events slow": self._slow_events,
             "management fails": self._fail,
+            "changes slow": self._slow_changes,
+            "changes' answers lost": self._lose_answers,
             "rights revoked": self._revoke,
             "alarm": lambda: self._rabbitmq.set_alarm(raised=not self._rabbitmq.alarm),
             "broker's clock set": lambda: self._clock.set(2 * SECOND),
@@ -142,15 +159,23 @@ class RabbitMqSite:
             session,
             sight.observed,
             lambda: stage.heard(self.name),
+            core.operations.answered,
+            session.unsent,
         )
+        port = ConsolePort(session, console, core.clock, core.operations.answered, sight.unreachable)  # type: ignore[arg-type]  # simulated
+        core.operations.connect(source.identity.number, port)
         sight.resync = lambda reason: console.perform(session.resync(reason, core.clock.now()))
         config = AgentConfig(
-            self._uuid(), core.epoch, frozenset({USER_ID}), publish_interval=LOOPBACK_INTERVAL
+            self._uuid(),
+            core.epoch,
+            frozenset({USER_ID}),
+            publish_interval=LOOPBACK_INTERVAL,
+            reads_anew=True,
         )
         run = AgentRun(
             stage,
             self._rabbitmq,
-            self._management,
+            self._changes,
             core.clock,
             config,
             self._event_limit,
@@ -204,6 +229,14 @@ class RabbitMqSite:
         self._stage.truth.blind[self.name] = since, 0
         self._stage.soon(self._work_again, longest=OUTAGE)
 
+    def _slow_changes(self) -> None:
+        self._changes.slow = True
+        self._stage.soon(lambda: setattr(self._changes, "slow", False), longest=60 * SECOND)
+
+    def _lose_answers(self) -> None:
+        self._changes.mute = True
+        self._stage.soon(lambda: setattr(self._changes, "mute", False), longest=60 * SECOND)
+
     def _work_again(self) -> None:
         self._management.failing = lambda: None
         blind_since, _ = self._stage.truth.blind[self.name]
@@ -234,7 +267,10 @@ def _carry(stage: Stage, clock: Clock, sender: Conversation, receiver: Conversat
     """Move what ``sender`` sends to ``receiver``, in order."""
 
     def arrive(send: Send) -> None:
-        receiver.deliver(delivered(send, clock.now()))
+        if send.is_too_late(clock.now()):
+            sender.unsent([send], TOO_LATE)
+        else:
+            receiver.deliver(delivered(send, clock.now()))
 
     pipe: Pipe[Send] = Pipe(stage.scheduler, arrive, _LOOP)
     sender.send = pipe.put

@@ -10,31 +10,41 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from structlog.testing import capture_logs
+
 from gateway.dialects.qmf.console import ConsoleSession
 from gateway.eventlog.mirror import Mirror
+from gateway.feed.operations import OperationRecord
 from gateway.feed.records import Batch
 from gateway.inventory.source import SourceInventory
 from gateway.jmx import projection as jmx
+from gateway.operations.policy import Permission
 from gateway.snmp.lock import Lock
 from gateway.snmp.lock_growth import new_lock
 from gateway.snmp.projection import Projection
 from gateway.snmp.schema_locks import SeenSchemas
 from tests.jmx.model_machine import ModelMachine
+from tests.simulation.asking import NorthSurroundings
 from tests.simulation.core import Core, Parts, SourceRun, Surroundings
 from tests.simulation.faults import FaultPlan
 from tests.simulation.feed_invariants import FeedInvariants
 from tests.simulation.jmx import JmxProcess, shown_rows
+from tests.simulation.ledger import Ledger
 from tests.simulation.log import SimulatedLog
+from tests.simulation.loop import VirtualLoop
 from tests.simulation.north_invariants import NorthInvariants
 from tests.simulation.pipes import QUICK
 from tests.simulation.plant_site import PlantSite
 from tests.simulation.rabbitmq_site import RabbitMqSite
 from tests.simulation.receivers import Receivers
+from tests.simulation.recording import OperationDisk
 from tests.simulation.scheduler import BEGINNING, MILLISECOND, SECOND, Clock, Scheduler
+from tests.simulation.shown_operations import check_jmx, check_snmp
 from tests.simulation.site import Fault, Site, Stage
 from tests.simulation.snmp import SnmpProcess
 from tests.simulation.table_reader import ShownRow, TableReader
 from tests.simulation.truth import Truth
+from tests.simulation.users import Gateway, Users
 from tests.simulation.violations import ViolationError
 
 STORM = 120 * SECOND
@@ -57,6 +67,20 @@ LOOK = 4 * SECOND
 """Between two looks whether all is well."""
 
 _SLOW = (100 * MILLISECOND, 2 * SECOND)
+
+_OPERATES = (SECOND, 8 * SECOND)
+"""Between two operations, on average: a seed chooses between these."""
+
+_POINTS = ("asked", "begun", "done", "ended")
+"""Of an operation, at which something may die."""
+
+_DEATHS = ("killed", "lost", "half-open", "stopped", "restarted", "management fails")
+"""What kinds of fault that may be."""
+
+
+_PRINCIPALS = frozenset({"snmp:operator", "jmx:operator", "cli:operator"})
+ANYTHING = Permission(_PRINCIPALS, set=("*",), invoke=("*", "polish", "close", "purge", "delete"), read=True)
+"""Users may do everything here."""
 
 
 @dataclass(frozen=True)
@@ -87,18 +111,26 @@ class Simulation:
         folder = self._resources.enter_context(
             tempfile.TemporaryDirectory(dir=_MEMORY_FOLDER if _MEMORY_FOLDER.is_dir() else None)
         )
+        self._resources.enter_context(capture_logs())  # what is wrong is told by a violation
         random = self.scheduler.random
         self._clock = Clock(self.scheduler)
         truth = Truth()
-        stage = Stage(self.scheduler, truth, self._clock, self._made.console, self._heard)
+        self._loop = VirtualLoop(self.scheduler)  # type: ignore[abstract]  # what is not there raises
+        self._north = NorthSurroundings(self.scheduler, self._loop, self._clock, lambda: self._core)
+        self._disk = OperationDisk(self.scheduler)
+        self.ledger = Ledger(self.scheduler, self._disk)
+        self.ledger.at = self._at
+        self._armed: tuple[str, Fault] | None = None
+        stage = Stage(self.scheduler, truth, self._clock, self._made.console, self._heard, self.ledger)
         kinds = random.choice(_SITES)
         self._sites: tuple[Site, ...] = tuple(kind(stage) for kind in kinds)
         self._locks = tuple(site.lock for site in self._sites)
         self._provisional = new_lock("", 0, "AMQP-GATEWAY-SITE-MIB", "site", dt.date(2026, 5, 1))
         shown = {name: elements for site in self._sites for name, elements in site.shown.items()}
         self.told = FeedInvariants(self.scheduler, truth)
-        self.shown = NorthInvariants(self.scheduler, truth, self.told, TableReader(self._locks, shown))
-        self._log = SimulatedLog(seed, self._clock, self._made.mirror)
+        reader = TableReader(self._locks, shown)
+        self.shown = NorthInvariants(self.scheduler, truth, self.told, reader)
+        self._log = SimulatedLog(seed, self._clock, self._made.mirror, self._disk)
         self._around = Surroundings(
             self.scheduler,
             self._clock,
@@ -106,6 +138,9 @@ class Simulation:
             {site.mapping.package: site.mapping for site in self._sites},
             self._published,
             self._log.begins,
+            self._disk.unfinished,
+            (ANYTHING,),
+            self._loop,
             {site.name: self._starter(site) for site in self._sites},
             feed_limit=random.choice((6, 40, 100_000)),
         )
@@ -115,8 +150,17 @@ class Simulation:
         self._snmp: SnmpProcess | None = None
         self._jmx: JmxProcess | None = None
         self._with_jmx = random.random() < 0.3
+        mean = self.scheduler.between(*_OPERATES)
+        self._operates = mean // 10, mean * 2
         self._shown = shown
         self._lives = True
+        self._users = Users(
+            self.scheduler,
+            self._loop,
+            self.ledger,
+            Gateway(lambda: self._snmp, lambda: self._jmx, lambda: self._core, reader, self._numbered_beans),
+            {name: wishes for site in self._sites for name, wishes in site.wishes.items()},
+        )
 
     def run(self) -> None:
         """From the start to the end.
@@ -124,7 +168,7 @@ class Simulation:
         Raises:
             ViolationError: something that must hold did not.
         """
-        with self._resources:
+        with self._resources, self._loop.running():
             self._start_core()
             for site in self._sites:
                 site.begin()
@@ -132,6 +176,7 @@ class Simulation:
             if self._with_jmx:
                 self._start_jmx()
             self._live()
+            self._operate()
             self._read()
             plan = FaultPlan(self.scheduler, self._faults())
             self.scheduler.run_until(BEGINNING + STORM)
@@ -140,6 +185,8 @@ class Simulation:
             self.scheduler.tell("simulation", "calm")
             for site in self._sites:
                 site.heal()
+            self._disk.clear()
+            self._disk.slow = False
             self._come_right()
 
     def _come_right(self) -> None:
@@ -159,7 +206,20 @@ class Simulation:
             elif self.scheduler.now - well_since >= STEADY:
                 break
         self.told.account()
+        self.ledger.check()
+        self._check_operations()
         self._check_log()
+
+    def _check_operations(self) -> None:
+        """Norths show of operations what the core knows."""
+        assert self._core is not None
+        assert self._snmp is not None
+        records, _ = self._core.inventory.snapshot()
+        told = {r.operation_id: r for r in records if isinstance(r, OperationRecord)}
+        machine = self._jmx.machine if self._jmx is not None else None
+        check_snmp(told, self.ledger.final, self._snmp)
+        if machine is not None:
+            check_jmx(told, machine)
 
     def _differences(self) -> list[str]:
         if self._snmp is None or self._core is None:
@@ -194,11 +254,13 @@ class Simulation:
             self._check_log()
             killed, self._core = self._core, None
             killed.kill()
+            self._log.ends()
             self._soon(self._start_core)
             self.told.core_killed()
 
     def _published(self, batch: Batch) -> None:
         self.told.published(batch)
+        self.ledger.published(batch)
         self._log.published(batch)
 
     def _check_log(self) -> None:
@@ -209,14 +271,13 @@ class Simulation:
     def _start_snmp(self) -> None:
         self.scheduler.tell("snmp", "starts")
         self._snmp = SnmpProcess(
-            self.scheduler,
-            self._clock,
-            lambda: self._core,
+            self._north,
             self._locks,
             self._provisional,
             self._save_provisional,
             self._made.projection,
             self._receivers,
+            [site.mapping for site in self._sites],
         )
 
     def _kill_snmp(self) -> None:
@@ -228,7 +289,7 @@ class Simulation:
 
     def _start_jmx(self) -> None:
         self.scheduler.tell("jmx", "starts")
-        self._jmx = JmxProcess(self.scheduler, self._clock, lambda: self._core, self._made.jmx)
+        self._jmx = JmxProcess(self._north, self._made.jmx)
 
     def _kill_jmx(self) -> None:
         if self._jmx is not None:
@@ -245,6 +306,12 @@ class Simulation:
         numbers = {name: number for number, name in self.told.sources.items()}
         return shown_rows(machine, numbers, self._shown)
 
+    def _numbered_beans(self) -> dict[int, ShownRow]:
+        machine = self._jmx.machine if self._jmx is not None else None
+        if machine is None:
+            return {}
+        return {machine.names[name]: row for name, row in self._beans(machine).items()}
+
     def _save_provisional(self, lock: Lock, _seen: SeenSchemas) -> None:
         self._provisional = lock
 
@@ -258,6 +325,19 @@ class Simulation:
             self.scheduler.random.choice(self._sites).live()
             pause = self.scheduler.between(5 * MILLISECOND, 5 * SECOND)
             self.scheduler.after(pause // len(self._sites), self._live)
+
+    def _operate(self) -> None:
+        if self._lives:
+            self._users.act()
+            self.scheduler.after(self.scheduler.between(*self._operates), self._operate)
+
+    def _at(self, point: str) -> None:
+        """An operation is at a point; perhaps something is to die there."""
+        if self._armed is not None and self._armed[0] == point:
+            _, fault = self._armed
+            self._armed = None
+            self.scheduler.tell("fault", f"at {point}")
+            self.scheduler.after(self.scheduler.between(1000, 20 * MILLISECOND), fault)
 
     def _read(self) -> None:
         if self._snmp is not None:
@@ -278,9 +358,23 @@ class Simulation:
         }
         if self._with_jmx:
             faults |= {"jmx killed": self._kill_jmx, "virtual machine killed": self._kill_machine}
+        faults |= {"disk full": self._fill_disk, "disk slow": self._slow_disk}
         for site in self._sites:
             faults |= {f"{site.name}: {name}": fault for name, fault in site.faults().items()}
-        return faults
+        deaths = [faults[name] for name in sorted(faults) if name.endswith(_DEATHS)]
+        return faults | {"death at an operation": lambda: self._arm(deaths)}
+
+    def _arm(self, deaths: list[Fault]) -> None:
+        random = self.scheduler.random
+        self._armed = random.choice(_POINTS), random.choice(deaths)
+
+    def _fill_disk(self) -> None:
+        self._disk.fill()
+        self._soon(self._disk.clear, longest=60 * SECOND)
+
+    def _slow_disk(self) -> None:
+        self._disk.slow = True
+        self._soon(lambda: setattr(self._disk, "slow", False), longest=60 * SECOND)
 
     def _soon(self, action: Fault, longest: int = 10 * SECOND) -> None:
         self.scheduler.after(self.scheduler.between(50 * MILLISECOND, longest), action)

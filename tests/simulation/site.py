@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from gateway.dialects.qmf.console import ConsoleConfig, ConsoleSession
 from gateway.dialects.qmf.console_agents import HeartbeatRules
+from gateway.feed.operations import Action
 from gateway.inventory.source import SourceInventory
 from gateway.mapping.rules import Mapping as MappingFile
+from gateway.service.console_port import ConsolePort
 from gateway.snmp.lock import Lock
 from tests.simulation.amqp import AmqpBroker, AmqpClient
 from tests.simulation.conversation import Conversation
 from tests.simulation.core import Core, SourceRun
+from tests.simulation.ledger import Ledger
 from tests.simulation.pipes import QUICK
 from tests.simulation.scheduler import MILLISECOND, SECOND, Clock, Scheduler
 from tests.simulation.truth import Truth
@@ -27,6 +30,9 @@ _SLOW = (50 * MILLISECOND, 500 * MILLISECOND)
 
 Fault = Callable[[], None]
 
+Wish = Callable[[int], Action]
+"""Something to be done to an object, with a mark that no other has, where there is a place for one."""
+
 
 @dataclass(slots=True)
 class Stage:
@@ -36,6 +42,7 @@ class Stage:
         gateway_clock: of the machine that the gateway runs on.
         console: the console session under test.
         heard: told the name of a source whenever its console hears something.
+        ledger: told what was carried out.
     """
 
     scheduler: Scheduler
@@ -43,6 +50,7 @@ class Stage:
     gateway_clock: Clock
     console: type[ConsoleSession]
     heard: Callable[[str], None]
+    ledger: Ledger
 
     def soon(self, action: Fault, longest: int = 10 * SECOND) -> None:
         """Do it after a while."""
@@ -57,12 +65,14 @@ class Site(Protocol):
         mapping: of its package.
         lock: of its package.
         shown: the elements of each class (``package:class``) whose values are compared.
+        wishes: what users want done to the objects of each class.
     """
 
     name: str
     mapping: MappingFile
     lock: Lock
     shown: Mapping[str, frozenset[str]]
+    wishes: Mapping[str, Sequence[Wish]]
 
     def begin(self) -> None:
         """Start what is not the gateway's own."""
@@ -113,7 +123,11 @@ class ConsoleOverAmqp:
             session,
             lambda observations: core.observed(source, observations),
             lambda: stage.heard(name),
+            core.operations.answered,
+            session.unsent,
         )
+        port = ConsolePort(session, conversation, core.clock, core.operations.answered)  # type: ignore[arg-type]  # simulated
+        core.operations.connect(source.identity.number, port)
         self.client = AmqpClient(
             stage.scheduler,
             self.broker,

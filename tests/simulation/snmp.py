@@ -2,48 +2,60 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable
+from typing import Any, NoReturn
 
+from gateway.config.snmp import SnmpSettings, SnmpWriter
 from gateway.feed.records import FeedMessage
+from gateway.mapping.rules import Mapping
+from gateway.service.snmp_commands import Commands
+from gateway.snmp.counters import SnmpCounters
 from gateway.snmp.lock import Lock
 from gateway.snmp.projection import Projection, ProjectionSettings
+from gateway.snmp.requests import Access, Responder, Sender
 from gateway.snmp.schema_locks import SeenSchemas
+from gateway.snmp.set_requests import SetRequests, SetSettings
 from gateway.snmp.store import Store
-from tests.simulation.core import Core, Feed
+from tests.simulation.asking import NorthLink, NorthSurroundings
+from tests.simulation.core import DEADLINE, Feed
 from tests.simulation.receivers import Receivers, Sending
-from tests.simulation.scheduler import MILLISECOND, SECOND, Clock, Scheduler, Timer
+from tests.simulation.scheduler import MILLISECOND, SECOND, Timer
 from tests.simulation.table_reader import ROOT
 
 SERVE_STALE_FOR = 60 * SECOND
 RETRY = 250 * MILLISECOND
 BUSY_TICK = 2 * MILLISECOND
+WRITER = "operator"
+COMMUNITY = b"an operator's"
 
 
 class SnmpProcess:
     """One run of the SNMP process.
 
     Args:
-        scheduler: time and chance.
-        clock: the gateway's.
-        core: the core that runs now, or ``None``.
+        around: what it is started with.
         locks: the shipped locks.
         provisional: the site's own, as it was kept.
         save: keeps it.
         projection: what it is made of.
         receivers: of notifications.
+        mappings: say which arguments hold secrets.
     """
 
     def __init__(
         self,
-        scheduler: Scheduler,
-        clock: Clock,
-        core: Callable[[], Core | None],
+        around: NorthSurroundings,
         locks: tuple[Lock, ...],
         provisional: Lock,
         save: Callable[[Lock, SeenSchemas], None],
         projection: type[Projection],
         receivers: Receivers,
+        mappings: Iterable[Mapping],
     ) -> None:
+        scheduler, clock, core = around.scheduler, around.clock, around.core
+        self._loop = around.loop
+        self._answering: list[asyncio.Task[object]] = []
         self.store = Store()
         self._scheduler = scheduler
         self._core = core
@@ -58,7 +70,24 @@ class SnmpProcess:
             clock=clock.now,
             log=lambda event, detail: scheduler.tell("snmp", f"{event}: {detail}"),
             notify=self._sending.notify,
+            operation=lambda record: self.commands.table.told(record),  # noqa: PLW0108  made later
         )
+        self._link = NorthLink(self.projection)
+        settings = SnmpSettings(writers={WRITER: SnmpWriter()})
+        self.commands = Commands(
+            settings, DEADLINE, ROOT, self.store, self.projection, mappings, self._link.ask, clock.now
+        )
+        counters = SnmpCounters()
+        sets = SetRequests(
+            self.projection,
+            [self.commands.table],
+            self._link.ask,
+            counters,
+            SetSettings(DEADLINE),
+            lambda: scheduler.now,
+        )
+        access = {COMMUNITY: Access(self.commands.view(WRITER), WRITER)}
+        self._responder = Responder(access, counters, _fail, sets=sets)
         self.feed: Feed | None = None
         self._timers: list[Timer] = []
         self._connect()
@@ -67,13 +96,28 @@ class SnmpProcess:
     def received(self, message: FeedMessage) -> None:
         """A message of the feed."""
         self._scheduler.tell("snmp", f"<- {type(message).__name__} {len(getattr(message, 'records', ()))}")
-        self.projection.received(message)
+        if self.feed is not None:
+            self._link.heard(message, self.feed)
+
+    def ask(self, datagram: bytes, sender: Sender, answer: Callable[[bytes], None]) -> None:
+        """A datagram arrives; ``answer`` is given what leaves for it."""
+        response = self._responder.answer(datagram, sender)
+
+        async def later(response: Coroutine[Any, Any, bytes | None]) -> None:
+            octets = await response
+            if octets is not None:
+                answer(octets)
+
+        if isinstance(response, bytes):
+            answer(response)
+        elif response is not None:
+            self._answering.append(self._loop.spawn(later(response)))
 
     def ended(self) -> None:
         """The core is gone."""
         self.feed = None
         self._scheduler.tell("snmp", "feed down")
-        self.projection.disconnected("the core closed the feed")
+        self._link.lost("the core closed the feed")
         self._later(RETRY, self._connect)
 
     def kill(self) -> None:
@@ -85,6 +129,9 @@ class SnmpProcess:
                 core.feeds.remove(self.feed)
         for timer in self._timers:
             timer.cancel()
+        for task in self._answering:
+            task.cancel()
+        self._loop.spawn(self.commands.close())
         self._sending.stop()
 
     def _connect(self) -> None:
@@ -97,8 +144,13 @@ class SnmpProcess:
 
     def _tick(self) -> None:
         busy = self.projection.tick()
+        self.commands.table.tick()
         self._later(BUSY_TICK if busy else SECOND, self._tick)
 
     def _later(self, delay: int, action: Callable[[], None]) -> None:
         self._timers = [timer for timer in self._timers if timer.time >= self._scheduler.now]
         self._timers.append(self._scheduler.after(delay, action))
+
+
+def _fail(error: Exception) -> NoReturn:
+    raise error

@@ -10,7 +10,7 @@ from gateway.snmp.ber import Oid
 from gateway.snmp.lock import Lock
 from gateway.snmp.lock_entries import ClassLock
 from gateway.snmp.row_columns import RowColumn
-from gateway.snmp.store import Store
+from gateway.snmp.store import MibView, Store
 from gateway.snmp.syntax import Syntax
 from tests.simulation.truth import Plain
 
@@ -100,7 +100,7 @@ class TableReader:
         return [_row(class_name, table, index, cells[index]) for index in sorted(cells)]
 
 
-def walk(store: Store, under: Oid) -> Iterator[tuple[Oid, bytes]]:
+def walk(store: MibView, under: Oid) -> Iterator[tuple[Oid, bytes]]:
     """Every instance below ``under``: the rest of its name, and its value TLV; as GETBULK reads them."""
     prefix = ber.encode_name(under)
     here = prefix

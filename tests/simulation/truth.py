@@ -99,6 +99,7 @@ class Truth:
         marks: the element of each class that tells its incarnations apart.
         parents: the reference of each class that says what its objects belong to.
         statistics: elements of which an agent says nothing rather than something old.
+        apart: elements that are read apart from the others, so that they may be absent at first.
         blind: from when to when (0: still) the agent of a source was last kept from reading, which it says.
     """
 
@@ -107,6 +108,7 @@ class Truth:
         self.marks: dict[str, str] = {}
         self.parents: dict[str, str] = {}
         self.statistics: frozenset[str] = frozenset()
+        self.apart: frozenset[str] = frozenset()
         self.blind: dict[str, tuple[int, int]] = {}
         self._marked: dict[tuple[str, str, Plain], Thing] = {}
         self._living: dict[str, dict[int, Thing]] = {}

@@ -1,0 +1,125 @@
+"""A boiler that can be set, and its QMF agent in a process that may die."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from uuid import UUID
+
+from gateway.dialects.effects import Called, Effect, ReadAsked
+from gateway.dialects.qmf.agent import AgentConfig, AgentSession, ManagedObject
+from gateway.dialects.qmf.messages import Status
+from gateway.mapping.files import class_schemas
+from gateway.model.values import Value
+from tests.operations.works import MAPPING
+from tests.simulation.amqp import AmqpBroker, AmqpClient
+from tests.simulation.conversation import Conversation
+from tests.simulation.scheduler import MILLISECOND, SECOND, Clock, Scheduler
+from tests.simulation.site import AGENT_USER, CONSOLE_USER
+
+BOILER = class_schemas(MAPPING)["boiler"]
+NUMBER = 7
+_QUICK = (1 * MILLISECOND, 100 * MILLISECOND)
+_SLOW = (1 * SECOND, 30 * SECOND)
+
+
+class Boiler:
+    """What is managed: it has a limit, and remembers every value that was set."""
+
+    def __init__(self) -> None:
+        self.limit = 1
+        self.done: list[int] = []
+
+    def set(self, limit: int) -> None:
+        """Somebody sets it."""
+        self.limit = limit
+        self.done.append(limit)
+
+
+class BoilerAgent:
+    """One run of the agent's process."""
+
+    def __init__(self, scheduler: Scheduler, broker: AmqpBroker, boiler: Boiler, boot: int) -> None:
+        self._scheduler = scheduler
+        self._boiler = boiler
+        self._clock = Clock(scheduler)
+        self._is_alive = True
+        broker_id = UUID(int=scheduler.random.getrandbits(128))
+        config = AgentConfig(
+            broker_id, boot, frozenset({CONSOLE_USER}), publish_interval=5 * SECOND, reads_anew=True
+        )
+        self._session = AgentSession(config, [BOILER])
+        self._put()
+        link = _AgentLink(self._session)
+        self._conversation = Conversation(scheduler, self._clock, f"agent-{boot}", link, lambda _: None)
+        self._conversation.asked = self._asked
+        self.client = AmqpClient(
+            scheduler,
+            broker,
+            self._conversation,
+            AGENT_USER,
+            self._clock,
+            lambda _: self._session.bindings(),
+            1000,
+        )
+
+    def die(self) -> None:
+        """The process is killed."""
+        self._is_alive = False
+        self.client.close()
+
+    def _asked(self, asked: Called | ReadAsked) -> None:
+        if isinstance(asked, Called):
+            self._after(lambda: self._carry_out(asked))
+        else:
+            self._after(lambda: self._read(asked))
+
+    def _carry_out(self, call: Called) -> None:
+        random = self._scheduler.random
+        if self._clock.now() > call.deadline or random.random() < 0.1:
+            self._perform(self._session.method_done(call.handle, Status.FORBIDDEN, "not now"))
+            return
+        assert isinstance(call.arguments[0], int)
+        self._boiler.set(call.arguments[0])
+        self._put()
+        self._perform(self._session.tell(NUMBER, self._clock.now()))
+        self._after(lambda: self._perform(self._session.method_done(call.handle, Status.OK, "OK")))
+
+    def _read(self, asked: ReadAsked) -> None:
+        self._put()
+        self._perform(self._session.read_done(asked.handle))
+
+    def _put(self) -> None:
+        values: dict[str, Value] = {"name": "north", "limit": self._boiler.limit, "mode": "hot", "code": ""}
+        now = self._clock.now()
+        properties = tuple(values.get(element.name) for element in BOILER.properties)
+        self._session.put(ManagedObject(BOILER.key, NUMBER, 1, properties, (70,), now))
+
+    def _after(self, action: Callable[[], None]) -> None:
+        """Soon, sometimes late, and never once the process is dead."""
+        delay = _SLOW if self._scheduler.random.random() < 0.1 else _QUICK
+        self._scheduler.after(self._scheduler.between(*delay), lambda: action() if self._is_alive else None)
+
+    def _perform(self, effects: list[Effect]) -> None:
+        self._conversation.perform(effects)
+
+
+class _AgentLink:
+    """The agent's session as a link sees it."""
+
+    def __init__(self, session: AgentSession) -> None:
+        self._session = session
+        self.receive = session.receive
+        self.tick = session.tick
+
+    def connected(self, reply_to: str, now: int) -> list[Effect]:  # noqa: ARG002  agents await no replies
+        """The link is up."""
+        return self._session.start(now)
+
+    def disconnected(self, detail: str, now: int) -> list[Effect]:  # noqa: ARG002  as every session's
+        """The link is down."""
+        self._session.suspend()
+        return []
+
+    def resync(self, reason: str, now: int, since: int) -> list[Effect]:  # noqa: ARG002  as every session's
+        """Requests may have been lost."""
+        return self._session.console_bound(now)

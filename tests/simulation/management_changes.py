@@ -1,0 +1,185 @@
+"""How a simulated RabbitMQ is changed through its management API: late, not at all, or without an answer."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from urllib.parse import parse_qs, unquote
+
+from gateway.agents.rabbitmq.management_api import Broken, Document, NotFound, Refused, Unavailable
+from gateway.agents.rabbitmq.management_changes import (
+    BrokerAnswer,
+    BrokerRequest,
+    Change,
+    ChangeAnswer,
+    Changed,
+    Lookup,
+    NotSent,
+    Rejected,
+    Unanswered,
+)
+from gateway.mapping.paths import Json
+from tests.simulation.ledger import Key, key_of, mark_in
+from tests.simulation.management_api import ManagementApi
+from tests.simulation.rabbitmq import RabbitMq
+from tests.simulation.scheduler import MILLISECOND, SECOND
+from tests.simulation.site import Stage
+from tests.simulation.truth import Thing
+
+_QUICK = (1 * MILLISECOND, 200 * MILLISECOND)
+_SLOW = (1 * SECOND, 30 * SECOND)
+_PATIENCE = 10 * SECOND
+"""As `HttpWriter` has it: beyond that there is no answer."""
+
+_SINGULAR = {"queues": "queue", "exchanges": "exchange", "connections": "connection", "nodes": "node"}
+
+Answered = Callable[[BrokerAnswer], None]
+
+
+class ManagementChanges:
+    """Makes the requests of calls, each once.
+
+    Args:
+        stage: time and chance, and who is told what was done.
+        rabbitmq: what is changed.
+        management: what is read.
+
+    Attributes:
+        slow: requests take long.
+        mute: what is done is not answered.
+        management: what is read.
+    """
+
+    def __init__(self, stage: Stage, rabbitmq: RabbitMq, management: ManagementApi) -> None:
+        self.slow = False
+        self.mute = False
+        self._stage = stage
+        self._scheduler = stage.scheduler
+        self._rabbitmq = rabbitmq
+        self.management = management
+
+    def make(self, request: BrokerRequest, answered: Answered) -> None:
+        """Make a request; whatever goes wrong is an answer too. Whoever asked may be gone by then."""
+        is_open = True
+
+        def answer(what: BrokerAnswer) -> None:
+            nonlocal is_open
+            if is_open:
+                is_open = False
+                answered(what)
+
+        def arrived() -> None:
+            if not is_open and isinstance(request, Lookup):
+                return
+            what = self._arrived(request)
+            if not (self.mute and self._scheduler.random.random() < 0.5):
+                self._scheduler.after(self._delay(), lambda: answer(self._broken_off(request, process, what)))
+
+        process = self._rabbitmq.process if self._rabbitmq.up else 0
+        if not process:
+            reason = "connection refused"
+            is_change = isinstance(request, Change)
+            what: BrokerAnswer = NotSent(reason) if is_change else Unavailable(reason)
+            self._scheduler.after(MILLISECOND, lambda: answer(what))
+            return
+        self._scheduler.after(self._delay(), arrived)
+        reason = "no answer within 10 s"
+        none: BrokerAnswer = Unanswered(reason) if isinstance(request, Change) else Unavailable(reason)
+        self._scheduler.after(_PATIENCE, lambda: answer(none))
+
+    def _broken_off(self, request: BrokerRequest, process: int, what: BrokerAnswer) -> BrokerAnswer:
+        """The answer, unless the broker ended meanwhile."""
+        if self._rabbitmq.up and self._rabbitmq.process == process:
+            return what
+        reason = "the connection was reset"
+        return Unanswered(reason) if isinstance(request, Change) else Unavailable(reason)
+
+    def _delay(self) -> int:
+        return self._scheduler.between(*(_SLOW if self.slow else _QUICK))
+
+    def _arrived(self, request: BrokerRequest) -> BrokerAnswer:
+        """What the broker makes of a request."""
+        if not self._rabbitmq.up:
+            return Unavailable("connection reset")
+        trouble = self.management.failing()
+        if isinstance(request, Lookup):
+            return trouble or self._found(request)
+        if isinstance(trouble, Broken):
+            return Unanswered(trouble.reason)
+        if trouble is not None:
+            return Rejected("status 503")
+        return self._changed(request)
+
+    # ---- what is read ---------------------------------------------------------------------------------
+
+    def _found(self, request: Lookup) -> BrokerAnswer:
+        path, _, query = request.target.partition("?")
+        collection, *parts = [unquote(part) for part in path.split("/")]
+        if collection == "vhost-limits":
+            return Document(
+                [
+                    {"vhost": host, "value": {"max-connections": limit}}
+                    for host, limit in self._rabbitmq.limits.items()
+                ]
+            )
+        if collection == "vhosts" and not parts:
+            pattern = parse_qs(query).get("name", [""])[0]
+            hosts = self.management.present("vhost")
+            items: list[Json] = [host for host in hosts if re.search(pattern, str(host["name"]))]
+            return Document({"items": items})
+        class_name = _SINGULAR[collection]
+        for document in self.management.present(class_name):
+            names = [document[part] for part in ("vhost", "name") if part in document][-len(parts) :]
+            if names == parts:
+                return Document(document)
+        if class_name in {"queue", "exchange"} and parts[0] in self._rabbitmq.forbidden:
+            return Refused(login=False, reason="not authorised")
+        return NotFound()
+
+    # ---- what is changed ------------------------------------------------------------------------------
+
+    def _changed(self, change: Change) -> ChangeAnswer:
+        path, _, _ = change.target.partition("?")
+        collection, *parts = [unquote(part) for part in path.split("/")]
+        match change.method, collection, parts:
+            case "PUT", "vhost-limits", [host, "max-connections"]:
+                return self._limit(host, change.body or {})
+            case "DELETE", "connections", [name]:
+                thing = self._rabbitmq.things.get(("connection", name))
+                key = mark_in({"reason": change.reason}) or ""
+                return self._end(thing, key)
+            case "DELETE", "queues", [host, name, "contents"]:
+                return self._purge(self._rabbitmq.things.get(("queue", host, name)))
+            case "DELETE", "queues", [host, name]:
+                return self._delete(self._rabbitmq.things.get(("queue", host, name)))
+        raise AssertionError(change)
+
+    def _limit(self, host: str, body: Mapping[str, Json]) -> ChangeAnswer:
+        limit = body["value"]
+        assert isinstance(limit, int)
+        if not self._rabbitmq.set_limit(host, limit):
+            return NotFound()
+        thing = self._rabbitmq.things["vhost", host]
+        self._stage.ledger.carried_out(limit, thing.values["maxConnections"])
+        return Changed()
+
+    def _end(self, thing: Thing | None, key: Key) -> ChangeAnswer:
+        if thing is None:
+            return NotFound()
+        self._rabbitmq.end(thing)
+        self._stage.ledger.carried_out(key)
+        return Changed()
+
+    def _purge(self, thing: Thing | None) -> ChangeAnswer:
+        if thing is None:
+            return NotFound()
+        if str(thing.name).split("|")[0] in self._rabbitmq.forbidden:
+            return Refused(login=False, reason="not authorised")
+        self._rabbitmq.purge(thing)
+        self._stage.ledger.carried_out(key_of(thing.class_name, thing.name, "purge", {}))
+        return Changed()
+
+    def _delete(self, thing: Thing | None) -> ChangeAnswer:
+        if thing is not None and str(thing.name).split("|")[0] in self._rabbitmq.forbidden:
+            return Refused(login=False, reason="not authorised")
+        return self._end(thing, key_of(thing.class_name, thing.name, "delete", {}) if thing else "")

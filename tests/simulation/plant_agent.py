@@ -1,0 +1,183 @@
+"""The QMF agent of a plant, in a process that may die."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from uuid import UUID
+
+from gateway.dialects.effects import Called, Delivery, Effect, ReadAsked, WakeAt
+from gateway.dialects.qmf.agent import AgentConfig, AgentSession, ManagedObject
+from gateway.dialects.qmf.messages import Status
+from gateway.model.values import Reference, Value
+from tests.simulation.amqp import AmqpBroker, AmqpClient
+from tests.simulation.conversation import Conversation
+from tests.simulation.plant import SCHEMAS, Plant
+from tests.simulation.scheduler import MILLISECOND, SECOND, Scheduler, Timer
+from tests.simulation.site import AGENT_USER, CONSOLE_USER
+from tests.simulation.truth import Thing
+
+PUBLISH_INTERVAL = 5 * SECOND
+FLUSH_DELAY = 20 * MILLISECOND
+
+_QUICK = (1 * MILLISECOND, 100 * MILLISECOND)
+_SLOW = (1 * SECOND, 30 * SECOND)
+_LATE = 0.1
+_REFUSED = 0.1
+
+
+class PlantAgent:
+    """One run of the agent's process: it manages a plant from its start to its death.
+
+    Args:
+        scheduler: time and chance.
+        broker: where consoles are.
+        plant: what it manages.
+        boot: how often it was started, as it says itself; one without memory always says the same.
+    """
+
+    def __init__(self, scheduler: Scheduler, broker: AmqpBroker, plant: Plant, boot: int) -> None:
+        clock = plant.clock
+        random = scheduler.random
+        config = AgentConfig(
+            UUID(int=random.getrandbits(128)),
+            boot,
+            frozenset({CONSOLE_USER}),
+            publish_interval=PUBLISH_INTERVAL,
+            reads_anew=random.random() < 0.5,
+        )
+        self._is_alive = True
+        self.session = AgentSession(config, SCHEMAS)
+        self._scheduler = scheduler
+        self._clock = clock
+        self._plant = plant
+        self._numbers: dict[int, int] = {}
+        self._free = list(range(1, 400))
+        random.shuffle(self._free)  # after its restart it calls another object what was called so before
+        self._next_wake = 0
+        self._flush: Timer | None = None
+        things = list(plant.things.values())
+        random.shuffle(things)
+        for thing in things:
+            self._number_of(thing)
+        for thing in things:
+            self.put(thing, new=False)
+        self.conversation = Conversation(scheduler, clock, f"{plant.source}-agent", self, lambda _: None)
+        self.conversation.asked = self._asked
+        self.client = AmqpClient(
+            scheduler, broker, self.conversation, AGENT_USER, clock, lambda _: self.session.bindings(), 1000
+        )
+
+    def put(self, thing: Thing, *, new: bool) -> None:
+        """The plant tells of a thing, new or changed."""
+        class_name = thing.class_name.partition(":")[2]
+        schema = next(schema for schema in SCHEMAS if schema.key.name == class_name)
+        values: dict[str, Value | None] = {
+            element: plain.decode() if isinstance(plain, bytes) else plain
+            for element, timeline in thing.values.items()
+            for plain in (timeline.now,)
+        }
+        for element, target in self._plant.links[thing.serial].items():
+            values[element] = Reference(str(self.session.object_id(self._number_of(target))))
+        now = self._clock.now()
+        self.session.put(
+            ManagedObject(
+                schema.key,
+                self._number_of(thing),
+                self._plant.created[thing.serial],
+                tuple(values.get(element.name) for element in schema.properties),
+                tuple(values.get(element.name) for element in schema.statistics),
+                now,
+            )
+        )
+        if new:
+            self._flush_soon()
+
+    def delete(self, thing: Thing) -> None:
+        """The plant tells that a thing has ended."""
+        self.session.delete(self._number_of(thing), self._clock.now())
+        self._flush_soon()
+
+    def die(self) -> None:
+        """The process is killed."""
+        self._is_alive = False
+        self.client.close()
+        if self._flush is not None:
+            self._flush.cancel()
+
+    # The session that the link sees.
+
+    def connected(self, reply_to: str, now: int) -> list[Effect]:  # noqa: ARG002  agents await no replies
+        """The link is up."""
+        return self.session.start(now)
+
+    def disconnected(self, detail: str, now: int) -> list[Effect]:  # noqa: ARG002  as every session's
+        """The link is down."""
+        self.session.suspend()
+        return []
+
+    def resync(self, reason: str, now: int, since: int) -> list[Effect]:  # noqa: ARG002  as every session's
+        """Requests may have been lost."""
+        return self.session.console_bound(now)
+
+    def receive(self, delivery: Delivery, now: int) -> list[Effect]:
+        """A console asks."""
+        return self.session.receive(delivery, now)
+
+    def tick(self, now: int) -> list[Effect]:
+        """Publish what is due."""
+        return self.session.tick(now)
+
+    # What users want done.
+
+    def _asked(self, asked: Called | ReadAsked) -> None:
+        if isinstance(asked, Called):
+            self._later(lambda: self._carry_out(asked))
+        else:
+            self._later(lambda: self.conversation.perform(self.session.read_done(asked.handle)))
+
+    def _carry_out(self, call: Called) -> None:
+        if self._clock.now() > call.deadline:
+            self._done(call, Status.FORBIDDEN, "too late")
+            return
+        if self._scheduler.random.random() < _REFUSED:
+            self._done(call, Status.FORBIDDEN, "not now")
+            return
+        things = self._plant.things.values()
+        thing = next((one for one in things if self._numbers.get(one.serial) == call.number), None)
+        if thing is None:
+            self._done(call, Status.UNKNOWN_OBJECT, "UnknownObject")
+            return
+        mark, *_ = call.arguments
+        assert isinstance(mark, int)
+        outputs: tuple[int, ...] = ()
+        if call.method == "setLimit":
+            self._plant.set_limit(thing, mark)
+        else:
+            outputs = (self._plant.polish(thing, mark),)
+        self.conversation.perform(self.session.tell(call.number, self._clock.now()))
+        self._later(lambda: self._done(call, Status.OK, "OK", outputs))
+
+    def _done(self, call: Called, status: Status, text: str, outputs: tuple[int, ...] = ()) -> None:
+        self.conversation.perform(self.session.method_done(call.handle, status, text, outputs))
+
+    def _later(self, action: Callable[[], None]) -> None:
+        """Soon, sometimes late, and never once the process is dead."""
+        delay = _SLOW if self._scheduler.random.random() < _LATE else _QUICK
+        self._scheduler.after(self._scheduler.between(*delay), lambda: action() if self._is_alive else None)
+
+    def _flush_soon(self) -> None:
+        if self._flush is None:
+            self._flush = self._scheduler.after(FLUSH_DELAY, self._flush_now)
+
+    def _flush_now(self) -> None:
+        self._flush = None
+        effects = self.session.flush(self._clock.now())
+        self.conversation.perform(effect for effect in effects if not isinstance(effect, WakeAt))
+
+    def _number_of(self, thing: Thing) -> int:
+        return self._numbers.setdefault(thing.serial, 0) or self._give_number(thing)
+
+    def _give_number(self, thing: Thing) -> int:
+        number = self._free.pop() if self._free else 400 + thing.serial
+        self._numbers[thing.serial] = number
+        return number

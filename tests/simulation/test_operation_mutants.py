@@ -1,0 +1,191 @@
+"""Operations that are broken on purpose: the invariants notice each of them, or they would be no use."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+
+import pytest
+
+from gateway.eventlog.mirror import Mirror
+from gateway.eventlog.record import AnyRecord, LogRecord, RecordKind
+from gateway.feed.client import FeedLink
+from gateway.feed.operations import OperationAnswer, OperationRecord, OperationRequest, OperationState
+from gateway.feed.records import Batch
+from gateway.feed.values import FeedValue
+from gateway.model.operations import Answer, Outcome
+from gateway.model.secrets import SecretRules
+from gateway.operations.desk import OperationDesk
+from gateway.operations.effects import Effect, ReplyTo, Send
+from gateway.operations.operation import Ended, Next, Operation
+from gateway.operations.settling import Settling
+from gateway.operations.told_values import ToldValues
+from gateway.snmp.retransmissions import Retransmissions
+from tests.simulation.core import Parts
+from tests.simulation.simulation import Made, Simulation
+from tests.simulation.test_mutants import SEEDS
+from tests.simulation.violations import ViolationError
+
+Break = Callable[[pytest.MonkeyPatch], None]
+
+
+class SendsAgain(OperationDesk):
+    """Sends a call once more when no answer came."""
+
+    sent: Mapping[int, Send] = {}
+
+    def answered(self, answer: Answer, now: int) -> list[Effect]:
+        again = self.sent.get(answer.token)
+        effects = super().answered(answer, now)
+        self.sent = {**self.sent, **{one.message.token: one for one in effects if isinstance(one, Send)}}
+        return [*effects, again] if again is not None and answer.outcome is Outcome.UNKNOWN else effects
+
+    def recorded(self, number: int, now: int, trouble: str = "") -> list[Effect]:
+        effects = super().recorded(number, now, trouble)
+        self.sent = {**self.sent, **{one.message.token: one for one in effects if isinstance(one, Send)}}
+        return effects
+
+
+class MixesAnswers(OperationDesk):
+    """Takes an answer for that to the call which waits longest."""
+
+    def answered(self, answer: Answer, now: int) -> list[Effect]:
+        return super().answered(replace(answer, token=min(self._waiting_for, default=answer.token)), now)
+
+
+class Hopeful(OperationDesk):
+    """Takes it for done when no answer came."""
+
+    def answered(self, answer: Answer, now: int) -> list[Effect]:
+        hoped = Outcome.APPLIED if answer.outcome is Outcome.UNKNOWN else answer.outcome
+        return super().answered(replace(answer, outcome=hoped), now)
+
+
+class Disheartened(OperationDesk):
+    """Takes it for not sent when no answer came."""
+
+    def answered(self, answer: Answer, now: int) -> list[Effect]:
+        feared = Outcome.SOURCE_DOWN if answer.outcome is Outcome.UNKNOWN else answer.outcome
+        return super().answered(replace(answer, outcome=feared), now)
+
+
+class GivesNothingUp(OperationDesk):
+    """Forgets what a core before it had begun."""
+
+    def recover(self, begun: Iterable[OperationRecord], now: int) -> list[Effect]:
+        return super().recover([record for record in begun if not record.number], now)[:0]
+
+
+class AsksNoLog(OperationDesk):
+    """Sends before the log has the begin."""
+
+    def asked(self, request: OperationRequest, reply: ReplyTo, now: int) -> list[Effect]:
+        effects = super().asked(request, reply, now)
+        begun = [number for number, one in self._under_way.items() if not one.is_recorded]
+        return [*effects, *(more for number in begun for more in self.recorded(number, now))]
+
+
+class SettlesUnread(Settling):
+    """Says of an unknown outcome that nothing was done, without reading."""
+
+    def tick(self, now: int) -> list[Effect]:
+        ended = Ended(Outcome.NOT_APPLIED, "nothing was heard of it")
+        return [effect for one in self._unsettled for effect in self._settle(one, ended, now)]
+
+
+class LogsNoEnd(Mirror):
+    """Tells nobody that an operation has ended."""
+
+    def apply(self, batch: Batch, now: int) -> list[AnyRecord]:
+        return [record for record in super().apply(batch, now) if not _is_end(record)]
+
+
+def _is_end(record: AnyRecord) -> bool:
+    if not isinstance(record, LogRecord) or record.kind is not RecordKind.OPERATION:
+        return False
+    return record.state == OperationState.ENDED.value
+
+
+def asks_twice(patch: pytest.MonkeyPatch) -> None:
+    """A link that asks once more where the core has ended."""
+    ask = FeedLink.ask
+
+    async def twice(link: FeedLink, request: OperationRequest) -> OperationAnswer:
+        answer = await ask(link, request)
+        return await ask(link, request) if answer.outcome is Outcome.UNKNOWN else answer
+
+    patch.setattr(FeedLink, "ask", twice)
+
+
+def knows_no_retransmission(patch: pytest.MonkeyPatch) -> None:
+    """An SNMP process that carries out whatever arrives."""
+    patch.setattr(Retransmissions, "is_running", lambda *_: False)
+    patch.setattr(Retransmissions, "ended", lambda *_: None)
+    patch.setattr(Retransmissions, "end", lambda lately, key, *_: lately._running.discard(key))  # noqa: SLF001
+
+
+def never_reads_back(patch: pytest.MonkeyPatch) -> None:
+    """A set that is answered as done is done, whatever the object shows."""
+    answered = Operation.answered
+
+    def at_once(operation: Operation, answer: Answer, now: int) -> Next:
+        step = answered(operation, answer, now)
+        if isinstance(step, Ended) and step.outcome is Outcome.UNKNOWN:
+            return replace(step, outcome=Outcome.APPLIED)
+        return step
+
+    patch.setattr(Operation, "answered", at_once)
+
+
+def settles_unread(patch: pytest.MonkeyPatch) -> None:
+    """See `SettlesUnread`."""
+    patch.setattr("gateway.operations.desk.Settling", SettlesUnread)
+
+
+def tells_secrets(patch: pytest.MonkeyPatch) -> None:
+    """Values are told as they are."""
+
+    def told(
+        _: ToldValues, values: Mapping[str, FeedValue | None], __: frozenset[str] = frozenset()
+    ) -> dict[str, FeedValue]:
+        return {name: value for name, value in values.items() if value is not None}
+
+    patch.setattr(ToldValues, "told", told)
+    patch.setattr(SecretRules, "hides", lambda *_: False)
+
+
+def _desk(desk: type[OperationDesk]) -> Made:
+    return Made(core=Parts(desk=desk))
+
+
+MADE = (
+    ("a desk that sends again", _desk(SendsAgain)),
+    ("a desk that takes another call's answer", _desk(MixesAnswers)),
+    ("a desk that takes the unknown for done", _desk(Hopeful)),
+    ("a desk that takes the unknown for not sent", _desk(Disheartened)),
+    ("a desk that gives nothing up", _desk(GivesNothingUp)),
+    ("a desk that does not wait for the log", _desk(AsksNoLog)),
+    ("a log without ends of operations", Made(mirror=LogsNoEnd)),
+)
+
+
+@pytest.mark.parametrize("made", [pytest.param(made, id=name) for name, made in MADE])
+def test_a_broken_part_is_noticed(made: Made) -> None:
+    _is_noticed(made)
+
+
+@pytest.mark.parametrize(
+    "patched", [asks_twice, knows_no_retransmission, never_reads_back, settles_unread, tells_secrets]
+)
+def test_a_broken_behaviour_is_noticed(patched: Break, monkeypatch: pytest.MonkeyPatch) -> None:
+    patched(monkeypatch)
+    _is_noticed(Made())
+
+
+def _is_noticed(made: Made) -> None:
+    for seed in range(SEEDS):
+        try:
+            Simulation(seed, made).run()
+        except ViolationError:
+            return
+    pytest.fail(f"not noticed in {SEEDS} simulations")
