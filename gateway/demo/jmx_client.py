@@ -8,19 +8,48 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Final, Self, TypeAlias
 
 from gateway.jmx.java_build import build_jar
 
 SOURCES = Path(__file__).with_name("java") / "client"
 ANSWER_SECONDS = 60.0
 _MAX_LINE_OCTETS = 64 * 1024 * 1024
+_LONG: Final = range(-(2**63), 2**63)
+
+
+@dataclass(frozen=True, slots=True)
+class Thrown:
+    """A Java exception: its class (``javax.management.MBeanException``) and message."""
+
+    java_class: str
+    message: str
 
 
 class JmxClientError(Exception):
-    """The client could not connect, or was refused; the text is Java's."""
+    """The client could not connect, or was refused; the text is Java's.
+
+    Attributes:
+        thrown: the exception that Java got, and its causes behind it; none where the client itself ended.
+    """
+
+    def __init__(self, text: str, thrown: tuple[Thrown, ...] = ()) -> None:
+        self.thrown = thrown
+        super().__init__(text)
+
+
+@dataclass(frozen=True, slots=True)
+class JavaName:
+    """An ObjectName, as a value to be set or passed."""
+
+    text: str
+
+
+JavaValue: TypeAlias = bool | int | float | str | JavaName | None
+"""Set or passed as Boolean, Long (BigInteger beyond its range), Double, String, ObjectName, null."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +139,35 @@ class JmxClient:
         """
         await self._ask(f"listen\t{name}")
 
+    async def set(self, name: str, attribute: str, value: JavaValue) -> None:
+        """Set an attribute of an MBean.
+
+        Raises:
+            JmxClientError: the server refused it, or the connection is lost.
+            ValueError: a text has a tab or the end of a line in it.
+        """
+        await self._ask(_line("set", name, attribute, *_words(value)))
+
+    async def set_all(self, name: str, values: Mapping[str, JavaValue]) -> list[str]:
+        """Set attributes of an MBean at once; the names of those that the server says were set.
+
+        Raises:
+            JmxClientError, ValueError: as for `set`.
+        """
+        words = [word for attribute, value in values.items() for word in (attribute, *_words(value))]
+        told: list[str] = (await self._ask(_line("setAll", name, *words)))["set"]
+        return told
+
+    async def invoke(self, name: str, operation: str, *values: JavaValue) -> ReadAttribute:
+        """Call an operation of an MBean with the signature that it describes; what it returns.
+
+        Raises:
+            JmxClientError, ValueError: as for `set`.
+        """
+        words = [word for value in values for word in _words(value)]
+        returned = (await self._ask(_line("invoke", name, operation, *words)))["returned"]
+        return ReadAttribute(returned["class"], returned["value"])
+
     async def close(self) -> None:
         """End the program."""
         with contextlib.suppress(ProcessLookupError):
@@ -127,7 +185,8 @@ class JmxClient:
         except (ConnectionError, TimeoutError) as error:
             raise JmxClientError(f"the client ended or does not answer: {error!r}") from error
         if "error" in answer:
-            raise JmxClientError(answer["error"])
+            thrown = tuple(Thrown(one["class"], one["message"] or "") for one in answer.get("thrown", ()))
+            raise JmxClientError(answer["error"], thrown)
         return answer
 
     async def _read(self) -> None:
@@ -144,3 +203,25 @@ class JmxClient:
 def _compiled(jar: Path) -> None:
     if not jar.exists():
         build_jar(jar, SOURCES)
+
+
+def _line(*words: str) -> str:
+    if any(mark in word for word in words for mark in "\t\r\n"):
+        raise ValueError("no tab and no end of a line can be part of a request")
+    return "\t".join(words)
+
+
+def _words(value: JavaValue) -> tuple[str, str]:
+    match value:
+        case None:
+            return "null", ""
+        case bool():
+            return "boolean", "true" if value else "false"
+        case int():
+            return "long" if value in _LONG else "integer", str(value)
+        case float():
+            return "double", repr(value)
+        case JavaName(text):
+            return "name", text
+        case str():
+            return "text", value

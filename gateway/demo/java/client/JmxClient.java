@@ -2,8 +2,10 @@ import java.io.BufferedReader;
 import java.io.IOException;
 import java.io.InputStreamReader;
 import java.io.PrintStream;
+import java.math.BigInteger;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.Collection;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -11,7 +13,10 @@ import java.util.Map;
 import java.util.TreeSet;
 import javax.management.Attribute;
 import javax.management.AttributeChangeNotification;
+import javax.management.AttributeList;
 import javax.management.MBeanAttributeInfo;
+import javax.management.MBeanOperationInfo;
+import javax.management.MBeanParameterInfo;
 import javax.management.MBeanServerConnection;
 import javax.management.MBeanServerNotification;
 import javax.management.Notification;
@@ -31,8 +36,15 @@ import javax.management.remote.JMXServiceURL;
  * <ul>
  *   <li>{@code list PATTERN}: the names of the MBeans, ascending;
  *   <li>{@code read NAME}: each attribute with the Java class of its value and the value;
- *   <li>{@code listen NAME}: from now on each notification of this MBean is a line of its own.
+ *   <li>{@code listen NAME}: from now on each notification of this MBean is a line of its own;
+ *   <li>{@code set NAME ATTRIBUTE VALUE};
+ *   <li>{@code setAll NAME [ATTRIBUTE VALUE]...}: all at once; the names of those that the server says were set;
+ *   <li>{@code invoke NAME OPERATION [VALUE]...}: with the signature that the MBean describes; what it returns.
  * </ul>
+ *
+ * <p>A VALUE is two words, a type and a text: {@code long 5}, {@code integer 5} (a BigInteger), {@code double 0.5},
+ * {@code boolean true}, {@code text hello}, {@code name domain:key=value} (an ObjectName), and {@code null} with an empty
+ * text. What fails is told as {@code error}, and in {@code thrown} by class and message, causes behind it.
  */
 public final class JmxClient {
     private static final PrintStream OUT = new PrintStream(System.out, true, StandardCharsets.UTF_8);
@@ -48,7 +60,7 @@ public final class JmxClient {
             MBeanServerConnection server = connector.getMBeanServerConnection();
             say(Map.of("connected", connector.getConnectionId()));
             for (String line = input.readLine(); line != null; line = input.readLine()) {
-                answer(server, line.split("\t", 2));
+                answer(server, line.split("\t", -1));
             }
         } catch (IOException | SecurityException failure) {
             say(Map.of("failed", failure.toString()));
@@ -73,12 +85,81 @@ public final class JmxClient {
                     server.addNotificationListener(name, (told, handback) -> tell(told), null, null);
                     say(Map.of("listening", name.toString()));
                     break;
+                case "set":
+                    server.setAttribute(name, attributesOf(request).asList().get(0));
+                    say(Map.of("set", List.of(request[2])));
+                    break;
+                case "setAll":
+                    List<String> set = new ArrayList<>();
+                    server.setAttributes(name, attributesOf(request)).asList()
+                        .forEach(attribute -> set.add(attribute.getName()));
+                    say(Map.of("set", set));
+                    break;
+                case "invoke":
+                    say(Map.of("returned", shown(invoke(server, name, request))));
+                    break;
                 default:
                     say(Map.of("error", "no such request: " + request[0]));
             }
         } catch (Exception failure) {
-            say(Map.of("error", failure.toString()));
+            say(Map.of("error", failure.toString(), "thrown", thrown(failure)));
         }
+    }
+
+    /** What stands behind the name of the MBean in {@code set} and {@code setAll}. */
+    private static AttributeList attributesOf(String[] request) throws Exception {
+        AttributeList attributes = new AttributeList();
+        for (int word = 2; word < request.length; word += 3) {
+            attributes.add(new Attribute(request[word], value(request[word + 1], request[word + 2])));
+        }
+        return attributes;
+    }
+
+    private static Object invoke(MBeanServerConnection server, ObjectName name, String[] request) throws Exception {
+        List<Object> values = new ArrayList<>();
+        for (int word = 3; word < request.length; word += 2) {
+            values.add(value(request[word], request[word + 1]));
+        }
+        for (MBeanOperationInfo operation : server.getMBeanInfo(name).getOperations()) {
+            if (operation.getName().equals(request[2])) {
+                String[] signature = Arrays.stream(operation.getSignature())
+                    .map(MBeanParameterInfo::getType).toArray(String[]::new);
+                return server.invoke(name, request[2], values.toArray(), signature);
+            }
+        }
+        throw new IllegalArgumentException("the MBean describes no operation " + request[2]);
+    }
+
+    private static Object value(String type, String text) throws Exception {
+        switch (type) {
+            case "null":
+                return null;
+            case "long":
+                return Long.valueOf(text);
+            case "integer":
+                return new BigInteger(text);
+            case "double":
+                return Double.valueOf(text);
+            case "boolean":
+                return Boolean.valueOf(text);
+            case "text":
+                return text;
+            case "name":
+                return new ObjectName(text);
+            default:
+                throw new IllegalArgumentException("no such type of values: " + type);
+        }
+    }
+
+    private static List<Object> thrown(Throwable failure) {
+        List<Object> told = new ArrayList<>();
+        for (Throwable cause = failure; cause != null; cause = cause.getCause()) {
+            Map<String, Object> one = new LinkedHashMap<>();
+            one.put("class", cause.getClass().getName());
+            one.put("message", cause.getMessage());
+            told.add(one);
+        }
+        return told;
     }
 
     private static Map<String, Object> attributes(MBeanServerConnection server, ObjectName name) throws Exception {
@@ -90,13 +171,17 @@ public final class JmxClient {
         }
         Map<String, Object> values = new LinkedHashMap<>();
         for (Attribute attribute : server.getAttributes(name, readable.toArray(new String[0])).asList()) {
-            Object value = attribute.getValue();
-            Map<String, Object> shown = new LinkedHashMap<>();
-            shown.put("class", value == null ? null : value.getClass().getTypeName());
-            shown.put("value", plain(value));
-            values.put(attribute.getName(), shown);
+            values.put(attribute.getName(), shown(attribute.getValue()));
         }
         return values;
+    }
+
+    /** A value with its Java class. */
+    private static Map<String, Object> shown(Object value) {
+        Map<String, Object> shown = new LinkedHashMap<>();
+        shown.put("class", value == null ? null : value.getClass().getTypeName());
+        shown.put("value", plain(value));
+        return shown;
     }
 
     private static void tell(Notification told) {

@@ -1,0 +1,88 @@
+"""The plain Java client, held to what a machine behind it was asked."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from gateway.demo.jmx_client import JavaName, JmxClient, JmxClientError, ReadAttribute, Thrown
+from gateway.jmx.backend import Reply, Status
+from gateway.jmx.commands import AttributeType
+from gateway.jmx.virtual_machine import JavaMachine
+from gateway.jmx.written_values import Written
+from tests.jmx_java.conftest import PASSWORD, USER, authenticate, settings, tell_well
+from tests.jmx_java.operations.queues import BILLS, FULL, ORDERS
+from tests.jmx_java.scripted_operator import ScriptedOperator
+
+
+@pytest.fixture
+def operator() -> ScriptedOperator:
+    """Applies everything, unless a test says otherwise."""
+    return ScriptedOperator()
+
+
+@pytest.fixture
+async def client(
+    operator: ScriptedOperator, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[JmxClient]:
+    """Logged in to a machine with two queues."""
+    jar = Path(tmp_path_factory.getbasetemp(), "jmx-client.jar")
+    async with JavaMachine(settings(), authenticate) as machine:
+        await tell_well(machine, *FULL)
+        await machine.open(operator)
+        async with await JmxClient.connect(jar, f"127.0.0.1:{machine.port}", USER, PASSWORD) as connected:
+            yield connected
+
+
+async def test_attributes_are_set_one_by_one_and_at_once(
+    client: JmxClient, operator: ScriptedOperator
+) -> None:
+    await client.set(ORDERS, "limit", 5)
+    assert operator.values() == [("limit", Written(AttributeType.LONG, 5))]
+
+    operator.reply = Reply(Status.APPLIED, "", ("limit",))
+    assert await client.set_all(ORDERS, {"limit": 2**63, "secret": None}) == ["limit"]
+    assert operator.values() == [
+        ("limit", Written(AttributeType.BIG_INTEGER, str(2**63))),
+        ("secret", None),
+    ]
+
+
+async def test_operations_are_called_with_typed_values(client: JmxClient, operator: ScriptedOperator) -> None:
+    operator.reply = Reply(Status.APPLIED, "", (2**64 - 1,))
+
+    returned = await client.invoke(ORDERS, "move", JavaName(BILLS), 5, "slow and quoted: \"'")
+
+    assert returned == ReadAttribute("java.math.BigInteger", 2**64 - 1)
+    *_, arguments = operator.asked[-1]
+    assert arguments == [
+        Written(AttributeType.OBJECT_NAME, [8, "/|bills"]),
+        Written(AttributeType.LONG, 5),
+        Written(AttributeType.STRING, "slow and quoted: \"'"),
+    ]
+
+
+async def test_what_java_throws_is_told_with_its_causes(
+    client: JmxClient, operator: ScriptedOperator
+) -> None:
+    operator.reply = Reply(Status.OUTCOME_UNKNOWN, "no answer came in time")
+
+    with pytest.raises(JmxClientError) as raised:
+        await client.invoke(ORDERS, "purge")
+
+    outer, cause = raised.value.thrown
+    assert outer.java_class == "javax.management.MBeanException"
+    assert cause.java_class == "java.util.concurrent.TimeoutException"
+    assert "no answer came in time" in cause.message
+    with pytest.raises(JmxClientError) as raised:
+        await client.invoke(ORDERS, "burn")
+    assert raised.value.thrown == (
+        Thrown("java.lang.IllegalArgumentException", "the MBean describes no operation burn"),
+    )
+
+
+async def test_a_text_that_would_end_the_request_is_not_sent(client: JmxClient) -> None:
+    with pytest.raises(ValueError, match="no tab"):
+        await client.set(ORDERS, "secret", "two\nlines")
