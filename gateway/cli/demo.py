@@ -16,7 +16,16 @@ import click
 from gateway.demo.broker import BrokerSettings
 from gateway.demo.check import DemonstrationCheck
 from gateway.demo.check_report import EXTRA as SPARK
-from gateway.demo.demonstration import JMX_SECRET, JMX_USER, Demonstration, DemonstrationError, ExistingBroker
+from gateway.demo.demonstration import (
+    JMX_SECRET,
+    JMX_USER,
+    OPERATOR,
+    SHOP,
+    SOURCE,
+    Demonstration,
+    DemonstrationError,
+    ExistingBroker,
+)
 from gateway.demo.install import DEMO_PACKAGES, PICTURE_PACKAGES, InstallError, ensure_installed
 from gateway.demo.node_setup import BrokerError
 from gateway.demo.pictures import PicturesError
@@ -124,7 +133,8 @@ async def _until_stopped(
         if check:
             await DemonstrationCheck(demonstration, click.echo, keep).run()
             return
-        click.echo(_what_is_where(demonstration, await _row_to_watch(demonstration)))
+        busy, writable = await _row_to_watch(demonstration), await _row_to_set(demonstration)
+        click.echo(_what_is_where(demonstration, busy, writable))
         await stop.wait()
 
 
@@ -144,7 +154,17 @@ async def _row_to_watch(demonstration: Demonstration) -> str:
     return ""
 
 
-def _what_is_where(demonstration: Demonstration, busy_row: str) -> str:
+async def _row_to_set(demonstration: Demonstration) -> str:
+    """The index of a virtual host whose limits the operator may set; empty where nothing can be set."""
+    if demonstration.snmp is not None and demonstration.operator_snmp is not None:
+        rows = await asyncio.to_thread(demonstration.snmp.walk, "rmqVhostName")
+        for index, cells in rows.items():
+            if cells["rmqVhostName"] in SHOP:
+                return index
+    return ""
+
+
+def _what_is_where(demonstration: Demonstration, busy_row: str, writable_row: str) -> str:
     snmp, state, broker = demonstration.snmp, demonstration.state, demonstration.broker
     traps = demonstration.traps
     assert snmp is not None
@@ -162,6 +182,11 @@ def _what_is_where(demonstration: Demonstration, busy_row: str) -> str:
         f"  traps         as snmptrapd prints them: {traps.printed}",
         f"  JMX           {demonstration.jmx_address}",
         f"                user {JMX_USER}, password in {state.secret_path(JMX_SECRET)}",
+        *(
+            [f"                user {OPERATOR}, password in {state.secret_path(f'jmx-{OPERATOR}')}"]
+            if writable_row
+            else []
+        ),
         f"  Prometheus    http://{demonstration.metrics_address}/metrics",
         f"  event log     {demonstration.log_folder}",
         *(
@@ -186,16 +211,35 @@ def _what_is_where(demonstration: Demonstration, busy_row: str) -> str:
         f"  tail -n +1 -f {traps.printed}",
         *(f"  {line}" for line in _log_commands()),
         f"  jconsole      then remote process {demonstration.jmx_address}, user and password as above",
+        *(_how_to_change(demonstration, writable_row) if writable_row else []),
         "",
         "Ctrl-C ends everything.",
     ]
     return "\n".join(lines)
 
 
+def _how_to_change(demonstration: Demonstration, row: str) -> list[str]:
+    """A limit set twice, and where the outcome is seen."""
+    operator, command = demonstration.operator_snmp, _our_command()
+    assert operator is not None
+    column = f"AMQP-GATEWAY-RABBITMQ-MIB::rmqVhostMaxConnections.{row}"
+    return [
+        "",
+        "To change something, as the configuration allows it (operations), and to see what came of it:",
+        f"  SNMPCONFPATH={operator.folder} snmpset {operator.address} {column} i 100",
+        f"  {command} set {SOURCE}/vhost/{next(iter(SHOP))} maxQueues=50",
+        f"  {command} log tail --kind operation",
+    ]
+
+
+def _our_command() -> str:
+    ours = Path(sys.executable).with_name("amqp-gateway")
+    return shlex.quote(str(ours.relative_to(Path.cwd()) if ours.is_relative_to(Path.cwd()) else ours))
+
+
 def _log_commands() -> list[str]:
     """What to ask the event log; the report only where it can be made."""
-    ours = Path(sys.executable).with_name("amqp-gateway")
-    command = shlex.quote(str(ours.relative_to(Path.cwd()) if ours.is_relative_to(Path.cwd()) else ours))
+    command = _our_command()
     lines = [f"{command} log tail --follow", f"{command} log query --last 10min --class queue"]
     if importlib.util.find_spec(SPARK) is not None:
         lines.append(f"{command} analytics report --last 10min --plot report.png")

@@ -1,14 +1,15 @@
-"""What an operator sees of the demonstration, as files: walks, traps, log, JConsole, and the report."""
+"""What an operator sees of the demonstration, as files: walks, sessions, traps, log, JConsole, the report."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
 from gateway.demo.demonstration import SOURCE, Demonstration
 from gateway.demo.pictures import photograph
+from gateway.demo.transcript import Transcript
 
 WALKS: Final = (
     ("snmpget", "AMQP-GATEWAY-MIB::agSourceState.1"),
@@ -44,8 +45,11 @@ class Artifacts:
         self.folder = folder
         self._running = running
 
-    async def take(self) -> None:
+    async def take(self, sessions: Mapping[str, Transcript]) -> None:
         """``snmpwalk.txt``, ``traps.txt``, ``log.txt`` and the pictures of JConsole.
+
+        Args:
+            sessions: what was typed before, by names of files; saved too.
 
         Raises:
             SnmpCommandError, DemonstrationError: a command failed.
@@ -53,30 +57,28 @@ class Artifacts:
         """
         self.folder.mkdir(parents=True, exist_ok=True)
         await asyncio.to_thread(self._save_walks)
+        for name, session in sessions.items():
+            await asyncio.to_thread(self._save, name, session)
         await photograph(self._running, self.folder)
         await asyncio.to_thread(self._save_trap)
-        log = [
-            _shown(("amqp-gateway", *words), await self._running.command(*words)) for words in LOG_COMMANDS
-        ]
-        await asyncio.to_thread((self.folder / "log.txt").write_text, "".join(log), encoding="utf-8")
+        log = Transcript()
+        for words in LOG_COMMANDS:
+            log.add(("amqp-gateway", *words), await self._running.command(*words))
+        await asyncio.to_thread(self._save, "log.txt", log)
 
     def _save_walks(self) -> None:
         snmp = self._running.snmp
         assert snmp is not None
-        shown = [
-            _shown((command, *options, snmp.address, what), snmp.run(command, *options, what))
-            for command, *options, what in WALKS
-        ]
-        (self.folder / "snmpwalk.txt").write_text("".join(shown), encoding="utf-8")
+        shown = Transcript()
+        for command, *options, what in WALKS:
+            shown.add((command, *options, snmp.address, what), snmp.run(command, *options, what))
+        self._save("snmpwalk.txt", shown)
+
+    def _save(self, name: str, session: Transcript) -> None:
+        (self.folder / name).write_text(session.text, encoding="utf-8")
 
     def _save_trap(self) -> None:
         traps = self._running.traps
         assert traps is not None
         last = [text for text in traps.texts() if TRAP in text][-1:]
         (self.folder / "traps.txt").write_text("".join(last), encoding="utf-8")
-
-
-def _shown(words: Sequence[str], printed: str) -> str:
-    """A command as it is typed, and what it printed."""
-    typed = " ".join(f'"{word}"' if " " in word else word for word in words)
-    return f"$ {typed}\n{printed.rstrip()}\n"

@@ -13,6 +13,7 @@ from gateway.demo.broker import PrivateBroker
 from gateway.demo.check_events import EventPromises
 from gateway.demo.check_jmx import JmxPromises
 from gateway.demo.check_ledger import LedgerPromises, Period
+from gateway.demo.check_operations import OperationPromises
 from gateway.demo.check_report import ReportPromises
 from gateway.demo.comparison import AtRest, View, differences, rows_by_name, shown
 from gateway.demo.demonstration import AGENT_SOURCE, SOURCE, Demonstration
@@ -132,10 +133,12 @@ class DemonstrationCheck:
             period = await ledger.begins()
             traps = self._demonstration.traps
             await EventPromises(self._promises, client, traps, self._snmp, self._broker).run()
+            operations = OperationPromises(self._promises, self._demonstration, client, self._sources)
+            await operations.run()
             workload.resume()
             if self._artifacts is not None:
                 self._tell("  ..  saving what an operator sees, in SNMP, JConsole and the log")
-                await self._artifacts.take()
+                await self._artifacts.take(operations.sessions)
             await self._the_workload_goes_on(workload)
             await ledger.holds(period)
             await self._the_broker_restarts()

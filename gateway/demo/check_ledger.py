@@ -286,7 +286,7 @@ class LedgerPromises:
             notified = {
                 str(one["data"]["eventId"]): str(one["message"])
                 for one in self._client.notifications
-                if one.get("data")
+                if "eventId" in (one.get("data") or {})  # operations have data, too
             }
             lines = (
                 [f"the log has {len(rows)} events with {len(logged)} ids"] if len(rows) > len(logged) else []

@@ -3,36 +3,45 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
+import pwd
 import shutil
-import socket
-import sys
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import yaml
 
 from gateway.agents.rabbitmq.provisioning import ProvisionedUser, provision
-from gateway.agents.rabbitmq.rights import EVENT_VHOST, MANAGEMENT_VHOST, agent_rights, gateway_rights
+from gateway.agents.rabbitmq.rights import (
+    EVENT_VHOST,
+    MANAGEMENT_VHOST,
+    agent_rights,
+    gateway_rights,
+    writer_rights,
+)
 from gateway.demo.broker import BrokerSettings, PrivateBroker
 from gateway.demo.jmx_client import JmxClient
 from gateway.demo.node_setup import Credentials
+from gateway.demo.own_commands import EndedCommand, RunningCommand, run_command
 from gateway.demo.snmp_commands import SnmpCommands
 from gateway.demo.trap_receiver import TrapReceiver, free_udp_port
 from gateway.demo.workload import Workload, prepare
-from gateway.service.lifeline import READY
 from gateway.state_folder import StateFolder
 
 SHOP = {"shop": "Orders of the demonstration", "billing": "Invoices of the demonstration"}
 JMX_USER, JMX_SECRET = "monitor", "jmx-monitor"
+OPERATOR = "operator"
+"""Who may change something, in SNMP and in JMX; at the command line it is who runs the demonstration."""
+WRITER = "gateway-writer"
+"""The account on the broker through which that is done."""
+SETTABLE = ("maxConnections", "maxQueues", "description", "tags", "tracing")
+"""What the operator may set of virtual hosts: all that can be, so that what was read can be written back."""
 SOURCE, AGENT_SOURCE, AGENT = "rabbitmq", "rabbitmq-agent", "rabbitmq"
 INTERVAL = "2s"
 READY_SECONDS = 60.0
-STOP_SECONDS = 15.0
 
 Progress = Callable[[str], None]
 
@@ -78,6 +87,8 @@ class Demonstration:
         amqp_port: at 127.0.0.1, where gateway and agent reach our broker if something stands in between.
         management_port: the same for its management API.
         log: what the configuration says of the event log, over statistics as often as they are read.
+        writing: give the gateway an account that changes the broker, and let the operator use it; not so with
+            an existing broker.
     """
 
     def __init__(  # noqa: PLR0913  each is one thing that tests choose
@@ -93,6 +104,7 @@ class Demonstration:
         amqp_port: int = 0,
         management_port: int = 0,
         log: Mapping[str, object] | None = None,
+        writing: bool = True,
     ) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="amqp-gateway-demo-"))
         # The broker shares the folder: its keeper removes it even when this process is killed.
@@ -106,13 +118,15 @@ class Demonstration:
         self.jmx_address = f"127.0.0.1:{jmx_port}"
         self.metrics_address = f"127.0.0.1:{metrics_port}" if metrics_port else ""
         self._with_agent = agent
-        self._processes: dict[str, _Child] = {}
+        self._writing = writing and existing is None
+        self._processes: dict[str, RunningCommand] = {}
         self._users: dict[str, Credentials] = {}
         self.configuration = self.folder / "gateway.yaml"
         self.log_folder = self.folder / "state" / "log"
         self.ledger_file = self.folder / "ledger.jsonl"
         self.state: StateFolder | None = None
         self.snmp: SnmpCommands | None = None
+        self.operator_snmp: SnmpCommands | None = None
         self.traps: TrapReceiver | None = None
 
     async def __aenter__(self) -> Self:
@@ -136,7 +150,9 @@ class Demonstration:
         if self.broker is not None:
             await asyncio.to_thread(self.broker.start)
             self._progress("setting up users with the least rights, and the virtual host amqp-gateway")
-            self._users = {name: Credentials.generate(name) for name in ("gateway", "agent", "workload")}
+            writers = (WRITER,) if self._writing else ()
+            names = ("gateway", "agent", "workload", *writers)
+            self._users = {name: Credentials.generate(name) for name in names}
             await self.grant()
         await self._configure()
         await self.start_gateway()
@@ -166,15 +182,15 @@ class Demonstration:
         self._progress("starting the gateway")
         await self._start_process("gateway", "run")
 
-    async def jmx_client(self) -> JmxClient:
-        """A plain Java client, logged in as the gateway's first user; the caller closes it.
+    async def jmx_client(self, user: str = JMX_USER) -> JmxClient:
+        """A plain Java client, logged in as one of the gateway's users; the caller closes it.
 
         Raises:
             JmxClientError: the gateway cannot be reached.
         """
         assert self.state is not None
         jar = self.folder / "jmx-client.jar"
-        return await JmxClient.connect(jar, self.jmx_address, JMX_USER, self.state.secret(JMX_SECRET))
+        return await JmxClient.connect(jar, self.jmx_address, user, self.state.secret(f"jmx-{user}"))
 
     async def start_agent(self) -> None:
         """Start the agent as a process of its own."""
@@ -187,22 +203,14 @@ class Demonstration:
         Raises:
             DemonstrationError: it fails; the text is what it says.
         """
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "gateway.cli.main", *words, "--config", str(self.configuration)),
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-        )
-        try:
-            printed, complaints = await process.communicate()
-        finally:
-            if process.returncode is None:
-                process.kill()
-                await process.wait()
-        if process.returncode:
-            said = complaints.decode("utf-8", "replace")
-            raise DemonstrationError(f"amqp-gateway {' '.join(words)}: {said}", process.returncode)
-        return printed.decode("utf-8", "replace")
+        ended = await self.try_command(*words)
+        if ended.code:
+            raise DemonstrationError(f"amqp-gateway {' '.join(words)}: {ended.complaints}", ended.code)
+        return ended.printed
+
+    async def try_command(self, *words: str) -> EndedCommand:
+        """How ``amqp-gateway WORDS`` ends with this gateway's configuration."""
+        return await run_command(*words, "--config", str(self.configuration))
 
     async def grant(self) -> None:
         """Make what users and virtual hosts are missing on the broker, and give all users their rights."""
@@ -228,7 +236,9 @@ class Demonstration:
         return (self.folder / f"{name}.log").read_text(errors="replace")
 
     async def _start_process(self, name: str, *command: str) -> None:
-        child = await _Child.start(self.folder / f"{name}.log", *command, "--config", str(self.configuration))
+        child = await RunningCommand.start(
+            self.folder / f"{name}.log", *command, "--config", str(self.configuration)
+        )
         self._processes[name] = child
         try:
             await asyncio.wait_for(child.ready(), timeout=READY_SECONDS)
@@ -244,11 +254,13 @@ class Demonstration:
         watched = (EVENT_VHOST, *SHOP)
         with broker.http() as client:
             prepare(client, self._users["workload"], SHOP)
+            rights = {"gateway": gateway_rights, "agent": agent_rights, WRITER: writer_rights}
             provision(
                 client,
-                (
-                    ProvisionedUser("gateway", self._users["gateway"].password, gateway_rights(watched)),
-                    ProvisionedUser("agent", self._users["agent"].password, agent_rights(watched)),
+                tuple(
+                    ProvisionedUser(name, self._users[name].password, rights_in(watched))
+                    for name, rights_in in rights.items()
+                    if name in self._users
                 ),
             )
 
@@ -260,10 +272,14 @@ class Demonstration:
         await asyncio.to_thread(self.configuration.write_text, settings, encoding="utf-8")
         address = f"127.0.0.1:{self._snmp_port}"
         self.snmp = SnmpCommands.configured(self.folder / "snmp", address, community)
+        if self._writing:
+            theirs = self.state.secret(f"community-{OPERATOR}")
+            folder = self.folder / f"snmp-{OPERATOR}"
+            self.operator_snmp = SnmpCommands.configured(folder, address, theirs, writes=True)
 
-    def _settings(self, traps: TrapReceiver) -> dict[str, object]:
+    def _settings(self, traps: TrapReceiver) -> dict[str, Any]:
         host, port = traps.address
-        settings: dict[str, object] = {
+        settings: dict[str, Any] = {
             "version": 1,
             "sources": {SOURCE: {"kind": "rabbitmq", **self._reading("gateway")}},
             "snmp": {
@@ -279,13 +295,28 @@ class Demonstration:
             "feed": {"socket": "feed.sock"},
         }
         if self._with_agent:
-            sources = settings["sources"]
-            assert isinstance(sources, dict)
             heard = {"believe": ["agent"], "heartbeat": INTERVAL}
-            sources[AGENT_SOURCE] = {"kind": "qmf", "amqp": self._amqp("gateway"), **heard}
+            settings["sources"][AGENT_SOURCE] = {"kind": "qmf", "amqp": self._amqp("gateway"), **heard}
             publish = {"amqp": self._amqp("agent"), "obey": ["gateway"], "interval": INTERVAL}
             settings["agents"] = {AGENT: {"kind": "rabbitmq", **self._reading("agent"), "publish": publish}}
+        if self._writing:
+            self._let_the_operator_write(settings)
         return settings
+
+    def _let_the_operator_write(self, settings: dict[str, Any]) -> None:
+        """Add the account, who may use it, and for what: all that the demonstration does, and no more."""
+        password = self._secret(WRITER, self._users[WRITER].password)
+        for reader in (settings["sources"][SOURCE], *settings.get("agents", {}).values()):
+            reader["writing"] = {"user": WRITER, "password": {"file": password}}
+        settings["snmp"]["writers"] = {OPERATOR: {}}
+        settings["jmx"]["users"] = {OPERATOR: {}, JMX_USER: {}}
+        who = (f"snmp:{OPERATOR}", f"jmx:{OPERATOR}", f"cli:{pwd.getpwuid(os.getuid()).pw_name}")
+        queues = [f"{vhost}|*" for vhost in (EVENT_VHOST, *SHOP)]
+        rules: list[dict[str, Any]] = [
+            {"classes": ["rabbitmq:vhost"], "objects": list(SHOP), "set": list(SETTABLE)},
+            {"classes": ["rabbitmq:queue"], "objects": queues, "invoke": ["purge"]},
+        ]
+        settings["operations"] = {"allow": [{"who": list(who), **rule} for rule in rules]}
 
     def _reading(self, user: str) -> dict[str, object]:
         """How a RabbitMQ is read, by our own user or the existing one's."""
@@ -300,7 +331,7 @@ class Demonstration:
             "user": user,
             "password": {"file": self._secret(user, password)},
             "interval": INTERVAL,
-            "own_users": [user] if self._existing is not None else ["agent", "gateway"],
+            "own_users": [user] if self._existing is not None else ["agent", "gateway", WRITER],
         }
         if amqp:
             reading["events"] = {"url": amqp, "vhost": EVENT_VHOST}
@@ -330,54 +361,3 @@ class Demonstration:
         path.touch(mode=0o600)
         path.write_text(password, encoding="utf-8")
         return path.name
-
-
-class _Child:
-    """A command of ours as a process, held by a lifeline: it ends when we do."""
-
-    def __init__(self, process: asyncio.subprocess.Process, line: socket.socket) -> None:
-        self.process = process
-        self._line = line
-
-    @classmethod
-    async def start(cls, log: Path, *command: str) -> Self:
-        ours, theirs = socket.socketpair()
-        ours.setblocking(False)
-        with theirs, log.open("ab") as output:
-            process = await asyncio.create_subprocess_exec(
-                sys.executable,
-                "-m",
-                "gateway.cli.main",
-                *command,
-                "--lifeline",
-                str(theirs.fileno()),
-                pass_fds=[theirs.fileno()],
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                env=dict(os.environ),
-                start_new_session=True,
-            )
-        return cls(process, ours)
-
-    async def ready(self) -> None:
-        """Until it says that it is ready, or has ended."""
-        with contextlib.suppress(ConnectionError):
-            if await asyncio.get_running_loop().sock_recv(self._line, 1) == READY:
-                return
-        await self.process.wait()
-
-    async def kill(self) -> None:
-        self.process.kill()
-        await self.process.wait()
-        self._line.close()
-
-    async def stop(self) -> None:
-        with contextlib.suppress(ProcessLookupError):
-            self.process.terminate()
-        try:
-            await asyncio.wait_for(self.process.wait(), timeout=STOP_SECONDS)
-        except TimeoutError:
-            self.process.kill()
-            await self.process.wait()
-        self._line.close()

@@ -15,6 +15,8 @@ from gateway.snmp.mib.lint import base_folders
 
 MODULES = ("SNMPv2-MIB", "SNMP-MPD-MIB", "AMQP-GATEWAY-MIB", "AMQP-GATEWAY-RABBITMQ-MIB")
 """What the commands load: names for everything that the agent answers with."""
+SET_SECONDS = 15
+"""A SET is answered when its outcome is known: who writes waits for so long, and asks once more."""
 _COMMAND_SECONDS = 60.0
 _LINE = re.compile(
     r"(?:[A-Za-z0-9-]+::)?(?P<name>[A-Za-z][A-Za-z0-9]*)(?:\.(?P<index>[0-9.]+))? = ?(?P<value>.*)", re.DOTALL
@@ -43,14 +45,15 @@ class SnmpCommands:
     address: str
 
     @classmethod
-    def configured(cls, folder: Path, address: str, community: str) -> SnmpCommands:
-        """Write ``snmp.conf`` (0600, it holds the community) into ``folder``."""
+    def configured(cls, folder: Path, address: str, community: str, *, writes: bool = False) -> SnmpCommands:
+        """Write ``snmp.conf`` (0600, it holds the community) into ``folder``; ``writes``: be patient."""
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         lines = [
             "defVersion 2c",
             f"defCommunity {community}",
             f"mibdirs {':'.join(map(str, (*base_folders(), shipped_folder('mibs'))))}",
             f"mibs {':'.join(MODULES)}",
+            *([f"timeout {SET_SECONDS}", "retries 1"] if writes else []),
         ]
         path = folder / "snmp.conf"
         path.touch(mode=0o600)
@@ -68,11 +71,35 @@ class SnmpCommands:
         Raises:
             SnmpCommandError: it is not installed, failed, or did not end.
         """
+        *options, what = arguments
+        return self._printed(command, *options, self.address, what)
+
+    def set(self, *assignments: str) -> str:
+        """``snmpset``: all in one request.
+
+        Args:
+            assignments: of each variable its instance, the letter of its type (``=``: as the MIB says), and
+                its value.
+
+        Raises:
+            SnmpCommandError: it failed; the text quotes the status as ``Reason: noAccess``.
+        """
+        return self._printed("snmpset", self.address, *assignments)
+
+    def writable(self, entry: str) -> list[str]:
+        """The columns of a table's entry that SET can write, as the MIB says, in their order.
+
+        Raises:
+            SnmpCommandError: it failed.
+        """
+        printed = self._printed("snmptranslate", "-Tp", "-IR", entry)
+        return re.findall(r"-RW- [A-Za-z0-9]+ +([A-Za-z][A-Za-z0-9]*)\(", printed)
+
+    def _printed(self, command: str, *arguments: str) -> str:
         program = shutil.which(command)
         if program is None:
             raise SnmpCommandError(f"{command} is not installed: apt-get install snmp")
-        *options, what = arguments
-        line = [program, *options, self.address, what]
+        line = [program, *arguments]
         try:
             done = subprocess.run(  # noqa: S603  no shell; the arguments are ours
                 line,
@@ -92,12 +119,12 @@ class SnmpCommands:
         return done.stdout
 
     def walk(self, name: str) -> Table:
-        """``snmpbulkwalk`` of a table or scalar by name; cells that are absent are not there.
+        """``snmpbulkwalk`` of a table or scalar by name, indexes in numbers; absent cells are not there.
 
         Raises:
             SnmpCommandError: it failed, or printed a name that it could not resolve.
         """
-        printed = self.run("snmpbulkwalk", "-OQsU", "-Cr25", name)
+        printed = self.run("snmpbulkwalk", "-OQsUb", "-Cr25", name)
         rows: Table = {}
         for line in re.split(r"\n(?=\S+ = ?)", printed.rstrip("\n")):
             match = _LINE.fullmatch(line)

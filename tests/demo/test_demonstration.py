@@ -14,7 +14,9 @@ from pathlib import Path
 import httpx
 import psutil
 import pytest
+import yaml
 
+from gateway.demo.broker import PrivateBroker
 from gateway.service.exit_codes import ExitCode
 from tests.components.command_line import COMMAND, environment
 from tests.components.ports import free_tcp_port, free_udp_port
@@ -22,6 +24,8 @@ from tests.components.waiting import wait_until
 
 CHECK_SECONDS = 1200.0
 START_SECONDS = 120.0
+
+shared = pytest.mark.xdist_group("demonstration that prints")
 
 
 def processes_of(folder: str) -> list[psutil.Process]:
@@ -55,11 +59,11 @@ def ports() -> list[str]:
 
 
 @contextmanager
-def demonstration(printed: Path, temporary: Path) -> Iterator[subprocess.Popen[bytes]]:
+def demonstration(printed: Path, temporary: Path, *options: str) -> Iterator[subprocess.Popen[bytes]]:
     """``amqp-gateway demo`` with its own folder for temporary files, running when given."""
     with printed.open("wb") as output:
         process = subprocess.Popen(  # noqa: S603  our own command
-            [*COMMAND, "demo", *ports()],
+            [*COMMAND, "demo", *ports(), *options],
             env=environment(TMPDIR=str(temporary)),
             stdin=subprocess.DEVNULL,
             stdout=output,
@@ -91,54 +95,89 @@ def test_whatever_ends_it_nothing_is_left(tmp_path: Path, temporary: Path, end: 
         wait_until(lambda: not list(temporary.iterdir()), "no file is left")
 
 
-def test_what_it_prints_can_be_typed(tmp_path: Path, temporary: Path) -> None:
-    printed = tmp_path / "printed"
-    with demonstration(printed, temporary):
-        text = printed.read_text()
-        (folder,) = re.findall(r"export SNMPCONFPATH=(\S+)", text)
-        commands = re.findall(r"^  (snmp(?:table|walk) .*)$", text, re.MULTILINE)
-        assert len(commands) >= 4
-        (metrics,) = re.findall(r"Prometheus +(http\S+)", text)
-        assert 'amqp_gateway_process_up{process="jmx"} 1.0' in httpx.get(metrics, trust_env=False).text
-        for command in commands:
-            done = subprocess.run(  # noqa: S603  what a newcomer would type
-                command.split(),
-                env=environment(SNMPCONFPATH=folder, SNMP_PERSISTENT_DIR=str(tmp_path)),
-                capture_output=True,
-                text=True,
-                check=False,
-                timeout=60,
-            )
-            assert (done.returncode, "No Such" in done.stdout) == (0, False), done
-            assert "AMQP-GATEWAY" in done.stdout
+@pytest.fixture(scope="module")
+def text() -> Iterator[str]:
+    """What a demonstration prints that runs until the tests of this module have typed it."""
+    with tempfile.TemporaryDirectory(prefix="t-") as folder:
+        printed = Path(folder, "printed")
+        with demonstration(printed, Path(folder)):
+            yield printed.read_text()
+        wait_until(lambda: not processes_of(folder), "nothing works in the folder any more")
 
 
-def test_its_event_log_can_be_asked_as_it_prints(tmp_path: Path, temporary: Path) -> None:
+def typed(words: list[str], **variables: str) -> subprocess.CompletedProcess[str]:
+    """What a newcomer would type."""
+    return subprocess.run(  # noqa: S603  see above
+        words, env=environment(**variables), capture_output=True, text=True, check=False, timeout=60
+    )
+
+
+@shared
+def test_what_it_prints_can_be_typed(text: str, tmp_path: Path) -> None:
+    (folder,) = re.findall(r"export SNMPCONFPATH=(\S+)", text)
+    commands = re.findall(r"^  (snmp(?:table|walk) .*)$", text, re.MULTILINE)
+    assert len(commands) >= 4
+    (metrics,) = re.findall(r"Prometheus +(http\S+)", text)
+    assert 'amqp_gateway_process_up{process="jmx"} 1.0' in httpx.get(metrics, trust_env=False).text
+    for command in commands:
+        done = typed(command.split(), SNMPCONFPATH=folder, SNMP_PERSISTENT_DIR=str(tmp_path))
+        assert (done.returncode, "No Such" in done.stdout) == (0, False), done
+        assert "AMQP-GATEWAY" in done.stdout
+
+
+@shared
+def test_it_can_be_changed_as_it_prints(text: str, tmp_path: Path) -> None:
+    (configuration,) = re.findall(r"export AMQP_GATEWAY_CONFIG=(\S+)", text)
+    ((folder, snmpset),) = re.findall(r"^  SNMPCONFPATH=(\S+) (snmpset .*)$", text, re.MULTILINE)
+    (changing,) = re.findall(r"^  \S*amqp-gateway (set .*)$", text, re.MULTILINE)
+    (looking,) = re.findall(r"^  \S*amqp-gateway (log tail --kind .*)$", text, re.MULTILINE)
+
+    by_snmp = typed(snmpset.split(), SNMPCONFPATH=folder, SNMP_PERSISTENT_DIR=str(tmp_path))
+    by_command = typed([*COMMAND, *changing.split()], AMQP_GATEWAY_CONFIG=configuration)
+    seen = typed([*COMMAND, *looking.split()], AMQP_GATEWAY_CONFIG=configuration)
+
+    assert "= INTEGER: 100" in by_snmp.stdout, by_snmp
+    assert "maxQueues: -1 -> 50" in by_command.stdout, by_command
+    assert "maxConnections" in seen.stdout, seen
+    assert "maxQueues" in seen.stdout, seen
+
+
+@shared
+def test_its_event_log_can_be_asked_as_it_prints(text: str) -> None:
+    (configuration,) = re.findall(r"export AMQP_GATEWAY_CONFIG=(\S+)", text)
+    commands = re.findall(r"^  \S*amqp-gateway ((?:log|analytics) .*)$", text, re.MULTILINE)
+    assert [command.split()[:2] for command in commands] == [
+        ["log", "tail"],
+        ["log", "query"],
+        ["analytics", "report"],
+        ["log", "tail"],
+    ]
+    (folder,) = re.findall(r"^  event log +(\S+)$", text, re.MULTILINE)
+    assert (Path(folder) / "LOG").exists()
+    for command in commands[:2]:
+        words = command.removesuffix(" --follow").split()
+        done = typed([*COMMAND, *words], AMQP_GATEWAY_CONFIG=configuration)
+        assert (done.returncode, done.stderr) == (0, ""), done
+        assert "rabbitmq" in done.stdout
+    (ledger,) = re.findall(r"^  ledger +(\S+),", text, re.MULTILINE)
+    assert '"act": "published", "vhost": "shop", "name": "orders.audit"' in Path(ledger).read_text()
+
+
+def test_a_broker_of_somebody_else_is_only_read(
+    own_rabbitmq: PrivateBroker, tmp_path: Path, temporary: Path
+) -> None:
+    password = tmp_path / "password"
+    password.write_text(own_rabbitmq.administrator.password)
     printed = tmp_path / "printed"
-    with demonstration(printed, temporary):
+    options = ("--management", own_rabbitmq.management_url, "--password-file", str(password))
+    with demonstration(printed, temporary, *options, "--user", own_rabbitmq.administrator.name):
         text = printed.read_text()
         (configuration,) = re.findall(r"export AMQP_GATEWAY_CONFIG=(\S+)", text)
-        commands = re.findall(r"^  \S*amqp-gateway ((?:log|analytics) .*)$", text, re.MULTILINE)
-        assert [command.split()[:2] for command in commands] == [
-            ["log", "tail"],
-            ["log", "query"],
-            ["analytics", "report"],
-        ]
-        (folder,) = re.findall(r"^  event log +(\S+)$", text, re.MULTILINE)
-        assert (Path(folder) / "LOG").exists()
-        for command in commands[:2]:
-            done = subprocess.run(  # noqa: S603  what a newcomer would type
-                [*COMMAND, *command.removesuffix(" --follow").split()],
-                env=environment(AMQP_GATEWAY_CONFIG=configuration),
-                capture_output=True,
-                text=True,
-                check=False,
-                timeout=60,
-            )
-            assert (done.returncode, done.stderr) == (0, ""), done
-            assert "rabbitmq" in done.stdout
-        (ledger,) = re.findall(r"^  ledger +(\S+),", text, re.MULTILINE)
-        assert '"act": "published", "vhost": "shop", "name": "orders.audit"' in Path(ledger).read_text()
+        settings = yaml.safe_load(Path(configuration).read_text())
+    assert "snmpset" not in text
+    assert "operations" not in settings
+    assert "writers" not in settings["snmp"]
+    assert "writing" not in settings["sources"]["rabbitmq"]
 
 
 @pytest.mark.timeout(2 * CHECK_SECONDS)
@@ -165,6 +204,12 @@ def test_its_check_keeps_every_promise(tmp_path: Path) -> None:
     assert "ok   the two sources' walks agree but for the source" in promises
     assert "ok   JMX and SNMP have the same objects (rmqQueue)" in promises
     assert "ok   the trap of a closed connection names user, virtual host, peer and client" in promises
+    assert "ok   snmpset changes a limit of a virtual host, rabbitmqctl confirms it" in promises
+    assert "ok   5 columns written back as they were walked change nothing" in promises
+    assert "ok   a purge through SNMP's table of commands empties it" in promises
+    assert "ok   and so does one through JMX" in promises
+    assert "ok   what no rule allows is refused: in SNMP, in JMX, at the command line" in promises
+    assert "ok   so has SNMP's table of the last operations" in promises
     assert "ok   ledger: connections and queues that came and went, in the event log" in promises
     assert "ok   ledger: messages published to each queue, in JMX" in promises
     assert "ok   the report's messages published to each queue are the log's, and the ledger's" in promises
@@ -179,6 +224,8 @@ def test_its_check_keeps_every_promise(tmp_path: Path) -> None:
     walks = (kept / "snmpwalk.txt").read_text()
     assert walks.startswith("$ snmpget 127.0.0.1:")
     assert "AMQP-GATEWAY-RABBITMQ-MIB::rmqQueueName.1." in walks
+    assert "rmqVhostMaxConnections" in (kept / "snmpset.txt").read_text()
+    assert "maxConnections: -1 -> 300" in (kept / "commands.txt").read_text()
     assert "= AMQP-GATEWAY-RABBITMQ-MIB::rmqConnectionClosed" in (kept / "traps.txt").read_text()
     assert "connectionOpened" in (kept / "log.txt").read_text()
     assert "Busiest queues" in (kept / "report.txt").read_text()

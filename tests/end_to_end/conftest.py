@@ -45,6 +45,7 @@ async def demonstration(ways: Ways) -> AsyncIterator[Demonstration]:
         amqp_port=ways.amqp.port,
         management_port=ways.http.port,
         log={"statistics_interval": "1s", "segment_duration": "20s"},
+        writing=False,  # so that it is seen what a gateway with the least rights does
     )
     assert running.broker is not None
     broker = running.broker
