@@ -1,8 +1,9 @@
 """When to read what from the management API, so that reading does the broker no harm. Without I/O.
 
 One request at a time. The time that requests take, over the time between them, stays within a budget:
-classes that are cheap to list are listed at their own pace, those that are not as often as their share of
-the budget allows (a listing of 1.2 s at 4 % comes every 30 s). Failures make the pauses longer.
+classes that are cheap to list are listed at their own pace, those that are not as often as what these leave
+allows (one of 1.2 s at 4 % comes every 30 s), each slowed down as much as it costs. Failures make the pauses
+longer.
 """
 
 from __future__ import annotations
@@ -253,13 +254,17 @@ class PollingPlan:
         self._paused_until = 0
 
     def _interval(self, plan: _ClassPlan) -> int:
-        """Its own, or longer if the budget demands: what cheap classes leave goes to the others."""
+        """Its own, or longer if the budget demands: what cheap classes leave goes to the others.
+
+        These share it by their paces. A listing that costs twice what can be borne comes half as often as it
+        should: bindings, of which events tell all, do not take the time that connections need.
+        """
         left = self._config.budget
-        by_need = sorted(self._classes.values(), key=lambda one: one.cost / one.interval)
-        for position, one in enumerate(by_need):
-            need = one.cost / one.interval
-            share = min(need, left / (len(by_need) - position))
-            if one is plan:
-                return plan.interval if need <= share else int(plan.cost / share)
-            left -= share
+        pace = sum(1 / one.interval for one in self._classes.values())
+        for one in sorted(self._classes.values(), key=lambda one: one.cost):
+            bearable = left / pace
+            if one.cost > bearable:
+                return max(plan.interval, int(plan.interval * plan.cost / bearable))
+            left -= one.cost / one.interval
+            pace -= 1 / one.interval
         return plan.interval

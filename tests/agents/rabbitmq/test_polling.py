@@ -20,8 +20,8 @@ SECOND = 1_000 * MILLISECOND
 QUEUE = ObjectRequest(ObjectName("queue", ("/", "q")), "queues")
 
 
-def plan() -> PollingPlan:
-    collections = {"node": "nodes", "vhost": "vhosts", "queue": "queues", "connection": "connections"}
+def plan(**more: str) -> PollingPlan:
+    collections = {"node": "nodes", "vhost": "vhosts", "queue": "queues", "connection": "connections", **more}
     return PollingPlan(
         [ListingRequest(name, collection, ("name",)) for name, collection in collections.items()],
         PollingConfig(budget=0.05),
@@ -118,6 +118,16 @@ def test_when_everything_is_slow_everything_waits() -> None:
     broker.run(2_000)
     assert broker.busy / broker.now < 0.06
     assert min(len(begun) for begun in broker.begun.values()) > 8
+
+
+def test_dear_listings_share_what_is_left_by_their_paces() -> None:
+    broker = Broker(wall={"connection": 400 * MILLISECOND, "binding": 400 * MILLISECOND})
+    broker.plan = plan(binding="bindings")
+    broker.run(1_000)
+    assert 8 * SECOND < broker.plan.interval("connection") < 11 * SECOND
+    assert 48 * SECOND < broker.plan.interval("binding") < 66 * SECOND
+    assert broker.plan.interval("queue") == 5 * SECOND
+    assert broker.busy / broker.now < 0.053
 
 
 def test_between_pages_others_have_their_turn() -> None:
