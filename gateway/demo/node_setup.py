@@ -215,6 +215,9 @@ class NodeDescription:
             # Any free port: with the default range, only eleven command line tools run at a time.
             "RABBITMQ_CTL_DIST_PORT_MIN": "0",
             "RABBITMQ_CTL_DIST_PORT_MAX": "0",
+            # With a thread for each processor that waits by spinning, a command line tool took a minute and
+            # more on a machine that is busy; with one of each kind it takes seconds.
+            "RABBITMQ_CTL_ERL_ARGS": ("+S 1:1 +SDcpu 1:1 +SDio 1 +sbwt none +sbwtdcpu none +sbwtdio none"),
         }
 
     def _configuration(self) -> str:
