@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 
-DEADLINE = 60.0
+DEADLINE = 120.0
 """Seconds; generous, because a slow machine is not a fault."""
 
 _POLL_SECONDS = 0.02
