@@ -240,7 +240,7 @@ class PrivateBroker:
                 shutil.rmtree(self.folder, ignore_errors=True)
             self._keeper = None
 
-    def rabbitmqctl(self, *arguments: str, timeout: float = 60.0) -> str:
+    def rabbitmqctl(self, *arguments: str, timeout: float = 120.0) -> str:
         """Run ``rabbitmqctl`` against this node, and give what it printed.
 
         Raises:
