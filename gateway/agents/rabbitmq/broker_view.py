@@ -9,7 +9,7 @@ from functools import partial
 from gateway.agents.rabbitmq.bindings import DEFAULT_EXCHANGE, completed_binding
 from gateway.agents.rabbitmq.cluster import LIMITS, Nodes, VirtualHosts
 from gateway.agents.rabbitmq.events import Changed, Created, Deleted
-from gateway.agents.rabbitmq.known_objects import LISTING_LAG, Change, KnownObject, KnownObjects
+from gateway.agents.rabbitmq.known_objects import LISTING_LAG, Change, Gone, KnownObject, KnownObjects
 from gateway.agents.rabbitmq.listing import Listing
 from gateway.agents.rabbitmq.management_api import ADMINISTRATIVE
 from gateway.agents.rabbitmq.object_names import ObjectName
@@ -231,7 +231,19 @@ class BrokerView:
             doubted += sorted({name.parts[0] for name in suspects} - set(doubted))
         for host in doubted:
             self.hosts.doubt(host)
+        if listing.class_name == "vhost":
+            gone = [*gone, *self._contents_of(gone, now)]
         return Finished(changes + gone, suspects, doubted, regained)
+
+    def _contents_of(self, gone: list[Change], now: int) -> list[Change]:
+        """What went with virtual hosts whose end no event told: their contents may not have been readable."""
+        changes: list[Change] = []
+        for host in [change.object.name.leaf for change in gone if isinstance(change, Gone)]:
+            if self.known.get(ObjectName("vhost", (host,))) is None:
+                self.hosts.forget(host)
+                for known in self._inside(host):
+                    changes += self.known.ended(known.name, now)
+        return changes
 
     def learn_limits(self, limits: Mapping[str, Mapping[str, Json]] | None) -> list[Change]:
         """The limits of all virtual hosts were read; ``None`` where they may not be."""

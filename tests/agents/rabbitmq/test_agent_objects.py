@@ -323,6 +323,22 @@ def test_exchanges_of_which_no_event_tells_go_and_come_with_their_virtual_host()
     assert shop.names("exchange") == ["//", "team/"]
 
 
+def test_a_virtual_host_that_could_not_be_read_takes_its_contents_with_it_unheard() -> None:
+    shop = world()
+    shop.broker.add_vhost("team")
+    shop.run(12)
+    shop.broker.forbidden.add("team")
+    shop.agent_does(shop.agent.events_lost("read everything", shop.now, shop.now))
+    shop.run(12)
+    assert shop.names("exchange") == ["//", "team/"]
+    del shop.broker.objects["vhost"]["team",]
+    del shop.broker.objects["exchange"]["team", ""]
+    shop.run(60)
+    assert shop.names("vhost") == ["/"]
+    assert shop.names("exchange") == ["//"]
+    assert "may not be read" not in shop.agent.status.detail
+
+
 def test_a_new_virtual_host_is_asked_about_at_once() -> None:
     shop = world()
     shop.broker.add_vhost("new")
