@@ -10,7 +10,7 @@ from gateway.snmp import ber
 from gateway.snmp.cells import date_and_time
 from gateway.snmp.fixed_mib import DELETED, DELETED_ENTRY, HEALTH, DeletedColumn, DeletedScalar, Health
 from gateway.snmp.row_columns import RowColumn, RowLifetime
-from gateway.snmp.tables.deleted import MAX_DELETED
+from gateway.snmp.tables.latest_rows import MAX_ROWS
 from tests.components.shop import SECOND, START, agent, hall, source
 from tests.snmp_mib.shop import ROOT, TILL_ENTRY, Gateway, classes, delete, end, till
 
@@ -82,20 +82,20 @@ def test_an_object_that_came_and_went_in_one_batch_is_told(gateway: Gateway) -> 
 
 
 def test_the_oldest_row_leaves_when_there_are_too_many(gateway: Gateway) -> None:
-    first = MAX_DELETED + 100
+    first = MAX_ROWS + 100
     gateway.tell(*(record for n in range(1, first + 1) for record in (till(n), end(n, n))))
     assert numbers(gateway) == list(range(101, first + 1))
-    assert scalar(gateway, DeletedScalar.COUNT) == ber.encode_gauge32(MAX_DELETED)
+    assert scalar(gateway, DeletedScalar.COUNT) == ber.encode_gauge32(MAX_ROWS)
     assert scalar(gateway, DeletedScalar.LAST) == ber.encode_integer(first)
     assert scalar(gateway, DeletedScalar.TOLD) == ber.encode_counter64(first)
 
 
 def test_the_oldest_row_leaves_also_when_numbers_begin_again(gateway: Gateway) -> None:
     highest = 2**31 - 1
-    gateway.tell(*(end(highest - n) for n in reversed(range(MAX_DELETED))))
+    gateway.tell(*(end(highest - n) for n in reversed(range(MAX_ROWS))))
     gateway.tell(end(1))
     assert 1 in numbers(gateway)
-    assert highest - MAX_DELETED + 1 not in numbers(gateway)
+    assert highest - MAX_ROWS + 1 not in numbers(gateway)
 
 
 def test_an_end_that_is_known_is_passed_over_and_touches_no_row(gateway: Gateway) -> None:

@@ -20,7 +20,7 @@ from gateway.snmp.fixed_mib import (
     OutcomeNumber,
 )
 from gateway.snmp.row_columns import RowColumn
-from gateway.snmp.tables.operations import MAX_OPERATIONS
+from gateway.snmp.tables.latest_rows import MAX_ROWS
 from tests.components.shop import SECOND, START, agent, hall, source
 from tests.snmp_mib.shop import ROOT, TILL_ENTRY, Gateway, classes, till
 
@@ -125,18 +125,18 @@ def test_values_that_are_too_long_are_left_out(gateway: Gateway) -> None:
 
 
 def test_the_oldest_row_leaves_when_there_are_too_many(gateway: Gateway) -> None:
-    gateway.tell(*(replace(ENDED, number=number) for number in range(1, MAX_OPERATIONS + 11)))
-    assert indexes(gateway) == list(range(11, MAX_OPERATIONS + 11))
-    assert scalar(gateway, OperationScalar.COUNT) == ber.encode_gauge32(MAX_OPERATIONS)
+    gateway.tell(*(replace(ENDED, number=number) for number in range(1, MAX_ROWS + 11)))
+    assert indexes(gateway) == list(range(11, MAX_ROWS + 11))
+    assert scalar(gateway, OperationScalar.COUNT) == ber.encode_gauge32(MAX_ROWS)
 
 
 def test_after_a_restart_of_the_core_a_number_is_another_operation(gateway: Gateway) -> None:
-    gateway.tell(*(replace(ENDED, number=number) for number in range(1, MAX_OPERATIONS + 1)))
+    gateway.tell(*(replace(ENDED, number=number) for number in range(1, MAX_ROWS + 1)))
     gateway.hello(epoch=2)
     again = replace(ENDED, number=1, operation_id="7b0c.2.o1", text="of the next core")
     gateway.snapshot(*KNOWN, again, replace(again, number=2, operation_id="7b0c.2.o2"))
     assert scalar(gateway, OperationScalar.LAST) == ber.encode_integer(2)
-    assert scalar(gateway, OperationScalar.TOLD) == ber.encode_counter64(MAX_OPERATIONS + 2)
+    assert scalar(gateway, OperationScalar.TOLD) == ber.encode_counter64(MAX_ROWS + 2)
     gateway.settle()
     assert indexes(gateway) == [1, 2]
     assert row(gateway, 1)[OperationColumn.TEXT] == text("of the next core")

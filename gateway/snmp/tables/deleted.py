@@ -5,13 +5,11 @@ from __future__ import annotations
 from gateway.feed.records import DeleteRecord
 from gateway.snmp import ber
 from gateway.snmp.ber import Oid
-from gateway.snmp.cells import counter64, date_and_time, gauge32, gauge64, text, truth
+from gateway.snmp.cells import date_and_time, gauge64, text, truth
 from gateway.snmp.fixed_mib import DELETED, DELETED_ENTRY, DeletedColumn, DeletedScalar
 from gateway.snmp.store import Store
+from gateway.snmp.tables.latest_rows import LatestRows
 from gateway.snmp.tables.rows import LIFETIMES
-
-MAX_DELETED = 1_000
-"""Rows of the table: when one more comes, the oldest leaves."""
 
 
 class DeletedTable:
@@ -20,57 +18,24 @@ class DeletedTable:
     Args:
         store: where they are made.
         root: the configured root.
+
+    Attributes:
+        rows: to be swept after a snapshot.
     """
 
     def __init__(self, store: Store, root: Oid) -> None:
-        self._table = store.table((*root, *DELETED_ENTRY), tuple(DeletedColumn))
-        self._generations: dict[int, int] = {}  # of each row, in the order in which they came
-        self._unswept: list[int] = []
-        self._swept = 0
-        self._last = 0
-        self._told = 0
+        self.rows = LatestRows(store.table((*root, *DELETED_ENTRY), tuple(DeletedColumn)))
         base = (*root, *DELETED)
-        store.scalar((*base, DeletedScalar.COUNT, 0), lambda: gauge32(len(self._generations)))
-        store.scalar((*base, DeletedScalar.LAST, 0), lambda: ber.encode_integer(self._last))
-        store.scalar((*base, DeletedScalar.TOLD, 0), lambda: counter64(self._told))
-
-    def knows(self, number: int) -> bool:
-        """Whether this end has a row."""
-        return number in self._generations
+        self.rows.serve(
+            store, (*base, DeletedScalar.COUNT), (*base, DeletedScalar.LAST), (*base, DeletedScalar.TOLD)
+        )
 
     def tell(self, record: DeleteRecord, class_name: str, row: Oid, generation: int) -> None:
         """The end of an object of a class (``package:class``) that had ``row``; or that it is still told."""
-        known = record.number in self._generations
-        self._generations[record.number] = generation
-        if known:
-            return
-        self._last = record.number
-        self._told += 1
-        self._table.put((record.number,), _cells(record, class_name, row))
-        if len(self._generations) > MAX_DELETED:
-            self._remove(next(iter(self._generations)))
-
-    def sweep(self, generation: int) -> None:
-        """What this whole snapshot did not tell is to leave: see to it with `settle`."""
-        self._swept = generation
-        self._unswept = [number for number, told_in in self._generations.items() if told_in < generation]
-
-    def settle(self, limit: int) -> int:
-        """Take up to ``limit`` rows away that are to leave; returns how many it looked at."""
-        numbers, self._unswept = self._unswept[:limit], self._unswept[limit:]
-        for number in numbers:
-            if self._generations.get(number, self._swept) < self._swept:
-                self._remove(number)
-        return len(numbers)
-
-    @property
-    def unsettled(self) -> bool:
-        """Whether `settle` has something left to do."""
-        return bool(self._unswept)
-
-    def _remove(self, number: int) -> None:
-        del self._generations[number]
-        self._table.remove((number,))
+        if self.rows.knows(record.number):  # ends never change, and their numbers ascend for ever
+            self.rows.told_again(record.number, generation)
+        else:
+            self.rows.put(record.number, "", _cells(record, class_name, row), generation)
 
 
 def _cells(record: DeleteRecord, class_name: str, row: Oid) -> dict[int, bytes | None]:

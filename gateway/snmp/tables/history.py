@@ -30,11 +30,12 @@ class History:
         self._row_oid = row_oid
         self._deleted = DeletedTable(store, root)
         self._operations = OperationTable(store, root)
+        self._rows = (self._deleted.rows, self._operations.rows)
 
     @property
     def unsettled(self) -> bool:
         """Whether `settle` has something left to do."""
-        return self._deleted.unsettled or self._operations.unsettled
+        return any(rows.unsettled for rows in self._rows)
 
     def object_ended(self, record: DeleteRecord, class_name: str, generation: int) -> bool:
         """The end of an object, told by this snapshot or since; whether it was told before.
@@ -44,7 +45,7 @@ class History:
             class_name: ``package:class``; empty where it is not known.
             generation: of the snapshot.
         """
-        known = record.number > 0 and self._deleted.knows(record.number)
+        known = record.number > 0 and self._deleted.rows.knows(record.number)
         if record.number > 0 and class_name:
             row = self._row_oid(ObjectLink(class_name, record.row, record.stable_name), record.source)
             self._deleted.tell(record, class_name, row, generation)
@@ -57,10 +58,10 @@ class History:
 
     def sweep(self, generation: int) -> None:
         """What this whole snapshot did not tell is to leave: see to it with `settle`."""
-        self._deleted.sweep(generation)
-        self._operations.sweep(generation)
+        for rows in self._rows:
+            rows.sweep(generation)
 
     def settle(self, limit: int) -> None:
         """Take up to ``limit`` rows of each table away that are to leave."""
-        self._deleted.settle(limit)
-        self._operations.settle(limit)
+        for rows in self._rows:
+            rows.settle(limit)

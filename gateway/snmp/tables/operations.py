@@ -10,7 +10,7 @@ from gateway.feed.operations import OperationRecord
 from gateway.feed.values import FeedValue
 from gateway.snmp import ber
 from gateway.snmp.ber import Oid
-from gateway.snmp.cells import counter64, date_and_time, gauge32, gauge64, text
+from gateway.snmp.cells import date_and_time, gauge64, text
 from gateway.snmp.fixed_mib import (
     OPERATION_ENTRY,
     OPERATIONS,
@@ -22,9 +22,7 @@ from gateway.snmp.fixed_mib import (
 )
 from gateway.snmp.store import Store
 from gateway.snmp.syntax import MAX_JSON_OCTETS
-
-MAX_OPERATIONS = 1_000
-"""Rows of the table: when one more comes, the oldest leaves."""
+from gateway.snmp.tables.latest_rows import LatestRows
 
 _INDEXES = 2**31 - 1
 _INTEGER32 = range(-(2**31), 2**31)
@@ -36,54 +34,25 @@ class OperationTable:
     Args:
         store: where they are made.
         root: the configured root.
+
+    Attributes:
+        rows: to be swept after a snapshot. A core that was started again numbers anew.
     """
 
     def __init__(self, store: Store, root: Oid) -> None:
-        self._table = store.table((*root, *OPERATION_ENTRY), tuple(OperationColumn))
-        self._generations: dict[int, int] = {}  # of each row, in the order in which they came
-        self._ids: dict[int, str] = {}
-        self._unswept: list[int] = []
-        self._swept = 0
-        self._last = 0
-        self._told = 0
+        self.rows = LatestRows(store.table((*root, *OPERATION_ENTRY), tuple(OperationColumn)))
         base = (*root, *OPERATIONS)
-        store.scalar((*base, OperationScalar.COUNT, 0), lambda: gauge32(len(self._generations)))
-        store.scalar((*base, OperationScalar.LAST, 0), lambda: ber.encode_integer(self._last))
-        store.scalar((*base, OperationScalar.TOLD, 0), lambda: counter64(self._told))
+        self.rows.serve(
+            store,
+            (*base, OperationScalar.COUNT),
+            (*base, OperationScalar.LAST),
+            (*base, OperationScalar.TOLD),
+        )
 
     def tell(self, record: OperationRecord, row: Oid, generation: int) -> None:
         """An operation on an object that has ``row``, as it is now; or that it is still told."""
         index = (record.number - 1) % _INDEXES + 1
-        if self._ids.get(index) != record.operation_id:  # a core that was started again numbers anew
-            self._generations.pop(index, None)
-            self._ids[index] = record.operation_id
-            self._last = index
-            self._told += 1
-        self._generations[index] = generation
-        self._table.put((index,), _cells(record, row))
-        if len(self._generations) > MAX_OPERATIONS:
-            self._remove(next(iter(self._generations)))
-
-    def sweep(self, generation: int) -> None:
-        """What this whole snapshot did not tell is to leave: see to it with `settle`."""
-        self._swept = generation
-        self._unswept = [index for index, told in self._generations.items() if told < generation]
-
-    def settle(self, limit: int) -> None:
-        """Take up to ``limit`` rows away that are to leave."""
-        indexes, self._unswept = self._unswept[:limit], self._unswept[limit:]
-        for index in indexes:
-            if self._generations.get(index, self._swept) < self._swept:
-                self._remove(index)
-
-    @property
-    def unsettled(self) -> bool:
-        """Whether `settle` has something left to do."""
-        return bool(self._unswept)
-
-    def _remove(self, index: int) -> None:
-        del self._generations[index], self._ids[index]
-        self._table.remove((index,))
+        self.rows.put(index, record.operation_id, _cells(record, row), generation)
 
 
 def _cells(record: OperationRecord, row: Oid) -> dict[int, bytes | None]:
