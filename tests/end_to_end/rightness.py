@@ -33,7 +33,7 @@ OWN_QUEUES = [
 """What gateway and agent have on the broker while they run, a queue for each purpose: most of its name."""
 
 DETAILS = {SOURCE: ADMINISTRATORS_ONLY, AGENT_SOURCE: ""}
-"""What sources say when all is well: the demonstration's gateway has the least rights."""
+"""What sources say when all is well: the gateway has the least rights here, and no account that writes."""
 
 CLASSES = {
     "rmqVhost": "rabbitmq:vhost",
