@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import pwd
 from collections.abc import AsyncIterator, Awaitable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -24,6 +22,7 @@ from gateway.demo.snmp_commands import SnmpCommandError, SnmpCommands, Table
 from gateway.demo.transcript import Transcript
 from gateway.links.amqp_connection import connect_once
 from gateway.service.exit_codes import ExitCode
+from gateway.service.feed_session import principal
 
 VHOST: Final = "shop"
 RETURNS: Final = "returns"
@@ -35,7 +34,7 @@ NO_LIMIT: Final = -1
 CORE, RABBITMQ = "AMQP-GATEWAY-MIB", "AMQP-GATEWAY-RABBITMQ-MIB"
 SOURCES: Final = (SOURCE, AGENT_SOURCE)
 SNMP, JMX = f"snmp:{OPERATOR}", f"jmx:{OPERATOR}"
-COMMAND_LINE: Final = f"cli:{pwd.getpwuid(os.getuid()).pw_name}"
+COMMAND_LINE: Final = str(principal())
 LIMITS: Final = ("list_vhost_limits", "-p", VHOST, "--quiet")
 """Prints JSON, or nothing where there are none."""
 LOGGED: Final = (

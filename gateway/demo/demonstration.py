@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import pwd
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping
@@ -29,6 +27,7 @@ from gateway.demo.own_commands import EndedCommand, RunningCommand, run_command
 from gateway.demo.snmp_commands import SnmpCommands
 from gateway.demo.trap_receiver import TrapReceiver, free_udp_port
 from gateway.demo.workload import Workload, prepare
+from gateway.service.feed_session import principal
 from gateway.state_folder import StateFolder
 
 SHOP = {"shop": "Orders of the demonstration", "billing": "Invoices of the demonstration"}
@@ -310,7 +309,7 @@ class Demonstration:
             reader["writing"] = {"user": WRITER, "password": {"file": password}}
         settings["snmp"]["writers"] = {OPERATOR: {}}
         settings["jmx"]["users"] = {OPERATOR: {}, JMX_USER: {}}
-        who = (f"snmp:{OPERATOR}", f"jmx:{OPERATOR}", f"cli:{pwd.getpwuid(os.getuid()).pw_name}")
+        who = (f"snmp:{OPERATOR}", f"jmx:{OPERATOR}", str(principal()))
         queues = [f"{vhost}|*" for vhost in (EVENT_VHOST, *SHOP)]
         rules: list[dict[str, Any]] = [
             {"classes": ["rabbitmq:vhost"], "objects": list(SHOP), "set": list(SETTABLE)},
