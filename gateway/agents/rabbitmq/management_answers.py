@@ -41,6 +41,8 @@ from gateway.mapping.paths import Json
 
 _ANSWER_SINGLY = frozenset({"queue", "exchange", "connection", "channel"})
 """Classes whose objects a monitoring user may ask for one by one."""
+_LISTED_WHOLE = frozenset({"connection", "channel"})
+"""Of these nearly everything is read, and RabbitMQ takes longer to pick that out than to tell all."""
 AGAIN = 1_000_000_000
 """Until a class is listed again of which not all is confirmed (ns)."""
 
@@ -71,7 +73,9 @@ class ManagementAnswers:
         impersonators: ImpersonatorCheck,
     ) -> None:
         listings = [
-            ListingRequest(name, reader.rule.listing, listing_columns(reader))
+            ListingRequest(
+                name, reader.rule.listing, () if name in _LISTED_WHOLE else listing_columns(reader)
+            )
             for name, reader in readers.items()
             if reader.rule.listing
         ]

@@ -31,7 +31,7 @@ class OverviewRequest:
 
 @dataclass(frozen=True, slots=True)
 class ListingRequest:
-    """One page of all objects of a class, limited to ``columns``; ``page`` counts from 1."""
+    """One page of all objects of a class, limited to ``columns`` if there are any; ``page`` counts from 1."""
 
     class_name: str
     collection: str
@@ -41,10 +41,8 @@ class ListingRequest:
     @property
     def target(self) -> str:
         """Path and query below ``/api/``."""
-        return (
-            f"{self.collection}?page={self.page}&page_size={PAGE_SIZE}"
-            f"&columns={quote(','.join(self.columns), safe=',')}"
-        )
+        columns = f"&columns={quote(','.join(self.columns), safe=',')}" if self.columns else ""
+        return f"{self.collection}?page={self.page}&page_size={PAGE_SIZE}{columns}"
 
 
 @dataclass(frozen=True, slots=True)
