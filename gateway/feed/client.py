@@ -93,7 +93,9 @@ class FeedLink:
             try:
                 await self._read()
                 reason = "the core closed the feed"
-            except (OSError, FeedError) as error:
+            except OSError as error:
+                reason = error.strerror or str(error)
+            except FeedError as error:
                 reason = str(error)
             if reason != down:  # once a reason, not once an attempt
                 log.warning("feed-down", reason=reason, path=str(self._path))
@@ -109,14 +111,15 @@ class FeedLink:
         twice. Cancelling takes nothing back.
 
         Args:
-            request: its ``request`` does not matter: the link numbers it.
+            request: its ``request`` and ``sent`` do not matter: the link numbers and dates it.
 
         Returns:
             The answer, with the link's number.
         """
         number = self._next_request
         self._next_request += 1
-        request = dataclasses.replace(request, request=number)
+        sent = int(asyncio.get_running_loop().time() * 1e9)
+        request = dataclasses.replace(request, request=number, sent=sent)
         refusal = self._send(request)
         if refusal is not None:
             return refusal

@@ -286,11 +286,11 @@ def _operation(*fields: Any) -> OperationRecord:  # noqa: ANN401  msgpack values
 
 def _request(*fields: Any) -> OperationRequest:  # noqa: ANN401  msgpack values in the request's order
     request = OperationRequest(*fields)
-    numbers = (request.request, request.source, request.row, request.timeout)
+    numbers = (request.request, request.source, request.row, request.timeout, request.sent)
     principal, action = Principal(*fields[1]), _action(*fields[5])
     texts = (principal.north, principal.name, principal.origin, request.class_name, request.reference)
     if not all(type(number) is int for number in numbers) or type(request.check_only) is not bool:
-        raise TypeError("request, source, row and timeout are integers, check_only is a boolean")
+        raise TypeError("request, source, row, timeout and sent are integers, check_only is a boolean")
     if not all(isinstance(text, str) for text in texts):
         raise TypeError("principal, class and reference are texts")
     refusal = None if request.refusal is None else _refusal(*fields[8])

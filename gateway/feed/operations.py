@@ -81,6 +81,8 @@ class OperationRequest:
             far as they are known (row 0 is none such), values are not.
         reference: what the north calls it, told again in its records: so the north knows its operation also
             where it never gets the answer. Unique among all norths; empty where that does not matter.
+        sent: when the north sent it, nanoseconds of the clock that all event loops of a machine share
+            (``CLOCK_MONOTONIC``): a core that was stopped meanwhile has so much less time. 0 for just now.
     """
 
     request: int
@@ -93,6 +95,7 @@ class OperationRequest:
     check_only: bool = False
     refusal: NorthRefusal | None = None
     reference: str = ""
+    sent: int = 0
 
 
 @dataclass(frozen=True, slots=True)

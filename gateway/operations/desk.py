@@ -205,7 +205,8 @@ class OperationDesk:
             text = f"too many operations of the source {source.identity.name} are under way"
             raise Refusal(Outcome.NOT_NOW, text)
         if request.timeout <= 0:
-            raise Refusal(Outcome.NOT_NOW, "no time was given to it")
+            text = "its time was over before the gateway's core could look at it: nothing was sent"
+            raise Refusal(Outcome.NOT_NOW, text)
 
     def _refused(
         self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from collections import deque
 from collections.abc import Iterable
 from types import TracebackType
@@ -11,7 +12,7 @@ from typing import Final, Protocol, Self
 import structlog
 
 from gateway.clock import Clock
-from gateway.config.operations import OperationSettings
+from gateway.config.operations import SECOND, OperationSettings
 from gateway.eventlog.state import EventLogClosedError
 from gateway.feed.operations import OperationRecord, OperationRequest
 from gateway.feed.records import Batch, EventLogRecord, EventLogState
@@ -99,7 +100,7 @@ class CoreOperations:
 
     def asked(self, request: OperationRequest, reply: ReplyTo) -> None:
         """A north asks for something."""
-        self._perform(self._desk.asked(request, reply, self._clock.now()))
+        self._perform(self._desk.asked(_with_time_left(request), reply, self._clock.now()))
 
     def answered(self, answer: Answer) -> None:
         """A source brought an answer to a call or fetch."""
@@ -202,3 +203,11 @@ def policy_of(settings: OperationSettings) -> Policy:
         )
         for rule in settings.allow
     )
+
+
+def _with_time_left(request: OperationRequest) -> OperationRequest:
+    """A request that waited here, as while this process was stopped, has so much less time."""
+    waited = int(asyncio.get_running_loop().time() * SECOND) - request.sent
+    if not request.sent or waited <= 0:
+        return request
+    return dataclasses.replace(request, timeout=request.timeout - waited)

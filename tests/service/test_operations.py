@@ -104,11 +104,12 @@ class Site:
             return await self.sent.get()
 
     def ask(
-        self, action: InvokeMethod | ReadFresh = PURGE, timeout: int = 60 * SECOND
+        self, action: InvokeMethod | ReadFresh = PURGE, timeout: int = 60 * SECOND, waited: int = 0
     ) -> asyncio.Future[OperationAnswer]:
-        """A north asks."""
+        """A north asks, or asked so many nanoseconds ago."""
         answer: asyncio.Future[OperationAnswer] = asyncio.get_running_loop().create_future()
-        request = OperationRequest(1, OPERATOR, 1, BOILER_CLASS, 1, action, timeout)
+        sent = int(asyncio.get_running_loop().time() * SECOND) - waited
+        request = OperationRequest(1, OPERATOR, 1, BOILER_CLASS, 1, action, timeout, sent=sent)
         self.operations.asked(request, answer.set_result)
         return answer
 
@@ -180,6 +181,14 @@ async def test_a_reading_waits_for_no_disk(tmp_path: Path) -> None:
         fetch = await site.next_sent()
         site.operations.answered(Answer(fetch.token, Outcome.APPLIED))
         assert (await within_deadline(answer)).values["limit"] == 5
+
+
+async def test_what_waited_too_long_for_a_core_that_was_stopped_is_not_done(tmp_path: Path) -> None:
+    async with running(tmp_path) as site:
+        answer = await within_deadline(site.ask(waited=61 * SECOND))
+        assert answer.outcome is Outcome.NOT_NOW
+        assert site.told[-1].outcome is Outcome.NOT_NOW
+        assert site.sent.qsize() == 0
 
 
 async def test_what_is_not_answered_ends_at_its_deadline(tmp_path: Path) -> None:
