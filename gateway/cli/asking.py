@@ -35,6 +35,8 @@ _Result = TypeVar("_Result")
 
 _MICROSECOND = dt.timedelta(microseconds=1)
 
+_LEAST, _MOST = -(2**63), 2**64 - 1
+
 MAX_FILE_OCTETS = 1024 * 1024
 """Of a file that holds one value."""
 
@@ -201,12 +203,28 @@ def values_of(
         if about is None:
             raise unknown_name(name, described, what)
         try:
-            values[name] = None if text is None else value_from_text(text, about.type, about.values, link)
+            value = None if text is None else value_from_text(text, about.type, about.values, link)
         except TextValueError as error:
-            raise CommandError(
-                OF_OUTCOME[error.outcome], f"{error.outcome.value}: {name}: {error}"
-            ) from error
+            raise _impossible(error.outcome, f"{name}: {error}") from error
+        if isinstance(value, int) and not _LEAST <= value <= _MOST:
+            raise _impossible(Outcome.WRONG_VALUE, f"{name}: {value} has more than 64 bits")
+        if text is not None and not _is_unicode(text):
+            raise _impossible(Outcome.WRONG_VALUE, f"{name}: is not text in UTF-8")
+        values[name] = value
     return values
+
+
+def _impossible(outcome: Outcome, text: str) -> CommandError:
+    return CommandError(OF_OUTCOME[outcome], f"{outcome.value}: {text}")
+
+
+def _is_unicode(text: str) -> bool:
+    """Whether a word of the command line was text: other octets stand in it as halves of characters."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def unknown_name(name: str, there: dict[str, Element | Argument], what: str) -> CommandError:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 
 import click
 
 from gateway.cli.asking import Asked, with_gateway
-from gateway.cli.options import config_option
+from gateway.cli.options import config_option, loaded
 from gateway.cli.printing import at_work, json_option, say, say_json
 from gateway.service.exit_codes import CommandError, ExitCode
 from gateway.service.explanation import Explainer, lines_of
 from gateway.service.feed_session import FeedSession
 from gateway.service.logged_names import logged_meanings
+from gateway.terminal.documents import Document
 
 
 @click.command()
@@ -28,21 +28,30 @@ def explain(text: str, config: Path | None, *, as_json: bool) -> None:
     the event log.
     """
 
-    async def work(session: FeedSession, asked: Asked) -> None:
-        found = Explainer(session.picture, asked.names).meanings(text)
-        if not found:
-            with at_work("looking into the event log"):
-                found = await asyncio.to_thread(logged_meanings, asked.configuration.log_folder, text)
-        if as_json:
-            say_json({"text": text, "meanings": found})
-        else:
-            for number, document in enumerate(found):
-                say(["", *lines_of(document)] if number else lines_of(document))
-        if not found:
-            raise CommandError(
-                ExitCode.NOT_FOUND,
-                f"{text!r} is no name that gateway or event log know: `amqp-gateway tree` shows what "
-                "there is",
-            )
+    async def known(session: FeedSession, asked: Asked) -> list[Document]:
+        return Explainer(session.picture, asked.names).meanings(text)
 
-    with_gateway(config, work)
+    away: CommandError | None = None
+    try:
+        found = with_gateway(config, known)
+    except CommandError as error:
+        if error.code is not ExitCode.UNREACHABLE:
+            raise
+        found, away = [], error
+    if not found:
+        with at_work("looking into the event log"):
+            found = logged_meanings(loaded(config).log_folder, text)
+    if away is not None and not found:
+        raise away
+    if as_json:
+        say_json({"text": text, "meanings": found})
+    else:
+        for number, document in enumerate(found):
+            say(["", *lines_of(document)] if number else lines_of(document))
+    if away is not None:
+        click.echo("the gateway does not run: this is what the event log has", err=True)
+    if not found:
+        raise CommandError(
+            ExitCode.NOT_FOUND,
+            f"{text!r} is no name that gateway or event log know: `amqp-gateway tree` shows what there is",
+        )

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import os
+import select
 import sys
 
 import click
@@ -57,13 +59,35 @@ class Commands(click.Group):
     def invoke(self, ctx: click.Context) -> object:
         """Run the command that was asked for."""
         try:
-            return super().invoke(ctx)
+            result = super().invoke(ctx)
+            sys.stdout.flush()
         except CommandError as error:
             if str(error):
                 click.echo(f"amqp-gateway: {error}", err=True)
             ctx.exit(error.code)
         except KeyboardInterrupt:
-            ctx.exit(ExitCode.OK)
+            ctx.exit(ExitCode.INTERRUPTED)
+        except BrokenPipeError:
+            if not _is_unread():
+                raise
+            ctx.exit(ExitCode.NOT_READ)
+        return result
+
+
+def _is_unread() -> bool:
+    """Whether nobody reads standard output any more; then what is left for it goes nowhere."""
+    try:
+        output = sys.stdout.fileno()
+    except (OSError, ValueError):
+        return False
+    looked = select.poll()
+    looked.register(output, 0)  # errors are told unasked
+    if not any(events & (select.POLLERR | select.POLLHUP) for _, events in looked.poll(0)):
+        return False
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, output)
+    os.close(nowhere)
+    return True
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})

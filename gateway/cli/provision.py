@@ -42,7 +42,8 @@ from gateway.cli.provision_removal import remove
 from gateway.config.types import AmqpName, AmqpUrl, HttpUrl, SecretError, SecretSource
 from gateway.links.kept_queue import default_name
 from gateway.mapping.paths import Json
-from gateway.service.exit_codes import OF_TROUBLE, CommandError, ExitCode
+from gateway.service.exit_codes import CommandError, ExitCode
+from gateway.service.trouble_codes import OF_TROUBLE
 
 REQUEST_SECONDS = 20.0
 SOURCE, AGENT_SOURCE, AGENT = "rabbitmq", "rabbitmq-agent", "rabbitmq"

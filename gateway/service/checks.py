@@ -26,9 +26,10 @@ from gateway.links.amqp_connection import (
     tls_context,
 )
 from gateway.service.endpoints import amqp_endpoint, event_endpoint, http_reader, http_writer
-from gateway.service.exit_codes import OF_TROUBLE, CommandError, ExitCode
+from gateway.service.exit_codes import CommandError, ExitCode
 from gateway.service.jmx_health import greets
 from gateway.service.notifications import targets_of
+from gateway.service.trouble_codes import OF_TROUBLE
 
 Tell = Callable[[str], None]
 

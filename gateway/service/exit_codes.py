@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import enum
 
-from gateway.links.amqp_connection import Trouble
 from gateway.model.operations import Outcome
 
 
@@ -52,17 +51,11 @@ class ExitCode(enum.IntEnum):
     """An operation was reported as done, but something else than was asked for was found."""
     UNKNOWN_OUTCOME = 20
     """No answer came in time: an operation may have been carried out, or may still be."""
+    INTERRUPTED = 130
+    """Ctrl-C, as shells tell of any command that it ended."""
+    NOT_READ = 141
+    """Whoever read the output has gone, as with ``| head``; likewise."""
 
-
-OF_TROUBLE = {
-    Trouble.UNREACHABLE: ExitCode.UNREACHABLE,
-    Trouble.REFUSED_CREDENTIALS: ExitCode.CREDENTIALS,
-    Trouble.REFUSED_VHOST: ExitCode.VHOST,
-    Trouble.MISSING: ExitCode.MISSING,
-    Trouble.FORBIDDEN: ExitCode.FORBIDDEN,
-    Trouble.MISCONFIGURED: ExitCode.CONFIGURATION,
-    Trouble.BROKEN: ExitCode.FAILED,
-}
 
 OF_OUTCOME = {
     Outcome.APPLIED: ExitCode.OK,

@@ -273,7 +273,7 @@ def test_ctrl_c_ends_a_query_at_once(log: Path) -> None:
             output, errors = process.communicate(timeout=DEADLINE)
         finally:
             process.kill()
-    assert (process.returncode, output, errors) == (ExitCode.OK, b"", b"")
+    assert (process.returncode, output, errors) == (ExitCode.INTERRUPTED, b"", b"")
 
 
 # -- verify

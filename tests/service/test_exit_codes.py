@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import signal
+
 from gateway.links.amqp_connection import Trouble
 from gateway.model.operations import Outcome
-from gateway.service.exit_codes import OF_OUTCOME, OF_TROUBLE, ExitCode
+from gateway.service.exit_codes import OF_OUTCOME, ExitCode
+from gateway.service.trouble_codes import OF_TROUBLE
 
 
 def test_every_trouble_has_an_exit_code_that_is_no_success() -> None:
@@ -18,4 +21,6 @@ def test_every_outcome_has_an_exit_code_and_only_what_was_applied_is_a_success()
 
 
 def test_codes_are_those_that_shells_leave_to_programs() -> None:
-    assert all(0 <= code < 126 for code in ExitCode)
+    by_signals = {ExitCode.INTERRUPTED: signal.SIGINT, ExitCode.NOT_READ: signal.SIGPIPE}
+    assert all(0 <= code < 126 for code in ExitCode if code not in by_signals)
+    assert all(code == 128 + number for code, number in by_signals.items())

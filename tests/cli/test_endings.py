@@ -1,0 +1,62 @@
+"""Commands that are ended from outside: Ctrl-C, and readers who have gone."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+
+import pytest
+
+from gateway.service.exit_codes import ExitCode
+from tests.cli.test_answers import TILL, core, end, start
+from tests.components.command_line import COMMAND, Site, environment
+from tests.components.scripted_operations import ScriptedOperations
+from tests.components.waiting import DEADLINE
+
+
+@pytest.mark.parametrize("words", [["version"], ["mib", "path"], ["state", "show"]])
+def test_who_is_not_read_ends_quietly(site: Site, words: list[str]) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        done = subprocess.run(  # noqa: S603  our own command
+            [*COMMAND, *words],
+            env=environment(AMQP_GATEWAY_CONFIG=str(site.configuration)),
+            stdout=writing,
+            stderr=subprocess.PIPE,
+            timeout=DEADLINE,
+            check=False,
+        )
+    finally:
+        os.close(writing)
+    assert (done.returncode, done.stderr) == (ExitCode.NOT_READ, b"")
+
+
+async def test_ctrl_c_ends_a_watch_as_it_ends_other_commands(site: Site) -> None:
+    async with core(site, ScriptedOperations()):
+        process = await start(site, "watch")
+        assert process.stderr is not None
+        assert await process.stderr.readline() == b"watching; Ctrl-C ends it\n"
+        process.send_signal(signal.SIGINT)
+        ended = await end(process)
+    assert (ended.code, ended.output, ended.errors) == (ExitCode.INTERRUPTED, "", "")
+
+
+async def test_values_that_cannot_travel_are_refused_by_name(site: Site) -> None:
+    operations = ScriptedOperations()
+    async with core(site, operations):
+        large = await end(await start(site, "set", TILL, f"limit={2**64}"))
+        octets = await end(await start(site, "set", TILL, os.fsdecode(b"mood=\xff")))
+    assert large.code is octets.code is ExitCode.WRONG_VALUE
+    assert large.told == [f"amqp-gateway: wrong-value: limit: {2**64} has more than 64 bits"]
+    assert len(octets.told) == 1
+    assert operations.requests == []
+
+
+async def test_a_gateway_that_does_not_run_is_named_with_what_to_do(site: Site) -> None:
+    ended = await end(await start(site, "tree"))
+    assert ended.code is ExitCode.UNREACHABLE
+    (told,) = ended.told
+    where = f"amqp-gateway: the gateway cannot be reached at {site.folder / 'feed.sock'}: "
+    assert told == f"{where}No such file or directory: is `amqp-gateway run` running with this configuration?"
