@@ -152,7 +152,12 @@ class Operations:
 
     def refused(self, attempt: RefusedAttempt) -> None:
         """The virtual machine refused an attempt without asking: it is recorded."""
-        refusal = NorthRefusal(attempt.outcome, types.text(attempt.text))
+        match attempt.action:
+            case InvokeMethod(method):
+                element = method
+            case SetElements(values):
+                element = next(iter(values)) if len(values) == 1 else ""
+        refusal = NorthRefusal(attempt.outcome, types.text(attempt.text), types.text(element))
         where = self._where(attempt.number)
         self._report(refused_request(attempt.principal, attempt.action, refusal, where))
 

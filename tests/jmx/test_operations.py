@@ -9,13 +9,14 @@ import pytest
 
 from gateway.feed.operations import (
     InvokeMethod,
+    NorthRefusal,
     OperationAnswer,
     OperationRequest,
     ReadFresh,
     SetElements,
 )
 from gateway.feed.values import ObjectLink
-from gateway.jmx.backend import Reply, Status
+from gateway.jmx.backend import RefusedAttempt, Reply, Status
 from gateway.jmx.commands import AttributeType
 from gateway.jmx.operations import STATUSES, Operations, explanation
 from gateway.jmx.written_values import Written
@@ -39,6 +40,7 @@ class Core:
     answer: OperationAnswer = field(default_factory=lambda: ended(Outcome.APPLIED))
     requests: list[OperationRequest] = field(default_factory=list)
     history: list[str] = field(default_factory=list)
+    reports: list[OperationRequest] = field(default_factory=list)
 
     async def ask(self, request: OperationRequest) -> OperationAnswer:
         self.requests.append(request)
@@ -55,6 +57,12 @@ def core() -> Core:
     return Core()
 
 
+def report(core: Core, operations: Operations, attempt: RefusedAttempt) -> OperationRequest:
+    """What the core is told of an attempt."""
+    operations.refused(attempt)
+    return core.reports[-1]
+
+
 @pytest.fixture
 def gateway() -> Gateway:
     """A synchronised source with a hall, two tills and a safe."""
@@ -67,7 +75,7 @@ def gateway() -> Gateway:
 @pytest.fixture
 def operations(gateway: Gateway, core: Core) -> Operations:
     """Over the gateway's objects."""
-    return Operations(gateway.projection.objects, core.ask, core.caught_up, TIMEOUT)
+    return Operations(gateway.projection.objects, core.ask, core.caught_up, TIMEOUT, core.reports.append)
 
 
 @pytest.fixture
@@ -205,3 +213,31 @@ def test_the_value_found_is_told(outcome: Outcome) -> None:
         nested = (nested,)
     answer = ended(outcome, element="labels", values={"labels": nested})
     assert explanation(answer) == f"{outcome.value}: labels: found a value that cannot be shown [7b0c.1.o1]"
+
+
+def test_what_the_virtual_machine_refused_is_reported_with_its_object(
+    operations: Operations, core: Core, number: int
+) -> None:
+    attempt = RefusedAttempt(MONITOR, number, SetElements({"colour": None}), Outcome.UNKNOWN_ELEMENT, "no")
+    told = report(core, operations, attempt)
+    assert (told.principal, told.source, told.class_name, told.row) == (MONITOR, 1, "shop:safe", 1)
+    assert told.refusal == NorthRefusal(Outcome.UNKNOWN_ELEMENT, "no", "colour")
+    assert core.requests == []
+
+    elsewhere = RefusedAttempt(MONITOR, 0, InvokeMethod("gc"), Outcome.REFUSED, "java.lang:type=Memory: no")
+    told = report(core, operations, elsewhere)
+    assert (told.source, told.class_name, told.row) == (0, "", 0)
+    assert told.refusal == NorthRefusal(Outcome.REFUSED, "java.lang:type=Memory: no", "gc")
+
+
+async def test_what_is_refused_before_the_core_is_asked_is_reported(
+    operations: Operations, core: Core, number: int
+) -> None:
+    await operations.set(number, MONITOR, [("colour", long(7))])
+    await operations.invoke(number, MONITOR, "explode", [])
+    await operations.set(999_999, MONITOR, [("limit", long(7))])
+    assert [each.refusal.outcome for each in core.reports if each.refusal is not None] == [
+        Outcome.UNKNOWN_ELEMENT,
+        Outcome.UNKNOWN_ELEMENT,
+        Outcome.OBJECT_GONE,
+    ]
