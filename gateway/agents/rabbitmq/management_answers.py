@@ -207,9 +207,11 @@ class ManagementAnswers:
     def _page(self, request: ListingRequest, answer: Answer, began: int, ended: int) -> list[Effect]:
         if isinstance(answer, Refused | Broken):
             lasting = isinstance(answer, Broken) and answer.lasting
-            self.plan.refused(request, ended, lasting=lasting)
+            # What the broker fails at may go well soon; a right that is missing is given by somebody.
+            withheld = isinstance(answer, Refused) and is_administrative(request)
+            self.plan.refused(request, ended, lasting=lasting, withheld=withheld)
             self._listing = None
-            if is_administrative(request):
+            if withheld:
                 self._view.withheld.add(request.class_name)
             return [*self._cannot_read(request.class_name, request, answer, ended), *self.serve(ended)]
         page = page_of(answer)

@@ -18,7 +18,6 @@ from gateway.agents.rabbitmq.management_api import (
     OverviewRequest,
     PermissionRequest,
     UsersRequest,
-    is_administrative,
 )
 
 SECOND = 1_000_000_000
@@ -189,13 +188,18 @@ class PollingPlan:
         share = self._config.urgent_share if is_urgent else self._config.budget
         self._extra_due = ended + int((ended - began) / share)
 
-    def refused(self, request: ListingRequest, ended: int, *, lasting: bool = False) -> None:
-        """This may not be listed, or cannot be: not again for a while, for long if that is ``lasting``."""
+    def refused(
+        self, request: ListingRequest, ended: int, *, lasting: bool = False, withheld: bool = False
+    ) -> None:
+        """This cannot be listed: not again for a while, for long if that is ``lasting``.
+
+        ``withheld``: it may not be, for want of a right that monitoring does not need.
+        """
         self._succeeded()
         self._page = None
         plan = self._classes[request.class_name]
-        plan.withheld = is_administrative(request)
-        long = plan.withheld or lasting
+        plan.withheld = withheld
+        long = withheld or lasting
         pause = self._config.refused_users if long else self._config.refused_pause
         plan.due = ended + pause
 

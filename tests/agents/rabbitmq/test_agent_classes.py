@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from gateway.agents.rabbitmq.agent_config import RabbitMqAgentConfig
-from gateway.agents.rabbitmq.management_api import Answer, ListingRequest, ManagementRequest, Refused
+from gateway.agents.rabbitmq.management_api import (
+    Answer,
+    Broken,
+    ListingRequest,
+    ManagementRequest,
+    Refused,
+)
 from gateway.mapping.paths import Json
 from gateway.model.observations import SourceState
 from tests.agents.rabbitmq.imitation import MAPPING, SECOND, World
@@ -247,6 +253,21 @@ def test_an_administrators_wrong_password_hides_what_is_for_administrators_and_n
     assert shop.agent.status.state is SourceState.SYNCHRONISED
     assert "Login failed" in shop.agent.status.detail
     assert shop.names("queue") == ["//orders"]
+
+
+def test_users_whom_the_broker_could_not_list_once_are_listed_soon() -> None:
+    shop = World(RabbitMqAgentConfig(user="gateway"))
+    shop.broker.users = {}
+    shop.broker.objects["user"]["old",] = {"name": "old", "tags": [], "limits": {}}
+    shop.broker.failure = lambda request: (
+        Broken("status 500") if getattr(request, "class_name", "") == "user" else None
+    )
+    shop.agent_does(shop.agent.events_connected(shop.now))
+    shop.run(12)
+    assert shop.names("user") == []
+    shop.broker.failure = lambda _: None
+    shop.run(60)
+    assert shop.names("user") == ["old"]
 
 
 def test_runtime_parameters_are_those_of_plugins() -> None:
