@@ -1,12 +1,15 @@
 """What reading costs the broker: processor time of its node with the agent, less that without.
 
-The figures stand in the test report as properties; with ``PROVE=1`` there are 5,000 queues too.
+The figures stand in the test report as properties; with ``PROVE=1`` there are also 5,000 queues, and 1,000
+clients with 10,000 bindings.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import asdict, dataclass
 
 import aio_pika
 import psutil
@@ -14,6 +17,7 @@ import pytest
 
 from gateway.demo.broker import BrokerSettings, PrivateBroker
 from gateway.model.observations import SourceState
+from tests.agents.rabbitmq.test_live_classes import acknowledge
 from tests.agents.rabbitmq.watching import Watch, watch
 from tests.components.waiting import eventually
 from tests.hypothesis_profiles import PROVING
@@ -22,6 +26,20 @@ LIMIT = 0.05
 """Of one core."""
 QUICK_SECONDS, LONG_SECONDS = 10.0, 120.0
 """A long one holds several listings of 5,000 queues, which come every half minute or more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What a broker has: clients consume on a channel each, bindings lead from one exchange to all queues."""
+
+    queues: int
+    clients: int = 0
+    bindings: int = 0
+
+
+LOADS = [Load(10, 5, 20)]
+if PROVING:
+    LOADS += [Load(5_000), Load(100, 1_000, 10_000)]
 
 
 def processor_time(broker: PrivateBroker) -> float:
@@ -39,41 +57,57 @@ async def used(broker: PrivateBroker, seconds: float) -> float:
     return (processor_time(broker) - before) / seconds
 
 
-async def declare_queues(broker: PrivateBroker, count: int) -> None:
-    async with await aio_pika.connect(broker.amqp_url()) as client:
+@asynccontextmanager
+async def loaded(broker: PrivateBroker, load: Load) -> AsyncIterator[None]:
+    """All of it, with its clients for as long as the context."""
+    names = [f"load.{number:05}" for number in range(load.queues)]
+    async with AsyncExitStack() as clients:
+        client = await clients.enter_async_context(await aio_pika.connect(broker.amqp_url()))
         channel = await client.channel()
-        for first in range(0, count, 200):
-            names = [f"load.{number:05}" for number in range(first, min(first + 200, count))]
-            await asyncio.gather(*(channel.declare_queue(name, durable=True) for name in names))
+        for first in range(0, load.queues, 200):
+            some = names[first : first + 200]
+            await asyncio.gather(*(channel.declare_queue(name, durable=True) for name in some))
+        source = await channel.declare_exchange("load", "topic", durable=True)
+        for number in range(load.bindings):
+            queue = await channel.get_queue(names[number % load.queues], ensure=False)
+            await queue.bind(source, f"region.{number}.orders")
+        for number in range(load.clients):
+            consumer = await clients.enter_async_context(await aio_pika.connect(broker.amqp_url()))
+            queue = await (await consumer.channel()).get_queue(names[number % load.queues], ensure=False)
+            await queue.consume(acknowledge)
+        yield
 
 
-async def everything_read(watched: Watch, queues: int) -> None:
+async def everything_read(watched: Watch, load: Load) -> None:
     async def read() -> bool:
         return (
             watched.status is not None
             and watched.status.state is SourceState.SYNCHRONISED
-            and sum(known.statistics[0] is not None for known in watched.agent.known("queue")) == queues
+            and sum(known.statistics[0] is not None for known in watched.agent.known("queue")) == load.queues
+            and len(list(watched.agent.known("consumer"))) == load.clients
+            and len(list(watched.agent.known("binding"))) == load.bindings
         )
 
-    await eventually(read, "all queues are read", deadline=180.0)
+    await eventually(read, "everything is read", deadline=180.0)
 
 
-@pytest.mark.parametrize("queues", [10, 5_000] if PROVING else [10])
+@pytest.mark.parametrize("load", LOADS, ids=lambda load: f"{load.queues}-{load.clients}-{load.bindings}")
 async def test_polling_costs_less_than_five_percent_of_a_core(
     start_rabbitmq: Callable[[BrokerSettings], PrivateBroker],
     record_property: Callable[[str, object], None],
-    queues: int,
+    load: Load,
 ) -> None:
     broker = await asyncio.to_thread(start_rabbitmq, BrokerSettings(grace=0))
     seconds = LONG_SECONDS if PROVING else QUICK_SECONDS
-    await declare_queues(broker, queues)
-    await used(broker, 5.0)  # the declarations' own aftermath
-    without = await used(broker, seconds)
-    async with watch(broker, broker.administrator) as watched:
-        await everything_read(watched, queues)
-        reading = await used(broker, seconds)
-    record_property("queues", queues)
+    async with loaded(broker, load):
+        await used(broker, 5.0)  # the declarations' own aftermath
+        without = await used(broker, seconds)
+        async with watch(broker, broker.administrator) as watched:
+            await everything_read(watched, load)
+            reading = await used(broker, seconds)
+    for name, count in asdict(load).items():
+        record_property(name, count)
     record_property("core_without", round(without, 4))
     record_property("core_with", round(reading, 4))
-    print(f"{queues} queues: {without:.2%} of a core without, {reading:.2%} with the agent")  # noqa: T201
+    print(f"{load}: {without:.2%} of a core without, {reading:.2%} with the agent")  # noqa: T201
     assert reading - without < LIMIT
