@@ -16,6 +16,7 @@ from tests.jmx_java.scripted_operator import ScriptedOperator
 CLIENT = Principal("jmx", USER, "127.0.0.1")
 MISSING = "amqp.gateway:type=queue,name=none"
 MEMORY = "java.lang:type=Memory"
+THREADS = "java.lang:type=Threading"
 
 
 @pytest.mark.parametrize(
@@ -60,6 +61,14 @@ async def test_what_python_was_asked_for_is_not_told_again(
     assert "as the core said" in await client("trySetAttribute", ORDERS, "limit", 4)
     assert "as the core said" in await client("tryInvokeAs", ORDERS, "purge", [], [])
     assert (len(operator.asked), operator.attempts) == (2, [])
+
+
+@pytest.mark.parametrize("operation", ["getThreadInfo", "findDeadlockedThreads"])
+async def test_what_jconsole_asks_to_show_threads_is_no_attempt_to_change_anything(
+    client: AsyncClient, operator: ScriptedOperator, operation: str
+) -> None:
+    assert "SecurityException" in await client("tryInvokeAs", THREADS, operation, [], [])
+    assert operator.attempts == []
 
 
 async def test_of_several_attributes_those_that_cannot_be_set_are_told(

@@ -158,7 +158,9 @@ final class Guard implements MBeanServerForwarder {
                 ? operations.invoke(name, operation, parameters, signature)
                 : server.invoke(name, operation, parameters, signature);
         } catch (InstanceNotFoundException | MBeanException | ReflectionException | RuntimeException error) {
-            refusals.failed("invoke", name, operations.number(name), operation, List.of(), error);
+            if (isOurs(name) || !onlyReads(operation)) {
+                refusals.failed("invoke", name, operations.number(name), operation, List.of(), error);
+            }
             throw error;
         }
     }
@@ -274,9 +276,23 @@ final class Guard implements MBeanServerForwarder {
     }
 
     private void requireOurs(ObjectName name, String method) {
-        if (name != null && !name.getDomain().equals(domain)) {
+        if (!isOurs(name)) {
             throw refusedToEverybody(method + " outside the domain " + domain);
         }
+    }
+
+    private boolean isOurs(ObjectName name) {
+        return name == null || name.getDomain().equals(domain);
+    }
+
+    /**
+     * Whether an operation of the virtual machine's own MBeans changes nothing, by its name: they tell no impact.
+     *
+     * <p>JConsole asks for threads all the time. That is refused, too, but it is no attempt to change anything.
+     */
+    private static boolean onlyReads(String operation) {
+        return operation != null
+            && (operation.startsWith("get") || operation.startsWith("find") || operation.startsWith("is"));
     }
 
     private SecurityException refused(String method, ObjectName name) {
