@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import pwd
 import re
 import secrets
 import time
@@ -34,6 +35,14 @@ _SECRET_OCTETS = 18
 _LOCK_POLL_SECONDS = 0.05
 _OF_THE_FILE_SYSTEM = frozenset({"lost+found"})
 _MAX_SHOWN = 20
+
+
+def user_name(number: int) -> str:
+    """What a user of the system is called; a container may run as a number that has no name."""
+    try:
+        return pwd.getpwuid(number).pw_name
+    except KeyError:
+        return str(number)
 
 
 class StateError(Exception):
@@ -84,6 +93,10 @@ class StateFolder:
             raise StateError(
                 f"{self.path}: no gateway state here. A new gateway: run `amqp-gateway init`. One that ran "
                 f"before: {RESTORE}, or every row number changes"
+            ) from error
+        except PermissionError as error:
+            raise StateError(
+                f"{self.path}: the state cannot be read: {error.strerror}{_advice(self.path)}"
             ) from error
         except (OSError, UnicodeDecodeError) as error:
             reason = error.strerror if isinstance(error, OSError) else "VERSION is not text"
@@ -269,3 +282,12 @@ def _try_lock(folder: Path) -> int | None:
         if not ours:
             os.close(lock)
     return lock if ours else None
+
+
+def _advice(path: Path) -> str:
+    """What somebody can do who may not look into a folder, as far as it can be seen whose it is."""
+    try:
+        name = user_name(path.stat().st_uid)
+    except OSError:
+        return ""
+    return f": it belongs to the user {name}, as whom the gateway runs: try sudo -u {name}"

@@ -16,9 +16,10 @@ from uuid import UUID
 import pytest
 
 from gateway import state_folder
-from gateway.state_folder import RESTORE, StateError, StateFolder
+from gateway.state_folder import RESTORE, StateError, StateFolder, user_name
 from tests.components.full_disk import full_disk
 
+SEARCHABLE = stat.S_IXGRP | stat.S_IXOTH
 HOLDER = """
 import sys, time
 from pathlib import Path
@@ -130,6 +131,34 @@ def test_one_whose_version_is_none(state: StateFolder, version: str) -> None:
 def test_one_that_cannot_be_read(state: StateFolder) -> None:
     (state.path / "VERSION").write_bytes(b"\xff")
     assert refusal(state.path) == f"{state.path}: the state cannot be read: VERSION is not text"
+
+
+@contextmanager
+def another_user(path: Path) -> Iterator[str]:
+    """Somebody who may not look into ``path``; whose it is."""
+    name = user_name(path.stat().st_uid)
+    if os.geteuid():  # nobody can become another one: the owner is kept out
+        path.chmod(0)
+        yield name
+        path.chmod(0o700)
+        return
+    os.seteuid(65_534)
+    try:
+        yield name
+    finally:
+        os.seteuid(0)
+
+
+def test_one_of_another_user_says_whose_it_is(state: StateFolder) -> None:
+    for folder in state.path.parents:  # pytest's own are for nobody else
+        if folder.stat().st_mode & SEARCHABLE != SEARCHABLE:
+            folder.chmod(folder.stat().st_mode | SEARCHABLE)
+    with another_user(state.path) as owner:
+        told = refusal(state.path)
+    assert told == (
+        f"{state.path}: the state cannot be read: Permission denied: it belongs to the user {owner}, as whom "
+        f"the gateway runs: try sudo -u {owner}"
+    )
 
 
 @pytest.mark.parametrize("name", ["identity", "boots"])

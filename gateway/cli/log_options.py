@@ -108,10 +108,14 @@ def log_folder(config: Path | None, folder: Path | None) -> Path:
     """The folder of the log; without need of a configuration where it is named.
 
     Raises:
-        CommandError: there is none, or there is no configuration that names it.
+        CommandError: there is none, it cannot be read, or there is no configuration that names it.
     """
     place = (loaded(config).log_folder if folder is None else folder).absolute()
-    if not place.is_dir():
+    try:
+        is_there = place.is_dir()
+    except OSError as error:
+        raise CommandError(ExitCode.STATE, f"{place}: cannot be read: {error.strerror}") from error
+    if not is_there:
         raise CommandError(
             ExitCode.STATE,
             f"{place}: there is no event log: it begins when the gateway first runs, unless its "

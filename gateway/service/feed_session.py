@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import pwd
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
@@ -16,6 +15,7 @@ from gateway.feed.operations import Action, OperationAnswer, OperationRequest
 from gateway.feed.records import FeedMessage
 from gateway.model.operations import Principal
 from gateway.service.exit_codes import CommandError, ExitCode
+from gateway.state_folder import user_name
 from gateway.terminal.happenings import Happening, KnownObject
 from gateway.terminal.picture import Picture
 
@@ -139,7 +139,7 @@ def not_reached(path: Path, reason: str) -> CommandError:
     try:
         owner = path.stat().st_uid
         if owner != os.getuid():
-            name = _user_name(owner)
+            name = user_name(owner)
             advice = f"the gateway runs as the user {name}, and talks to no other: try sudo -u {name}"
     except OSError:
         pass
@@ -152,11 +152,4 @@ def principal() -> Principal:
     origin = f"process {os.getpid()}" + (
         f", by sudo of {behind[:64]}" if behind.isprintable() and behind else ""
     )
-    return Principal("cli", _user_name(os.getuid()), origin)
-
-
-def _user_name(uid: int) -> str:
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:  # a container may run as a number that has no name
-        return str(uid)
+    return Principal("cli", user_name(os.getuid()), origin)

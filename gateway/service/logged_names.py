@@ -35,13 +35,15 @@ def logged_meanings(folder: Path, name: str) -> list[Document]:
     Raises:
         CommandError: the log cannot be read.
     """
-    if not folder.is_dir():
-        return []
     try:
+        if not folder.is_dir():
+            return []
         with ask(folder, _QUERY, {"name": name}) as answer:
             rows = [json.loads(line_of_row(answer.columns, row)) for row in answer.rows]
     except (QueryError, LogReadError) as error:
         raise CommandError(ExitCode.STATE, f"the event log cannot be asked: {error}") from error
+    except OSError as error:
+        raise CommandError(ExitCode.STATE, f"{folder}: cannot be read: {error.strerror}") from error
     return [
         {"kind": "record", **{("record" if key == "kind" else key): value for key, value in row.items()}}
         for row in rows

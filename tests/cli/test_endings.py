@@ -10,7 +10,7 @@ import pytest
 
 from gateway.service.exit_codes import ExitCode
 from tests.cli.test_answers import TILL, core, end, start
-from tests.components.command_line import COMMAND, Site, environment
+from tests.components.command_line import COMMAND, Site, amqp_gateway, environment
 from tests.components.scripted_operations import ScriptedOperations
 from tests.components.waiting import DEADLINE
 
@@ -60,3 +60,11 @@ async def test_a_gateway_that_does_not_run_is_named_with_what_to_do(site: Site) 
     (told,) = ended.told
     where = f"amqp-gateway: the gateway cannot be reached at {site.folder / 'feed.sock'}: "
     assert told == f"{where}No such file or directory: is `amqp-gateway run` running with this configuration?"
+
+
+@pytest.mark.parametrize("words", [["doctor"], ["log", "query", "SELECT 1"], ["log", "verify"]])
+def test_a_folder_that_cannot_be_looked_at_is_told_and_no_fault_of_ours(site: Site, words: list[str]) -> None:
+    site.configure(log={"folder": "x" * 300})  # longer than a name may be
+    ended = amqp_gateway(*words, AMQP_GATEWAY_CONFIG=str(site.configuration))
+    assert ended.code in {ExitCode.STATE, ExitCode.DIFFERENCE, ExitCode.OK}
+    assert "Traceback" not in ended.errors

@@ -60,8 +60,10 @@ def state_findings(loaded: LoadedConfiguration) -> tuple[list[Finding], StateRep
 def disk_findings(loaded: LoadedConfiguration) -> Iterator[Finding]:
     """Room for the event log and the state folder."""
     log = loaded.settings.log
-    folder = loaded.log_folder if log.enabled and loaded.log_folder.is_dir() else loaded.state_folder
+    folder = loaded.log_folder if log.enabled else loaded.state_folder
     try:
+        if not folder.is_dir():
+            folder = loaded.state_folder
         free = shutil.disk_usage(folder).free >> 20
         inodes = os.statvfs(folder)
     except OSError as error:
