@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from gateway.feed.operations import OperationKind, OperationState
+from gateway.jmx import own_beans
 from gateway.jmx.commands import AttributeType
 from gateway.jmx.links import Target
 from gateway.jmx.operation_notices import (
@@ -82,6 +83,11 @@ def test_an_operation_on_what_is_not_there_is_told_too(gateway: Gateway) -> None
     data = {name: value for name, _, value in emit.data}
     assert emit.type == "amqp.gateway.operation.invoke"
     assert (data["source"], data["object"], data["objectName"], data["method"]) == (None, None, None, "empty")
+
+
+def test_the_gateway_says_which_notices_it_sends() -> None:
+    types = {notification.type for notification in own_beans.GATEWAY.notifications}
+    assert {f"amqp.gateway.operation.{kind.value}" for kind in OperationKind} <= types
 
 
 def test_the_object_and_the_gateway_tell_of_the_last_operations(gateway: Gateway) -> None:
