@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
-from gateway.eventlog.query import ask
 from gateway.service.exit_codes import ExitCode
 from tests.components.waiting import wait_until
 from tests.outcomes.manager import Manager
-from tests.outcomes.scene import QUEUE, SOURCE, VHOST, Scene
+from tests.outcomes.scene import Scene
+from tests.outcomes.targets import ORDERS, SHOP, Target
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +21,7 @@ class Told:
 
     Attributes:
         code: of the command.
-        status: of the SET, as net-snmp prints it; empty for no error. Of a call, the command table's outcome.
+        status: of the SET, by its name; empty for no error. Of a call, the command table's outcome.
         exceptions: the classes that the Java client got, the outermost first; empty where it got none.
         logged: outcomes of the attempts in the event log, in order.
     """
@@ -31,8 +32,18 @@ class Told:
     logged: tuple[str, ...]
 
 
+JavaClient: TypeAlias = Any
+"""Lives in Java (``tests/jmx_java/java/Client.java``)."""
+
+Around: TypeAlias = Callable[[], AbstractContextManager[object]]
+"""What goes on during an attempt by one of the ways."""
+
+Objects: TypeAlias = Target | tuple[Target, Target, Target]
+"""An object, or one for each way: at the command line, by SNMP, by JMX."""
+
+
 class Attempts:
-    """Tries the same thing at the command line, by SNMP and by JMX.
+    """Tries the same thing at the command line, by SNMP and by JMX, one after the other.
 
     Args:
         there: everything running.
@@ -40,52 +51,77 @@ class Attempts:
         java: a client that has logged in (``tests/jmx_java/java/Client.java``).
     """
 
-    def __init__(self, there: Scene, manager: Manager, java: Any) -> None:  # noqa: ANN401  lives in Java
+    def __init__(self, there: Scene, manager: Manager, java: JavaClient) -> None:
         self._there = there
         self._manager = manager
         self._java = java
 
-    def set(self, element: str, value: int, *, logged: int = 3) -> Told:
-        """Set an element of the virtual host; so many of the attempts have a record with an outcome."""
-        mark = self._mark()
-        done = self._there.command("set", f"{SOURCE}/vhost/{VHOST}", f"{element}={value}")
-        status = self._manager.set(f"rmqVhost{element[0].upper()}{element[1:]}", VHOST, value)
-        name = f"amqp.gateway:source={SOURCE},package=rabbitmq,type=vhost,name={VHOST}"
-        failure = self._java.trySetAttribute(name, element, value)
-        return Told(done.code, status, _classes(failure), self._outcomes(mark, logged))
+    def set(
+        self,
+        element: str,
+        value: int | str,
+        *,
+        of: Objects = SHOP,
+        logged: int = 3,
+        around: Around = nullcontext,
+    ) -> Told:
+        """Set an element; so many of the attempts have a record with an outcome."""
+        typed, shown, bean = of if isinstance(of, tuple) else (of,) * 3
+        mark = self.mark()
+        with around():
+            done = self._there.command("set", typed.path, f"{element}={value}")
+        with around():
+            status = self._manager.set(shown, element, value)
+        with around():
+            failure = self._java.trySetAttribute(bean.object_name, element, value)
+        return Told(done.code, status, classes(failure), self.outcomes(mark, logged))
 
-    def invoke(self, method: str, *arguments: object) -> Told:
-        """Call a method of the queue; Java names all ``arguments``, the command none, which have defaults."""
-        mark = self._mark()
-        done = self._there.command("invoke", f"{SOURCE}/queue/{VHOST}|{QUEUE}", method)
-        called = self._manager.call(f"{method}-{secrets.token_hex(4)}", self._manager.row_of(QUEUE), method)
-        name = f"amqp.gateway:source={SOURCE},package=rabbitmq,type=queue,parent={VHOST},name={QUEUE}"
-        failure = self._java.tryInvokeWith(name, method, list(arguments))
+    def invoke(
+        self,
+        method: str,
+        arguments: Mapping[str, str] | None = None,
+        *,
+        of: Objects = ORDERS,
+        java: tuple[object, ...] | None = None,
+    ) -> Told:
+        """Call a method with arguments by name; Java names all, in order, if other ones than these."""
+        typed, shown, bean = of if isinstance(of, tuple) else (of,) * 3
+        given, row = dict(arguments or {}), self._manager.row_of(shown)
+        mark = self.mark()
+        words = [f"{name}={value}" for name, value in given.items()]
+        done = self._there.command("invoke", typed.path, method, *words)
+        name = f"{method}-{secrets.token_hex(4)}"
+        called = self._manager.call(name, row, method, given)
+        passed = list(given.values()) if java is None else list(java)
+        failure = self._java.tryInvokeWith(bean.object_name, method, passed)
         outcome = called["agCommandOutcome"].partition("(")[0]
-        return Told(done.code, outcome, _classes(failure), self._outcomes(mark, 3))
+        return Told(done.code, outcome, classes(failure), self.outcomes(mark, 3))
 
-    def _mark(self) -> int:
-        ((seq,),) = self._ask("SELECT coalesce(max(seq), 0) FROM log")
-        return int(str(seq))
+    def mark(self) -> int:
+        """The last record of the log."""
+        (last,) = self._there.ask_log("SELECT coalesce(max(seq), 0) AS seq FROM log")
+        return int(last["seq"])
 
-    def _outcomes(self, mark: int, count: int) -> tuple[str, ...]:
-        found: list[str] = []
+    def outcomes(self, mark: int, count: int) -> tuple[str, ...]:
+        """Of the operations that ended behind a mark, in order, as soon as there are so many."""
+        return tuple(str(record["outcome"]) for record in self.records(mark, count))
+
+    def records(self, mark: int, count: int, state: str = "ended") -> list[dict[str, Any]]:
+        """Of operations, behind a mark and in that state, as soon as there are so many."""
+        found: list[dict[str, Any]] = []
+        sql = (
+            "SELECT operation_id, principal, outcome, text, found FROM log "
+            "WHERE kind = 'operation' AND state = $state AND seq > $mark ORDER BY seq"
+        )
 
         def are_there() -> bool:
-            rows = self._ask(
-                f"SELECT outcome FROM log WHERE kind = 'operation' AND state = 'ended' AND seq > {mark:d} "  # noqa: S608  a number
-                "ORDER BY seq"
-            )
-            found[:] = [str(outcome) for (outcome,) in rows]
+            found[:] = self._there.ask_log(sql, {"state": state, "mark": mark})
             return len(found) >= count
 
-        wait_until(are_there, f"{count} outcomes are logged")
-        return tuple(found)
-
-    def _ask(self, sql: str) -> Sequence[tuple[object, ...]]:
-        with ask(self._there.site.state.path / "log", sql) as answer:
-            return list(answer.rows)
+        wait_until(are_there, f"{count} records of operations that are {state}")
+        return found
 
 
-def _classes(failure: str) -> tuple[str, ...]:
+def classes(failure: str) -> tuple[str, ...]:
+    """Of the exceptions that a Java client got."""
     return tuple(line.partition(":")[0].rpartition(".")[2] for line in failure.splitlines() if line)

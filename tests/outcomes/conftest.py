@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.jmx_java.client_machine import client_machine
+from tests.outcomes.attempts import Attempts, JavaClient
 from tests.outcomes.manager import Manager
 from tests.outcomes.scene import OPERATOR, Scene, scene
 
@@ -21,16 +21,27 @@ def there(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
 
 
 @pytest.fixture(scope="session")
-def java(there: Scene, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """A Java client that has logged in as the operator (``tests/jmx_java/java/Client.java``)."""
+def java_machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[JavaClient]:
+    """The Java class of clients (``tests/jmx_java/java/Client.java``)."""
     with client_machine(tmp_path_factory.mktemp("outcomes-client")) as client:
-        password = there.site.state.secret(f"jmx-{OPERATOR}")
-        connected = client.connect(there.jmx_port, OPERATOR, password)
-        yield connected
-        connected.close()
+        yield client
+
+
+@pytest.fixture(scope="session")
+def java(there: Scene, java_machine: JavaClient) -> Iterator[JavaClient]:
+    """A Java client that has logged in as the operator."""
+    connected = java_machine.connect(there.jmx_port, OPERATOR, there.site.state.secret(f"jmx-{OPERATOR}"))
+    yield connected
+    connected.close()
 
 
 @pytest.fixture
 def manager(there: Scene, tmp_path: Path) -> Manager:
     """With net-snmp's commands."""
     return Manager(there, tmp_path)
+
+
+@pytest.fixture
+def attempts(there: Scene, manager: Manager, java: JavaClient) -> Attempts:
+    """By the operator."""
+    return Attempts(there, manager, java)

@@ -1,36 +1,53 @@
-"""A manager with net-snmp's commands and the community of the operator."""
+"""A manager with net-snmp's commands and the community of a writer."""
 
 from __future__ import annotations
 
 import os
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Final
 
 from gateway.shipped_files import shipped_folder
 from gateway.snmp.mib.lint import base_folders
 from tests.components.waiting import wait_until
 from tests.outcomes.scene import OPERATOR, Scene
+from tests.outcomes.targets import Target
+
+MODULES: Final = "AMQP-GATEWAY-MIB:AMQP-GATEWAY-RABBITMQ-MIB"
 
 
 class Manager:
-    """See the module; net-snmp keeps its files in ``folder``."""
+    """See the module; net-snmp keeps its files in ``folder``.
 
-    def __init__(self, there: Scene, folder: Path) -> None:
+    Args:
+        there: everything running.
+        folder: of its own.
+        writer: whose community it has.
+        version: of SNMP, as net-snmp writes it.
+    """
+
+    def __init__(self, there: Scene, folder: Path, writer: str = OPERATOR, version: str = "2c") -> None:
         self._port = there.site.snmp_port
-        self._community = there.site.state.secret(f"community-{OPERATOR}")
+        self._community = there.site.state.secret(f"community-{writer}")
         self._folder = folder
+        self._version = version
 
-    def run(self, command: str, *words: str) -> list[str]:
-        """The lines that it prints."""
+    def run(self, command: str, *words: str, form: str = "-OS") -> list[str]:
+        """The lines that it prints, names and values in that form."""
+        words = (
+            *(f"-v{self._version}", "-c", self._community, "-t", "20", "-r", "3"),
+            *(form, "-Ir", f"127.0.0.1:{self._port}", *words),
+        )
+        return self.net_snmp(command, *words)
+
+    def net_snmp(self, command: str, *words: str) -> list[str]:
+        """The lines that a command with our MIB modules prints."""
         (self._folder / "cert_indexes").mkdir(exist_ok=True)
         own = {"SNMPCONFPATH": str(self._folder), "SNMP_PERSISTENT_DIR": str(self._folder), "LC_ALL": "C"}
-        modules = "AMQP-GATEWAY-MIB:AMQP-GATEWAY-RABBITMQ-MIB"
+        folders = ":".join(map(str, (*base_folders(), shipped_folder("mibs"))))
         done = subprocess.run(  # noqa: S603  net-snmp's
-            [
-                *(f"/usr/bin/{command}", "-v2c", "-c", self._community, "-t", "20", "-r", "3", "-m", modules),
-                *("-M", ":".join(map(str, (*base_folders(), shipped_folder("mibs"))))),
-                *("-OS", "-Ir", f"127.0.0.1:{self._port}", *words),
-            ],
+            [f"/usr/bin/{command}", "-m", MODULES, "-M", folders, *words],
             env={**os.environ, **own},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -46,37 +63,64 @@ class Manager:
         pairs = (line.split("::", 1)[-1].split(" = ", 1) for line in lines)
         return {pair[0]: pair[1].split(": ", 1)[-1] for pair in pairs if len(pair) == 2}
 
-    def row_of(self, queue: str) -> str:
-        """The instance that stands for a queue."""
-        return f"AMQP-GATEWAY-RABBITMQ-MIB::{self._named('rmqQueueRowName', queue)}"
+    def index_of(self, target: Target) -> str:
+        """Source and row of an object, by its leaf name."""
+        (source,) = [
+            name.partition(".")[2]
+            for name, value in self.values("agSourceName").items()
+            if value == target.source
+        ]
+        column = f"{target.column('rowName')}.{source}"
+        (instance,) = [name for name, value in self.values(column).items() if value == target.names[-1]]
+        return instance.partition(".")[2]
 
-    def set(self, column: str, vhost: str, value: int) -> str:
-        """Set a column of a virtual host, also to impossible values; the error status, empty for none."""
-        index = self._named("rmqVhostRowName", vhost).partition(".")[2]
-        told = self.run("snmpset", f"{column}.{index}", "i", str(value))
+    def row_of(self, target: Target) -> str:
+        """The instance that stands for an object."""
+        return f"AMQP-GATEWAY-RABBITMQ-MIB::{target.column('rowName')}.{self.index_of(target)}"
+
+    def set(self, target: Target, element: str, value: int | str) -> str:
+        """Set a column of an object, also to impossible values; the error status, empty for none."""
+        return self.set_instance(f"{target.column(element)}.{self.index_of(target)}", value)
+
+    def set_instance(self, name: str, value: int | str) -> str:
+        """Set a variable to a number or text; the error status, empty for none."""
+        return self.status(name, "i" if isinstance(value, int) else "s", str(value))
+
+    def status(self, *words: str) -> str:
+        """The error status of a SET of these names, types and values; empty for none."""
+        told = self.run("snmpset", *words)
         reasons = [line.partition(": ")[2] for line in told if line.startswith("Reason: ")]
         assert reasons or any(" = " in line for line in told), told
-        return reasons[0] if reasons else ""
+        return reasons[0].partition(" ")[0].strip("()") if reasons else ""
 
-    def _named(self, column: str, name: str) -> str:
-        (instance,) = [each for each, value in self.values(column).items() if value == name]
-        return instance
-
-    def call(self, name: str, target: str, method: str, *more: str) -> dict[str, str]:
-        """Call a method in one SET; the command's columns when it has ended."""
+    def submit(self, name: str, target: str, method: str, arguments: Mapping[str, str] | None = None) -> None:
+        """Have a method called, and do not wait for its end."""
         command = f'"{OPERATOR}"."{name}"'
-        told = self.run(
-            "snmpset",
+        words = [
             *(f"agCommandTarget.{command}", "o", target),
             *(f"agCommandMethod.{command}", "s", method),
             *(f"agCommandRowStatus.{command}", "i", "createAndGo"),
-            *more,
-        )
-        assert len(told) == 3 + len(more) // 3, told
+        ]
+        for argument, value in (arguments or {}).items():
+            words += [f'agCommandArgumentValue.{command}."{argument}"', "s", value]
+        assert self.status(*words) == ""
 
-        def columns() -> dict[str, str]:
-            told = self.values("agCommandEntry").items()
-            return {n.split(".")[0]: value for n, value in told if n.endswith(command)}
+    def command(self, name: str) -> dict[str, str]:
+        """The columns of a command."""
+        told = self.values("agCommandEntry").items()
+        return {n.split(".")[0]: value for n, value in told if n.endswith(f'"{OPERATOR}"."{name}"')}
 
-        wait_until(lambda: columns()["agCommandState"] == "ended(3)", "the end of the command")
-        return columns()
+    def call(
+        self, name: str, target: str, method: str, arguments: Mapping[str, str] | None = None
+    ) -> dict[str, str]:
+        """Call a method in one SET; the command's columns when it has ended."""
+        self.submit(name, target, method, arguments)
+        wait_until(lambda: self.command(name)["agCommandState"] == "ended(3)", "the end of the command")
+        return self.command(name)
+
+    def operation(self, operation_id: str) -> dict[str, str]:
+        """The row of an operation in the table of the last ones, by column."""
+        ids = self.values("agOperationId")
+        (index,) = [name.partition(".")[2] for name, value in ids.items() if value == operation_id]
+        wanted = ("agOperationState", "agOperationOutcome", "agOperationText", "agOperationPrincipal")
+        return {column: self.values(f"{column}.{index}")[f"{column}.{index}"] for column in wanted}

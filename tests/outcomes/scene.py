@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import getpass
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,18 +14,28 @@ from gateway.agents.rabbitmq.provisioning import ProvisionedUser, provision
 from gateway.agents.rabbitmq.rights import Grant, UserRights, gateway_rights, watching
 from gateway.demo.broker import Credentials, PrivateBroker
 from gateway.eventlog.query import ask
-from gateway.service.exit_codes import ExitCode
 from tests.components.command_line import Ended, RunningCommand, Site, amqp_gateway, new_site, running
 from tests.components.ports import free_tcp_port
 from tests.components.rabbitmq import TEST_SETTINGS
 from tests.components.waiting import wait_until
+from tests.outcomes.relay import Relay
+from tests.outcomes.targets import DISTANT, ORDERS, QUEUE, SOURCE, VHOST, doomed
 
-SOURCE: Final = "rabbitmq"
 READER, WRITER = "gateway", "gateway-writer"
-VHOST: Final = "shop"
-QUEUE: Final = "orders"
 OPERATOR: Final = "operator"
 """Who may, in SNMP and JMX; at the command line it is who runs the tests."""
+TRAINEE: Final = "trainee"
+"""Who may send SET, and whom no rule allows anything."""
+POLICY: Final = "limits"
+SHOVEL: Final = "moves"
+_SHOVEL: Final = {
+    "src-uri": "amqp://somebody:hush@127.0.0.1:1/",
+    "src-queue": "a",
+    "dest-uri": "amqp://",
+    "dest-queue": "b",
+    "reconnect-delay": 600,
+}
+_SETTINGS: Final = replace(TEST_SETTINGS, plugins=("rabbitmq_shovel", "rabbitmq_shovel_management"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +44,16 @@ class Scene:
 
     Attributes:
         broker: with the virtual host `VHOST` and the queue `QUEUE` in it.
+        passwords: of `READER` and `WRITER`.
+        relay: the way of the source `DISTANT` to the broker.
         site: the gateway's folder.
         gateway: the running command.
         jmx_port: of the loopback.
     """
 
     broker: PrivateBroker
+    passwords: Mapping[str, str] = field(repr=False)
+    relay: Relay
     site: Site
     gateway: RunningCommand
     jmx_port: int
@@ -48,27 +62,43 @@ class Scene:
         """Run a command beside the gateway, with its configuration."""
         return amqp_gateway(*arguments, "--config", self.site.configuration)
 
-    def logged(self, operation_id: str) -> dict[str, Any]:
-        """The last record of an operation in the event log, as soon as it has an outcome."""
+    def ask_log(self, sql: str, parameters: Mapping[str, object] | None = None) -> Sequence[dict[str, Any]]:
+        """Records of the event log, by column."""
+        with ask(self.site.state.path / "log", sql, parameters or {}) as answer:
+            return [dict(zip(answer.columns, row, strict=True)) for row in answer.rows]
+
+    def logged(self, operation_id: str, *, state: str = "ended") -> dict[str, Any]:
+        """The record of an operation in the event log that has an outcome, as soon as there is one."""
         found: list[dict[str, Any]] = []
 
         def is_told() -> bool:
             sql = (
                 "SELECT principal, outcome, state, method, element, code, text, latency_ns, former, found, "
-                "\"values\" FROM log WHERE kind = 'operation' AND operation_id = $id ORDER BY seq"
+                "\"values\" FROM log WHERE kind = 'operation' AND operation_id = $id AND state = $state"
             )
-            with ask(self.site.state.path / "log", sql, {"id": operation_id}) as answer:
-                rows = [dict(zip(answer.columns, row, strict=True)) for row in answer.rows]
-            found[:] = [row for row in rows if row["outcome"] is not None]
+            found[:] = self.ask_log(sql, {"id": operation_id, "state": state})
             return bool(found)
 
-        wait_until(is_told, f"the outcome of {operation_id} is logged")
+        wait_until(is_told, f"{operation_id} is logged as {state}")
         return found[-1]
 
     def limits(self) -> dict[str, int]:
         """Of the virtual host, as RabbitMQ's own command tells them."""
         told = json.loads(self.broker.rabbitmqctl("list_vhost_limits", "-p", VHOST, "--formatter", "json"))
         return dict(json.loads(told["value"])) if told else {}  # a list where there are none
+
+    def limit_behind_its_back(self, connections: int | None) -> None:
+        """Limit the connections of the virtual host, or do not any more, as somebody else would."""
+        with self.broker.http() as http:
+            path = f"vhost-limits/{VHOST}/max-connections"
+            answer = http.delete(path) if connections is None else http.put(path, json={"value": connections})
+            answer.raise_for_status()
+
+    def tag_writer(self, tags: str) -> None:
+        """Give the writing account these tags instead of those that it has."""
+        with self.broker.http() as http:
+            changed = {"password": self.passwords[WRITER], "tags": tags}
+            http.put(f"users/{WRITER}", json=changed).raise_for_status()
 
     def depth(self) -> int:
         """Messages in the queue, as RabbitMQ's own command tells them."""
@@ -83,70 +113,113 @@ class Scene:
                 http.post(f"exchanges/{VHOST}/amq.default/publish", json=body).raise_for_status()
         wait_until(lambda: self.depth() == messages, "all messages are in the queue")
 
+    def well_again(self) -> None:
+        """Wait until all sources are synchronised, as behind a start or standstill they are not at once."""
+
+        def are() -> bool:
+            told = self.command("source", "ls", "--json").output.splitlines()
+            return {json.loads(line)["state"] for line in told} == {"synchronised"}
+
+        wait_until(are, "all sources are synchronised")
+
 
 @contextmanager
 def scene(folder: Path) -> Iterator[Scene]:
     """A gateway in which the operator may do everything that the tests try; all ends with the block."""
-    with PrivateBroker(settings=TEST_SETTINGS) as broker:
+    with PrivateBroker(settings=_SETTINGS) as broker:
         broker.start()
-        with broker.http() as http:
-            http.put(f"vhosts/{VHOST}", json={}).raise_for_status()
-            administrator = broker.administrator.name
-            everything = {"configure": ".*", "write": ".*", "read": ".*"}
-            http.put(f"permissions/{VHOST}/{administrator}", json=everything).raise_for_status()
-            http.put(f"queues/{VHOST}/{QUEUE}", json={"durable": True}).raise_for_status()
-            passwords = _grant(broker)
-        site, jmx_port = new_site(folder), free_tcp_port()
-        configure(site, broker, passwords, jmx_port)
-        with running("run", "--config", site.configuration, log=folder / "gateway.log") as gateway:
-            gateway.ready()
-            there = Scene(broker, site, gateway, jmx_port)
-            queue = f"{SOURCE}/queue/{VHOST}|{QUEUE}"
-            wait_until(lambda: there.command("get", queue).code is ExitCode.OK, "the queue is shown")
-            yield there
-
-
-def configure(
-    site: Site, broker: PrivateBroker, passwords: dict[str, str], jmx_port: int, **changes: object
-) -> None:
-    """Write the gateway's configuration; ``changes`` are of the section ``operations``."""
-    site.configure(
-        sources={
-            SOURCE: {
-                "kind": "rabbitmq",
-                "management": broker.management_url,
-                "user": READER,
-                "password": site.secret(passwords[READER]),
+        passwords = _prepare(broker)
+        with Relay(broker.ports.management) as relay:
+            site, jmx_port = new_site(folder), free_tcp_port()
+            near = source(site, broker, passwords) | {
                 "events": {"url": f"amqp://127.0.0.1:{broker.ports.amqp}"},
                 "interval": "1s",
-                "budget": 0.5,
-                "writing": {"user": WRITER, "password": site.secret(passwords[WRITER])},
             }
-        },
-        snmp={"listen": [f"127.0.0.1:{site.snmp_port}"], "writers": {OPERATOR: {}}},
+            distant = source(site, broker, passwords) | {"management": f"http://127.0.0.1:{relay.port}"}
+            configure(site, {SOURCE: near, DISTANT: distant}, jmx_port, deadline="5s")
+            with running_gateway(site) as gateway:
+                there = Scene(broker, passwords, relay, site, gateway, jmx_port)
+                there.well_again()
+                yield there
+
+
+@contextmanager
+def crowded_scene(there: Scene, folder: Path, max_running: int) -> Iterator[Scene]:
+    """Another gateway at the same broker, in which few operations are under way at once, and may take long.
+
+    It looks at the broker once an hour, so that a broker that stands still is not called down meanwhile.
+    """
+    site, jmx_port = new_site(folder), free_tcp_port()
+    sources = {SOURCE: source(site, there.broker, there.passwords)}
+    configure(site, sources, jmx_port, deadline="60s", max_running=max_running)
+    with running_gateway(site) as gateway:
+        crowded = replace(there, site=site, gateway=gateway, jmx_port=jmx_port)
+        crowded.well_again()
+        yield crowded
+
+
+@contextmanager
+def running_gateway(site: Site) -> Iterator[RunningCommand]:
+    """The gateway of a folder, as soon as it does its work."""
+    with running("run", "--config", site.configuration, log=site.folder / "gateway.log") as gateway:
+        gateway.ready()
+        yield gateway
+
+
+def source(site: Site, broker: PrivateBroker, passwords: Mapping[str, str]) -> dict[str, Any]:
+    """The configuration of a source that looks at the broker once an hour, and may change it."""
+    return {
+        "kind": "rabbitmq",
+        "management": broker.management_url,
+        "user": READER,
+        "password": site.secret(passwords[READER]),
+        "interval": "1h",
+        "budget": 0.5,
+        "writing": {"user": WRITER, "password": site.secret(passwords[WRITER])},
+    }
+
+
+def configure(site: Site, sources: Mapping[str, Any], jmx_port: int, **operations: object) -> None:
+    """Write the gateway's configuration; ``operations`` is more of that section."""
+    site.configure(
+        sources=sources,
+        snmp={"listen": [f"127.0.0.1:{site.snmp_port}"], "writers": {OPERATOR: {}, TRAINEE: {}}},
         jmx={"enabled": True, "listen": f"127.0.0.1:{jmx_port}", "users": {OPERATOR: {}, "monitor": {}}},
         operations={
-            "deadline": "5s",
             "allow": [
                 {
                     "who": [f"snmp:{OPERATOR}", f"jmx:{OPERATOR}", f"cli:{getpass.getuser()}"],
-                    "set": ["maxConnections", "maxQueues", "description"],
-                    "invoke": ["purge"],
+                    "set": ["*"],
+                    "invoke": ["purge", "start"],
                     "read": True,
                 }
             ],
-            **changes,
+            **operations,
         },
     )
 
 
-def _grant(broker: PrivateBroker) -> dict[str, str]:
-    reading = gateway_rights(watched=("/", VHOST))
-    writing = UserRights(("administrator",), (watching("/"), Grant(VHOST, *[(".*",)] * 3)))
-    users = tuple(
-        ProvisionedUser(name, Credentials.generate(name).password, rights)
-        for name, rights in ((READER, reading), (WRITER, writing))
-    )
-    with broker.http() as client:
-        provision(client, users)
+def _prepare(broker: PrivateBroker) -> dict[str, str]:
+    """Make what the broker has; the passwords of the gateway's users."""
+    everything = {"configure": ".*", "write": ".*", "read": ".*"}
+    with broker.http() as http:
+
+        def put(path: str, body: Mapping[str, object]) -> None:
+            http.put(path, json=body).raise_for_status()
+
+        put(f"vhosts/{VHOST}", {"description": "sells", "tags": "live,old"})
+        put(f"permissions/{VHOST}/{broker.administrator.name}", everything)
+        for queue in (ORDERS, *doomed("queue")):
+            put(f"queues/{VHOST}/{queue.names[-1]}", {"durable": True})
+        for number, name in enumerate((POLICY, *(policy.names[-1] for policy in doomed("policy")))):
+            policy = {"pattern": f"^{name}", "definition": {"max-length": 10_000}, "priority": number}
+            put(f"policies/{VHOST}/{name}", policy)
+        put(f"parameters/shovel/{VHOST}/{SHOVEL}", {"value": _SHOVEL})
+        reading = gateway_rights(watched=("/", VHOST))
+        writing = UserRights(("administrator",), (watching("/"), Grant(VHOST, *[(".*",)] * 3)))
+        users = tuple(
+            ProvisionedUser(name, Credentials.generate(name).password, rights)
+            for name, rights in ((READER, reading), (WRITER, writing))
+        )
+        provision(http, users)
     return {user.name: user.password for user in users}

@@ -5,14 +5,15 @@ from __future__ import annotations
 import pytest
 
 from tests.outcomes.manager import Manager
-from tests.outcomes.scene import OPERATOR, QUEUE, VHOST, Scene
+from tests.outcomes.scene import OPERATOR, Scene
+from tests.outcomes.targets import ORDERS, QUEUE, VHOST
 
 pytestmark = pytest.mark.xdist_group("outcomes")
 
 
 def test_a_queue_is_purged(there: Scene, manager: Manager) -> None:
     there.fill(5)
-    ended = manager.call("purge-1", manager.row_of(QUEUE), "purge")
+    ended = manager.call("purge-1", manager.row_of(ORDERS), "purge")
     assert ended["agCommandOutcome"] == "applied(1)", ended
     assert there.depth() == 0
     record = there.logged(ended["agCommandOperationId"])
@@ -22,7 +23,7 @@ def test_a_queue_is_purged(there: Scene, manager: Manager) -> None:
 
 def test_what_a_backup_writes_back_purges_nothing(there: Scene, manager: Manager) -> None:
     command = f'"{OPERATOR}"."purge-2"'
-    target = manager.row_of(QUEUE)
+    target = manager.row_of(ORDERS)
     assert manager.call("purge-2", target, "purge")["agCommandOutcome"] == "applied(1)"
     there.fill(3)
     told = manager.run(
@@ -43,7 +44,7 @@ def test_what_a_backup_writes_back_purges_nothing(there: Scene, manager: Manager
 def test_what_no_rule_allows_and_what_there_is_not_is_told_by_the_outcome(
     there: Scene, manager: Manager
 ) -> None:
-    target = manager.row_of(QUEUE)
+    target = manager.row_of(ORDERS)
     refused = manager.call("delete-1", target, "delete")
     assert refused["agCommandOutcome"] == "refused(7)", refused
     unknown = manager.call("burn-1", target, "burn")

@@ -2,53 +2,24 @@
 
 from __future__ import annotations
 
-import itertools
-import os
-import signal
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any
+from collections import Counter
+from pathlib import Path
 
 import pytest
 
 from gateway.service.exit_codes import ExitCode
 from tests.components.waiting import wait_until
-from tests.outcomes.attempts import Attempts, Told
+from tests.outcomes.attempts import Attempts, JavaClient, Told
+from tests.outcomes.faults import without_rights
 from tests.outcomes.manager import Manager
-from tests.outcomes.scene import SOURCE, VHOST, WRITER, Scene
-
-COMMIT_FAILED = "commitFailed"
+from tests.outcomes.scene import TRAINEE, Scene
+from tests.outcomes.targets import ORDERS, SHOP, VHOST, Target, doomed
 
 pytestmark = pytest.mark.xdist_group("outcomes")
 
-
-@pytest.fixture
-def attempts(there: Scene, manager: Manager, java: Any) -> Attempts:  # noqa: ANN401  lives in Java
-    """By the operator."""
-    return Attempts(there, manager, java)
-
-
-@contextmanager
-def standing_still(there: Scene) -> Iterator[None]:
-    """The broker does nothing, and holds its connections, until the block ends."""
-    process = there.broker.node_process()
-    assert process is not None
-    os.kill(process, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        os.kill(process, signal.SIGCONT)
-
-
-@contextmanager
-def without_rights(there: Scene) -> Iterator[None]:
-    """The writing account is no administrator until the block ends."""
-    there.broker.rabbitmqctl("set_user_tags", WRITER)
-    try:
-        yield
-    finally:
-        there.broker.rabbitmqctl("set_user_tags", WRITER, "administrator")
+IMPOSSIBLE = ("InvalidAttributeValueException",)
+IMPOSSIBLE_ARGUMENT = ("RuntimeOperationsException", "IllegalArgumentException")
+REMOTE = ("MBeanException", "Exception")
 
 
 def test_applied(attempts: Attempts, there: Scene) -> None:
@@ -57,95 +28,138 @@ def test_applied(attempts: Attempts, there: Scene) -> None:
     assert there.limits() == {}
 
 
-def test_what_is_written_back_as_it_was_read_changes_nothing(attempts: Attempts, there: Scene) -> None:
-    attempts.set("maxConnections", 51)
+def test_what_is_there_already_is_applied_for_who_may_not_change_it(attempts: Attempts, there: Scene) -> None:
     with without_rights(there):  # so that a request to change anything would fail
-        again = attempts.set("maxConnections", 51)
+        again = attempts.set("description", "sells")
     assert again == Told(ExitCode.OK, "", (), ("applied",) * 3)
-    attempts.set("maxConnections", -1)
 
 
 def test_refused_by_the_configuration(attempts: Attempts, there: Scene) -> None:
     there.fill(1)
-    told = attempts.invoke("delete", False, False)
+    told = attempts.invoke("delete", java=(False, False))
     assert told == Told(ExitCode.REFUSED, "refused", ("SecurityException",), ("refused",) * 3)
     assert there.depth() == 1
-    attempts.invoke("purge")
+    assert attempts.invoke("purge").logged == ("applied",) * 3
+
+
+def test_a_writer_whom_nothing_is_allowed(attempts: Attempts, there: Scene, tmp_path: Path) -> None:
+    mark = attempts.mark()
+    assert Manager(there, tmp_path, TRAINEE).set(SHOP, "maxConnections", 1) == "noAccess"
+    (record,) = attempts.records(mark, 1)
+    assert (record["principal"], record["outcome"]) == (f"snmp:{TRAINEE}", "refused")
+    assert there.limits() == {}
 
 
 def test_wrong_value(attempts: Attempts) -> None:
-    told = attempts.set("maxConnections", -2, logged=0)
-    assert told.code is ExitCode.WRONG_VALUE
-    assert told.status.startswith("wrongValue")
-    assert told.exceptions == ("InvalidAttributeValueException",)
+    told = attempts.set("maxConnections", -2)
+    assert told == Told(ExitCode.WRONG_VALUE, "wrongValue", IMPOSSIBLE, ("wrong-value",) * 3)
+
+
+def test_wrong_type(attempts: Attempts) -> None:
+    # What the command line cannot read as a number it asks nobody for.
+    told = attempts.set("maxConnections", "many", logged=2)
+    assert told == Told(ExitCode.WRONG_VALUE, "wrongType", IMPOSSIBLE, ("wrong-type",) * 2)
+
+
+def test_wrong_length(attempts: Attempts) -> None:
+    told = attempts.set("description", "x" * 8193)
+    assert told == Told(ExitCode.WRONG_VALUE, "wrongLength", IMPOSSIBLE, ("wrong-length",) * 3)
+
+
+def test_an_argument_of_a_wrong_length(attempts: Attempts) -> None:
+    told = attempts.invoke("start", {"node": "x" * 256}, of=SHOP)
+    assert told == Told(ExitCode.WRONG_VALUE, "wrongLength", IMPOSSIBLE_ARGUMENT, ("wrong-length",) * 3)
+
+
+def test_an_argument_of_a_wrong_type(attempts: Attempts, java: JavaClient) -> None:
+    mark = attempts.mark()
+    told = java.tryInvokeWith(SHOP.object_name, "start", [5])
+    assert told.startswith("javax.management.RuntimeOperationsException: wrong-type")
+    assert attempts.outcomes(mark, 1) == ("wrong-type",)
+
+
+def test_an_element_that_nobody_can_set(attempts: Attempts) -> None:
+    told = attempts.set("messages", 5)
+    missing = ("AttributeNotFoundException",)
+    assert told == Told(ExitCode.REFUSED, "notWritable", missing, ("read-only",) * 3)
+
+
+def test_an_element_that_there_is_not(
+    attempts: Attempts, there: Scene, manager: Manager, java: JavaClient
+) -> None:
+    mark = attempts.mark()
+    assert there.command("set", SHOP.path, "colour=5").code is ExitCode.NOT_FOUND
+    assert manager.set_instance(f"rmqVhostEntry.999.{manager.index_of(SHOP)}", 5) == "notWritable"
+    told = java.trySetAttribute(SHOP.object_name, "colour", 5)
+    assert told.startswith("javax.management.AttributeNotFoundException")
+    assert there.command("invoke", ORDERS.path, "burn").code is ExitCode.NOT_FOUND
+    assert java.tryInvoke(ORDERS.object_name, "burn", "", None).startswith(
+        "javax.management.ReflectionException"
+    )
+    called = manager.call("burn-2", manager.row_of(ORDERS), "burn")
+    assert called["agCommandOutcome"] == "unknownElement(5)"
+    # The command line asks nobody; SNMP knows no difference between no such column and one that is read-only.
+    logged = Counter(attempts.outcomes(mark, 4))
+    assert logged == {"unknown-element": 3, "read-only": 1}
+
+
+def test_an_object_that_the_gateway_does_not_know_to_be_gone(
+    attempts: Attempts, there: Scene, manager: Manager
+) -> None:
+    policies = doomed("policy")
+    instance = f"{policies[1].column('priority')}.{manager.index_of(policies[1])}"
+    _delete(there, "policies", policies)
+    told = attempts.set("priority", 7, of=policies)
+    gone = ("InstanceNotFoundException",)
+    assert told == Told(ExitCode.NOT_FOUND, "commitFailed", gone, ("object-gone",) * 3)
+    # By now it is known, and a SET is not even tried.
+    assert manager.set_instance(instance, 7) == "inconsistentName"
+    assert there.command("set", policies[0].path, "priority=7").code is ExitCode.NOT_FOUND
+
+
+def test_a_method_of_an_object_that_the_gateway_does_not_know_to_be_gone(
+    attempts: Attempts, there: Scene, manager: Manager
+) -> None:
+    queues = doomed("queue")
+    row = manager.row_of(queues[1])
+    _delete(there, "queues", queues)
+    told = attempts.invoke("purge", of=queues)
+    gone = ("InstanceNotFoundException",)
+    assert told == Told(ExitCode.NOT_FOUND, "objectGone", gone, ("object-gone",) * 3)
+    assert manager.call("purge-gone", row, "purge")["agCommandOutcome"] == "objectGone(4)"
+
+
+def _delete(there: Scene, collection: str, objects: tuple[Target, ...]) -> None:
+    with there.broker.http() as http:
+        for target in objects:
+            http.delete(f"{collection}/{VHOST}/{target.names[-1]}").raise_for_status()
+
+
+def test_an_object_whose_end_was_told(there: Scene, java: JavaClient) -> None:
+    queue = Target("queue", (VHOST, "short-lived"))
+    with there.broker.http() as http:
+        http.put(f"queues/{VHOST}/short-lived", json={"durable": True}).raise_for_status()
+        wait_until(lambda: java.names(queue.object_name), "the queue is shown")
+        http.delete(f"queues/{VHOST}/short-lived").raise_for_status()
+        # Whether the gateway has heard of it or not: who asks is told the same.
+        assert "InstanceNotFoundException" in java.tryInvokeWith(queue.object_name, "purge", [])
+    assert there.command("invoke", queue.path, "purge").code is ExitCode.NOT_FOUND
 
 
 def test_rights_that_were_revoked(attempts: Attempts, there: Scene) -> None:
     with without_rights(there):
         told = attempts.set("maxConnections", 52)
-    assert told.code is ExitCode.REMOTE_FAILURE
-    assert told.exceptions[0] == "MBeanException"
-    assert told.status == COMMIT_FAILED
-    assert told.logged == ("remote-failure",) * 3
+    assert told == Told(ExitCode.REMOTE_FAILURE, "commitFailed", REMOTE, ("remote-failure",) * 3)
     assert there.limits() == {}
-
-
-def test_a_broker_that_stands_still(attempts: Attempts, there: Scene) -> None:
-    there.fill(2)
-    with standing_still(there):
-        told = attempts.invoke("purge")
-    assert told.code is ExitCode.UNKNOWN_OUTCOME
-    assert told.exceptions[0] == "MBeanException"
-    assert told.status == "unknown"
-    assert told.logged == ("unknown",) * 3
-    wait_until(lambda: there.depth() in {0, 2}, "the broker answers again")
-    attempts.invoke("purge")
-
-
-def test_a_value_that_somebody_else_changes_at_the_same_time(attempts: Attempts, there: Scene) -> None:
-    ended = threading.Event()
-
-    def change() -> None:
-        with there.broker.http() as http:
-            for number in itertools.cycle((900, 901)):
-                if ended.is_set():
-                    return
-                http.put(f"vhost-limits/{VHOST}/max-connections", json={"value": number})
-
-    changing = threading.Thread(target=change)
-    changing.start()
-    try:
-        told = attempts.set("maxConnections", 53)
-    finally:
-        ended.set()
-        changing.join()
-    assert told.code is ExitCode.NOT_APPLIED
-    assert told.status == COMMIT_FAILED
-    assert told.exceptions == ("InvalidAttributeValueException",)
-    assert set(told.logged) <= {"applied-differently", "not-applied"}
-    attempts.set("maxConnections", -1)
-
-
-def test_an_object_that_was_deleted(there: Scene, java: Any) -> None:  # noqa: ANN401  lives in Java
-    name = f"amqp.gateway:source={SOURCE},package=rabbitmq,type=queue,parent={VHOST},name=gone"
-    with there.broker.http() as http:
-        http.put(f"queues/{VHOST}/gone", json={"durable": True}).raise_for_status()
-        wait_until(lambda: java.names(name), "the queue is shown")
-        http.delete(f"queues/{VHOST}/gone").raise_for_status()
-        # Whether the gateway has heard of it or not: who asks is told the same.
-        assert "InstanceNotFoundException" in java.tryInvokeWith(name, "purge", [])
-    assert there.command("invoke", f"{SOURCE}/queue/{VHOST}|gone", "purge").code is ExitCode.NOT_FOUND
 
 
 def test_a_broker_that_is_down(attempts: Attempts, there: Scene) -> None:
     there.broker.stop_node()
     try:
         wait_until(lambda: "down" in there.command("source", "ls").output, "the source is down")
-        told = attempts.set("maxConnections", 54, logged=2)  # the SET fails in its test phase
+        told = attempts.set("maxConnections", 54)
     finally:
         there.broker.start()
-    assert told.code is ExitCode.SOURCE_DOWN
-    assert told.status.startswith("resourceUnavailable")
-    assert told.exceptions[0] == "MBeanException"
-    assert set(told.logged) == {"source-down"}
-    wait_until(lambda: "synchronised" in there.command("source", "ls").output, "the source is back")
+        there.well_again()
+    unreached = ("MBeanException", "ConnectException")
+    assert told == Told(ExitCode.SOURCE_DOWN, "resourceUnavailable", unreached, ("source-down",) * 3)

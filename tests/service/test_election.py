@@ -98,8 +98,10 @@ class Gateway:
         }
         return Counter(record.text for record in self.events if record.class_number in numbers)
 
-    async def call(self, token: int, class_name: str, leaf: str, method: str, *arguments: int) -> Answer:
-        """Call a method, once."""
+    def ask(
+        self, token: int, class_name: str, leaf: str, method: str, *arguments: int, seconds: float = 60
+    ) -> None:
+        """Call a method, once; what comes of it is among the answers."""
         assert self.port is not None
         (target,) = self.objects(class_name)[leaf]
         (key,) = (
@@ -107,10 +109,18 @@ class Gateway:
             for record in self.inventory.snapshot()[0]
             if isinstance(record, ClassRecord) and record.number == target.class_number
         )
-        deadline = SystemClock().now() + 60 * SECOND
+        deadline = SystemClock().now() + int(seconds * SECOND)
         self.port.call(MethodCall(token, key, target.agent, target.native_id, method, arguments, deadline))
-        await until(lambda: token in self.answers, "an answer")
-        return self.answers[token][0]
+
+    async def answer(self, token: int, count: int = 1) -> Answer:
+        """Wait for the answer to a call; for the second one, if there is another."""
+        await until(lambda: len(self.answers.get(token, ())) >= count, f"answer {count} to {token}")
+        return self.answers[token][count - 1]
+
+    async def call(self, token: int, class_name: str, leaf: str, method: str, *arguments: int) -> Answer:
+        """Call a method, once; what came of it."""
+        self.ask(token, class_name, leaf, method, *arguments)
+        return await self.answer(token)
 
 
 async def until(condition: Callable[[], object], what: str) -> None:

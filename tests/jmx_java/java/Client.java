@@ -286,6 +286,26 @@ public final class Client {
         return set;
     }
 
+    /** Sets what can be read and written as it is read, as a backup does: a line for each attribute, and whether. */
+    public List<String> writeBack(String pattern) throws Exception {
+        List<String> lines = new ArrayList<>();
+        for (ObjectName name : new TreeSet<>(connection.queryNames(new ObjectName(pattern), null))) {
+            String[] attributes = Arrays.stream(connection.getMBeanInfo(name).getAttributes())
+                .filter(attribute -> attribute.isReadable() && attribute.isWritable())
+                .map(MBeanAttributeInfo::getName).toArray(String[]::new);
+            if (attributes.length == 0) {
+                continue;
+            }
+            AttributeList read = connection.getAttributes(name, attributes);
+            List<Attribute> set = connection.setAttributes(name, read).asList();
+            for (Attribute attribute : read.asList()) {
+                boolean isSet = set.stream().anyMatch(one -> one.getName().equals(attribute.getName()));
+                lines.add(name.getKeyProperty("type") + " " + attribute.getName() + (isSet ? " set" : " not set"));
+            }
+        }
+        return lines;
+    }
+
     /** Invokes an operation with the signature that its MBean describes, as consoles do; what it returns. */
     public String invoke(String name, String operation, List<Object> arguments) throws Exception {
         for (MBeanOperationInfo info : connection.getMBeanInfo(new ObjectName(name)).getOperations()) {

@@ -1,0 +1,99 @@
+"""As much as can be asked for at once, of a broker that does not answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gateway.service.exit_codes import ExitCode
+from tests.outcomes.attempts import Attempts, JavaClient, Told
+from tests.outcomes.faults import standing_still
+from tests.outcomes.manager import Manager
+from tests.outcomes.scene import OPERATOR, Scene, crowded_scene
+from tests.outcomes.targets import ORDERS, SHOP
+
+pytestmark = pytest.mark.xdist_group("outcomes")
+
+AT_ONCE = 64
+"""Invocations that the virtual machine takes."""
+
+
+@pytest.fixture(scope="module")
+def crowded(there: Scene, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+    """Half as many are under way; the others wait."""
+    with crowded_scene(there, tmp_path_factory.mktemp("crowded"), AT_ONCE // 2) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def user(crowded: Scene, java_machine: JavaClient) -> Iterator[JavaClient]:
+    """A Java client."""
+    connected = java_machine.connect(crowded.jmx_port, OPERATOR, crowded.site.state.secret(f"jmx-{OPERATOR}"))
+    yield connected
+    connected.close()
+
+
+@pytest.fixture
+def crowd(crowded: Scene, tmp_path: Path, user: JavaClient) -> Attempts:
+    """By its operator."""
+    return Attempts(crowded, Manager(crowded, tmp_path), user)
+
+
+def test_more_operations_than_may_wait(
+    crowd: Attempts,
+    crowded: Scene,
+    there: Scene,
+    tmp_path: Path,
+    user: JavaClient,
+) -> None:
+    manager, mark = Manager(crowded, tmp_path), crowd.mark()
+    crowded.fill(3)
+    with ThreadPoolExecutor() as threads:
+        with standing_still(crowded):
+            all_but_one: Future[Any] = threads.submit(
+                user.tryInvokeAtOnce, ORDERS.object_name, "purge", AT_ONCE - 1
+            )
+            crowd.records(mark, AT_ONCE - 1, "begun")
+            manager.submit("purge-last", manager.row_of(ORDERS), "purge")
+            crowd.records(mark, AT_ONCE, "begun")
+
+            # Those that need an answer of the core find no place; reading needs none.
+            told = crowd.invoke("purge")
+            busy = ("MBeanException", "IllegalStateException")
+            assert told == Told(ExitCode.NOT_NOW, "notNow", busy, ("not-now",) * 3)
+            told = crowd.set("maxConnections", 5)
+            assert told == Told(ExitCode.NOT_NOW, "inconsistentValue", busy, ("not-now",) * 3)
+            assert user.attribute(ORDERS.object_name, "name") == "java.lang.String orders"
+            assert not all_but_one.done()
+        assert list(all_but_one.result()) == [""] * (AT_ONCE - 1)
+    assert crowded.depth() == 0
+    assert crowd.outcomes(mark, AT_ONCE + 6).count("applied") == AT_ONCE
+    there.well_again()
+
+
+def test_as_many_invocations_as_the_virtual_machine_takes_do_not_hold_up_reading(
+    crowd: Attempts,
+    crowded: Scene,
+    there: Scene,
+    tmp_path: Path,
+    user: JavaClient,
+) -> None:
+    manager, mark = Manager(crowded, tmp_path), crowd.mark()
+    with ThreadPoolExecutor() as threads:
+        with standing_still(crowded):
+            invoked: Future[Any] = threads.submit(user.tryInvokeAtOnce, ORDERS.object_name, "purge", AT_ONCE)
+            crowd.records(mark, AT_ONCE, "begun")
+            user.timeOfRead(ORDERS.object_name, "messages", 1000)
+            assert user.attribute(SHOP.object_name, "name") == "java.lang.String shop"
+            assert ORDERS.names[-1] in manager.values("rmqQueueRowName").values()
+            assert not invoked.done()
+            refused = user.tryInvoke(ORDERS.object_name, "purge", "", None)
+            assert refused.startswith("javax.management.MBeanException: ")
+            assert "64 operations are under way" in refused
+        assert list(invoked.result()) == [""] * AT_ONCE
+    assert crowd.outcomes(mark, AT_ONCE).count("applied") == AT_ONCE
+    there.well_again()

@@ -1,0 +1,65 @@
+"""What happens to the broker between the steps of a set, and what everybody is told of it then."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from gateway.service.exit_codes import ExitCode
+from tests.outcomes.attempts import Attempts, Told
+from tests.outcomes.faults import losing_rights_at_the_change
+from tests.outcomes.scene import Scene
+from tests.outcomes.targets import DISTANT_SHOP
+
+pytestmark = pytest.mark.xdist_group("outcomes")
+
+FOUND_ANOTHER = ("InvalidAttributeValueException",)
+
+
+@pytest.fixture(autouse=True)
+def no_limit_remains(there: Scene) -> Iterator[None]:
+    """The virtual host has no limits afterwards."""
+    yield
+    there.limit_behind_its_back(None)
+
+
+def test_rights_that_are_revoked_between_test_and_commit(attempts: Attempts, there: Scene) -> None:
+    told = attempts.set(
+        "maxConnections", 52, of=DISTANT_SHOP, around=lambda: losing_rights_at_the_change(there)
+    )
+    assert told == Told(
+        ExitCode.REMOTE_FAILURE, "commitFailed", ("MBeanException", "Exception"), ("remote-failure",) * 3
+    )
+    assert there.limits() == {}
+
+
+def test_another_value_that_somebody_sets_behind_it(attempts: Attempts, there: Scene) -> None:
+    numbers = itertools.count(900)
+
+    @contextmanager
+    def overtaken() -> Iterator[None]:
+        with there.relay.stepping_in(behind=lambda: there.limit_behind_its_back(next(numbers))):
+            yield
+
+    mark = attempts.mark()
+    told = attempts.set("maxConnections", 53, of=DISTANT_SHOP, around=overtaken)
+    assert told == Told(ExitCode.NOT_APPLIED, "commitFailed", FOUND_ANOTHER, ("applied-differently",) * 3)
+    found = [record["found"] for record in attempts.records(mark, 3)]
+    assert found == [f'{{"maxConnections":{number}}}' for number in (900, 901, 902)]
+    assert there.limits() == {"max-connections": 902}
+
+
+def test_the_value_from_before_that_somebody_puts_back_behind_it(attempts: Attempts, there: Scene) -> None:
+    there.limit_behind_its_back(900)
+
+    @contextmanager
+    def undone() -> Iterator[None]:
+        with there.relay.stepping_in(behind=lambda: there.limit_behind_its_back(900)):
+            yield
+
+    told = attempts.set("maxConnections", 53, of=DISTANT_SHOP, around=undone)
+    assert told == Told(ExitCode.NOT_APPLIED, "commitFailed", FOUND_ANOTHER, ("not-applied",) * 3)
+    assert there.limits() == {"max-connections": 900}
