@@ -1,0 +1,212 @@
+"""Documents to elements: XML as written by hand, and what OpenAMQ sends, which no XML parser reads.
+
+Accepted is what either side accepts: single quotes, blanks around ``=``, none between attributes, comments,
+CDATA, processing instructions, a DOCTYPE without declarations, names of entities that nobody declared, raw
+``<`` and bare ``&`` in values, and a NUL that ends the document. Each octet is looked at a fixed number of
+times, so time is linear in the length; nothing is ever expanded, so memory is bounded by it.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Final
+
+from gateway.dialects.cml.entities import decode_text, replace_references, text_of
+from gateway.dialects.errors import ProtocolError
+
+MAX_BODY: Final = 8 << 20
+"""Octets of a body at most: twice the listing of 100,000 queues. OpenAMQ itself takes less than 2 MiB."""
+MAX_MARKUP: Final = 1 << 18
+"""Tags, comments and so on; also attributes. They, and not text, are what takes memory and time."""
+MAX_NESTING: Final = 256
+"""Levels; OpenAMQ takes 5,000 and overflows its stack somewhere before 100,000."""
+MAX_ATTRIBUTES: Final = 4096
+"""Of one element."""
+
+_SHOWN: Final = 40
+
+# Possessive throughout: what did not match once is not tried in another way, which is what keeps time linear.
+_NAME: Final = rb"[A-Za-z_:\x80-\xff][-A-Za-z0-9_:.\x80-\xff]*+"
+_BLANKS: Final = rb"[ \t\r\n]*+"
+_ATTRIBUTE_FORM: Final = _BLANKS + b"%b" + _BLANKS + b"=" + _BLANKS + b"(?:\"%b\"|'%b')"
+_ATTRIBUTES: Final = re.compile(_ATTRIBUTE_FORM % (b"(%b)" % _NAME, b'([^"]*+)', b"([^']*+)"))
+_ANY_ATTRIBUTES: Final = b"(?:%b)*+" % (_ATTRIBUTE_FORM % (_NAME, b'[^"]*+', b"[^']*+"))
+_OPENING: Final = re.compile(rb"<(%b)(%b)%b(/?+)%b>" % (_NAME, _ANY_ATTRIBUTES, _BLANKS, _BLANKS))
+_CLOSING: Final = re.compile(rb"</%b(%b)%b>" % (_BLANKS, _NAME, _BLANKS))
+_DOCTYPE: Final = re.compile(rb"<!DOCTYPE(?:[^\[<>\"']|\"[^\"]*+\"|'[^']*+')*+>")
+# What begins with < and cannot be markup is text: OpenAMQ takes it in values, as it is.
+_TEXT: Final = re.compile(rb"(?:[^<]++|<(?![/!?A-Za-z_:\x80-\xff]))++")
+_DECLARATION: Final = re.compile(
+    rb"<\?xml[ \t\r\n][^>]{0,200}?encoding%b=%b[\"']([-A-Za-z0-9._]{1,40})[\"']" % (_BLANKS, _BLANKS)
+)
+_LATIN_1: Final = frozenset((b"iso-8859-1", b"latin1", b"latin-1", b"iso8859-1"))
+_BLANK: Final = b" \t\r\n"
+# The specification's own example begins a schema-reply and ends a schema.
+_ENDS_OF: Final = {"schema-reply": "schema"}
+
+
+@dataclass(slots=True)
+class Element:
+    """An element while it is read.
+
+    Attributes:
+        offset: octets from the start of the body to its ``<``.
+        attributes: by name; of several of one name the last one, as OpenAMQ has it.
+        pieces: the octets of its own text, without that of elements in it.
+        lead: those before the first element in it.
+    """
+
+    name: str
+    offset: int
+    attributes: dict[str, str]
+    children: list[Element] = field(default_factory=list)
+    pieces: list[bytes] = field(default_factory=list)
+    lead: bytes = b""
+
+    @property
+    def text(self) -> str:
+        """Its own text, references replaced."""
+        return text_of(b"".join(self.pieces))
+
+
+def read_document(body: bytes) -> Element:
+    """Return the root of a document.
+
+    Raises:
+        ProtocolError: the body is too long, is no document, or breaks a bound.
+    """
+    if len(body) > MAX_BODY:
+        raise ProtocolError(f"a body of at most {MAX_BODY} octets", f"{len(body)}")
+    return _Reading(_in_utf8(body)).document()
+
+
+def _in_utf8(body: bytes) -> bytes:
+    """The body without byte order mark and what follows a NUL; octets that are no UTF-8 may be in it."""
+    if body.startswith((b"\xff\xfe", b"\xfe\xff")):
+        try:
+            body = body.decode("utf-16").encode()
+        except UnicodeError as error:
+            raise ProtocolError("UTF-16, as the byte order mark says") from error
+    body = body.removeprefix(b"\xef\xbb\xbf")
+    end = body.find(b"\0")
+    if end >= 0:
+        body = body[:end]
+    declared = _DECLARATION.match(body)
+    # Other encodings that are declared are not what is sent: OpenAMQ ignores them all.
+    if declared is not None and declared[1].lower() in _LATIN_1:
+        return body.decode("latin-1").encode()
+    return body
+
+
+class _Reading:
+    """One document; ``_position`` is where the next piece begins."""
+
+    def __init__(self, body: bytes) -> None:
+        self._body = body
+        self._position = 0
+        self._open: list[Element] = []
+        self._markup_seen = 0
+        self._attributes_seen = 0
+        self._root: Element | None = None
+
+    def document(self) -> Element:
+        body = self._body
+        while self._position < len(body):
+            text = _TEXT.match(body, self._position)
+            if text is None:
+                self._markup()
+            else:
+                self._text(replace_references(text[0]))
+                self._position = text.end()
+        if self._open:
+            raise ProtocolError(f"the end of {self._open[-1].name}", "the end of the body", len(body))
+        if self._root is None:
+            raise ProtocolError("an element", "none", len(body))
+        return self._root
+
+    def _text(self, octets: bytes) -> None:
+        if self._open:
+            self._open[-1].pieces.append(octets)
+        elif octets.strip(_BLANK):
+            raise self._error("nothing but blanks outside the root")
+
+    def _markup(self) -> None:
+        body, position = self._body, self._position
+        self._markup_seen += 1
+        if self._markup_seen > MAX_MARKUP:
+            raise self._error(f"at most {MAX_MARKUP} tags and the like")
+        if body.startswith(b"</", position):
+            self._closing()
+        elif body.startswith(b"<!--", position):
+            self._skip(b"-->", 4)
+        elif body.startswith(b"<?", position):
+            self._skip(b"?>", 2)
+        elif body.startswith(b"<![CDATA[", position):
+            self._character_data()
+        elif body.startswith(b"<!", position):
+            self._doctype()
+        else:
+            self._opening()
+
+    def _opening(self) -> None:
+        found = _OPENING.match(self._body, self._position)
+        if found is None:
+            raise self._error("a tag with quoted attributes and an end")
+        element = Element(decode_text(found[1]), self._position, self._attributes(found[2]))
+        if self._open:
+            parent = self._open[-1]
+            if not parent.children:
+                parent.lead = b"".join(parent.pieces)
+            parent.children.append(element)
+        elif self._root is None:
+            self._root = element
+        else:
+            raise self._error("one root")
+        if not found[3]:
+            if len(self._open) == MAX_NESTING:
+                raise self._error(f"at most {MAX_NESTING} levels")
+            self._open.append(element)
+        self._position = found.end()
+
+    def _attributes(self, octets: bytes) -> dict[str, str]:
+        attributes = {}
+        for count, found in enumerate(_ATTRIBUTES.finditer(octets)):
+            self._attributes_seen += 1
+            if count == MAX_ATTRIBUTES or self._attributes_seen > MAX_MARKUP:
+                raise self._error(f"at most {MAX_ATTRIBUTES} attributes, and {MAX_MARKUP} in all")
+            name, double, single = found.groups()
+            attributes[decode_text(name)] = decode_text(single if double is None else double)
+        return attributes
+
+    def _closing(self) -> None:
+        found = _CLOSING.match(self._body, self._position)
+        if found is None or not self._open:
+            raise self._error("a tag, or nothing more")
+        name = self._open.pop().name
+        if decode_text(found[1]) not in (name, _ENDS_OF.get(name)):
+            raise self._error(f"the end of {name[:_SHOWN]}")
+        self._position = found.end()
+
+    def _character_data(self) -> None:
+        start = self._position + len(b"<![CDATA[")
+        self._skip(b"]]>", start - self._position)
+        self._text(self._body[start : self._position - len(b"]]>")])
+
+    def _doctype(self) -> None:
+        found = _DOCTYPE.match(self._body, self._position)
+        if found is None or self._root is not None:
+            # What it declares could be entities that grow without bounds, and OpenAMQ takes none either.
+            raise self._error("a comment, CDATA, or a DOCTYPE before the root and without declarations")
+        self._position = found.end()
+
+    def _skip(self, end: bytes, length: int) -> None:
+        """Go behind the next ``end`` that begins ``length`` octets from here or later."""
+        found = self._body.find(end, self._position + length)
+        if found < 0:
+            raise self._error(end.decode())
+        self._position = found + len(end)
+
+    def _error(self, expected: str) -> ProtocolError:
+        found = self._body[self._position : self._position + _SHOWN]
+        return ProtocolError(expected, repr(found)[1:], self._position)

@@ -1,0 +1,226 @@
+"""The messages of CML, both directions, as frozen values.
+
+All text is as it travels, references replaced. Empty text stands for an attribute that is not there, except
+where the difference means something. Sources: "AMQP Console Interface" (2006), the wiki's "3-CML", OpenAMQ
+1.4c1.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import TypeAlias
+
+
+class Spelling(enum.Enum):
+    """How documents are written; all are read.
+
+    ``OPENAMQ`` is what OpenAMQ 1.4c1 sends and its parser needs, to the octet. ``SPECIFICATION`` is XML that
+    any parser reads, as the documents of CML have it; its replies are such that OpenAMQ's shell takes them
+    too.
+    """
+
+    OPENAMQ = "openamq"
+    SPECIFICATION = "specification"
+
+
+class Status(enum.StrEnum):
+    """What replies say of the command; others may come, and are kept as they are."""
+
+    OK = "ok"
+    NOT_FOUND = "notfound"
+    NO_ACCESS = "noaccess"
+    INVALID = "invalid"
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A value, by name.
+
+    A child object is ``object_id`` in the specification's spelling (``<field name="queue" id="22"/>``) and
+    ``text`` in OpenAMQ's; which fields are children only the schema says. Where ``object_id`` is
+    set ``text`` is empty.
+    """
+
+    name: str
+    text: str = ""
+    object_id: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaRequest:
+    """Asks for the schema."""
+
+
+@dataclass(frozen=True, slots=True)
+class InspectRequest:
+    """Asks for an object's fields.
+
+    ``object_id`` is a number of up to 64 bits, text where another thing stood there (`object_ids`), or
+    ``None`` where nothing did. The same holds for every request.
+    """
+
+    object_id: int | str | None
+    class_name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ModifyRequest:
+    """Sets fields of an object."""
+
+    object_id: int | str | None
+    fields: tuple[Field, ...] = ()
+    class_name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class MethodRequest:
+    """Calls a method of an object; ``name`` is ``None`` where the attribute is missing."""
+
+    object_id: int | str | None
+    name: str | None
+    fields: tuple[Field, ...] = ()
+    class_name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class MonitorRequest:
+    """Known to OpenAMQ, which never answers it; no document describes it."""
+
+    object_id: int | str | None = None
+    class_name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class NamedText:
+    """One value of an enumeration: the label to show, and the text that travels."""
+
+    label: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaField:
+    """A field of a class or argument of a method, with the defaults of flags that are absent.
+
+    Attributes:
+        type: ``string``, ``int``, ``bool``, ``time``, ``objref``; the documents also say ``object`` for the
+            last. Empty where nothing is said, which means ``string``.
+        repeat: whether it occurs any number of times.
+        inspect: whether it can be read.
+        modify: whether it can be set.
+        values: the only ones that it has, if any are named.
+    """
+
+    name: str
+    type: str = ""
+    repeat: bool = False
+    inspect: bool = True
+    modify: bool = False
+    label: str = ""
+    description: str = ""
+    values: tuple[NamedText, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaGroup:
+    """Fields that belong together."""
+
+    name: str
+    fields: tuple[SchemaMember, ...] = ()
+    inspect: bool = True
+    modify: bool = False
+    label: str = ""
+    description: str = ""
+
+
+SchemaMember: TypeAlias = SchemaField | SchemaGroup
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaMethod:
+    """A method and its arguments."""
+
+    name: str
+    label: str = ""
+    description: str = ""
+    fields: tuple[SchemaMember, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaClass:
+    """A class: its fields in the order in which replies have them, and its methods."""
+
+    name: str
+    label: str = ""
+    description: str = ""
+    fields: tuple[SchemaMember, ...] = ()
+    methods: tuple[SchemaMethod, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaReply:
+    """The schema, whole. ``status`` is empty where the attribute is missing, here and in all replies."""
+
+    status: str
+    name: str = ""
+    version: str = ""
+    classes: tuple[SchemaClass, ...] = ()
+    notice: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class InspectReply:
+    """An object's fields. OpenAMQ leaves class and object out where there is none."""
+
+    status: str
+    object_id: int | None = None
+    class_name: str = ""
+    fields: tuple[Field, ...] = ()
+    notice: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ModifyReply:
+    """What became of a `ModifyRequest`; ``notice`` may say when it takes effect."""
+
+    status: str
+    object_id: int | None = None
+    class_name: str = ""
+    notice: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class MethodReply:
+    """What became of a `MethodRequest`; only an example of the specification carries the method's name."""
+
+    status: str
+    object_id: int | None = None
+    class_name: str = ""
+    notice: str = ""
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Notify:
+    """A notification: a letter for the severity, a colon, and text."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Invalid:
+    """The answer to what is no command."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownCommand:
+    """A document that is well formed and says what we do not know; to be answered with `Invalid`."""
+
+    name: str
+
+
+Request: TypeAlias = SchemaRequest | InspectRequest | ModifyRequest | MethodRequest | MonitorRequest
+Reply: TypeAlias = SchemaReply | InspectReply | ModifyReply | MethodReply | Notify | Invalid
+Message: TypeAlias = Request | Reply
+Received: TypeAlias = Message | UnknownCommand

@@ -1,0 +1,313 @@
+"""Classes of a schema-reply as the model's classes, and the other way.
+
+What CML has and the model has not: groups become part of a field's name (``group.field``); a field that lists
+the objects in this one becomes a reference to their parent in the class of those (``parentRef``), as
+`docs/model-check.md` has it. ``name`` and ``parentRef`` say which object is meant, from one run to the next.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, TypeAlias
+
+from gateway.dialects.cml.messages import (
+    Field,
+    SchemaClass,
+    SchemaField,
+    SchemaGroup,
+    SchemaMember,
+    SchemaMethod,
+    SchemaReply,
+)
+from gateway.dialects.cml.object_ids import object_number
+from gateway.dialects.cml.safety import MAX_STRING
+from gateway.dialects.cml.values import read_value
+from gateway.dialects.errors import ProtocolError
+from gateway.model.schema import Access, Argument, ClassKey, ClassSchema, Element, Method, NamedValue
+from gateway.model.values import Reference, Value, Values, ValueType
+
+PARENT: Final = "parentRef"
+"""The element, not in CML, that refers to the object whose fields list this one."""
+
+IsStatistic: TypeAlias = Callable[[str, str, str], bool]
+"""Told package, class and element; CML does not tell properties and statistics apart."""
+
+TYPES: Final = {
+    "": ValueType.STRING,
+    "string": ValueType.STRING,
+    "int": ValueType.U32,
+    "bool": ValueType.BOOL,
+    "time": ValueType.TIME,
+    "objref": ValueType.REFERENCE,
+    "object": ValueType.REFERENCE,
+}
+
+
+_NAME: Final = "name"
+_SHOWN: Final = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Children:
+    """A field that names objects in this one.
+
+    Attributes:
+        field: its name, which is not one of the model's elements.
+        class_name: of the objects, where the schema has a class of the field's name, as all known ones do;
+            else empty.
+        repeated: whether there may be more than one.
+    """
+
+    field: str
+    class_name: str
+    repeated: bool
+    label: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectRead:
+    """What an object's fields say.
+
+    Attributes:
+        values: in the schema's order.
+        children: the objects in it, in the order in which they were listed.
+        doubts: what could not be read and is absent, or was not expected, a line for each.
+    """
+
+    values: Values
+    children: tuple[tuple[Children, int], ...]
+    doubts: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Slot:
+    """Where a field's value goes: the position among the values, its type, whether a list is made of it."""
+
+    position: int
+    type: ValueType
+    repeated: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ClassDescription:
+    """A class as the model has it, and how its fields travel.
+
+    Attributes:
+        wire_names: what each element is called in messages: its own name where no other group has it too.
+            Empty for `PARENT`, which does not travel.
+    """
+
+    schema: ClassSchema
+    wire_names: tuple[str, ...]
+    children: tuple[Children, ...]
+    _slots: dict[str, _Slot]
+    _listings: dict[str, Children]
+
+    def read_object(self, fields: Sequence[Field], parent: int | None = None) -> ObjectRead:
+        """Return values and children of an object whose parent is known or not. Nothing is dropped unsaid."""
+        values: list[Value | None] = [None] * len(self.schema.elements)
+        children: list[tuple[Children, int]] = []
+        doubts: list[str] = []
+        seen: set[int] = set()
+        if parent is not None and PARENT in self.schema.positions:
+            values[self.schema.positions[PARENT]] = Reference(str(parent))
+        for field in fields:
+            text = field.text if field.object_id is None else str(field.object_id)
+            listing, slot = self._listings.get(field.name), self._slots.get(field.name)
+            if listing is not None:
+                _add_child(children, listing, text, doubts)
+            if slot is None:
+                if listing is None:
+                    doubts.append(f"{field.name}: no such field in {self.schema.key}")
+            elif slot.position in seen and not slot.repeated:
+                doubts.append(f"{field.name}: more than once")
+            else:
+                seen.add(slot.position)
+                _set_value(values, slot, field.name, text, doubts)
+        return ObjectRead(tuple(values), tuple(children), tuple(doubts))
+
+
+def _add_child(children: list[tuple[Children, int]], listing: Children, text: str, doubts: list[str]) -> None:
+    text = text.strip()
+    number = object_number(text)
+    if number:
+        children.append((listing, number))
+    elif text and listing.repeated:  # of single ones the value says it
+        doubts.append(f"{listing.field}: no object of another")
+
+
+def _set_value(values: list[Value | None], slot: _Slot, name: str, text: str, doubts: list[str]) -> None:
+    try:
+        value = read_value(text, slot.type)
+    except ProtocolError as error:
+        doubts.append(f"{name}: {error.expected} was expected")
+        return
+    if slot.repeated:
+        before = values[slot.position]
+        values[slot.position] = (
+            *(before if isinstance(before, tuple) else ()),
+            *(() if value is None else (value,)),
+        )
+    else:
+        values[slot.position] = value
+
+
+def package_of(schema_name: str) -> str:
+    """Return the package for a schema's name, without the characters that no mapping can name."""
+    return schema_name.replace("/", ".")
+
+
+def _never(_: str, __: str, ___: str) -> bool:
+    return False
+
+
+def read_classes(reply: SchemaReply, is_statistic: IsStatistic = _never) -> tuple[ClassDescription, ...]:
+    """Return what a schema-reply describes, in its order.
+
+    Raises:
+        ProtocolError: two classes, or two fields of a class, have one name; or a value of an enumeration is
+            not of its type.
+    """
+    names = [each.name for each in reply.classes]
+    _refuse_repeated(names, "classes")
+    parents: dict[str, set[str]] = {}
+    for each in reply.classes:
+        for _, _, field in _flattened(each.fields):
+            if TYPES.get(field.type) is ValueType.REFERENCE:
+                parents.setdefault(field.name, set()).add(each.name)
+    package = package_of(reply.name)
+    return tuple(
+        _described(package, each, parents.get(each.name, set()), set(names), is_statistic)
+        for each in reply.classes
+    )
+
+
+def _described(
+    package: str, each: SchemaClass, parents: set[str], names: set[str], is_statistic: IsStatistic
+) -> ClassDescription:
+    flattened = list(_flattened(each.fields))
+    own_names = Counter(field.name for _, _, field in flattened)
+    elements: list[tuple[Element, str, _Slot]] = []
+    listings: list[Children] = []
+    for name, group, field in flattened:
+        value_type = TYPES.get(field.type, ValueType.STRING)
+        wire_name = field.name if own_names[field.name] == 1 else name
+        if value_type is ValueType.REFERENCE:
+            child_class = field.name if field.name in names else ""
+            listings.append(Children(wire_name, child_class, field.repeat, field.label))
+            if field.repeat:
+                continue
+        elements.append((_element(name, group, field), wire_name, _Slot(0, value_type, field.repeat)))
+    if parents:
+        of_one = next(iter(parents)) if len(parents) == 1 else ""
+        parent = Element(PARENT, ValueType.REFERENCE, index=True, references=of_one, label="Parent")
+        elements.append((parent, "", _Slot(0, ValueType.REFERENCE, repeated=False)))
+    _refuse_repeated(
+        [element.name for element, _, _ in elements]
+        + [listed.field for listed in listings if listed.repeated],
+        f"fields of {each.name}",
+    )
+    return _assembled(package, each, elements, listings, is_statistic)
+
+
+def _assembled(
+    package: str,
+    each: SchemaClass,
+    elements: list[tuple[Element, str, _Slot]],
+    listings: list[Children],
+    is_statistic: IsStatistic,
+) -> ClassDescription:
+    properties = [one for one in elements if not is_statistic(package, each.name, one[0].name)]
+    statistics = [one for one in elements if is_statistic(package, each.name, one[0].name)]
+    ordered = properties + statistics
+    schema = ClassSchema(
+        ClassKey(package, each.name),
+        tuple(element for element, _, _ in properties),
+        tuple(element for element, _, _ in statistics),
+        tuple(_method(method) for method in each.methods),
+        each.label,
+        each.description,
+    )
+    slots: dict[str, _Slot] = {}
+    for position, (element, wire_name, slot) in enumerate(ordered):
+        if wire_name:
+            # A field in a group may be sent by either name.
+            slots[wire_name] = slots[element.name] = replace(slot, position=position)
+    return ClassDescription(
+        schema,
+        tuple(wire_name for _, wire_name, _ in ordered),
+        tuple(listings),
+        slots,
+        {listed.field: listed for listed in listings},
+    )
+
+
+def _refuse_repeated(names: list[str], what: str) -> None:
+    repeated = [name for name, count in Counter(names).items() if count > 1]
+    if repeated:
+        raise ProtocolError(f"{what} with names of their own", repr(repeated[0][:_SHOWN]))
+
+
+def _flattened(
+    members: tuple[SchemaMember, ...], outer: SchemaGroup | None = None, path: tuple[str, ...] = ()
+) -> Iterator[tuple[str, tuple[str, ...], SchemaField]]:
+    """Yield name, path of groups, and each field, with what its groups say of it."""
+    for member in members:
+        inspect = member.inspect and (outer is None or outer.inspect)
+        modify = member.modify or (outer is not None and outer.modify)
+        inherited = replace(member, inspect=inspect, modify=modify)
+        if isinstance(inherited, SchemaGroup):
+            yield from _flattened(inherited.fields, inherited, (*path, inherited.name))
+        else:
+            yield ".".join((*path, inherited.name)), path, inherited
+
+
+def _element(name: str, group: tuple[str, ...], field: SchemaField) -> Element:
+    value_type = TYPES.get(field.type, ValueType.STRING)
+    return Element(
+        name,
+        ValueType.LIST if field.repeat else value_type,
+        Access.READ_WRITE if field.modify else Access.READ_ONLY,
+        index=name == _NAME,
+        # Only what is sent has a bound: values are shown at any length.
+        max_length=MAX_STRING
+        if field.modify and value_type is ValueType.STRING and not field.repeat
+        else None,
+        references=field.name if value_type is ValueType.REFERENCE else "",
+        label=field.label,
+        description=field.description,
+        values=_named_values(field, value_type),
+        readable=field.inspect,
+        group=group,
+    )
+
+
+def _method(method: SchemaMethod) -> Method:
+    flattened = list(_flattened(method.fields))
+    _refuse_repeated([field.name for _, _, field in flattened], f"arguments of {method.name}")
+    arguments = tuple(_argument(field) for _, _, field in flattened)
+    return Method(method.name, arguments, method.label, method.description)
+
+
+def _argument(field: SchemaField) -> Argument:
+    value_type = TYPES.get(field.type, ValueType.STRING)
+    return Argument(
+        field.name,
+        value_type,
+        max_length=MAX_STRING if value_type is ValueType.STRING else None,
+        label=field.label,
+        description=field.description,
+        values=_named_values(field, value_type),
+    )
+
+
+def _named_values(field: SchemaField, value_type: ValueType) -> tuple[NamedValue, ...]:
+    named = []
+    for each in field.values:
+        value = read_value(each.text, value_type)
+        if not isinstance(value, int | str):
+            raise ProtocolError(f"a string or an integer for {field.name}", repr(each.text[:_SHOWN]))
+        named.append(NamedValue(each.label, value))
+    return tuple(named)

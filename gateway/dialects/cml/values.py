@@ -1,0 +1,164 @@
+"""Values as text, to and from the model's, by the type that the schema gives them.
+
+CML cannot say that something is absent. Where text is empty, a number, flag, time or reference is absent; a
+string is empty.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from gateway.dialects.cml.entities import octets_of
+from gateway.dialects.cml.messages import Spelling
+from gateway.dialects.cml.object_ids import object_number
+from gateway.dialects.cml.safety import MAX_STRING
+from gateway.dialects.errors import LocalProtocolError, ProtocolError
+from gateway.model.misfits import misfit
+from gateway.model.schema import Argument, Element
+from gateway.model.values import Reference, Value, ValueType
+
+INT_LIMIT: Final = 1 << 32
+"""An ``int`` is unsigned and has 32 bits."""
+
+_SHOWN: Final = 40
+_SECOND: Final = 10**9
+_INTEGER: Final = re.compile(r"[0-9]{1,20}")
+_FLAG: Final = re.compile(r"[+-]?[0-9]{1,20}")
+_WORDS: Final = {"true": True, "false": False, "yes": True, "no": False}
+_ISO_TIME: Final = re.compile(
+    r"([0-9]{4})-([0-9]{2})-([0-9]{2})T([0-9]{2}):([0-9]{2})(?::([0-9]{2}))?(?:Z|([+-])([0-9]{2}):([0-9]{2}))?"
+)
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_LAST_SECOND: Final = (1 << 63) // _SECOND
+
+
+def read_value(text: str, value_type: ValueType) -> Value | None:
+    """Return the value of ``text``; ``None`` is absent.
+
+    A flag is any integer, as in OpenAMQ, which stores -1 and 2 where somebody sets them; ``true``, ``yes``
+    and their opposites are read too. A time is a number of seconds since 1970 UTC, or the date and minute
+    that OpenAMQ shows (``2026-11-20T06:52+00:00``; without zone UTC).
+
+    Raises:
+        ProtocolError: ``text`` is no such value, or an integer beyond 32 bits.
+    """
+    read = _READERS.get(value_type)
+    if read is None:
+        return str(text)
+    text = text.strip()
+    if not text:
+        return None
+    value = read(text)
+    if value is None:
+        raise ProtocolError(f"a value of type {value_type.value}", repr(text[:_SHOWN]))
+    return value
+
+
+def _integer(text: str) -> Value | None:
+    return int(text) if _INTEGER.fullmatch(text) and int(text) < INT_LIMIT else None
+
+
+def _flag(text: str) -> Value | None:
+    return int(text) != 0 if _FLAG.fullmatch(text) else _WORDS.get(text.lower())
+
+
+def _reference(text: str) -> Value | None:
+    number = object_number(text)
+    return None if number is None else Reference(str(number))
+
+
+def _time(text: str) -> Value | None:
+    if _INTEGER.fullmatch(text):
+        return int(text) * _SECOND if int(text) < _LAST_SECOND else None
+    found = _ISO_TIME.fullmatch(text)
+    if found is None:
+        return None
+    *parts, sign, hours, minutes = found.groups()
+    offset = timedelta(hours=int(hours or 0), minutes=int(minutes or 0)) * (-1 if sign == "-" else 1)
+    year, month, day, hour, minute, second = (int(part or 0) for part in parts)
+    try:
+        moment = datetime(year, month, day, hour, minute, second, tzinfo=UTC)
+    except ValueError:
+        return None
+    seconds = (moment - _EPOCH - offset) // timedelta(seconds=1)
+    return seconds * _SECOND if 0 <= seconds < _LAST_SECOND else None
+
+
+_READERS: Final[dict[ValueType, Callable[[str], Value | None]]] = {
+    ValueType.U32: _integer,
+    ValueType.BOOL: _flag,
+    ValueType.TIME: _time,
+    ValueType.REFERENCE: _reference,
+}
+
+
+def write_value(value: Value, item: Element | Argument, spelling: Spelling) -> str:
+    """Return a value as it is sent. What does not fit is refused, never cut.
+
+    A time is written in seconds, or as date and minute in OpenAMQ's spelling.
+
+    Raises:
+        LocalProtocolError: it is of another type, beyond the item's bounds, a string of more than
+            `MAX_STRING` octets, an integer that 32 bits do not hold, a time before 1970 or not of a whole
+            second (OpenAMQ: minute), a reference to no number, or of a type that nothing in CML stands for.
+            Integers of other widths, durations in nanoseconds, UUIDs and floating point numbers go as
+            strings.
+    """
+    found = misfit(item, value)
+    if found is not None:
+        raise LocalProtocolError(f"{item.name}: {found.text}")
+    write = _WRITERS.get(item.type)
+    if write is None:
+        raise LocalProtocolError(f"{item.name}: CML has no {item.type.value}")
+    return write(item, value, spelling)
+
+
+def _written_string(item: Element | Argument, value: Value, _: Spelling) -> str:
+    text = str(value)
+    if len(octets_of(text)) > MAX_STRING:
+        raise LocalProtocolError(f"{item.name}: a string may have {MAX_STRING} octets")
+    return text
+
+
+def _written_integer(_: Element | Argument, value: Value, __: Spelling) -> str:
+    return str(value)
+
+
+def _written_flag(_: Element | Argument, value: Value, __: Spelling) -> str:
+    return "1" if value else "0"
+
+
+def _written_time(item: Element | Argument, value: Value, spelling: Spelling) -> str:
+    assert isinstance(value, int)
+    openamq = spelling is Spelling.OPENAMQ
+    unit = 60 * _SECOND if openamq else _SECOND
+    if not 0 <= value < _LAST_SECOND * _SECOND or value % unit:
+        raise LocalProtocolError(f"{item.name}: a time must be a whole {'minute' if openamq else 'second'}")
+    seconds = value // _SECOND
+    if openamq:
+        return (_EPOCH + timedelta(seconds=seconds)).isoformat(timespec="minutes")
+    return str(seconds)
+
+
+def _written_reference(item: Element | Argument, value: Value, _: Spelling) -> str:
+    assert isinstance(value, Reference)
+    number = object_number(value.native_id)
+    if number is None:
+        raise LocalProtocolError(f"{item.name}: a reference must be an object's number")
+    return str(number)
+
+
+_WRITERS: Final[dict[ValueType, Callable[[Element | Argument, Value, Spelling], str]]] = {
+    **{each: _written_integer for each in ValueType if each.integer_bits},
+    ValueType.STRING: _written_string,
+    ValueType.UUID: _written_string,
+    ValueType.F32: _written_string,
+    ValueType.F64: _written_string,
+    ValueType.DURATION: _written_integer,
+    ValueType.BOOL: _written_flag,
+    ValueType.TIME: _written_time,
+    ValueType.REFERENCE: _written_reference,
+}
