@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from gateway.feed.operations import OperationKind, OperationState
+from gateway.feed.operations import InvokeMethod, OperationKind, OperationRequest, OperationState
 from gateway.feed.values import ObjectLink
 from gateway.model.operations import Outcome
 from gateway.model.values import Reference
-from tests.operations.works import BOILER_CLASS, DEADLINE, Works, boiler
+from gateway.operations.audit import MAX_REFERENCE
+from tests.operations.works import BOILER_CLASS, DEADLINE, OPERATOR, Works, boiler
 
 SOUTH = ObjectLink(BOILER_CLASS, 2, "south")
 
@@ -37,6 +38,15 @@ def test_a_call_is_made_once_and_its_outputs_are_answered_by_name(works: Works) 
     )
     assert (ended.found, ended.code) == (answer.values, 0)
     assert len(works.sent) == 1
+
+
+def test_every_record_tells_what_the_north_calls_the_request(works: Works) -> None:
+    for method, reference in ("purge", "table.7"), ("explode", "x" * 1000):
+        action = InvokeMethod(method)
+        request = OperationRequest(1, OPERATOR, 1, BOILER_CLASS, 1, action, DEADLINE, reference=reference)
+        works.perform(works.desk.asked(request, lambda _: None, works.now))
+        works.answer()
+    assert [record.reference for record in works.told] == ["table.7", "table.7", "x" * MAX_REFERENCE]
 
 
 def test_outputs_that_were_not_told_are_left_out(works: Works) -> None:
