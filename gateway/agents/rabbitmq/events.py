@@ -200,6 +200,8 @@ class EventReader:
         hidden = class_name == "parameter" and not is_shown_component(plain.get("component"))
         if reader is None or hidden:
             return Other(event)
+        if "username" in plain:  # of whom limits are told; what they are called themselves is always the same
+            plain = {**plain, "name": plain["username"]}
         return Changed(class_name, reader.name_of(plain))
 
     def _read_with_arguments(self, event: str, plain: Mapping[str, Json], time: int) -> BrokerEvent:

@@ -109,7 +109,7 @@ def test_of_a_binding_with_arguments_the_listing_tells() -> None:
         (
             "user.limits.set",
             {"name": "limits", "username": "u"},
-            Changed("user", ObjectName("user", ("limits",))),
+            Changed("user", ObjectName("user", ("u",))),
         ),
         (
             "parameter.set",
