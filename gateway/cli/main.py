@@ -92,7 +92,7 @@ def _is_unread() -> bool:
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 def main() -> None:
-    """Put AMQP management behind SNMP: RabbitMQ and QMF agents, walked with snmpwalk."""
+    """Put AMQP management behind SNMP, JMX and an event log: RabbitMQ and QMF agents."""
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 
 from gateway.eventlog.record import RecordKind
@@ -11,6 +12,7 @@ DETAIL_LENGTH = 200
 """Characters of values that a line shows unless all are asked for."""
 
 _WITH_STATE = frozenset({RecordKind.SOURCE, RecordKind.AGENT})
+_ESCAPED = re.compile(r"\\(?:[tnr]|x[0-9a-f]{2}|u[0-9a-f]{4}|U00(?:0[0-9a-f]|10)[0-9a-f]{4})")
 _KIND_WIDTH = max(len(kind) for kind in RecordKind)
 
 
@@ -37,6 +39,11 @@ def harmless(text: str) -> str:
 
 def _printable(character: str) -> str:
     return character if character.isprintable() else character.encode("unicode_escape").decode("ascii")
+
+
+def unescaped(text: str) -> str:
+    """What `harmless` made of other characters, made these again: for names that were copied from a line."""
+    return _ESCAPED.sub(lambda found: found[0].encode("ascii").decode("unicode_escape"), text)
 
 
 def _time(text: object) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gateway.eventlog.readable import harmless
+from gateway.eventlog.readable import harmless, unescaped
 from gateway.service.exit_codes import CommandError, ExitCode
 from gateway.service.north_names import NorthNames
 from gateway.terminal.happenings import KnownObject
@@ -29,6 +29,10 @@ def object_of(picture: Picture, names: NorthNames, text: str, *, whole: bool = F
     try:
         return find_object(picture, text, whole=whole)
     except NotOneObjectError as error:
+        # What was copied from a line has escapes in place of what does not print. Who changes something has
+        # to mean exactly this: another object may be called as the escapes read.
+        if not whole and not error.several and unescaped(text) != text:
+            return object_of(picture, names, unescaped(text))
         raise CommandError(ExitCode.NOT_FOUND, _complaint(error, whole=whole)) from error
 
 
@@ -52,6 +56,11 @@ def _complaint(error: NotOneObjectError, *, whole: bool) -> str:
         when = time_text(record.deleted or record.heard) if record is not None else None
         return (
             f"{error.text!r} is gone: {harmless(error.ended.path)} was deleted{f' at {when}' if when else ''}"
+        )
+    if whole and unescaped(error.text) != error.text:
+        return (
+            f"{error.text!r} is no object; where a name has characters that do not print, write its OID or "
+            "ObjectName, which `amqp-gateway explain` tells"
         )
     if whole and error.candidates:
         return f"{error.text!r} is no object; write the whole name of what is to be changed{shown}"

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.eventlog.readable import DETAIL_LENGTH, harmless, readable_line
+from gateway.eventlog.readable import DETAIL_LENGTH, harmless, readable_line, unescaped
 from gateway.eventlog.record import Delta, LogRecord, RecordKind
 
 NOW = "2026-11-20T14:05:06.123456Z"
@@ -101,6 +101,11 @@ def test_long_values_are_cut_unless_all_are_asked_for() -> None:
 
 def test_what_a_terminal_would_obey_is_shown() -> None:
     assert harmless("a\x1b[31m\n\u202eb\u00e9") == "a\\x1b[31m\\n\\u202ebé"
+
+
+@given(st.text().filter(lambda text: "\\" not in text))
+def test_what_is_harmless_can_be_read_back(text: str) -> None:
+    assert unescaped(harmless(text)) == text
 
 
 anything = st.recursive(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from gateway.feed.records import DeleteRecord
@@ -68,3 +70,13 @@ def test_an_object_name_is_whole_enough_to_change_something() -> None:
     picture = known_shop(till(1))
     known = next(known for known in picture.objects.values() if known.class_name == "shop:till")
     assert object_of(picture, NAMES, NAMES.object_name(known), whole=True) is known
+
+
+def test_a_name_that_was_copied_from_a_line_is_found_but_for_changes() -> None:
+    strange = dataclasses.replace(till(5), stable_name="hall1|bell\x07\tend", leaf_name="bell\x07\tend")
+    shop = known_shop(strange)
+    copied = "shop1/shop:till/hall1|bell\\x07\\tend"
+    assert object_of(shop, NAMES, copied).record.row == 5
+    with pytest.raises(CommandError, match="write its OID or ObjectName"):
+        object_of(shop, NAMES, copied, whole=True)
+    assert object_of(shop, NAMES, "shop1/till/hall1|bell\x07\tend", whole=True).record.row == 5

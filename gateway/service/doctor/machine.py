@@ -44,6 +44,10 @@ def state_findings(loaded: LoadedConfiguration) -> tuple[list[Finding], StateRep
     findings = [
         Finding("state", Level.GOOD, f"{told.folder}: gateway {told.identity}, started {told.boots} times")
     ]
+    if not os.access(told.folder, os.W_OK):
+        text = f"{told.folder}: cannot be written: the gateway counts its starts and numbers rows there"
+        advice = "run doctor as the user of the gateway; else look whose it is, and how its disk is mounted"
+        findings.append(Finding("state", Level.PROBLEM, text, advice))
     mode = stat.S_IMODE(loaded.state_folder.stat().st_mode)
     if mode & 0o077:
         findings.append(
