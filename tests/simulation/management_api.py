@@ -96,8 +96,8 @@ class ManagementApi:
             self._document(class_name, thing)
             for (kind, *parts), thing in self._rabbitmq.things.items()
             if kind == class_name
-            and not (kind in {"queue", "exchange"} and parts[0] in self._rabbitmq.forbidden)
-            and not (kind == "connection" and now - thing.created < CONNECTION_LAG)
+            and not (kind in {"queue", "exchange", "binding"} and parts[0] in self._rabbitmq.forbidden)
+            and not (kind in {"connection", "channel"} and now - thing.created < CONNECTION_LAG)
         ]
 
     def _document(self, class_name: str, thing: Thing) -> dict[str, Json]:
@@ -113,6 +113,9 @@ class ManagementApi:
             if isinstance(value, int):
                 told: dict[str, Json] = {path: value, "messages_ready": value}
                 document |= told if path == "messages" else {"message_stats": {path: value}}
+        if class_name == "policy":
+            priority = thing.now("priority")
+            document["priority"] = priority if isinstance(priority, int) else 0
         value = thing.now("messagesPublishedIn") if "messagesPublishedIn" in thing.values else None
         if isinstance(value, int):
             document["message_stats"] = {"publish_in": value}

@@ -31,7 +31,13 @@ _SLOW = (1 * SECOND, 30 * SECOND)
 _PATIENCE = 10 * SECOND
 """As `HttpWriter` has it: beyond that there is no answer."""
 
-_SINGULAR = {"queues": "queue", "exchanges": "exchange", "connections": "connection", "nodes": "node"}
+_SINGULAR = {
+    "queues": "queue",
+    "exchanges": "exchange",
+    "connections": "connection",
+    "nodes": "node",
+    "policies": "policy",
+}
 
 Answered = Callable[[BrokerAnswer], None]
 
@@ -127,6 +133,8 @@ class ManagementChanges:
             hosts = self.management.present("vhost")
             items: list[Json] = [host for host in hosts if re.search(pattern, str(host["name"]))]
             return Document({"items": items})
+        if collection == "policies" and len(parts) == 1:
+            return Document([one for one in self.management.present("policy") if one["vhost"] == parts[0]])
         class_name = _SINGULAR[collection]
         for document in self.management.present(class_name):
             names = [document[part] for part in ("vhost", "name") if part in document][-len(parts) :]
@@ -144,6 +152,8 @@ class ManagementChanges:
         match change.method, collection, parts:
             case "PUT", "vhost-limits", [host, "max-connections"]:
                 return self._limit(host, change.body or {})
+            case "PUT", "policies", [host, name]:
+                return self._priority(host, name, change.body or {})
             case "DELETE", "connections", [name]:
                 thing = self._rabbitmq.things.get(("connection", name))
                 key = mark_in({"reason": change.reason}) or ""
@@ -161,6 +171,15 @@ class ManagementChanges:
             return NotFound()
         thing = self._rabbitmq.things["vhost", host]
         self._stage.ledger.carried_out(limit, thing.values["maxConnections"])
+        return Changed()
+
+    def _priority(self, host: str, name: str, body: Mapping[str, Json]) -> ChangeAnswer:
+        priority, policy = body["priority"], self._rabbitmq.things.get(("policy", host, name))
+        assert isinstance(priority, int)
+        if policy is None:
+            return NotFound()
+        self._rabbitmq.set_priority(policy, priority)
+        self._stage.ledger.carried_out(priority, policy.values["priority"])
         return Changed()
 
     def _end(self, thing: Thing | None, key: Key) -> ChangeAnswer:

@@ -6,10 +6,11 @@ from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from gateway.mapping.paths import Json
+from tests.simulation.rabbitmq_belongings import ENDS, Belongings
+from tests.simulation.rabbitmq_documents import MARKS, NODE, STATISTICS, document_of
 from tests.simulation.scheduler import MILLISECOND, SECOND, Clock, Scheduler
 from tests.simulation.truth import Thing, Truth
 
-NODE = "rabbit@sim"
 STATISTICS_INTERVAL = 5 * SECOND
 """RabbitMQ's own: until then the management API shows the values of before."""
 KNOWN_AFTER = 180 * SECOND
@@ -21,23 +22,12 @@ _EXCHANGES = ("in", "out")
 _PORTS = (5001, 5002, 5003)
 NO_LIMIT = -1
 
-SHOWN: Mapping[str, frozenset[str]] = {
-    "rabbitmq:node": frozenset({"name", "running", "memoryAlarm"}),
-    "rabbitmq:vhost": frozenset({"name", "description", "maxConnections"}),
-    "rabbitmq:queue": frozenset(
-        {"vhost", "name", "durable", "autoDelete", "exclusive", "arguments", "messages", "messagesPublished"}
-    ),
-    "rabbitmq:exchange": frozenset({"vhost", "name", "type", "durable", "arguments", "messagesPublishedIn"}),
-    "rabbitmq:connection": frozenset({"name", "providedName", "user", "vhost"}),
-}
-STATISTICS = frozenset({"messages", "messagesPublished", "messagesPublishedIn"})
-MARKS = {
-    "rabbitmq:node": "name",
-    "rabbitmq:vhost": "description",
-    "rabbitmq:queue": "arguments",
-    "rabbitmq:exchange": "arguments",
-    "rabbitmq:connection": "providedName",
-}
+_CARRIERS = {"queue": "arguments", "exchange": "arguments", "policy": "definition", "parameter": "value"}
+"""The element of a class that carries the serial."""
+_FILTERED = frozenset({"queue", "exchange", "binding", "consumer"})
+"""What nobody shows of a virtual host that may not be read."""
+_OPEN = frozenset({"connection", "channel", "consumer"})
+"""What ends with the broker's process."""
 
 
 class EventListener(Protocol):
@@ -85,15 +75,21 @@ class RabbitMq:
         self._purged: set[int] = set()
         self.process = 100
         self.started = scheduler.now
+        self.belongings = Belongings(scheduler, self)
         truth.marks |= MARKS
         truth.statistics |= STATISTICS
         truth.apart |= {"maxConnections"}
         truth.parents |= {f"rabbitmq:{name}": "vhost" for name in ("queue", "exchange", "connection")}
-        self._add("node", (NODE,), {"name": NODE, "running": True, "memoryAlarm": False}, durable=True)
+        self.add("node", (NODE,), {"name": NODE, "running": True, "memoryAlarm": False}, durable=True)
         self._add_host("/")
         for _ in range(10):
             self.live()
         self._tell_statistics()
+
+    @property
+    def next_serial(self) -> int:
+        """What the next thing will be marked by."""
+        return self._truth.next_serial
 
     # ---- what happens ---------------------------------------------------------------------------------
 
@@ -108,8 +104,9 @@ class RabbitMq:
             self._open,
             self._end_one,
             self._publish,
+            self.belongings.live,
         )
-        self._scheduler.random.choices(actions, weights=(1, 4, 2, 4, 4, 6))[0]()
+        self._scheduler.random.choices(actions, weights=(1, 4, 2, 4, 4, 6, 6))[0]()
 
     def set_alarm(self, *, raised: bool) -> None:
         """The node has too little memory, or enough again."""
@@ -117,7 +114,7 @@ class RabbitMq:
             self.alarm = raised
             node = self.things["node", NODE]
             self._truth.change(node, self._scheduler.now, {"memoryAlarm": raised})
-            self._emit("alarm.set" if raised else "alarm.cleared", node=NODE, source="memory")
+            self.emit("alarm.set" if raised else "alarm.cleared", node=NODE, source="memory")
 
     def forbid(self) -> None:
         """The gateway's user loses its permission in a virtual host."""
@@ -141,7 +138,7 @@ class RabbitMq:
         for listener in tuple(self.listeners):
             listener.broker_stopped()
         for (kind, *_), thing in tuple(self.things.items()):
-            if kind == "connection" or (kind in {"queue", "exchange"} and not thing.durable):
+            if kind in _OPEN or (kind in {"queue", "exchange", "binding"} and not thing.durable):
                 self._gone(thing)
         for thing in self.things.values():
             restart = STATISTICS & thing.values.keys()
@@ -181,8 +178,8 @@ class RabbitMq:
         if thing is None:
             self._add_host(host)
         elif self._scheduler.random.random() < 0.3:
-            for (kind, *_), inside in tuple(self.things.items()):
-                if kind in {"queue", "exchange", "connection"} and inside.now("vhost") == host.encode():
+            for inside in tuple(self.things.values()):
+                if "vhost" in inside.values and inside.now("vhost") == host.encode():
                     self.end(inside)
             self.limits.pop(host, None)
             self._truth.change(thing, self._scheduler.now, {"maxConnections": NO_LIMIT})
@@ -192,15 +189,15 @@ class RabbitMq:
     def _add_host(self, host: str) -> None:
         mark = f"host {self._truth.next_serial}"
         values: dict[str, object] = {"name": host, "description": mark, "maxConnections": None}
-        thing = self._add("vhost", (host,), values, durable=True)
+        thing = self.add("vhost", (host,), values, durable=True)
         # Its event does not tell limits: until they are read nobody knows that there is none.
         self._truth.change(thing, self._scheduler.now, {"maxConnections": NO_LIMIT})
-        self._emit("vhost.created", name=host, description=mark, tags=[])
+        self.emit("vhost.created", name=host, description=mark, tags=[])
         self._exchange(host, "")
 
     def _add_queue(self) -> None:
         random = self._scheduler.random
-        host = self._some_host()
+        host = self.some_host()
         name = random.choice(_QUEUES)
         durable, exclusive = random.random() < 0.6, random.random() < 0.2
         if ("queue", host, name) in self.things:
@@ -215,8 +212,8 @@ class RabbitMq:
             "messagesPublished": None,
         }
         serial = self._truth.next_serial
-        queue = self._add("queue", (host, name), values, durable=durable and not exclusive)
-        self._emit(
+        queue = self.add("queue", (host, name), values, durable=durable and not exclusive)
+        self.emit(
             "queue.created",
             vhost=host,
             name=name,
@@ -229,7 +226,7 @@ class RabbitMq:
             self._scheduler.after(self._scheduler.between(MILLISECOND, SECOND), lambda: self.end(queue))
 
     def _add_exchange(self) -> None:
-        host = self._some_host()
+        host = self.some_host()
         name = self._scheduler.random.choice(_EXCHANGES)
         if ("exchange", host, name) not in self.things:
             self._exchange(host, name)
@@ -244,8 +241,8 @@ class RabbitMq:
             "messagesPublishedIn": None,
         }
         serial = self._truth.next_serial
-        self._add("exchange", (host, name), values, durable=durable)
-        self._emit(
+        self.add("exchange", (host, name), values, durable=durable)
+        self.emit(
             "exchange.created",
             vhost=host,
             name=name,
@@ -261,7 +258,7 @@ class RabbitMq:
         name = f"127.0.0.1:{random.choice(_PORTS)} -> 127.0.0.1:5672"
         if ("connection", name) in self.things:
             return
-        host, serial = self._some_host(), self._truth.next_serial
+        host, serial = self.some_host(), self._truth.next_serial
         values: dict[str, object] = {
             "name": name,
             "providedName": f"client {serial}",
@@ -269,9 +266,9 @@ class RabbitMq:
             "vhost": host,
         }
         connected = self._clock.now() // MILLISECOND
-        connection = self._add("connection", (name,), values, durable=False)
+        connection = self.add("connection", (name,), values, durable=False)
         self.documents[serial]["connected_at"] = connected
-        self._emit(
+        self.emit(
             "connection.created",
             pid=f"<rabbit.{serial}.0>",
             name=name,
@@ -290,7 +287,7 @@ class RabbitMq:
         candidates = [
             thing
             for (kind, *parts), thing in self.things.items()
-            if kind in {"queue", "connection"} or (kind == "exchange" and parts[1])
+            if kind not in {"node", "vhost", "exchange"} or (kind == "exchange" and parts[1])
         ]
         if candidates:
             self.end(self._scheduler.random.choice(candidates))
@@ -311,8 +308,13 @@ class RabbitMq:
         if thing is not None:
             self.limits[host] = connections
             self._truth.change(thing, self._scheduler.now, {"maxConnections": connections})
-            self._emit("parameter.set", component="vhost-limits", name="limits", vhost=host)
+            self.emit("parameter.set", component="vhost-limits", name="limits", vhost=host)
         return thing is not None
+
+    def set_priority(self, policy: Thing, priority: int) -> None:
+        """Give a policy another priority."""
+        self._truth.change(policy, self._scheduler.now, {"priority": priority})
+        self.belongings.tell_policy(policy)
 
     def purge(self, queue: Thing) -> None:
         """Throw away what is in it."""
@@ -320,26 +322,35 @@ class RabbitMq:
 
     # ---- the parts of it ------------------------------------------------------------------------------
 
-    def _some_host(self) -> str:
+    def some_host(self) -> str:
+        """One of its virtual hosts."""
         hosts = [parts[0] for kind, *parts in self.things if kind == "vhost"]
         return self._scheduler.random.choice(hosts)
 
-    def _add(
-        self, class_name: str, parts: tuple[str, ...], values: dict[str, object], *, durable: bool
+    def add(
+        self,
+        class_name: str,
+        parts: tuple[str, ...],
+        values: dict[str, object],
+        *,
+        durable: bool,
+        announced: bool = True,
     ) -> Thing:
+        """Something is there now; ``announced``: an event tells all of it."""
         serial = self._truth.next_serial
-        if class_name in {"queue", "exchange"}:
-            values["arguments"] = f'{{"x-serial":{serial}}}'
+        if class_name in _CARRIERS:
+            values[_CARRIERS[class_name]] = f'{{"x-serial":{serial}}}'
         now = self._scheduler.now
         thing = self._truth.create(
             self.source, f"rabbitmq:{class_name}", "|".join(parts), now, values, durable=durable
         )
-        if class_name in {"queue", "exchange"}:
+        thing.announced = announced
+        if class_name in _FILTERED:
             thing.hidden = parts[0] in self.forbidden
             known_since = self._permitted_at.get(parts[0], -KNOWN_AFTER) + KNOWN_AFTER
-            thing.announced = not thing.hidden and now >= known_since
+            thing.announced &= not thing.hidden and now >= known_since
         self.things[class_name, *parts] = thing
-        self.documents[serial] = _document(class_name, values, serial)
+        self.documents[serial] = document_of(class_name, values, serial)
         self._scheduler.tell(self.source, f"creates {thing}")
         return thing
 
@@ -347,16 +358,22 @@ class RabbitMq:
         """It ends, and whoever listens is told so; nothing where it has ended already."""
         if not thing.exists or not self.up:
             return
+        for other in self.belongings.of(thing):
+            self.end(other)
         kind = thing.class_name.partition(":")[2]
         parts = self._gone(thing)
+        if kind in ENDS:
+            event, headers = ENDS[kind](parts, thing.serial)
+            self.emit(event, **headers)
+            return
         match kind:
             case "connection":
                 pid = f"<rabbit.{thing.serial}.0>"
-                self._emit("connection.closed", pid=pid, name=parts[0], node=NODE, client_properties=[])
+                self.emit("connection.closed", pid=pid, name=parts[0], node=NODE, client_properties=[])
             case "vhost":
-                self._emit("vhost.deleted", name=parts[0])
+                self.emit("vhost.deleted", name=parts[0])
             case _:
-                self._emit(f"{kind}.deleted", vhost=parts[0], name=parts[1])
+                self.emit(f"{kind}.deleted", vhost=parts[0], name=parts[1])
 
     def _gone(self, thing: Thing) -> list[str]:
         key = next(key for key, known in self.things.items() if known is thing)
@@ -368,48 +385,16 @@ class RabbitMq:
     def _hide(self, host: str, *, hidden: bool) -> None:
         for thing in self._truth.things.values():
             inside = "vhost" in thing.values and thing.now("vhost") == host.encode()
-            if thing.source == self.source and inside and thing.class_name != "rabbitmq:connection":
+            is_filtered = thing.class_name.removeprefix("rabbitmq:") in _FILTERED
+            if thing.source == self.source and inside and is_filtered:
                 if not hidden:
                     thing.hidden = False
                 elif thing.exists:
                     thing.hidden = True
                 thing.hidden_until = self._scheduler.now
 
-    def _emit(self, key: str, **headers: object) -> None:
+    def emit(self, key: str, /, **headers: object) -> None:
+        """An event is published."""
         told = {"timestamp_in_ms": self._clock.now() // MILLISECOND, **headers}
         for listener in self.listeners:
             listener.event(key, told)
-
-
-def _document(class_name: str, values: Mapping[str, object], serial: int) -> dict[str, Json]:
-    """What listings show of it, without what changes."""
-    name = str(values["name"])
-    match class_name:
-        case "node":
-            return {"name": name, "type": "disc", "running": True}
-        case "vhost":
-            return {
-                "name": name,
-                "description": str(values["description"]),
-                "cluster_state": {NODE: "running"},
-                "tracing": False,
-            }
-        case "connection":
-            return {
-                "name": name,
-                "user_provided_name": str(values["providedName"]),
-                "user": "app",
-                "vhost": str(values["vhost"]),
-                "node": NODE,
-                "client_properties": {},
-            }
-    document: dict[str, Json] = {
-        "vhost": str(values["vhost"]),
-        "name": name,
-        "durable": bool(values["durable"]),
-        "auto_delete": False,
-        "arguments": {"x-serial": serial},
-    }
-    if class_name == "queue":
-        return document | {"exclusive": bool(values["exclusive"]), "type": "classic", "node": NODE}
-    return document | {"type": "direct", "internal": False}

@@ -24,8 +24,9 @@ from tests.simulation.ledger import MARKED
 from tests.simulation.management_api import ManagementApi, broken, unavailable
 from tests.simulation.management_changes import ManagementChanges
 from tests.simulation.pipes import Pipe
-from tests.simulation.rabbitmq import NODE, SHOWN, RabbitMq
+from tests.simulation.rabbitmq import RabbitMq
 from tests.simulation.rabbitmq_agent import MAPPING, AgentRun
+from tests.simulation.rabbitmq_documents import NODE, SHOWN
 from tests.simulation.scheduler import MILLISECOND, SECOND, Clock
 from tests.simulation.site import (
     AGENT_USER,
@@ -54,6 +55,7 @@ class RabbitMqSite:
     shown = SHOWN
     wishes: Mapping[str, Sequence[Wish]] = {
         "rabbitmq:vhost": (lambda mark: SetElements({"maxConnections": mark}),),
+        "rabbitmq:policy": (lambda mark: SetElements({"priority": mark}),),
         "rabbitmq:connection": (lambda mark: InvokeMethod("close", {"reason": f"{MARKED}{mark}"}),),
         "rabbitmq:queue": (lambda _: InvokeMethod("purge"), lambda _: InvokeMethod("delete")),
     }

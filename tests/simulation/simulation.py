@@ -214,12 +214,19 @@ class Simulation:
         """Norths show of operations what the core knows."""
         assert self._core is not None
         assert self._snmp is not None
-        records, _ = self._core.inventory.snapshot()
-        told = {r.operation_id: r for r in records if isinstance(r, OperationRecord)}
+        told = self._last_operations(self._core)
+        while max((r.ended for r in told.values()), default=0) > self._clock.now() - 2 * SECOND:
+            self.scheduler.run_until(self.scheduler.now + SECOND)  # what was settled just now is on its way
+            told = self._last_operations(self._core)
         machine = self._jmx.machine if self._jmx is not None else None
         check_snmp(told, self.ledger.final, self._snmp)
         if machine is not None:
             check_jmx(told, machine)
+
+    @staticmethod
+    def _last_operations(core: Core) -> dict[str, OperationRecord]:
+        records, _ = core.inventory.snapshot()
+        return {record.operation_id: record for record in records if isinstance(record, OperationRecord)}
 
     def _differences(self) -> list[str]:
         if self._snmp is None or self._core is None:
