@@ -10,7 +10,8 @@ from gateway.feed.operations import OperationKind
 from gateway.model.operations import Outcome, Principal
 
 TOLD_IN_FULL: Final = 20
-"""Attempts of one principal within `PERIOD` that are told one by one."""
+"""Attempts of one principal and outcome within `PERIOD` that are told one by one: no flood of mistakes hides
+what somebody was not allowed."""
 
 PERIOD: Final = 60 * 10**9
 """Nanoseconds; it begins with a principal's first attempt."""
@@ -68,7 +69,7 @@ class CountedAttempts:
 class _Period:
     principal: Principal
     began: int
-    told: int = 0
+    told: Counter[Outcome] = field(default_factory=Counter)
     outcomes: Counter[Outcome] = field(default_factory=Counter)
     origins: list[str] = field(default_factory=list)
     last: Attempt | None = None
@@ -102,7 +103,7 @@ class RefusalLimit:
     """Counts by principal, without I/O.
 
     Args:
-        told_in_full: attempts of one principal within a period.
+        told_in_full: attempts of one principal and outcome within a period.
     """
 
     def __init__(self, told_in_full: int = TOLD_IN_FULL) -> None:
@@ -119,8 +120,8 @@ class RefusalLimit:
     def admit(self, attempt: Attempt, now: int) -> bool:
         """Whether an attempt is to be told by itself; otherwise it is counted."""
         period = self._period(attempt.principal, now)
-        if attempt.times == 1 and period.told < self._told_in_full:
-            period.told += 1
+        if attempt.times == 1 and period.told[attempt.outcome] < self._told_in_full:
+            period.told[attempt.outcome] += 1
             return True
         period.count(attempt)
         return False
