@@ -1,0 +1,65 @@
+"""What SNMP and JMX refuse by themselves is found in the event log: who tried what, and from where."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.components.waiting import wait_until
+from tests.outcomes.attempts import JavaClient
+from tests.outcomes.manager import Manager
+from tests.outcomes.scene import OPERATOR, Scene
+
+pytestmark = pytest.mark.xdist_group("outcomes")
+
+LOCATION = "1.3.6.1.2.1.1.6.0"
+
+
+def logged(there: Scene, principal: str, text: str) -> dict[str, Any]:
+    """The last record of an attempt of that principal about that, as soon as there is one."""
+    found: list[dict[str, Any]] = []
+
+    def is_told() -> bool:
+        sql = (
+            "SELECT outcome, operation, origin, method, element, text FROM log WHERE kind = 'operation' "
+            "AND principal = $principal AND contains(text, $text) ORDER BY seq"
+        )
+        found[:] = there.ask_log(sql, {"principal": principal, "text": text})
+        return bool(found)
+
+    wait_until(is_told, f"an attempt of {principal} is logged")
+    return found[-1]
+
+
+def snmpset(there: Scene, manager: Manager, community: str, retries: str = "3") -> list[str]:
+    where = f"127.0.0.1:{there.site.snmp_port}"
+    return manager.net_snmp(
+        "snmpset", "-v2c", "-c", community, "-t", "1", "-r", retries, where, LOCATION, "s", "here"
+    )
+
+
+def test_a_set_of_who_may_not_send_any(there: Scene, manager: Manager) -> None:
+    assert "noAccess" in " ".join(snmpset(there, manager, there.site.state.secret("community")))
+    record = logged(there, "snmp:(reader)", LOCATION)
+    assert (record["outcome"], record["operation"]) == ("refused", "set")
+    assert record["origin"].startswith("127.0.0.1:")
+
+    assert "Timeout" in " ".join(snmpset(there, manager, "a guess", retries="0"))
+    record = logged(there, "snmp:(unknown)", "a community that is not known")
+    assert record["outcome"] == "refused"
+    assert "guess" not in str(record)
+
+
+def test_a_set_of_what_nobody_can_set(there: Scene, manager: Manager) -> None:
+    community = there.site.state.secret(f"community-{OPERATOR}")
+    assert "notWritable" in " ".join(snmpset(there, manager, community))
+    record = logged(there, f"snmp:{OPERATOR}", f"SET of {LOCATION}")
+    assert record["outcome"] == "read-only"
+
+
+def test_what_the_virtual_machine_refuses(there: Scene, java: JavaClient) -> None:
+    assert "SecurityException" in java.tryInvoke("java.lang:type=Memory", "gc", "", None)
+    record = logged(there, f"jmx:{OPERATOR}", "java.lang:type=Memory")
+    assert (record["outcome"], record["operation"], record["method"]) == ("refused", "invoke", "gc")
+    assert record["origin"] == "127.0.0.1"
