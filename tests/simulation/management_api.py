@@ -26,6 +26,9 @@ from tests.simulation.truth import Thing
 CONNECTION_LAG = 4_500 * MILLISECOND
 """So long after its opening a connection is in no listing."""
 
+_CACHED = frozenset({"queue", "exchange", "connection", "channel"})
+"""Of which RabbitMQ keeps what it answered; all else is read for each answer."""
+
 
 class ManagementApi:
     """Answers requests.
@@ -84,7 +87,8 @@ class ManagementApi:
     def _listed(self, class_name: str) -> list[dict[str, Json]]:
         now = self._scheduler.now
         process, time, items = self._cache.get(class_name, (0, 0, []))
-        if process != self._rabbitmq.process or now - time >= self._cached_for:
+        is_old = now - time >= self._cached_for or class_name not in _CACHED
+        if process != self._rabbitmq.process or is_old:
             items = self.present(class_name)
             self._cache[class_name] = self._rabbitmq.process, now, items
         return items
