@@ -48,23 +48,21 @@ from gateway.feed.records import (
     SourceRecord,
     UpdateRecord,
 )
+from gateway.feed.schema_fields import class_schema, event_schema
 from gateway.feed.values import ObjectLink
 from gateway.model.events import EventState, Severity
 from gateway.model.observations import SourceState
 from gateway.model.operations import Outcome, Principal
 from gateway.model.schema import (
-    Access,
     Argument,
     ClassKey,
     ClassSchema,
-    Direction,
     Element,
     EventSchema,
-    Kind,
     Method,
     NamedValue,
 )
-from gateway.model.values import Reference, ValueType
+from gateway.model.values import Reference
 
 VERSION = 5
 """Of the feed; told in `Hello`. A client refuses another one."""
@@ -204,52 +202,13 @@ def _link(class_name: object, row: object, stable_name: object) -> ObjectLink:
     return ObjectLink(class_name, row, stable_name)
 
 
-def _element(fields: tuple[Any, ...]) -> Element:
-    element = dict(zip(_FIELDS[Element], fields, strict=True))
-    element["type"] = ValueType(element["type"])
-    element["access"] = Access(element["access"])
-    element["kind"] = Kind(element["kind"])
-    element["values"] = tuple(NamedValue(*named) for named in element["values"])
-    return Element(**element)
-
-
-def _argument(fields: tuple[Any, ...]) -> Argument:
-    argument = dict(zip(_FIELDS[Argument], fields, strict=True))
-    argument["type"] = ValueType(argument["type"])
-    argument["direction"] = Direction(argument["direction"])
-    argument["values"] = tuple(NamedValue(*named) for named in argument["values"])
-    return Argument(**argument)
-
-
-def _class_schema(fields: tuple[Any, ...]) -> ClassSchema:
-    key, properties, statistics, methods, label, description = fields
-    return ClassSchema(
-        ClassKey(*key),
-        tuple(_element(element) for element in properties),
-        tuple(_element(element) for element in statistics),
-        tuple(
-            Method(name, tuple(_argument(argument) for argument in arguments), *texts)
-            for name, arguments, *texts in methods
-        ),
-        label,
-        description,
-    )
-
-
-def _event_schema(fields: tuple[Any, ...]) -> EventSchema:
-    key, arguments, label, description = fields
-    return EventSchema(
-        ClassKey(*key), tuple(_argument(argument) for argument in arguments), label, description
-    )
-
-
 def _source(*fields: Any) -> SourceRecord:  # noqa: ANN401  msgpack values in the record's order
     number, name, kind, state, *rest = fields
     return SourceRecord(number, name, kind, SourceState(state), *rest)
 
 
 def _class(number: int, schema: tuple[Any, ...], *elements: str) -> ClassRecord:
-    return ClassRecord(number, _class_schema(schema), *elements)
+    return ClassRecord(number, class_schema(schema), *elements)
 
 
 def _object(*fields: Any) -> ObjectRecord:  # noqa: ANN401  msgpack values in the record's order
@@ -333,7 +292,7 @@ def _batch(epoch: int, sequence: int, records: tuple[tuple[Any, ...], ...]) -> B
 _RECORDS: dict[str, Callable[..., Record]] = {
     "source": _source,
     "class": _class,
-    "event-class": lambda number, schema: EventClassRecord(number, _event_schema(schema)),
+    "event-class": lambda number, schema: EventClassRecord(number, event_schema(schema)),
     "object": _object,
     "update": UpdateRecord,
     "delete": _delete,
