@@ -54,14 +54,6 @@ async def test_values_that_cannot_travel_are_refused_by_name(site: Site) -> None
     assert operations.requests == []
 
 
-async def test_a_gateway_that_does_not_run_is_named_with_what_to_do(site: Site) -> None:
-    ended = await end(await start(site, "tree"))
-    assert ended.code is ExitCode.UNREACHABLE
-    (told,) = ended.told
-    where = f"amqp-gateway: the gateway cannot be reached at {site.folder / 'feed.sock'}: "
-    assert told == f"{where}No such file or directory: is `amqp-gateway run` running with this configuration?"
-
-
 @pytest.mark.parametrize("words", [["doctor"], ["log", "query", "SELECT 1"], ["log", "verify"]])
 def test_a_folder_that_cannot_be_looked_at_is_told_and_no_fault_of_ours(site: Site, words: list[str]) -> None:
     site.configure(log={"folder": "x" * 300})  # longer than a name may be

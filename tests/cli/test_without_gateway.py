@@ -1,0 +1,35 @@
+"""Commands that ask the running gateway, while it does not run."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from gateway.service.exit_codes import ExitCode
+from tests.components.command_line import Ended, Site, amqp_gateway
+from tests.eventlog.logs import segment, update
+
+QUEUE = "orders/rabbitmq:queue/3"
+
+
+def command(site: Site, *words: str) -> Ended:
+    return amqp_gateway(*words, AMQP_GATEWAY_CONFIG=str(site.configuration))
+
+
+@pytest.mark.parametrize("words", [["tree"], ["get", "x"], ["watch"], ["set", "x", "a=1"], ["explain", "x"]])
+def test_it_is_said_where_the_gateway_was_looked_for_and_what_to_do(site: Site, words: list[str]) -> None:
+    ended = command(site, *words)
+    (told,) = ended.told
+    where = f"amqp-gateway: the gateway cannot be reached at {site.folder / 'feed.sock'}: "
+    assert told == f"{where}No such file or directory: is `amqp-gateway run` running with this configuration?"
+    assert (ended.code, ended.output) == (ExitCode.UNREACHABLE, "")
+
+
+def test_what_the_event_log_knows_is_explained_all_the_same(site: Site) -> None:
+    segment(site.state.path / "log", 1, [update(number) for number in range(20)])
+    ended = command(site, "explain", QUEUE, "--json")
+    assert ended.code is ExitCode.OK
+    (meaning,) = json.loads(ended.output)["meanings"]
+    assert (meaning["kind"], meaning["object_id"]) == ("record", QUEUE)
+    assert ended.told == ["the gateway does not run: this is what the event log has"]
