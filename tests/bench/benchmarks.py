@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from tests.bench.dialects.benchmark import DialectsBenchmark
 from tests.bench.jmx.benchmark import JmxBenchmark
 from tests.bench.latency.benchmark import LatencyBenchmark
 from tests.bench.log.benchmark import LogBenchmark
@@ -18,4 +19,5 @@ BENCHMARKS: Final[Sequence[Benchmark]] = (
     LogBenchmark(),
     SparkBenchmark(),
     LatencyBenchmark(),
+    DialectsBenchmark(),
 )

@@ -1,0 +1,33 @@
+"""All dialects' parts, one after the other in each round: see the package."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final, Protocol
+
+from tests.bench.dialects.cml import CmlPart
+from tests.bench.run import Run
+
+
+class Part(Protocol):
+    """The rows of one dialect."""
+
+    def measure(self) -> None:
+        """Give each side of each row its turn, once."""
+
+
+PARTS: Final[Sequence[Callable[[Run], Part]]] = (CmlPart,)
+
+
+class DialectsBenchmark:
+    """See the package."""
+
+    name = "dialects"
+    title = "Dialects"
+
+    def measure(self, run: Run) -> None:
+        """As `tests.bench.run.Benchmark` has it."""
+        parts = [part(run) for part in PARTS]
+        for _ in run.rounds():
+            for part in parts:
+                part.measure()

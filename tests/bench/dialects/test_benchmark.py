@@ -1,0 +1,20 @@
+"""The whole way with small counts: every row is there; how fast anything is matters elsewhere."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from tests.bench.__main__ import main
+
+ROWS = {"cml-decode", "cml-encode"}
+
+
+def test_every_row_is_measured_beside_the_yardstick(tmp_path: Path) -> None:
+    file = tmp_path / "rows.json"
+    assert main(["dialects", "--quick", "--json", str(file)]) == 0
+    rows = json.loads(file.read_text())
+    assert {row["name"] for row in rows} >= ROWS
+    assert {row["peer_name"] for row in rows} == {"yardstick"}
+    assert all(len(row["runs"]) == 2 for row in rows)
+    assert all(row["ours"] > 0 and row["peer"] > 0 for row in rows)
