@@ -83,6 +83,7 @@ class Attempts:
         *,
         of: Objects = ORDERS,
         java: tuple[object, ...] | None = None,
+        logged: int = 3,
     ) -> Told:
         """Call a method with arguments by name; Java names all, in order, if other ones than these."""
         typed, shown, bean = of if isinstance(of, tuple) else (of,) * 3
@@ -93,9 +94,13 @@ class Attempts:
         name = f"{method}-{secrets.token_hex(4)}"
         called = self._manager.call(name, row, method, given)
         passed = list(given.values()) if java is None else list(java)
-        failure = self._java.tryInvokeWith(bean.object_name, method, passed)
+        failure = (
+            self._java.tryInvokeWith(bean.object_name, method, passed)
+            if passed
+            else self._java.tryInvoke(bean.object_name, method, "", None)  # asks for no description before
+        )
         outcome = called["agCommandOutcome"].partition("(")[0]
-        return Told(done.code, outcome, classes(failure), self.outcomes(mark, 3))
+        return Told(done.code, outcome, classes(failure), self.outcomes(mark, logged))
 
     def mark(self) -> int:
         """The last record of the log."""

@@ -190,7 +190,7 @@ def configure(site: Site, sources: Mapping[str, Any], jmx_port: int, **operation
                 {
                     "who": [f"snmp:{OPERATOR}", f"jmx:{OPERATOR}", f"cli:{getpass.getuser()}"],
                     "set": ["*"],
-                    "invoke": ["purge", "start"],
+                    "invoke": ["purge", "start", "setMaxQueues"],
                     "read": True,
                 }
             ],

@@ -49,6 +49,7 @@ class Target:
 SHOP: Final = Target("vhost", (VHOST,))
 ORDERS: Final = Target("queue", (VHOST, QUEUE))
 DISTANT_SHOP: Final = Target("vhost", (VHOST,), DISTANT)
+DISTANT_ORDERS: Final = Target("queue", (VHOST, QUEUE), DISTANT)
 
 
 def doomed(class_name: str) -> tuple[Target, Target, Target]:

@@ -71,11 +71,16 @@ def test_an_argument_of_a_wrong_length(attempts: Attempts) -> None:
     assert told == Told(ExitCode.WRONG_VALUE, "wrongLength", IMPOSSIBLE_ARGUMENT, ("wrong-length",) * 3)
 
 
-def test_an_argument_of_a_wrong_type(attempts: Attempts, java: JavaClient) -> None:
-    mark = attempts.mark()
-    told = java.tryInvokeWith(SHOP.object_name, "start", [5])
-    assert told.startswith("javax.management.RuntimeOperationsException: wrong-type")
-    assert attempts.outcomes(mark, 1) == ("wrong-type",)
+def test_an_argument_of_a_wrong_type(attempts: Attempts, there: Scene) -> None:
+    told = attempts.invoke("setMaxQueues", {"maxQueues": "many"}, of=SHOP, logged=2)
+    assert told == Told(ExitCode.WRONG_VALUE, "wrongType", IMPOSSIBLE_ARGUMENT, ("wrong-type",) * 2)
+    assert there.limits() == {}
+
+
+def test_an_argument_out_of_range(attempts: Attempts, there: Scene) -> None:
+    told = attempts.invoke("setMaxQueues", {"maxQueues": "-2"}, of=SHOP, java=(-2,))
+    assert told == Told(ExitCode.WRONG_VALUE, "wrongValue", IMPOSSIBLE_ARGUMENT, ("wrong-value",) * 3)
+    assert there.limits() == {}
 
 
 def test_an_element_that_nobody_can_set(attempts: Attempts) -> None:

@@ -16,7 +16,7 @@ from tests.outcomes.attempts import Attempts, JavaClient, Told, classes
 from tests.outcomes.faults import go_on, standing_still, standing_still_at_the_change
 from tests.outcomes.manager import Manager
 from tests.outcomes.scene import OPERATOR, Scene
-from tests.outcomes.targets import DISTANT_SHOP, ORDERS
+from tests.outcomes.targets import DISTANT_ORDERS, DISTANT_SHOP
 
 pytestmark = pytest.mark.xdist_group("outcomes")
 
@@ -77,13 +77,14 @@ def test_a_purge_during_a_standstill(
     listener: Listener,
 ) -> None:
     there.fill(2)
-    mark, row = attempts.mark(), manager.row_of(ORDERS)
+    mark, row = attempts.mark(), manager.row_of(DISTANT_ORDERS)
     with standing_still(there), ThreadPoolExecutor() as threads:
-        # In this order, so that it is known whose purge the broker has; all wait for their outcomes together.
+        # In this order, so that it is known whose purge the broker has. All wait for their outcomes together,
+        # at a source that is looked at seldom: the other one would be called down meanwhile.
         called = threads.submit(manager.call, "purge-still", row, "purge")
         attempts.records(mark, 1, "begun")
-        done = threads.submit(there.command, "invoke", ORDERS.path, "purge")
-        failure = threads.submit(java.tryInvokeWith, ORDERS.object_name, "purge", [])
+        done = threads.submit(there.command, "invoke", DISTANT_ORDERS.path, "purge", "--timeout", "1s")
+        failure = threads.submit(java.tryInvokeWith, DISTANT_ORDERS.object_name, "purge", [])
         told = Told(
             done.result().code,
             called.result()["agCommandOutcome"],
