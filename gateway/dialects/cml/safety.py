@@ -1,4 +1,4 @@
-"""What is never sent: requests that end OpenAMQ 1.4c1, and values that it would change without a word.
+"""What is never sent: what ends OpenAMQ 1.4c1 or its shell, and values that it would change without a word.
 
 Each of these was tried on a broker of its own, and ended it with a core dump or an abort; some depend on what
 only the caller can know, and are refused until the caller assures it.
@@ -14,11 +14,15 @@ from typing import Final
 from gateway.dialects.cml.entities import octets_of
 from gateway.dialects.cml.messages import (
     Field,
+    InspectReply,
+    MethodReply,
     MethodRequest,
+    ModifyReply,
     ModifyRequest,
     Request,
     SchemaRequest,
     Spelling,
+    Status,
 )
 from gateway.dialects.cml.object_ids import OPENAMQ_LIMIT, SPECIFICATION_LIMIT
 from gateway.dialects.errors import LocalProtocolError
@@ -29,6 +33,10 @@ MAX_NAME: Final = 128
 """Octets; OpenAMQ aborts where a field's name has more."""
 MAX_STRING: Final = 255
 """Octets of a value that is sent; OpenAMQ cuts longer ones and says ok."""
+
+
+MAX_SHOWN: Final = 200
+"""Octets of a value that OpenAMQ's shell can list; it ends at 215 to 225, label and all."""
 
 
 class Assurance(enum.Enum):
@@ -112,3 +120,19 @@ def _check_settings(request: ModifyRequest, assured: AbstractSet[Assurance]) -> 
             raise LocalProtocolError("with setup_timeout 0 OpenAMQ cuts each new connection")
         if field.name == "trace" and not of_config and Assurance.HEARTBEATS not in assured:
             raise LocalProtocolError("trace ends OpenAMQ if the connection it is set on has no heartbeats")
+
+
+def shell_would_end(reply: InspectReply | ModifyReply | MethodReply, spelling: Spelling) -> str:
+    """Return what in a reply OpenAMQ's shell does not survive, in words; empty where there is nothing.
+
+    For servers: such a reply may be right for every other client, so what to say instead is
+    theirs to decide.
+    """
+    if reply.status == Status.OK and (not reply.class_name or reply.object_id is None):
+        return "a reply that is ok has class and object"
+    for field in reply.fields if isinstance(reply, InspectReply) else ():
+        if len(octets_of(field.text)) > MAX_SHOWN:
+            return f"{field.name} has more than {MAX_SHOWN} octets"
+        if "%" in field.text and field.name != "name" and spelling is Spelling.OPENAMQ:
+            return f"{field.name} has a %, which goes to printf"  # the other spelling has a reference for it
+    return ""

@@ -6,15 +6,26 @@ import pytest
 
 from gateway.dialects.cml.messages import (
     Field,
+    InspectReply,
     InspectRequest,
+    MethodReply,
     MethodRequest,
+    ModifyReply,
     ModifyRequest,
     MonitorRequest,
     Request,
     Spelling,
+    Status,
 )
 from gateway.dialects.cml.reader import read_message
-from gateway.dialects.cml.safety import MAX_NAME, MAX_REQUEST, MAX_STRING, Assurance
+from gateway.dialects.cml.safety import (
+    MAX_NAME,
+    MAX_REQUEST,
+    MAX_SHOWN,
+    MAX_STRING,
+    Assurance,
+    shell_would_end,
+)
 from gateway.dialects.cml.writer import write_message
 from gateway.dialects.errors import LocalProtocolError, ProtocolError
 from tests.dialects.cml.recordings import exchanges
@@ -118,3 +129,34 @@ def test_no_request_that_was_seen_to_end_a_broker_can_be_written() -> None:
         assert isinstance(message, ModifyRequest | MethodRequest)
         with pytest.raises(LocalProtocolError):
             write_message(message, Spelling.OPENAMQ)
+
+
+# Section 12 of what was measured, with a server that was scripted for it.
+@pytest.mark.parametrize(
+    ("reply", "objection"),
+    [
+        (MethodReply(Status.OK, 32, name="purge"), "class and object"),
+        (ModifyReply(Status.OK, None, "config"), "class and object"),
+        (ModifyReply(Status.NO_ACCESS), ""),
+        (InspectReply(Status.OK, 1, "c", (Field("a", "x" * MAX_SHOWN), Field("queue", object_id=7))), ""),
+        (
+            InspectReply(Status.OK, 1, "c", (Field("a"), Field("b", "x" * (MAX_SHOWN + 1)))),
+            "b has more than 200",
+        ),
+    ],
+)
+@pytest.mark.parametrize("spelling", Spelling)
+def test_what_openamqs_shell_does_not_survive_is_said(
+    reply: InspectReply | ModifyReply | MethodReply, objection: str, spelling: Spelling
+) -> None:
+    found = shell_would_end(reply, spelling)
+    assert objection in found
+    assert bool(objection) == bool(found)
+
+
+def test_a_percent_sign_ends_the_shell_unless_it_is_a_reference() -> None:
+    named = InspectReply(Status.OK, 1, "c", (Field("name", "%s"),))
+    valued = InspectReply(Status.OK, 1, "c", (Field("port", "%s"),))
+    assert [shell_would_end(named, each) for each in Spelling] == ["", ""]
+    assert shell_would_end(valued, Spelling.OPENAMQ) == "port has a %, which goes to printf"
+    assert shell_would_end(valued, Spelling.SPECIFICATION) == ""
