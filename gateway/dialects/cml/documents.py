@@ -33,6 +33,8 @@ _ATTRIBUTE_FORM: Final = _BLANKS + b"%b" + _BLANKS + b"=" + _BLANKS + b"(?:\"%b\
 _ATTRIBUTES: Final = re.compile(_ATTRIBUTE_FORM % (b"(%b)" % _NAME, b'([^"]*+)', b"([^']*+)"))
 _ANY_ATTRIBUTES: Final = b"(?:%b)*+" % (_ATTRIBUTE_FORM % (_NAME, b'[^"]*+', b"[^']*+"))
 _OPENING: Final = re.compile(rb"<(%b)(%b)%b(/?+)%b>" % (_NAME, _ANY_ATTRIBUTES, _BLANKS, _BLANKS))
+# Most of every document: an element with text and nothing else in it, from end to end.
+_LEAF: Final = re.compile(rb"<(%b)(%b)%b>([^<]*+)</\1%b>" % (_NAME, _ANY_ATTRIBUTES, _BLANKS, _BLANKS))
 _CLOSING: Final = re.compile(rb"</%b(%b)%b>" % (_BLANKS, _NAME, _BLANKS))
 _DOCTYPE: Final = re.compile(rb"<!DOCTYPE(?:[^\[<>\"']|\"[^\"]*+\"|'[^']*+')*+>")
 # What begins with < and cannot be markup is text: OpenAMQ takes it in values, as it is.
@@ -42,6 +44,10 @@ _DECLARATION: Final = re.compile(
 )
 _LATIN_1: Final = frozenset((b"iso-8859-1", b"latin1", b"latin-1", b"iso8859-1"))
 _BLANK: Final = b" \t\r\n"
+_COMMON_NAMES: Final = {
+    name.encode(): name
+    for name in ("field", "name", "id", "class", "object", "status", "label", "type", "modify", "method")
+}
 # The specification's own example begins a schema-reply and ends a schema.
 _ENDS_OF: Final = {"schema-reply": "schema"}
 
@@ -99,6 +105,10 @@ def _in_utf8(body: bytes) -> bytes:
     return body
 
 
+def _decode_name(octets: bytes) -> str:
+    return _COMMON_NAMES.get(octets) or decode_text(octets)
+
+
 class _Reading:
     """One document; ``_position`` is where the next piece begins."""
 
@@ -113,12 +123,13 @@ class _Reading:
     def document(self) -> Element:
         body = self._body
         while self._position < len(body):
-            text = _TEXT.match(body, self._position)
-            if text is None:
-                self._markup()
-            else:
+            if self._open and (leaf := _LEAF.match(body, self._position)):
+                self._leaf(leaf)
+            elif text := _TEXT.match(body, self._position):
                 self._text(replace_references(text[0]))
                 self._position = text.end()
+            else:
+                self._markup()
         if self._open:
             raise ProtocolError(f"the end of {self._open[-1].name}", "the end of the body", len(body))
         if self._root is None:
@@ -133,9 +144,7 @@ class _Reading:
 
     def _markup(self) -> None:
         body, position = self._body, self._position
-        self._markup_seen += 1
-        if self._markup_seen > MAX_MARKUP:
-            raise self._error(f"at most {MAX_MARKUP} tags and the like")
+        self._count_markup(1)
         if body.startswith(b"</", position):
             self._closing()
         elif body.startswith(b"<!--", position):
@@ -149,13 +158,35 @@ class _Reading:
         else:
             self._opening()
 
+    def _count_markup(self, count: int) -> None:
+        self._markup_seen += count
+        if self._markup_seen > MAX_MARKUP:
+            raise self._error(f"at most {MAX_MARKUP} tags and the like")
+
+    def _leaf(self, found: re.Match[bytes]) -> None:
+        self._count_markup(2)
+        name, attributes, octets = found.groups()
+        element = self._begin(name, attributes)
+        if octets:
+            element.pieces.append(replace_references(octets))
+        self._position = found.end()
+
     def _opening(self) -> None:
         found = _OPENING.match(self._body, self._position)
         if found is None:
             raise self._error("a tag with quoted attributes and an end")
-        element = Element(decode_text(found[1]), self._position, self._attributes(found[2]))
+        element = self._begin(found[1], found[2])
+        if not found[3]:
+            self._open.append(element)
+        self._position = found.end()
+
+    def _begin(self, name: bytes, attributes: bytes) -> Element:
+        """An element in its place; whether it is open is another question."""
+        element = Element(_decode_name(name), self._position, self._attributes(attributes))
         if self._open:
             parent = self._open[-1]
+            if len(self._open) == MAX_NESTING:
+                raise self._error(f"at most {MAX_NESTING} levels")
             if not parent.children:
                 parent.lead = b"".join(parent.pieces)
             parent.children.append(element)
@@ -163,11 +194,7 @@ class _Reading:
             self._root = element
         else:
             raise self._error("one root")
-        if not found[3]:
-            if len(self._open) == MAX_NESTING:
-                raise self._error(f"at most {MAX_NESTING} levels")
-            self._open.append(element)
-        self._position = found.end()
+        return element
 
     def _attributes(self, octets: bytes) -> dict[str, str]:
         attributes = {}
@@ -176,7 +203,7 @@ class _Reading:
             if count == MAX_ATTRIBUTES or self._attributes_seen > MAX_MARKUP:
                 raise self._error(f"at most {MAX_ATTRIBUTES} attributes, and {MAX_MARKUP} in all")
             name, double, single = found.groups()
-            attributes[decode_text(name)] = decode_text(single if double is None else double)
+            attributes[_decode_name(name)] = decode_text(single if double is None else double)
         return attributes
 
     def _closing(self) -> None:
