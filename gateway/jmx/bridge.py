@@ -43,7 +43,8 @@ Answer: TypeAlias = Callable[[bytes], Awaitable[bytes]]
 
 LOOPBACK: Final = "127.0.0.1"
 _MAX_CONNECTIONS = 96
-"""Each carries one request at a time: 64 operations and 8 logins, and some that somebody else holds."""
+"""Each carries one request at a time: 64 operations, 8 reports of refused ones, 8 logins, and some that
+somebody else holds."""
 
 _MAX_LINE_OCTETS = 1 << 20
 _LINES_OF_A_LOGIN = 3
