@@ -364,6 +364,11 @@ def test_classes_that_contradict_themselves(classes: tuple[SchemaClass, ...]) ->
         read_classes(SchemaReply(Status.OK, "p", "1", classes))
 
 
+def test_a_type_that_nobody_knows_is_a_string() -> None:
+    reply = SchemaReply(Status.OK, "p", "1", (SchemaClass("c", fields=(SchemaField("x", "blob"),)),))
+    assert read_classes(reply)[0].schema.properties == (Element("x", ValueType.STRING),)
+
+
 def test_a_schemas_name_becomes_a_package_that_a_mapping_can_name() -> None:
     assert package_of("openamq.org/server") == "openamq.org.server"
 
