@@ -80,11 +80,3 @@ async def test_of_several_attributes_those_that_cannot_be_set_are_told(
         (SetElements({"none": None}), Outcome.UNKNOWN_ELEMENT),
     ]
     assert len(operator.asked) == 1
-
-
-async def test_what_consoles_ask_of_the_virtual_machine_again_and_again_is_no_attempt_to_change_it(
-    client: AsyncClient, operator: ScriptedOperator
-) -> None:
-    refused = await client("tryInvokeAs", "java.lang:type=Threading", "findDeadlockedThreads", [], [])
-    assert "SecurityException" in refused
-    assert operator.attempts == []

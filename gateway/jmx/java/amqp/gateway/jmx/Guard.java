@@ -28,8 +28,6 @@ import javax.management.remote.MBeanServerForwarder;
  * read; operations on them (a dump of the heap, say) and setting their attributes are refused.
  */
 final class Guard implements MBeanServerForwarder {
-    private static final List<String> READING = List.of("get", "find", "is");
-
     private final String domain;
     private final Operations operations;
     private final Refusals refusals;
