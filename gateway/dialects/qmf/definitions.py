@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from gateway.dialects.qmf import fields
-from gateway.dialects.qmf.layout import Layout, OptionalLayout, TypeCode, type_code
+from gateway.dialects.qmf.element_forms import AM2, ElementForms
+from gateway.dialects.qmf.element_types import TypeCode, type_code
+from gateway.dialects.qmf.layout import ContentReader, Layout, OptionalLayout
 from gateway.model.schema import Argument, ClassKey, ClassSchema, Direction, Element, EventSchema, Method
 
 _INPUT = (Direction.IN, Direction.INOUT)
@@ -24,25 +26,30 @@ def _codes(elements: tuple[Element, ...] | tuple[Argument, ...]) -> tuple[TypeCo
 
 @dataclass(frozen=True)
 class ClassDefinition:
-    """A class; the tuples of codes run parallel to the schema's properties, statistics and methods."""
+    """A class; the tuples of codes run parallel to the schema's properties, statistics and methods.
+
+    ``forms``: how values travel in the version that the class is spoken of in.
+    """
 
     schema: ClassSchema
     property_codes: tuple[TypeCode, ...]
     statistic_codes: tuple[TypeCode, ...]
     method_codes: tuple[tuple[TypeCode, ...], ...] = ()
+    forms: ElementForms = AM2
 
     @classmethod
-    def of(cls, schema: ClassSchema) -> ClassDefinition:
+    def of(cls, schema: ClassSchema, forms: ElementForms = AM2) -> ClassDefinition:
         """Choose the type codes for a class of our own.
 
         Raises:
-            LocalProtocolError: AM2 has no type for one of its elements.
+            LocalProtocolError: QMF has no type for one of its elements.
         """
         return cls(
             schema,
             _codes(schema.properties),
             _codes(schema.statistics),
             tuple(_codes(method.arguments) for method in schema.methods),
+            forms,
         )
 
     @property
@@ -53,12 +60,22 @@ class ClassDefinition:
     @cached_property
     def properties(self) -> OptionalLayout:
         """Reads and writes the properties of c and g records."""
-        return OptionalLayout(self.property_codes, [p.optional for p in self.schema.properties])
+        return OptionalLayout(self.property_codes, [p.optional for p in self.schema.properties], self.forms)
 
     @cached_property
     def statistics(self) -> Layout:
         """Reads and writes the statistics of i and g records."""
-        return Layout(self.statistic_codes)
+        return Layout(self.statistic_codes, self.forms)
+
+    @cached_property
+    def property_record(self) -> ContentReader:
+        """Reads what stands behind the class key in c records."""
+        return self.properties.content_reader()
+
+    @cached_property
+    def statistic_record(self) -> ContentReader:
+        """Reads what stands behind the class key in i records."""
+        return self.statistics.content_reader()
 
     @cached_property
     def methods(self) -> dict[str, Method]:
@@ -82,7 +99,8 @@ class ClassDefinition:
                     code
                     for argument, code in zip(method.arguments, codes, strict=True)
                     if argument.direction in directions
-                ]
+                ],
+                self.forms,
             )
             for method, codes in zip(self.schema.methods, self.method_codes, strict=True)
         }
@@ -94,11 +112,12 @@ class EventDefinition:
 
     schema: EventSchema
     codes: tuple[TypeCode, ...]
+    forms: ElementForms = AM2
 
     @classmethod
-    def of(cls, schema: EventSchema) -> EventDefinition:
+    def of(cls, schema: EventSchema, forms: ElementForms = AM2) -> EventDefinition:
         """Choose the type codes for an event of our own; raises as `ClassDefinition.of`."""
-        return cls(schema, _codes(schema.arguments))
+        return cls(schema, _codes(schema.arguments), forms)
 
     @property
     def key(self) -> ClassKey:
@@ -108,7 +127,7 @@ class EventDefinition:
     @cached_property
     def arguments(self) -> Layout:
         """Reads and writes the arguments of e records."""
-        return Layout(self.codes)
+        return Layout(self.codes, self.forms)
 
 
 class Definitions:

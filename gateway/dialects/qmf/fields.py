@@ -145,6 +145,22 @@ class Cursor:
         return ClassKey(package, name, self.octets(HASH_LENGTH, "a class hash"))
 
 
+def key_octets(body: bytes, start: int) -> bytes:
+    """Return the octets of the class key that stands at ``start``, without making strings of them.
+
+    Raises:
+        ProtocolError: the body ends before the key does.
+    """
+    try:
+        class_length = start + 1 + body[start]
+        end = class_length + 1 + body[class_length] + HASH_LENGTH
+    except IndexError as error:
+        raise ProtocolError("a class key", "the end of the body", start) from error
+    if end > len(body):
+        raise ProtocolError("a class key", "the end of the body", start)
+    return body[start:end]
+
+
 def _pack(form: struct.Struct, value: int) -> bytes:
     try:
         return form.pack(value)

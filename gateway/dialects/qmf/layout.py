@@ -2,158 +2,97 @@
 
 A `Layout` is compiled once per class: neighbouring elements of fixed size are unpacked by one struct, so
 that a record costs a few calls whatever its number of elements. Source: QMF AM2 protocol ("Configuration
-and Instrumentation Content Messages", type codes); types 20 and up as qpidd has them.
+and Instrumentation Content Messages"); how each type travels is in `element_forms`.
 """
 
 from __future__ import annotations
 
 import enum
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from itertools import groupby
-from typing import Final, cast
-from uuid import UUID
+from typing import Any, TypeAlias
 
 from gateway.dialects.errors import LocalProtocolError, ProtocolError
-from gateway.dialects.qmf import fields
-from gateway.dialects.qmf.fields import Cursor, decode_text
-from gateway.dialects.qmf.object_id import NULL, ObjectId
-from gateway.dialects.qmf.typed_values import (
-    QmfValue,
-    QmfValues,
-    read_array,
-    read_list,
-    read_map,
-    write_array,
-    write_list,
-    write_map,
-)
-from gateway.model.values import ValueType
+from gateway.dialects.qmf.element_forms import AM2, ElementForms, ReadStep
+from gateway.dialects.qmf.element_types import TypeCode
+from gateway.dialects.qmf.object_id import ObjectId
+from gateway.dialects.qmf.typed_values import QmfValue, QmfValues
 
-
-class TypeCode(enum.IntEnum):
-    """Codes of element types in schema records."""
-
-    U8 = 1
-    U16 = 2
-    U32 = 3
-    U64 = 4
-    STR8 = 6
-    STR16 = 7
-    ABSOLUTE_TIME = 8
-    DELTA_TIME = 9
-    REFERENCE = 10
-    BOOL = 11
-    F32 = 12
-    F64 = 13
-    UUID = 14
-    MAP = 15
-    S8 = 16
-    S16 = 17
-    S32 = 18
-    S64 = 19
-    LIST = 21
-    ARRAY = 22
-
-    @property
-    def value_type(self) -> ValueType:
-        """The model's type; str8 and str16 are both STRING, list and array both LIST."""
-        return _VALUE_TYPES[self]
-
-
-_VALUE_TYPES: Final = {
-    TypeCode.U8: ValueType.U8,
-    TypeCode.U16: ValueType.U16,
-    TypeCode.U32: ValueType.U32,
-    TypeCode.U64: ValueType.U64,
-    TypeCode.STR8: ValueType.STRING,
-    TypeCode.STR16: ValueType.STRING,
-    TypeCode.ABSOLUTE_TIME: ValueType.TIME,
-    TypeCode.DELTA_TIME: ValueType.DURATION,
-    TypeCode.REFERENCE: ValueType.REFERENCE,
-    TypeCode.BOOL: ValueType.BOOL,
-    TypeCode.F32: ValueType.F32,
-    TypeCode.F64: ValueType.F64,
-    TypeCode.UUID: ValueType.UUID,
-    TypeCode.MAP: ValueType.MAP,
-    TypeCode.S8: ValueType.S8,
-    TypeCode.S16: ValueType.S16,
-    TypeCode.S32: ValueType.S32,
-    TypeCode.S64: ValueType.S64,
-    TypeCode.LIST: ValueType.LIST,
-    TypeCode.ARRAY: ValueType.LIST,
-}
-_CODES: Final = {
-    value_type: code
-    for code, value_type in _VALUE_TYPES.items()
-    if code not in (TypeCode.STR8, TypeCode.ARRAY)
-}
-
-_STRUCT_CODES: Final = {
-    TypeCode.U8: "B",
-    TypeCode.U16: "H",
-    TypeCode.U32: "I",
-    TypeCode.U64: "Q",
-    TypeCode.ABSOLUTE_TIME: "Q",
-    TypeCode.DELTA_TIME: "Q",
-    TypeCode.BOOL: "?",
-    TypeCode.F32: "f",
-    TypeCode.F64: "d",
-    TypeCode.S8: "b",
-    TypeCode.S16: "h",
-    TypeCode.S32: "i",
-    TypeCode.S64: "q",
-}
-_OBJECT_ID: Final = struct.Struct(">QQ")
-
-_ReadStep = Callable[[bytes, int, "list[QmfValue]"], int]
 _WriteStep = Callable[[QmfValues], bytes]
 
 
-def type_code(value_type: ValueType, max_length: int | None) -> TypeCode:
-    """Return how a model type travels: strings of at most 255 octets as str8, all others as str16.
+class _Kind(enum.Enum):
+    FIXED = enum.auto()
+    SINGLE = enum.auto()
+    ABSENT = enum.auto()
 
-    Raises:
-        LocalProtocolError: AM2 has no such type (octets).
-    """
-    if value_type is ValueType.STRING and max_length is not None and max_length <= 0xFF:  # noqa: PLR2004
-        return TypeCode.STR8
-    code = _CODES.get(value_type)
-    if code is None:
-        raise LocalProtocolError(f"AM2 has no type for {value_type.value}")
-    return code
+
+ContentFields: TypeAlias = "tuple[int, int, int, ObjectId, QmfValues, int]"
+"""Of a content record: times of sample, creation and deletion, object id, values, and where they end."""
+
+ContentReader: TypeAlias = "Callable[[bytes, int], ContentFields]"
+"""Reads what stands behind the class key, at a position of a body; raises as `Layout.read`."""
 
 
 class Layout:
-    """Reads and writes the values of elements of the given types, one after the other."""
+    """Reads and writes the values of elements of the given types, one after the other.
 
-    __slots__ = ("_read_steps", "_write_steps", "codes")
+    Args:
+        codes: the types.
+        forms: how they travel.
+        absent: positions of elements that do not travel at all; their value is ``None``.
 
-    def __init__(self, codes: Sequence[TypeCode]) -> None:
+    Raises:
+        LocalProtocolError: ``forms`` does not have one of the types.
+    """
+
+    __slots__ = ("_first_run", "_read_steps", "_write_steps", "codes", "forms")
+
+    def __init__(
+        self, codes: Sequence[TypeCode], forms: ElementForms = AM2, absent: Collection[int] = ()
+    ) -> None:
         self.codes = tuple(codes)
-        self._read_steps: list[_ReadStep] = []
+        self.forms = forms
+        if missing := [code.name for code in self.codes if code not in forms]:
+            raise LocalProtocolError(f"the version that is spoken has no type {missing[0]}")
+        self._read_steps: list[ReadStep] = []
         self._write_steps: list[_WriteStep] = []
+        self._first_run = ""
+        kinds = [
+            _Kind.ABSENT if position in absent else _Kind.FIXED if code in forms.fixed else _Kind.SINGLE
+            for position, code in enumerate(self.codes)
+        ]
         position = 0
-        for fixed, run in groupby(self.codes, _STRUCT_CODES.__contains__):
-            run_codes = tuple(run)
-            if fixed:
-                self._add_run(run_codes, position)
+        for kind, run in groupby(kinds):
+            stop = position + len(tuple(run))
+            if kind is _Kind.FIXED:
+                self._add_run(position, stop)
+            elif kind is _Kind.ABSENT:
+                self._read_steps.append(_absent_reader(stop - position))
             else:
-                for offset, code in enumerate(run_codes):
-                    self._read_steps.append(_READERS[code])
-                    self._write_steps.append(_single_writer(code, position + offset))
-            position += len(run_codes)
+                for single in range(position, stop):
+                    code = self.codes[single]
+                    self._read_steps.append(forms.readers[code])
+                    self._write_steps.append(_single_writer(forms, code, single))
+            position = stop
 
-    def _add_run(self, codes: tuple[TypeCode, ...], start: int) -> None:
-        form = struct.Struct(">" + "".join(_STRUCT_CODES[code] for code in codes))
-        unpack, size, stop = form.unpack_from, form.size, start + len(codes)
+    def _add_run(self, start: int, stop: int) -> None:
+        characters = "".join(self.forms.fixed[code] for code in self.codes[start:stop])
+        form = struct.Struct(">" + characters)
+        unpack, size = form.unpack_from, form.size
+        if not start:
+            self._first_run = characters
 
         def read(body: bytes, position: int, values: list[QmfValue]) -> int:
             values.extend(unpack(body, position))
             return position + size
 
         def write(values: QmfValues) -> bytes:
-            return form.pack(*(0 if value is None else value for value in values[start:stop]))
+            run = values[start:stop]
+            if None in run:
+                run = tuple(0 if value is None else value for value in run)
+            return form.pack(*run)
 
         self._read_steps.append(read)
         self._write_steps.append(write)
@@ -169,10 +108,34 @@ class Layout:
             for step in self._read_steps:
                 position = step(body, position, values)
         except (struct.error, IndexError) as error:
-            raise ProtocolError(
-                f"{len(self.codes)} values", f"the end of the body after {len(values)}", position
-            ) from error
+            raise self._ended(len(values), position) from error
         return values, position
+
+    def _ended(self, found: int, position: int) -> ProtocolError:
+        return ProtocolError(f"{len(self.codes)} values", f"the end of the body after {found}", position)
+
+    def content_reader(self) -> ContentReader:
+        """Return a reader of records whose values these are; their first run is unpacked with the times."""
+        form = struct.Struct(f">3Q{self.forms.object_id_length}s{self._first_run}")
+        unpack, size, read_id = form.unpack_from, form.size, self.forms.object_id
+        times_and_id = 24 + self.forms.object_id_length
+        steps = tuple(self._read_steps[1:] if self._first_run else self._read_steps)
+
+        def read(body: bytes, position: int) -> ContentFields:
+            start = position
+            values: list[Any] = []
+            try:
+                sampled, created, deleted, octets, *values = unpack(body, position)
+                position += size
+                for step in steps:
+                    position = step(body, position, values)
+            except (struct.error, IndexError) as error:
+                if start + times_and_id > len(body):
+                    raise _no_times(start) from error
+                raise self._ended(len(values), position) from error
+            return sampled, created, deleted, read_id(octets), tuple(values), position
+
+        return read
 
     def write(self, values: QmfValues) -> bytes:
         """Encode one value per element; ``None`` travels as zero, empty or null.
@@ -195,29 +158,46 @@ class OptionalLayout:
     first; it has no octets where nothing is optional.
     """
 
-    __slots__ = ("_by_mask", "_codes", "_mask_length", "_optional")
+    __slots__ = ("_by_mask", "_codes", "_forms", "_mask_length", "_optional")
 
     _CACHED_MASKS = 64  # an agent uses a few of them; a hostile one shall not fill the memory
 
-    def __init__(self, codes: Sequence[TypeCode], optional: Sequence[bool]) -> None:
+    def __init__(
+        self, codes: Sequence[TypeCode], optional: Sequence[bool], forms: ElementForms = AM2
+    ) -> None:
         self._codes = tuple(codes)
-        self._optional = tuple(optional)
-        self._mask_length = (sum(self._optional) + 7) // 8
-        self._by_mask: dict[bytes, tuple[Layout, tuple[int, ...] | None]] = {}
+        self._forms = forms
+        self._optional = tuple(position for position, told in enumerate(optional) if told)
+        self._mask_length = (len(self._optional) + 7) // 8
+        self._by_mask: dict[bytes, Layout] = {}
+
+    def content_reader(self) -> ContentReader:
+        """Return a reader of records whose values these are."""
+        if not self._mask_length:
+            return self._for(b"").content_reader()
+        form = struct.Struct(f">3Q{self._forms.object_id_length}s{self._mask_length}s")
+        unpack, size, read_id, known = form.unpack_from, form.size, self._forms.object_id, self._by_mask
+
+        def read(body: bytes, position: int) -> ContentFields:
+            try:
+                sampled, created, deleted, octets, mask = unpack(body, position)
+            except struct.error as error:
+                mask_at = position + size - self._mask_length
+                if mask_at > len(body):
+                    raise _no_times(position) from error
+                raise self._no_mask(mask_at) from error
+            values, end = (known.get(mask) or self._for(mask)).read(body, position + size)
+            return sampled, created, deleted, read_id(octets), tuple(values), end
+
+        return read
 
     def read(self, body: bytes, position: int) -> tuple[QmfValues, int]:
         """Return one value per element (``None`` where absent), and where they end; errors as `Layout`."""
         after_mask = position + self._mask_length
         if after_mask > len(body):
-            raise ProtocolError(f"{self._mask_length} octets of presence mask", "less", position)
-        layout, positions = self._for(body[position:after_mask])
-        values, end = layout.read(body, after_mask)
-        if positions is None:
-            return tuple(values), end
-        spread: list[QmfValue] = [None] * len(self._codes)
-        for index, value in zip(positions, values, strict=True):
-            spread[index] = value
-        return tuple(spread), end
+            raise self._no_mask(position)
+        values, end = self._for(body[position:after_mask]).read(body, after_mask)
+        return tuple(values), end
 
     def write(self, values: QmfValues) -> bytes:
         """Encode mask and values.
@@ -227,103 +207,47 @@ class OptionalLayout:
         """
         if len(values) != len(self._codes):
             raise LocalProtocolError(f"{len(values)} values for {len(self._codes)} elements")
-        bits = 0
-        bit = 1
-        for index, (value, optional) in enumerate(zip(values, self._optional, strict=True)):
-            if optional:
-                bits |= bit if value is not None else 0
-                bit <<= 1
-            elif value is None:
-                raise LocalProtocolError(f"element {index} is absent and not optional")
+        bits = sum(1 << bit for bit, position in enumerate(self._optional) if values[position] is not None)
         mask = bits.to_bytes(self._mask_length, "little")
-        layout, positions = self._for(mask)
-        present = values if positions is None else tuple(values[index] for index in positions)
-        return mask + layout.write(present)
+        if None in values:
+            optional = set(self._optional)
+            for position, value in enumerate(values):
+                if value is None and position not in optional:
+                    raise LocalProtocolError(f"element {position} is absent and not optional")
+        return mask + self._for(mask).write(values)
 
-    def _for(self, mask: bytes) -> tuple[Layout, tuple[int, ...] | None]:
+    def _no_mask(self, position: int) -> ProtocolError:
+        return ProtocolError(f"{self._mask_length} octets of presence mask", "less", position)
+
+    def _for(self, mask: bytes) -> Layout:
         known = self._by_mask.get(mask)
         if known is not None:
             return known
         bits = int.from_bytes(mask, "little")
-        positions = []
-        for index, optional in enumerate(self._optional):
-            if not optional:
-                positions.append(index)
-                continue
-            if bits & 1:
-                positions.append(index)
-            bits >>= 1
-        layout = Layout([self._codes[index] for index in positions])
-        made = (layout, None if len(positions) == len(self._codes) else tuple(positions))
+        absent = {position for bit, position in enumerate(self._optional) if not bits >> bit & 1}
+        layout = Layout(self._codes, self._forms, absent)
         if len(self._by_mask) >= self._CACHED_MASKS:
             self._by_mask.clear()
-        self._by_mask[mask] = made
-        return made
+        self._by_mask[mask] = layout
+        return layout
 
 
-def _read_str8(body: bytes, position: int, values: list[QmfValue]) -> int:
-    start = position + 1
-    end = start + body[position]
-    return _read_text(body, start, end, values)
+def _no_times(position: int) -> ProtocolError:
+    return ProtocolError("times and object id", "the end of the body", position)
 
 
-def _read_str16(body: bytes, position: int, values: list[QmfValue]) -> int:
-    start = position + 2
-    end = start + (body[position] << 8 | body[position + 1])
-    return _read_text(body, start, end, values)
+def _absent_reader(count: int) -> ReadStep:
+    absent = (None,) * count
 
-
-def _read_text(body: bytes, start: int, end: int, values: list[QmfValue]) -> int:
-    if end > len(body):
-        raise ProtocolError(f"a string of {end - start} octets", f"{max(0, len(body) - start)}", start)
-    values.append(decode_text(body[start:end]))
-    return end
-
-
-def _read_reference(body: bytes, position: int, values: list[QmfValue]) -> int:
-    values.append(ObjectId(*_OBJECT_ID.unpack_from(body, position)))
-    return position + 16
-
-
-def _read_uuid(body: bytes, position: int, values: list[QmfValue]) -> int:
-    cursor = Cursor(body, position)
-    values.append(cursor.uuid())
-    return cursor.position
-
-
-def _reader_of(read: Callable[[Cursor], QmfValue]) -> _ReadStep:
-    def step(body: bytes, position: int, values: list[QmfValue]) -> int:
-        cursor = Cursor(body, position)
-        values.append(read(cursor))
-        return cursor.position
+    def step(_body: bytes, position: int, values: list[QmfValue]) -> int:
+        values.extend(absent)
+        return position
 
     return step
 
 
-_READERS: Final[dict[TypeCode, _ReadStep]] = {
-    TypeCode.STR8: _read_str8,
-    TypeCode.STR16: _read_str16,
-    TypeCode.REFERENCE: _read_reference,
-    TypeCode.UUID: _read_uuid,
-    TypeCode.MAP: _reader_of(read_map),
-    TypeCode.LIST: _reader_of(read_list),
-    TypeCode.ARRAY: _reader_of(read_array),
-}
-
-# The casts hold no promise: a value of another type raises in the writer, and `Layout.write` says so.
-_WRITERS: Final[dict[TypeCode, tuple[Callable[[QmfValue], bytes], QmfValue]]] = {
-    TypeCode.STR8: (lambda value: fields.str8(cast("str", value)), ""),
-    TypeCode.STR16: (lambda value: fields.str16(cast("str", value)), ""),
-    TypeCode.REFERENCE: (lambda value: cast("ObjectId", value).to_octets(), NULL),
-    TypeCode.UUID: (lambda value: cast("UUID", value).bytes, UUID(int=0)),
-    TypeCode.MAP: (lambda value: write_map(cast("dict[str, QmfValue]", value)), {}),
-    TypeCode.LIST: (lambda value: write_list(cast("QmfValues", value)), ()),
-    TypeCode.ARRAY: (lambda value: write_array(cast("QmfValues", value)), ()),
-}
-
-
-def _single_writer(code: TypeCode, position: int) -> _WriteStep:
-    write, empty = _WRITERS[code]
+def _single_writer(forms: ElementForms, code: TypeCode, position: int) -> _WriteStep:
+    write, empty = forms.writers[code]
 
     def step(values: QmfValues) -> bytes:
         value = values[position]

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator
-from typing import Final
+from collections.abc import Callable, Generator, Iterator
+from typing import Final, TypeAlias
 
 from gateway.dialects.errors import ProtocolError
 from gateway.dialects.qmf.definitions import ClassDefinition, Definitions
-from gateway.dialects.qmf.fields import HASH_LENGTH, Cursor
+from gateway.dialects.qmf.fields import Cursor, key_octets
 from gateway.dialects.qmf.messages import (
     AttachRequest,
     AttachResponse,
@@ -35,8 +35,8 @@ from gateway.dialects.qmf.messages import (
     Status,
     UnknownClass,
     UnknownOpcode,
+    made_content,
 )
-from gateway.dialects.qmf.object_id import ObjectId
 from gateway.dialects.qmf.schema_records import read_class, read_event
 from gateway.dialects.qmf.typed_values import read_map
 
@@ -45,7 +45,7 @@ HEADER_LENGTH: Final = 8
 MAX_BODY: Final = 1 << 20
 """Octets of a body at most. Peers keep to 65,536; the schemas of a large package may need more."""
 
-_HEADER: Final = struct.Struct(">3sBI")
+_unpack_header: Final = struct.Struct(">3sBI").unpack_from
 _TIMES_AND_ID: Final = struct.Struct(">5Q")
 
 
@@ -55,23 +55,48 @@ def read_body(body: bytes, definitions: Definitions) -> Iterator[Received]:
     Raises:
         ProtocolError: the body is too long, does not begin with a record, or a record is malformed.
     """
-    if len(body) > MAX_BODY:
-        raise ProtocolError(f"a body of at most {MAX_BODY} octets", f"{len(body)}")
-    cursor = Cursor(body)
+    length = len(body)
+    if length > MAX_BODY:
+        raise ProtocolError(f"a body of at most {MAX_BODY} octets", f"{length}")
+    start = 0
     while True:
-        if cursor.remaining < HEADER_LENGTH:
-            raise ProtocolError("a record header", f"{cursor.remaining} octets", cursor.position)
-        start = cursor.position
-        magic, code, sequence = _HEADER.unpack_from(body, start)
+        position = start + HEADER_LENGTH
+        if position > length:
+            raise ProtocolError("a record header", f"{length - start} octets", start)
+        magic, code, sequence = _unpack_header(body, start)
         if magic != MAGIC:
             raise ProtocolError("the header AM2", repr(magic), start)
-        cursor.position = start + HEADER_LENGTH
-        message = _read_record(cursor, code, sequence, definitions)
-        yield message
-        if not cursor.remaining or isinstance(message, UnknownClass):
+        if code in _CONTENT_READERS:
+            start = yield from _read_contents(body, start, definitions)
+        else:
+            cursor = Cursor(body, position)
+            message = _read_record(cursor, code, sequence, definitions)
+            yield message
+            start = cursor.position
+            if isinstance(message, UnknownClass):
+                return
+            if isinstance(message, EventIndication) and not body.startswith(MAGIC, start):
+                return  # qpidd keeps a cut schema of agent 0.6's events: more is sent than it explains
+        if start == length:
             return
-        if isinstance(message, EventIndication) and body[cursor.position : cursor.position + 3] != MAGIC:
-            return  # qpidd keeps a cut schema of agent 0.6's events: more is sent than it explains
+
+
+def _read_contents(body: bytes, start: int, definitions: Definitions) -> Generator[Received, None, int]:
+    """Yield the content records at ``start`` that are of one opcode and class; return where they end."""
+    _, code, sequence = _unpack_header(body, start)
+    octets = key_octets(body, start + HEADER_LENGTH)
+    definition = definitions.class_by_octets(octets)
+    if definition is None:
+        yield _unknown_content(body, start + HEADER_LENGTH, sequence, code)
+        return len(body)
+    read = _CONTENT_READERS[code]
+    head_length = HEADER_LENGTH + len(octets)
+    head = body[start : start + head_length]
+    while True:
+        message, start = read(body, start + head_length, sequence, definition)
+        yield message
+        if not body.startswith(head, start):
+            return start
 
 
 def _read_record(cursor: Cursor, code: int, sequence: int, definitions: Definitions) -> Received:
@@ -152,81 +177,60 @@ def _attach_response(cursor: Cursor, sequence: int) -> Received:
     return AttachResponse(sequence, cursor.u32("a bank"), cursor.u32("a bank"))
 
 
-def _key_octets(cursor: Cursor) -> bytes:
-    """Return the octets of the class key that stands next, without making strings of them."""
-    body, start = cursor.body, cursor.position
-    try:
-        class_length = start + 1 + body[start]
-        end = class_length + 1 + body[class_length] + HASH_LENGTH
-    except IndexError as error:
-        raise ProtocolError("a class key", "the end of the body", start) from error
-    if end > cursor.end:
-        raise ProtocolError("a class key", "the end of the body", start)
-    cursor.position = end
-    return body[start:end]
-
-
-def _times_and_id(cursor: Cursor) -> tuple[int, int, int, ObjectId]:
-    try:
-        sampled, created, deleted, prefix, number = _TIMES_AND_ID.unpack_from(cursor.body, cursor.position)
-    except struct.error as error:
-        raise ProtocolError("times and object id", "the end of the body", cursor.position) from error
-    cursor.position += _TIMES_AND_ID.size
-    return sampled, created, deleted, ObjectId(prefix, number)
-
-
-def _find(cursor: Cursor, definitions: Definitions) -> ClassDefinition | None:
-    return definitions.class_by_octets(_key_octets(cursor))
-
-
-def _unknown_content(cursor: Cursor, start: int, sequence: int, code: int) -> UnknownClass:
-    cursor.position = start
+def _unknown_content(body: bytes, start: int, sequence: int, code: int) -> UnknownClass:
+    cursor = Cursor(body, start)
     key = cursor.class_key()
-    _, _, deleted, _ = _times_and_id(cursor)
+    position = cursor.position
+    try:
+        _, _, deleted, _, _ = _TIMES_AND_ID.unpack_from(body, position)
+    except struct.error as error:
+        raise ProtocolError("times and object id", "the end of the body", position) from error
     return UnknownClass(sequence, code, key, deleted)
 
 
-def _property_content(cursor: Cursor, sequence: int, definitions: Definitions) -> Received:
-    start = cursor.position
-    definition = _find(cursor, definitions)
-    if definition is None:
-        return _unknown_content(cursor, start, sequence, ord(PropertyContent.opcode))
-    sampled, created, deleted, object_id = _times_and_id(cursor)
-    properties, cursor.position = definition.properties.read(cursor.body, cursor.position)
-    return PropertyContent(sequence, definition.key, sampled, created, deleted, object_id, properties)
+def _property_content(
+    body: bytes, position: int, sequence: int, definition: ClassDefinition
+) -> tuple[Received, int]:
+    sampled, created, deleted, object_id, values, end = definition.property_record(body, position)
+    return made_content(
+        PropertyContent, sequence, definition.key, sampled, created, deleted, object_id, values
+    ), end
 
 
-def _statistic_content(cursor: Cursor, sequence: int, definitions: Definitions) -> Received:
-    start = cursor.position
-    definition = _find(cursor, definitions)
-    if definition is None:
-        return _unknown_content(cursor, start, sequence, ord(StatisticContent.opcode))
-    sampled, created, deleted, object_id = _times_and_id(cursor)
-    statistics, cursor.position = definition.statistics.read(cursor.body, cursor.position)
-    return StatisticContent(
-        sequence, definition.key, sampled, created, deleted, object_id, None, tuple(statistics)
-    )
+def _statistic_content(
+    body: bytes, position: int, sequence: int, definition: ClassDefinition
+) -> tuple[Received, int]:
+    sampled, created, deleted, object_id, values, end = definition.statistic_record(body, position)
+    return made_content(
+        StatisticContent, sequence, definition.key, sampled, created, deleted, object_id, None, values
+    ), end
 
 
-def _object_content(cursor: Cursor, sequence: int, definitions: Definitions) -> Received:
-    start = cursor.position
-    definition = _find(cursor, definitions)
-    if definition is None:
-        return _unknown_content(cursor, start, sequence, ord(ObjectContent.opcode))
-    sampled, created, deleted, object_id = _times_and_id(cursor)
-    properties, position = definition.properties.read(cursor.body, cursor.position)
-    statistics, cursor.position = definition.statistics.read(cursor.body, position)
-    return ObjectContent(
-        sequence, definition.key, sampled, created, deleted, object_id, properties, tuple(statistics)
-    )
+def _object_content(
+    body: bytes, position: int, sequence: int, definition: ClassDefinition
+) -> tuple[Received, int]:
+    sampled, created, deleted, object_id, properties, middle = definition.property_record(body, position)
+    statistics, end = definition.statistics.read(body, middle)
+    return made_content(
+        ObjectContent,
+        sequence,
+        definition.key,
+        sampled,
+        created,
+        deleted,
+        object_id,
+        properties,
+        tuple(statistics),
+    ), end
 
 
 def _event_indication(cursor: Cursor, sequence: int, definitions: Definitions) -> Received:
     start = cursor.position
-    definition = definitions.event_by_octets(_key_octets(cursor))
+    octets = key_octets(cursor.body, start)
+    definition = definitions.event_by_octets(octets)
     if definition is None:
-        cursor.position = start
         return UnknownClass(sequence, ord(EventIndication.opcode), cursor.class_key())
+    cursor.position = start + len(octets)
     time, severity = cursor.u64("a time"), cursor.u8("a severity")
     arguments, cursor.position = definition.arguments.read(cursor.body, cursor.position)
     return EventIndication(sequence, definition.key, time, severity, tuple(arguments))
@@ -271,9 +275,13 @@ _READERS: Final[dict[int, Callable[[Cursor, int], Received]]] = {
 }
 
 _SCHEMA_READERS: Final[dict[int, Callable[[Cursor, int, Definitions], Received]]] = {
+    ord("e"): _event_indication,
+    ord("M"): _method_request,
+}
+
+_ContentOf: TypeAlias = "Callable[[bytes, int, int, ClassDefinition], tuple[Received, int]]"
+_CONTENT_READERS: Final[dict[int, _ContentOf]] = {
     ord("c"): _property_content,
     ord("i"): _statistic_content,
     ord("g"): _object_content,
-    ord("e"): _event_indication,
-    ord("M"): _method_request,
 }

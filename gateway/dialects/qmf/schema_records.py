@@ -15,8 +15,8 @@ from typing import Final
 from gateway.dialects.errors import ProtocolError
 from gateway.dialects.qmf import fields
 from gateway.dialects.qmf.definitions import ClassDefinition, EventDefinition, schema_hash
+from gateway.dialects.qmf.element_types import TypeCode
 from gateway.dialects.qmf.fields import Cursor
-from gateway.dialects.qmf.layout import TypeCode
 from gateway.dialects.qmf.typed_values import QmfValue, read_map, write_map
 from gateway.model.schema import (
     Access,

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from gateway.dialects.errors import LocalProtocolError, ProtocolError
 from gateway.dialects.qmf.definitions import ClassDefinition, EventDefinition
+from gateway.dialects.qmf.element_types import TypeCode
 from gateway.dialects.qmf.fields import Cursor
-from gateway.dialects.qmf.layout import TypeCode
 from gateway.dialects.qmf.schema_records import (
     described_class,
     described_event,

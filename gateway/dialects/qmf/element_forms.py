@@ -1,0 +1,164 @@
+"""How a value of each element type travels, without a code, in the version of QMF that is spoken."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final, TypeAlias, cast
+from uuid import UUID
+
+from gateway.dialects.errors import ProtocolError
+from gateway.dialects.qmf import fields
+from gateway.dialects.qmf.element_types import TypeCode
+from gateway.dialects.qmf.fields import Cursor, decode_text
+from gateway.dialects.qmf.object_id import NULL, ObjectId, object_id_of
+from gateway.dialects.qmf.typed_values import (
+    QmfValue,
+    QmfValues,
+    read_array,
+    read_list,
+    read_map,
+    write_array,
+    write_list,
+    write_map,
+)
+
+ReadStep: TypeAlias = "Callable[[bytes, int, list[QmfValue]], int]"
+"""Appends the value that stands at a position of a body, and returns where it ends.
+
+It may raise ``struct.error`` or ``IndexError`` where the body ends too early; `layout` says what that means.
+"""
+
+WriteOne: TypeAlias = "Callable[[QmfValue], bytes]"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ElementForms:
+    """The forms of one version of QMF.
+
+    Attributes:
+        fixed: struct codes of the types whose values have one length.
+        readers: all other types that the version has.
+        writers: these types' writers, each with what stands for an absent value.
+        object_id: reads the octets of an object id; ``struct.error`` if they are too few.
+        object_id_length: how many these are.
+        text_limits: octets that a string type holds at most, where that is less than a body.
+    """
+
+    fixed: Mapping[TypeCode, str]
+    readers: Mapping[TypeCode, ReadStep]
+    writers: Mapping[TypeCode, tuple[WriteOne, QmfValue]]
+    object_id: Callable[[bytes], ObjectId]
+    object_id_length: int
+    text_limits: Mapping[TypeCode, int]
+
+    def __contains__(self, code: TypeCode) -> bool:
+        """Whether the version has this type."""
+        return code in self.fixed or code in self.readers
+
+
+def read_text(body: bytes, start: int, end: int, values: list[QmfValue]) -> int:
+    """The end of every `ReadStep` of a string: its octets stand from ``start`` to ``end``."""
+    if end > len(body):
+        raise ProtocolError(f"a string of {end - start} octets", f"{max(0, len(body) - start)}", start)
+    values.append(decode_text(body[start:end]))
+    return end
+
+
+def read_str8(body: bytes, position: int, values: list[QmfValue]) -> int:
+    """A string behind a length of 8 bits."""
+    start = position + 1
+    end = start + body[position]
+    octets = body[start:end]
+    if end > len(body) or not octets.isascii():
+        return read_text(body, start, end, values)
+    values.append(octets.decode("ascii"))  # nearly always, and without another call
+    return end
+
+
+def _read_str16(body: bytes, position: int, values: list[QmfValue]) -> int:
+    start = position + 2
+    return read_text(body, start, start + (body[position] << 8 | body[position + 1]), values)
+
+
+def _read_reference(body: bytes, position: int, values: list[QmfValue]) -> int:
+    end = position + 16
+    values.append(object_id_of(body[position:end]))
+    return end
+
+
+def _read_uuid(body: bytes, position: int, values: list[QmfValue]) -> int:
+    cursor = Cursor(body, position)
+    values.append(cursor.uuid())
+    return cursor.position
+
+
+_EMPTY_MAP: Final = b"\0\0\0\4\0\0\0\0"
+
+
+def _read_map(body: bytes, position: int, values: list[QmfValue]) -> int:
+    if body.startswith(_EMPTY_MAP, position):  # nearly always
+        values.append({})
+        return position + 8
+    cursor = Cursor(body, position)
+    values.append(read_map(cursor))
+    return cursor.position
+
+
+def _reader_of(read: Callable[[Cursor], QmfValue]) -> ReadStep:
+    def step(body: bytes, position: int, values: list[QmfValue]) -> int:
+        cursor = Cursor(body, position)
+        values.append(read(cursor))
+        return cursor.position
+
+    return step
+
+
+NUMBERS: Final[Mapping[TypeCode, str]] = {
+    TypeCode.U8: "B",
+    TypeCode.U16: "H",
+    TypeCode.U32: "I",
+    TypeCode.U64: "Q",
+    TypeCode.ABSOLUTE_TIME: "Q",
+    TypeCode.DELTA_TIME: "Q",
+    TypeCode.BOOL: "?",
+    TypeCode.F32: "f",
+    TypeCode.F64: "d",
+}
+"""What every version has."""
+
+# The casts hold no promise: a value of another type raises in the writer, and `Layout.write` says so.
+STR8_WRITER: Final[tuple[WriteOne, QmfValue]] = (lambda value: fields.str8(cast("str", value)), "")
+"""Writes a string behind a length of 8 bits."""
+
+AM2: Final = ElementForms(
+    fixed={
+        **NUMBERS,
+        TypeCode.S8: "b",
+        TypeCode.S16: "h",
+        TypeCode.S32: "i",
+        TypeCode.S64: "q",
+    },
+    readers={
+        TypeCode.STR8: read_str8,
+        TypeCode.STR16: _read_str16,
+        TypeCode.REFERENCE: _read_reference,
+        TypeCode.UUID: _read_uuid,
+        TypeCode.MAP: _read_map,
+        TypeCode.LIST: _reader_of(read_list),
+        TypeCode.ARRAY: _reader_of(read_array),
+    },
+    writers={
+        TypeCode.STR8: STR8_WRITER,
+        TypeCode.STR16: (lambda value: fields.str16(cast("str", value)), ""),
+        TypeCode.REFERENCE: (lambda value: cast("ObjectId", value).to_octets(), NULL),
+        TypeCode.UUID: (lambda value: cast("UUID", value).bytes, UUID(int=0)),
+        TypeCode.MAP: (lambda value: write_map(cast("dict[str, QmfValue]", value)), {}),
+        TypeCode.LIST: (lambda value: write_list(cast("QmfValues", value)), ()),
+        TypeCode.ARRAY: (lambda value: write_array(cast("QmfValues", value)), ()),
+    },
+    object_id=object_id_of,
+    object_id_length=16,
+    text_limits={TypeCode.STR8: 0xFF, TypeCode.STR16: 0xFFFF},
+)
+"""The forms of AM2 (QMF AM2 protocol, type codes)."""
