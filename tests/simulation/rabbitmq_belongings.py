@@ -111,7 +111,8 @@ class Belongings:
         serial = self._broker.next_serial
         name, host = f"{connection} ({serial})", _text(thing, "vhost")
         values: dict[str, object] = {"name": name, "number": serial, "user": "app", "vhost": host}
-        channel = self._broker.add("channel", (name,), values, durable=False)
+        # One on a connection that was opened unheard is shown by its listing, if it lives so long.
+        channel = self._broker.add("channel", (name,), values, durable=False, announced=False)
         self._broker.emit(
             "channel.created",
             pid=f"<rabbit.{serial}.1>",
