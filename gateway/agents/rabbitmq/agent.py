@@ -293,7 +293,11 @@ class RabbitMqAgent:
 
     def answered(self, request: ManagementRequest, answer: Answer, began: int, ended: int) -> list[Effect]:
         """What came of ``request``, made at ``began`` and over at ``ended`` (ns). `advance` may follow."""
-        return self._awake(self._answers.take(request, answer, began, ended))
+        failed = self._visibility.failure
+        effects = self._answers.take(request, answer, began, ended)
+        if failed and not self._visibility.failure:
+            self._calls.answers_again(ended)
+        return self._awake(effects)
 
     def advance(self, now: int) -> list[Effect]:
         """Take some more objects of the page that arrived; call it while `busy`."""

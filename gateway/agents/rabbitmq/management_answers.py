@@ -179,6 +179,9 @@ class ManagementAnswers:
     def _fails(self, answer: Answer, asked: int) -> list[Effect]:
         if not self.visibility.failure:
             self._view.known.doubt()
+            self._view.hosts.learn_limits(
+                None
+            )  # which no listing tells: those from before are not shown then
         news = self.visibility.fails(answer, asked)
         return [Note("management-unavailable", self.visibility.failure)] if news else []
 

@@ -141,6 +141,10 @@ class MethodCalls:
         if event == "vhost.created" or (is_set and headers.get("component") == "vhost-limits"):
             self._limits_due = now
 
+    def answers_again(self, now: int) -> None:
+        """The management API is of use again: nothing is known of limits."""
+        self._limits_due = now
+
     # Whoever makes the requests.
 
     @property
@@ -392,6 +396,6 @@ class MethodCalls:
         """The arguments by name; what is absent is left out."""
         schema = self._readers[call.key.name].schema
         method = next(one for one in schema.methods if one.name == call.method)
-        inputs = [one.name for one in method.arguments if one.direction is not Direction.OUT]
-        pairs = zip(inputs, call.arguments, strict=True)
-        return {name: value for name, value in pairs if value is not None}
+        inputs = (one.name for one in method.arguments if one.direction is not Direction.OUT)
+        named = dict(zip(inputs, call.arguments, strict=True))
+        return {name: value for name, value in named.items() if value is not None}

@@ -24,6 +24,7 @@ from gateway.dialects.qmf.messages import (
     Status,
 )
 from gateway.mapping.paths import Json
+from gateway.model.observations import SourceState
 from tests.agents.rabbitmq.imitation import MAPPING
 from tests.agents.rabbitmq.play import PURGE, Play, queue
 
@@ -220,6 +221,20 @@ def test_limits_are_read_every_ten_seconds_and_when_an_event_tells() -> None:
     play.time_passes(10)
     play.looks("vhost-limits", Refused(login=False, reason="Not monitor user"))
     assert play.world.value("vhost", "/", "maxConnections") is None
+
+
+def test_limits_from_before_the_broker_was_out_of_sight_are_not_shown_again() -> None:
+    play = Play()
+    play.world.event("parameter.set", component="vhost-limits", name="limits", vhost="/", value={})
+    play.reads_limits([{"vhost": "/", "value": {"max-connections": 5}}])
+    play.world.broker.failure = lambda _: Unavailable("connection refused")
+    play.time_passes(8)
+    play.world.broker.failure = lambda _: None
+    play.time_passes(40)
+    assert play.world.agent.status.state is SourceState.SYNCHRONISED
+    assert play.world.value("vhost", "/", "maxConnections") is None
+    play.reads_limits([])
+    assert play.world.value("vhost", "/", "maxConnections") == -1
 
 
 def test_a_virtual_host_does_not_inherit_the_limits_of_one_that_had_its_name() -> None:
