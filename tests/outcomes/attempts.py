@@ -103,9 +103,20 @@ class Attempts:
         return Told(done.code, outcome, classes(failure), self.outcomes(mark, logged))
 
     def mark(self) -> int:
-        """The last record of the log."""
-        (last,) = self._there.ask_log("SELECT coalesce(max(seq), 0) AS seq FROM log")
-        return int(last["seq"])
+        """The last record of the log, as soon as it has all operations that SNMP tells of."""
+        (told,) = self._manager.values("agOperationsLast").values()
+        found: list[dict[str, Any]] = []
+        sql = (
+            "SELECT coalesce(max(seq), 0) AS seq, "
+            "coalesce(max(CAST(split_part(operation_id, '.o', 2) AS BIGINT)), 0) AS number FROM log"
+        )
+
+        def is_there() -> bool:
+            found[:] = self._there.ask_log(sql)
+            return int(found[0]["number"]) >= int(told)
+
+        wait_until(is_there, f"operation {told} is logged")
+        return int(found[0]["seq"])
 
     def outcomes(self, mark: int, count: int) -> tuple[str, ...]:
         """Of the operations that ended behind a mark, in order, as soon as there are so many."""
