@@ -1,0 +1,104 @@
+"""Octets to lines, one instruction or comment each, whatever pieces they come in.
+
+A line ends with LF. The interface document has LF CR, other software sends CR LF: one CR on either side of
+a line belongs to its end. A backslash right before the end joins a line with the next one, in quotes and
+outside (a relay does; no document mentions it). Empty lines mean nothing and are left out.
+"""
+
+from __future__ import annotations
+
+from typing import Final, TypeAlias
+
+from gateway.dialects.ami.telnet import IAC, Telnet
+from gateway.dialects.errors import ProtocolError
+
+MAX_LINE: Final = 1 << 20
+"""Octets of a line, all that was joined to it included. No document has a bound; a relay's buffer grows."""
+
+Piece: TypeAlias = bytes | ProtocolError
+"""A line without its end, or an error in the place of one that was too long."""
+
+_BACKSLASH, _CR = b"\\", b"\r"
+
+
+class Lines:
+    """What one connection has sent so far, as lines.
+
+    Args:
+        longest: octets of a line, as `MAX_LINE`. More are not kept: an error stands in the line's place, and
+            all of it up to its end is passed over, with the lines that it would have been joined with.
+
+    Attributes:
+        interactive: whether the first octet was telnet's: a person types (a relay does it the same way).
+    """
+
+    def __init__(self, longest: int = MAX_LINE) -> None:
+        self.interactive = False
+        self._longest = longest
+        self._begun = False
+        self._telnet = Telnet()
+        self._joined = bytearray()
+        self._partial = bytearray()
+        self._skipping = False
+        self._tail = b""
+
+    def feed(self, octets: bytes) -> list[Piece]:
+        """Return the lines that are complete now, in order. Takes time linear in ``octets``."""
+        if not octets:
+            return []
+        if not self._begun:
+            self._begun = True
+            self.interactive = octets[0] == IAC
+        if self.interactive:
+            octets = self._telnet.feed(octets)
+        *ended, rest = octets.split(b"\n")
+        pieces: list[Piece] = []
+        for part in ended:
+            self._add(part, pieces)
+            if self._skipping:
+                self._skipping = self._tail.removesuffix(_CR).endswith(_BACKSLASH)
+                self._tail = b""
+            else:
+                self._end_line(pieces)
+        self._add(rest, pieces)
+        return pieces
+
+    def end(self) -> int:
+        """The connection ended: return how many octets of an unfinished line are lost, 0 for none."""
+        lost = len(self._joined) + len(self._partial.removeprefix(_CR))
+        self._joined.clear()
+        self._partial.clear()
+        self._skipping = False
+        return lost
+
+    def _add(self, part: bytes, pieces: list[Piece]) -> None:
+        """Add octets to the line that has not ended."""
+        if self._skipping:
+            self._tail = (self._tail + part[-2:])[-2:]
+            return
+        self._partial += part
+        length = len(self._joined) + len(self._partial)
+        if length > self._longest + 2:  # both carriage returns that may belong to ends
+            self._skip(pieces)
+
+    def _skip(self, pieces: list[Piece]) -> None:
+        pieces.append(ProtocolError(f"a line of at most {self._longest} octets", "more", self._longest))
+        self._skipping = True
+        self._tail = bytes(self._partial[-2:])
+        self._joined.clear()
+        self._partial.clear()
+
+    def _end_line(self, pieces: list[Piece]) -> None:
+        line = bytes(self._partial).removeprefix(_CR).removesuffix(_CR)
+        self._partial.clear()
+        continued = line.endswith(_BACKSLASH)
+        if continued or self._joined:
+            self._joined += line.removesuffix(_BACKSLASH)
+            if continued:
+                return
+            line = bytes(self._joined)
+            self._joined.clear()
+        if len(line) > self._longest:
+            pieces.append(ProtocolError(f"a line of at most {self._longest} octets", "more", self._longest))
+        elif line:
+            pieces.append(line)

@@ -1,0 +1,278 @@
+"""The parts of a line: its head (type, number, time) and its parameters, in the order in which they stand."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any, Final
+
+from gateway.dialects.ami.dates import DateRules
+from gateway.dialects.ami.deviations import Deviation, Leniency
+from gateway.dialects.ami.values import (
+    INT_LIMIT,
+    LONG_LIMIT,
+    AmiValue,
+    Double,
+    Enum,
+    Json,
+    Long,
+    Utc,
+    read_value,
+)
+from gateway.dialects.errors import ProtocolError
+
+MAX_PARAMETERS: Final = 10_000
+"""Parameters of an instruction."""
+
+MAX_KEY: Final = 200
+"""Characters of a key."""
+
+_HEAD: Final = re.compile(r"([A-Z])(?:#([0-9]{1,18}))?(?:@([0-9]{1,18}))?(?=\||\Z)")
+_TYPE: Final = re.compile(r"[A-Za-z]")
+_MARK: Final = re.compile(r"([#@])([0-9]*)")
+_MARKS: Final = {"#": "sequence", "@": "now"}
+# "_" stands in keys of the pages' examples; the interface document says alphanumeric.
+_KEY: Final = re.compile(r"\|([A-Za-z0-9_]*)")
+
+# What most parameters are: short numbers that fit their types, texts without escapes and controls. All others
+# take the long way, which reads the same from these: the tests hold both against each other.
+_PLAIN: Final = re.compile(
+    r"""\|([A-Za-z0-9_]{1,100}+)=(?:
+        "([ !#-\[\]-~]*+)"
+      | ([-+]?[0-9]{1,9})
+      | ([-+]?[0-9]{1,9}\.[0-9]{1,15})
+      | ([-+]?[0-9]{1,18})L
+      | ([-+]?[0-9]{1,15}(?:\.[0-9]{0,15})?)D
+      | '([ -&(-\[\]-~]*+)'
+      | ([0-9]{1,18})T
+      | (true) | (false) | (null)
+    )(?=\||\Z)""",
+    re.VERBOSE,
+)
+_TEXT: Final = 2
+_READERS: Final[tuple[Any, ...]] = (
+    None,
+    None,
+    str,
+    int,
+    float,
+    Long,
+    Double,
+    Enum,
+    Utc,
+    bool,
+    lambda _: False,
+    lambda _: None,
+)
+"""What makes a value of each group of `_PLAIN`."""
+
+
+@dataclass(slots=True)
+class Parts:
+    """A line in its parts."""
+
+    letter: str
+    sequence: int | None
+    now: int | None
+    parameters: dict[str, AmiValue]
+
+
+def read_parts(text: str, leniency: Leniency, dates: DateRules) -> Parts:
+    """Part a line that is no comment.
+
+    Raises:
+        ProtocolError: it does not follow the grammar.
+    """
+    head = _HEAD.match(text)
+    if head is None:
+        parts, position = _read_head(text, leniency)
+    else:
+        letter, sequence, now = head.groups()
+        parts = Parts(
+            letter, None if sequence is None else int(sequence), None if now is None else int(now), {}
+        )
+        position = head.end()
+    while position < len(text):
+        position = _read_plain(text, position, parts.parameters, leniency)
+        if position < len(text):
+            position = _read_parameter(text, position, parts, leniency, dates)
+        if len(parts.parameters) > MAX_PARAMETERS:
+            raise ProtocolError(f"at most {MAX_PARAMETERS} parameters", "more", position)
+    return parts
+
+
+def _read_plain(text: str, position: int, parameters: dict[str, AmiValue], leniency: Leniency) -> int:
+    """Read plain parameters as far as they go; return where that ends."""
+    for found in iter(_PLAIN.scanner(text, position).match, None):  # type: ignore[attr-defined]
+        key, group = found[1], found.lastindex
+        if key in parameters:
+            leniency.forgive(Deviation.DUPLICATE_KEY, key, position)
+        parameters[key] = found[group] if group == _TEXT else _READERS[group](found[group])
+        position = found.end()
+    return position
+
+
+def _read_head(text: str, leniency: Leniency) -> tuple[Parts, int]:
+    found = _TYPE.match(text)
+    if found is None:
+        raise ProtocolError("the type of an instruction, a letter", "none")
+    letter = found[0]
+    if letter.islower():
+        leniency.forgive(Deviation.LOWER_CASE_TYPE, letter, 0)
+        letter = letter.upper()
+    parts, position = Parts(letter, None, None, {}), 1
+    while position < len(text) and text[position] != "|":
+        position = _read_mark(text, position, parts, leniency)
+    return parts, position
+
+
+def _read_mark(text: str, position: int, parts: Parts, leniency: Leniency) -> int:
+    """Read ``#5`` or ``@1700000000000``; a relay takes them in any order, and behind parameters, too."""
+    found = _MARK.match(text, position)
+    if found is None:
+        raise ProtocolError("|, # or @", "something else", position)
+    mark, digits = found.groups()
+    if not 0 < len(digits) < 20 or int(digits) >= LONG_LIMIT:  # noqa: PLR2004  the digits of 64 bits
+        raise ProtocolError(f"a number of 64 bits behind {mark}", f"{len(digits)} digits", position)
+    name = _MARKS[mark]
+    if getattr(parts, name) is not None:
+        raise ProtocolError(f"{mark} once", "twice", position)
+    if parts.parameters or (mark == "#" and parts.now is not None):
+        leniency.forgive(Deviation.HEAD_ORDER, mark, position)
+    setattr(parts, name, int(digits))
+    return found.end()
+
+
+def _read_parameter(text: str, position: int, parts: Parts, leniency: Leniency, dates: DateRules) -> int:
+    """Read one parameter of whatever form, or a mark; return where it ends."""
+    if text[position] != "|":
+        return _read_mark(text, position, parts, leniency)
+    found = _KEY.match(text, position)
+    assert found is not None
+    key, end = found[1], found.end()
+    if not key or text[end : end + 1] != "=":
+        # A relay lets a key of one character pass at the end of a line: a slip of it, not followed here.
+        raise ProtocolError("a key (letters and digits), = and a value", "something else", position)
+    if len(key) > MAX_KEY:
+        raise ProtocolError(f"a key of at most {MAX_KEY} characters", f"{len(key)}", position)
+    if key in parts.parameters:
+        leniency.forgive(Deviation.DUPLICATE_KEY, key, position)
+    parts.parameters[key], end = read_value(text, end + 1, leniency, dates)
+    if end < len(text) and text[end] != "|" and text[end] not in _MARKS:
+        raise ProtocolError("| behind a value", "something else", end)
+    return end
+
+
+def is_reserved(key: str) -> bool:
+    """Whether a key is kept for instructions: one or two upper-case letters."""
+    return len(key) <= 2 and key.isalpha() and key.isupper()  # noqa: PLR2004  that many
+
+
+def is_key(key: str) -> bool:
+    """Whether this can be a key."""
+    found = _KEY.fullmatch(f"|{key}")
+    return found is not None and 0 < len(key) <= MAX_KEY
+
+
+class Fields:
+    """The parameters of an instruction, of which those that it defines are taken out by type.
+
+    Args:
+        parts: of the line.
+        leniency: whether reserved keys that the instruction does not define are forgiven.
+    """
+
+    def __init__(self, parts: Parts, leniency: Leniency) -> None:
+        self._letter = parts.letter
+        self._left = parts.parameters
+        self._leniency = leniency
+
+    def text(self, key: str) -> str:
+        """Take a text that must be there. An enum is one: the two differ in how they are stored only."""
+        value = self.optional_text(key)
+        if value is None:
+            raise self._misses(key, "a string")
+        return value
+
+    def optional_text(self, key: str) -> str | None:
+        """Take a text; ``None`` where it is absent, or null."""
+        value = self._left.pop(key, None)
+        if value is None:
+            return None
+        if not isinstance(value, str) or isinstance(value, Json):
+            raise self._misses(key, "a string")
+        return str(value)
+
+    def integer(self, key: str) -> int:
+        """Take an int that must be there."""
+        value = self.optional_integer(key)
+        if value is None:
+            raise self._misses(key, "an int")
+        return value
+
+    def optional_integer(self, key: str) -> int | None:
+        """Take an int; ``None`` where it is absent, or null."""
+        return self._optional_number(key, int, "an int")
+
+    def sequence(self, key: str) -> int:
+        """Take the number of an instruction, which may be a long, too."""
+        value = self._left.pop(key, None)
+        if not isinstance(value, int) or isinstance(value, bool | Utc):
+            raise self._misses(key, "a number")
+        return int(value)
+
+    def optional_long(self, key: str) -> int | None:
+        """Take a long; ``None`` where it is absent, or null. A relay refuses ints; documents are silent."""
+        return self._optional_number(key, Long, "a long (with L)")
+
+    def _optional_number(self, key: str, of_type: type[int], what: str) -> int | None:
+        value = self._left.pop(key, None)
+        if value is None:
+            return None
+        if type(value) is not of_type:
+            raise self._misses(key, what)
+        return int(value)
+
+    def optional_json(self, key: str) -> Json | None:
+        """Take a JSON document; ``None`` where it is absent, or null."""
+        value = self._left.pop(key, None)
+        if value is not None and not isinstance(value, Json):
+            raise self._misses(key, "JSON")
+        return value
+
+    def has(self, key: str, value: AmiValue) -> bool:
+        """Whether exactly this stands under a key."""
+        return type(self._left.get(key)) is type(value) and self._left[key] == value
+
+    def forgive(self, deviation: Deviation) -> None:
+        """As `Leniency.forgive`."""
+        self._leniency.forgive(deviation, self._letter, 0)
+
+    def _misses(self, key: str, what: str) -> ProtocolError:
+        return ProtocolError(f"{what} as {key} of {self._letter}", "something else, or nothing")
+
+    def rest(self, passing: str = "") -> dict[str, AmiValue]:
+        """Return what is left, which is the application's own.
+
+        Args:
+            passing: one-letter keys that a relay lets pass, though nothing defines them.
+
+        Raises:
+            ProtocolError: a reserved key is among it. A relay looks at those of one letter only.
+        """
+        for key in self._left:
+            if len(key) <= 2 and is_reserved(key):  # noqa: PLR2004  short ones only, quickly
+                if len(key) == 1 and key not in passing:
+                    raise ProtocolError(
+                        f"a key that {self._letter} defines, or one that is not reserved", key
+                    )
+                self._leniency.forgive(Deviation.RESERVED_KEY, key, 0)
+        return self._left
+
+    def nothing_left(self) -> None:
+        """Make sure that all was taken."""
+        if self._left:
+            raise ProtocolError(f"no other key in {self._letter}", f"{len(self._left)}")
+
+
+assert INT_LIMIT > 10**9  # an int of nine digits needs no look at its size

@@ -1,0 +1,1 @@
+"""AMI: lines to instructions and back."""
