@@ -226,3 +226,50 @@ def test_nobody_is_told_anything_where_nothing_differs() -> None:
     play.notify(raised(1, "c"))
     play.pass_time(600 * SECOND)
     assert len(play.sent[NMS]) == 1
+
+
+# ---- a process that was killed before it had saved what it sent ------------------------------------------
+
+
+def saved_and_killed(*, after: int = 0) -> Play:
+    """A process that saved what it had sent when the first event was, and knew of nothing else."""
+    play = Play([target(rate=1)])
+    play.notify(event(1))
+    play.saved = play.sender.saved()
+    play.received()
+    play.pass_time(after)
+    return play
+
+
+def test_what_was_sent_and_not_saved_is_ended_although_the_rate_does_not_allow_it_to_be_said_again() -> None:
+    first = saved_and_killed(after=2 * SECOND)
+    first.notify(raised(2, "c", Severity.INFO))
+    assert [each.number for each in first.received()] == [2]
+    second = Play([target(rate=1)], saved=first.saved, standing=lasts())
+    second.notify(event(1), event(2), raised(3, "c", Severity.INFO), cleared(4, "c"))
+    assert [each.number for each in second.received()] == [2, 4]
+
+
+def test_what_was_perhaps_not_sent_is_told_when_the_rate_allows() -> None:
+    first = saved_and_killed()
+    second = knowing(
+        Play([target(rate=1)], saved=first.saved, standing=lasts("c")), alarm("c", Severity.INFO)
+    )
+    second.notify(event(2), raised(3, "c", Severity.INFO))
+    assert [each.number for each in second.received()] == [2]
+    second.pass_time(TWO_CHECKS)
+    assert [each.oid for each in second.received() if each.oid == RAISED] == [RAISED]
+
+
+def test_what_waits_in_the_process_when_it_saves_was_not_told() -> None:
+    def told() -> list[str]:
+        return [condition for (_, condition), _ in play.sender.saved().targets[0].conditions]
+
+    play = Play([target()])
+    play.notify(raised(1, "c"))
+    assert told() == ["c"]
+    play.sender.notify(cleared(2, "c"))
+    play.sender.notify(raised(3, "d"))
+    assert told() == ["c"]
+    play.settle()
+    assert told() == ["d"]

@@ -57,6 +57,9 @@ class Delivery(Protocol):
     def unfinished(self) -> tuple[Waiting, ...]:
         """What must be sent after a restart of the process, in the order of events."""
 
+    def lost_at_an_end(self) -> tuple[Waiting, ...]:
+        """What the receiver will never get if the process ends now, in the order of events."""
+
 
 class TrapDelivery:
     """Each is sent once."""
@@ -99,6 +102,10 @@ class TrapDelivery:
     def unfinished(self) -> tuple[Waiting, ...]:
         """Nothing: a trap waits for milliseconds."""
         return ()
+
+    def lost_at_an_end(self) -> tuple[Waiting, ...]:
+        """See `Delivery.lost_at_an_end`."""
+        return tuple(sorted(self._queue, key=lambda waiting: waiting.number))
 
 
 @dataclass(slots=True)
@@ -205,6 +212,10 @@ class InformDelivery:
         waiting = [*self._queue, *(unanswered.waiting for unanswered in self._unanswered.values())]
         waiting += [held for queue in self._held.values() for held in queue]
         return tuple(sorted(waiting, key=lambda each: each.number))
+
+    def lost_at_an_end(self) -> tuple[Waiting, ...]:
+        """Nothing: informs outlive the process."""
+        return ()
 
     def _finished(self, request_id: int) -> Waiting | None:
         unanswered = self._unanswered.pop(request_id, None)

@@ -46,6 +46,7 @@ class Selection:
         self._matches = re.compile("|".join(map(fnmatch.translate, patterns))).match
         self._told: OrderedDict[Condition, Severity] = OrderedDict(told)
         self._declined: OrderedDict[Condition, str] = OrderedDict(declined)
+        self._doubtful: set[Condition] = set()
 
     @property
     def told(self) -> tuple[tuple[Condition, Severity], ...]:
@@ -58,11 +59,12 @@ class Selection:
         return tuple(self._declined.items())
 
     def is_unaware_of(self, condition: Condition, event_id: str) -> bool:
-        """Whether the receiver was neither told that a condition lasts, nor declined its beginning."""
-        return condition not in self._told and self._declined.get(condition) != event_id
+        """Whether the receiver was neither told for certain that a condition lasts, nor declined that."""
+        untold = condition not in self._told or condition in self._doubtful
+        return untold and self._declined.get(condition) != event_id
 
     def believes(self, condition: Condition) -> bool:
-        """Whether the receiver was told that a condition began, and not that it ended."""
+        """Whether the receiver was told, perhaps, that a condition began, and not that it ended."""
         return condition in self._told
 
     def urgency(self, notification: Notification) -> Severity | None:
@@ -84,19 +86,22 @@ class Selection:
         """Whether ``notification`` ends a condition that the receiver believes to last."""
         return notification.state is EventState.CLEARED and condition_of(notification) in self._told
 
-    def tell(self, notification: Notification) -> None:
-        """``notification`` is on its way to the receiver."""
+    def tell(self, notification: Notification, *, perhaps: bool = False) -> None:
+        """``notification`` is on its way to the receiver, or ``perhaps`` reached it before."""
         condition = condition_of(notification)
         if condition is None:
             return
         self._declined.pop(condition, None)
+        self._doubtful.discard(condition)
         if notification.state is EventState.CLEARED:
             self._told.pop(condition, None)
             return
         self._told[condition] = max(notification.severity, Severity.INFO)
         self._told.move_to_end(condition)
+        if perhaps:
+            self._doubtful.add(condition)
         if len(self._told) > MAX_CONDITIONS:
-            self._told.popitem(last=False)
+            self._doubtful.discard(self._told.popitem(last=False)[0])
 
     def decline(self, notification: Notification) -> None:
         """``notification`` is not for the receiver."""

@@ -36,6 +36,8 @@ DIFFERENCES_A_TURN: Final = 20
 """Beginnings and ends that no event told of, told by one call of it: a millisecond's worth."""
 
 _SECOND: Final = 10**9
+_REPLAY: Final = 10 * 10**9
+"""Nanoseconds after the start: so long a core that lives on may repeat what the last process sent."""
 _BUSY_PAUSE: Final = 2 * 10**6
 AUTHENTICATION_FAILURE_PAUSE: Final = 60 * _SECOND
 """Nanoseconds between two authenticationFailure that one address causes."""
@@ -136,7 +138,8 @@ class NotificationSender:
         ]
         self._offenders: OrderedDict[str, int] = OrderedDict()
         self._failures_limit = RateLimit(AUTHENTICATION_FAILURES, outside.monotonic())
-        self._next_check = outside.monotonic() + CHECK_INTERVAL
+        self._began = outside.monotonic()
+        self._next_check = self._began + CHECK_INTERVAL
         self._standing = StandingCheck({each.target.name: each.selection for each in self._targets})
         self._untold: deque[Difference] = deque()
         self.revision = 0
@@ -288,10 +291,16 @@ class NotificationSender:
         encoded = cache(lambda: self._encoded(notification))
         try:
             for target in self._targets if targets is None else targets:
-                target.offer(notification, encoded)
+                target.offer(notification, encoded, perhaps_sent=self._is_perhaps_sent(notification))
         except ValueError as error:  # a value that BER cannot say: one event less, not the end of all
             self._outside.failed(error)
         self._changed()
+
+    def _is_perhaps_sent(self, notification: Notification) -> bool:
+        """Whether the last process may have handled it after it saved what it had handled."""
+        last = self._last
+        follows = notification.epoch == last.epoch and notification.number > last.number > 0
+        return follows and self._outside.monotonic() < self._began + _REPLAY
 
     def _encoded(self, notification: Notification) -> EncodedNotification:
         return self._encoder.encode(notification, self._outside.up_time())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from gateway.model.events import Severity
+from gateway.model.events import EventState, Severity
 from gateway.snmp.notification import Notification
 from gateway.snmp.notification_numbers import TargetKindNumber
 from gateway.snmp.notifications.delivery import Delivery, InformDelivery, TrapDelivery
@@ -17,7 +17,7 @@ from gateway.snmp.notifications.encoding import (
 )
 from gateway.snmp.notifications.rate_limit import RateLimit
 from gateway.snmp.notifications.saved import SavedInform, SavedTarget
-from gateway.snmp.notifications.selection import Condition, Selection, condition_of
+from gateway.snmp.notifications.selection import MAX_CONDITIONS, Condition, Selection, condition_of
 from gateway.snmp.notifications.suppression import SuppressedSummary, Suppression
 from gateway.snmp.notifications.target import Target
 from gateway.snmp.notifications.waiting import MAX_WAITING, Waiting
@@ -89,14 +89,25 @@ class TargetSender:
             return len(self._delivery) < MAX_WAITING
         return self._limit.allows(urgency, self._monotonic())
 
-    def offer(self, notification: Notification, encoded: Callable[[], EncodedNotification]) -> None:
-        """Send ``notification`` if it is for this receiver and the rate allows."""
+    def offer(
+        self, notification: Notification, encoded: Callable[[], EncodedNotification], *, perhaps_sent: bool
+    ) -> None:
+        """Send ``notification`` if it is for this receiver and the rate allows.
+
+        Args:
+            notification: what is told.
+            encoded: its octets, made when they are needed.
+            perhaps_sent: the last process may have sent it, and ended before that was saved. The receiver may
+                then believe in what it begins, also where the rate does not allow to say so again.
+        """
         urgency = self._selection.urgency(notification)
         if urgency is None:
             self._selection.decline(notification)
             return
         if not self._is_allowed(notification, urgency):
             self._suppress(notification.name)
+            if perhaps_sent:
+                self._selection.tell(notification, perhaps=True)
             return
         octets = encoded()
         self._selection.tell(notification)
@@ -165,15 +176,27 @@ class TargetSender:
             for waiting in self._delivery.unfinished()
             if isinstance(waiting.content, bytes)
         )
-        selection = self._selection
         return SavedTarget(
-            self.target.name, selection.told, selection.declined, self._suppression.summary(), informs
+            self.target.name, self._told(), self._selection.declined, self._suppression.summary(), informs
         )
+
+    def _told(self) -> tuple[tuple[Condition, Severity], ...]:
+        """What the receiver believes to last, if nothing is sent to it any more."""
+        told = dict(self._selection.told)
+        for waiting in reversed(self._delivery.lost_at_an_end()):
+            if waiting.condition is None:
+                continue
+            if waiting.ends:
+                told[waiting.condition] = waiting.urgency
+            else:
+                told.pop(waiting.condition, None)
+        return tuple(told.items())[:MAX_CONDITIONS]
 
     def _take(self, notification: Notification, urgency: Severity, encoded: EncodedNotification) -> None:
         is_version_1 = self.target.kind is TargetKindNumber.TRAP_V1
         content = encoded.version_1() if is_version_1 else encoded.version_2c()
-        waiting = self._waiting(urgency, notification.name, condition_of(notification), content)
+        ends = notification.state is EventState.CLEARED
+        waiting = self._waiting(urgency, notification.name, condition_of(notification), content, ends=ends)
         dropped = self._delivery.add(waiting)
         if dropped is None:
             return
@@ -207,6 +230,8 @@ class TargetSender:
         name: str,
         condition: Condition | None,
         content: bytes | Version1Fields,
+        *,
+        ends: bool = False,
     ) -> Waiting:
         self._number += 1
-        return Waiting(self._number, urgency, name, condition, self._request_id(), content)
+        return Waiting(self._number, urgency, name, condition, self._request_id(), content, ends)

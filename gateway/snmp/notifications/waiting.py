@@ -26,6 +26,7 @@ class Waiting:
         condition: what it begins or ends.
         request_id: of its PDU, the same however often it is sent.
         content: what the receiver's version has for its variable bindings.
+        ends: it ends its condition.
     """
 
     number: int
@@ -34,6 +35,7 @@ class Waiting:
     condition: Condition | None
     request_id: int
     content: bytes | Version1Fields
+    ends: bool = False
 
 
 class WaitingQueue:
