@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
+from tests.bench.dialects.ami import AmiPart
 from tests.bench.dialects.cml import CmlPart
 from tests.bench.run import Run
 
@@ -16,7 +17,7 @@ class Part(Protocol):
         """Give each side of each row its turn, once."""
 
 
-PARTS: Final[Sequence[Callable[[Run], Part]]] = (CmlPart,)
+PARTS: Final[Sequence[Callable[[Run], Part]]] = (CmlPart, AmiPart)
 
 
 class DialectsBenchmark:
