@@ -16,7 +16,14 @@ from typing import Final, TypeAlias
 
 from gateway.dialects.ami.date_zones import ZONES
 from gateway.dialects.ami.deviations import Deviation, Leniency
-from gateway.dialects.ami.gregorian import DateField, DateFields
+from gateway.dialects.ami.gregorian import (
+    FIRST_INSTANT,
+    FIRST_YEAR,
+    LAST_INSTANT,
+    LAST_YEAR,
+    DateField,
+    DateFields,
+)
 from gateway.dialects.errors import LocalProtocolError, ProtocolError
 
 MAX_PATTERN: Final = 100
@@ -301,10 +308,9 @@ def write_date(milliseconds: int) -> tuple[str, str]:
     """Return a date and its pattern for a time in milliseconds since 1970 UTC, the zone in it.
 
     Raises:
-        LocalProtocolError: it lies in no year from 1 to 9999.
+        LocalProtocolError: it lies before 1583 or after 9999.
     """
-    try:
-        moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=milliseconds)
-    except OverflowError as error:
-        raise LocalProtocolError(f"{milliseconds} ms are no date of a year of four digits") from error
-    return f"{moment.replace(tzinfo=None).isoformat(' ', 'milliseconds')} +0000", _WRITTEN
+    if not FIRST_INSTANT <= milliseconds < LAST_INSTANT:
+        raise LocalProtocolError(f"{milliseconds} ms are no date from {FIRST_YEAR} to {LAST_YEAR}")
+    moment = datetime(1970, 1, 1) + timedelta(milliseconds=milliseconds)  # noqa: DTZ001  UTC, and written so
+    return f"{moment.isoformat(' ', 'milliseconds')} +0000", _WRITTEN

@@ -17,6 +17,7 @@ class Reading(enum.Enum):
 class Deviation(enum.Enum):
     """What the documents do not allow and a relay takes; the value says what should have stood there."""
 
+    COMMENT = "an instruction, not a comment"
     LOWER_CASE_TYPE = "an upper-case type"
     HEAD_ORDER = "#sequence before @now, and both before the parameters"
     CARRIAGE_RETURN = "no carriage return within a line"

@@ -21,6 +21,10 @@ _FIRST_DAY: Final = date(FIRST_YEAR, 1, 1).toordinal()
 _LAST_DAY: Final = date(LAST_YEAR, 12, 30).toordinal()  # one left for time zones
 _WEEK: Final = 7
 
+FIRST_INSTANT: Final = (_FIRST_DAY - _EPOCH_DAY) * _DAY
+LAST_INSTANT: Final = (_LAST_DAY + 1 - _EPOCH_DAY) * _DAY
+"""Milliseconds since 1970 UTC: the first one that a date may have, and the first one that none has."""
+
 
 class DateField(enum.Enum):
     """A field of a calendar; months count from 0, days of the week from Sunday, 1."""

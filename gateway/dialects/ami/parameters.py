@@ -103,13 +103,16 @@ def read_parts(text: str, leniency: Leniency, dates: DateRules) -> Parts:
 
 def _read_plain(text: str, position: int, parameters: dict[str, AmiValue], leniency: Leniency) -> int:
     """Read plain parameters as far as they go; return where that ends."""
-    for found in iter(_PLAIN.scanner(text, position).match, None):  # type: ignore[attr-defined]
-        key, group = found[1], found.lastindex
-        if key in parameters:
-            leniency.forgive(Deviation.DUPLICATE_KEY, key, position)
-        parameters[key] = found[group] if group == _TEXT else _READERS[group](found[group])
-        position = found.end()
-    return position
+    found, count, before = None, 0, len(parameters)
+    for count, found in enumerate(iter(_PLAIN.scanner(text, position).match, None), 1):  # type: ignore[attr-defined]  # noqa: B007  used below
+        group = found.lastindex
+        if group == _TEXT:
+            parameters[found[1]] = found[_TEXT]
+        else:
+            parameters[found[1]] = _READERS[group](found[group])
+    if len(parameters) < before + count:
+        leniency.forgive(Deviation.DUPLICATE_KEY, "one of them twice", position)
+    return position if found is None else found.end()
 
 
 def _read_head(text: str, leniency: Leniency) -> tuple[Parts, int]:

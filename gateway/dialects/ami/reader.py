@@ -71,6 +71,7 @@ def read_line(octets: bytes, reading: Reading = Reading.LENIENT, dates: DateRule
     leniency = Leniency(reading)
     text = _text(octets, leniency)
     if text[:1] == "#":
+        leniency.forgive(Deviation.COMMENT, "one", 0)
         return Received(Comment(text[1:]), frozenset(leniency.deviations))
     parts = read_parts(text, leniency, dates)
     read = _READERS.get(parts.letter)
@@ -246,7 +247,7 @@ def _execute(parts: Parts, fields: Fields) -> Instruction:
         fields.text("C"),
         fields.text("U"),
         fields.optional_text("O"),
-        # These three come from a relay; a reader that knew the documents only would refuse all of its calls.
+        # No document has these three, which a relay sends; but reserved keys are its own to use.
         fields.optional_text("T"),
         fields.optional_text("S"),
         fields.optional_json("V"),

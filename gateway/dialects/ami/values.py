@@ -274,8 +274,8 @@ def write_value(value: AmiValue) -> str:
     """Return a value as the documents have it.
 
     Raises:
-        LocalProtocolError: a number has more bits than its type, or is no number; a time that no year of four
-            digits holds; text with half a surrogate pair.
+        LocalProtocolError: a number has more bits than its type, or is no number; a time before 1583 or
+            after 9999; text with half a surrogate pair.
     """
     write = _WRITERS.get(type(value))
     if write is None:

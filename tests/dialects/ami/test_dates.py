@@ -131,5 +131,6 @@ def test_long_dates_are_refused() -> None:
 
 def test_dates_are_written_with_their_zone() -> None:
     assert write_date(-1) == ("1969-12-31 23:59:59.999 +0000", "yyyy-MM-dd HH:mm:ss.SSS Z")
-    with pytest.raises(LocalProtocolError):
-        write_date(1 << 60)
+    for instant in (1 << 60, FIRST - 1):
+        with pytest.raises(LocalProtocolError):
+            write_date(instant)

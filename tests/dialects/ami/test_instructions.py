@@ -60,7 +60,11 @@ def test_lines_end_as_is_asked_for() -> None:
 
 
 def test_a_comment_is_no_instruction() -> None:
-    assert read_line(b"# what follows is a test") == Received(Comment(" what follows is a test"))
+    line = b"# what follows is a test"
+    expected = Comment(" what follows is a test")
+    assert read_line(line) == Received(expected, frozenset({Deviation.COMMENT}))
+    with pytest.raises(ProtocolError, match="not a comment"):
+        read_line(line, Reading.STRICT)
 
 
 def test_a_plugin_has_two_keys() -> None:

@@ -177,6 +177,7 @@ def test_values_are_written_as_the_documents_have_them(value: AmiValue, text: st
         Double(math.inf),
         Double(math.nan),
         Utc(1 << 62),
+        Utc(-30_000_000_000_000),
         "\ud800",
         Json("{"),
     ],
