@@ -36,7 +36,6 @@ def load() -> None:
         "prove",
         max_examples=_PROVE_EXAMPLES,
         deadline=None,
-        database=None,  # examples of an earlier state of the code may not fit what a test draws now
         print_blob=True,
         suppress_health_check=[HealthCheck.too_slow],
     )
