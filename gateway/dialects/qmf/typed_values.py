@@ -46,7 +46,7 @@ _NUMBERS: Final[dict[int, struct.Struct]] = {
     0x33: struct.Struct(">d"),
     0x38: struct.Struct(">Q"),
 }
-_TEXTS: Final = frozenset((0x84, 0x85, 0x94, 0x95))
+_TEXTS: Final = frozenset((0x84, 0x85, 0x94, 0x95, 0xA4, 0xA5))
 # C++ peers write text without an encoding as vbin; what is no UTF-8 stays octets.
 _TEXTS_OR_OCTETS: Final = frozenset((0x80, 0x90, 0xA0))
 _FIXED_WIDTHS: Final = {0x0: 1, 0x1: 2, 0x2: 4, 0x3: 8, 0x4: 16, 0x5: 32, 0x6: 64, 0x7: 128, 0xC: 5, 0xD: 9}
@@ -65,7 +65,7 @@ def read_map(cursor: Cursor, depth: int = 1) -> dict[str, QmfValue]:
     entries: dict[str, QmfValue] = {}
     for _ in range(count):
         key = inner.str8("a map key")
-        entries[key] = _read_coded(inner, inner.u8("a type code"), depth)
+        entries[key] = read_coded(inner, inner.u8("a type code"), depth)
     _close(cursor, inner, "a map")
     return entries
 
@@ -74,7 +74,7 @@ def read_list(cursor: Cursor, depth: int = 1) -> QmfValues:
     """Read a list: ``u32 size, u32 count, count x (u8 code, value)``; errors as `read_map`."""
     end, count = _read_bounds(cursor, "a list", depth)
     inner = Cursor(cursor.body, cursor.position, end)
-    values = tuple(_read_coded(inner, inner.u8("a type code"), depth) for _ in range(count))
+    values = tuple(read_coded(inner, inner.u8("a type code"), depth) for _ in range(count))
     _close(cursor, inner, "a list")
     return values
 
@@ -90,7 +90,7 @@ def read_array(cursor: Cursor, depth: int = 1) -> QmfValues:
     count = inner.u32("the count of an array")
     if count > inner.remaining:
         raise ProtocolError("an array no longer than its octets", f"count {count}", inner.position)
-    values = tuple(_read_coded(inner, code, depth) for _ in range(count))
+    values = tuple(read_coded(inner, code, depth) for _ in range(count))
     _close(cursor, inner, "an array")
     return values
 
@@ -133,7 +133,8 @@ _CONTAINERS: Final[dict[int, Callable[[Cursor, int], QmfValue]]] = {
 }
 
 
-def _read_coded(cursor: Cursor, code: int, depth: int) -> QmfValue:
+def read_coded(cursor: Cursor, code: int, depth: int = 0) -> QmfValue:
+    """Read a value of a type code, itself nested ``depth`` levels deep; errors as `read_map`."""
     form = _NUMBERS.get(code)
     if form is not None:
         number: bool | int | float = form.unpack(cursor.octets(form.size, "a number"))[0]

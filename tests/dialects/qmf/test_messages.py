@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import FrozenInstanceError, replace
 from uuid import UUID
 
 import pytest
@@ -159,6 +160,20 @@ def test_content_of_a_class_not_known_ends_the_body(opcode: bytes) -> None:
     octets = b"AM2B\0\0\0\x01AM2" + opcode + b"\0\0\0\0" + TANK_KEY + times + ID_OCTETS + b"whatever"
     unknown = UnknownClass(0, ord(opcode), TANK.key, deleted=3)
     assert read(octets, Definitions()) == [BrokerRequest(1), unknown]
+
+
+def test_content_of_a_class_not_known_needs_times_and_object_id_all_the_same() -> None:
+    with pytest.raises(ProtocolError, match="at offset 34: expected times and object id"):
+        read(b"AM2c\0\0\0\0" + TANK_KEY + bytes(39), Definitions())
+
+
+def test_a_message_is_made_of_its_fields_and_of_nothing_else() -> None:
+    octets = next(octets for octets, message in EXAMPLES if isinstance(message, StatisticContent))
+    (before,) = read(octets)
+    assert isinstance(before, StatisticContent)
+    assert write(replace(before, statistics=(50.0, 10)), shop()) == octets[:-1] + b"\x0a"
+    with pytest.raises(FrozenInstanceError):
+        before.sequence = 1  # type: ignore[misc]  # the attempt is the test
 
 
 def test_an_event_of_a_class_not_known_ends_the_body() -> None:

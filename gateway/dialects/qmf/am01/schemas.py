@@ -1,0 +1,151 @@
+"""Schemas: four counts (configuration, instrumentation, methods, events), then their records as field tables.
+
+A method's or an event's record is followed by one for each argument. No agent sends events; they are read
+and written as the design notes say. Source: Apache Qpid management design notes ("Schema Messages").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from gateway.dialects.errors import LocalProtocolError
+from gateway.dialects.qmf import fields
+from gateway.dialects.qmf.am01.forms import AM01
+from gateway.dialects.qmf.am01.tables import read_table, write_table
+from gateway.dialects.qmf.definitions import ClassDefinition, EventDefinition, schema_hash
+from gateway.dialects.qmf.element_types import TypeCode
+from gateway.dialects.qmf.fields import Cursor
+from gateway.dialects.qmf.schema_elements import (
+    access_code,
+    default_of,
+    described,
+    direction_text,
+    read_element,
+    read_method,
+)
+from gateway.dialects.qmf.typed_values import QmfValue
+from gateway.model.schema import Argument, ClassKey, ClassSchema, Element, EventSchema, Method
+
+_SORTS: Final = ("configuration", "instrumentation", "method", "event")
+
+
+def event_key(owner: ClassKey, name: str) -> ClassKey:
+    """Return the key of the event ``name`` of a class."""
+    return ClassKey(owner.package, f"{owner.name}.{name}", owner.hash)
+
+
+def event_name(key: ClassKey) -> tuple[str, str]:
+    """Return class and event of an event's key."""
+    owner, _, name = key.name.rpartition(".")
+    return owner, name
+
+
+def read_schema(cursor: Cursor, key: ClassKey) -> tuple[ClassDefinition, tuple[EventDefinition, ...]]:
+    """Read the schema of a class.
+
+    Raises:
+        ProtocolError: a record is malformed, has no name, or a type that AM01 does not have.
+    """
+    counts = [cursor.u16(f"{sort} count") for sort in _SORTS]
+    properties = [_element(cursor, statistic=False) for _ in range(counts[0])]
+    statistics = [_element(cursor, statistic=True) for _ in range(counts[1])]
+    methods = [read_method(cursor, read_table, AM01) for _ in range(counts[2])]
+    events = [_event(cursor, key) for _ in range(counts[3])]
+    schema = ClassSchema(
+        key,
+        tuple(element for element, _ in properties),
+        tuple(element for element, _ in statistics),
+        tuple(method for method, _ in methods),
+    )
+    definition = ClassDefinition(
+        schema,
+        tuple(code for _, code in properties),
+        tuple(code for _, code in statistics),
+        tuple(codes for _, codes in methods),
+        AM01,
+    )
+    return definition, tuple(events)
+
+
+def _element(cursor: Cursor, *, statistic: bool) -> tuple[Element, TypeCode]:
+    element, code = read_element(cursor, read_table, AM01, statistic=statistic)
+    # Presence masks came with AM2: whatever a record says, the value is always there.
+    return (replace(element, optional=False) if element.optional else element), code
+
+
+def _event(cursor: Cursor, owner: ClassKey) -> EventDefinition:
+    method, codes = read_method(cursor, read_table, AM01)
+    schema = EventSchema(event_key(owner, method.name), method.arguments, description=method.description)
+    return EventDefinition(schema, codes, AM01)
+
+
+def write_schema(definition: ClassDefinition, events: Sequence[EventDefinition] = ()) -> bytes:
+    """Encode the schema of a class, field names in alphabetical order as agents have them.
+
+    Raises:
+        LocalProtocolError: a name is too long, there are too many of a sort, an element is optional, or a
+            type is one that AM01 does not have.
+    """
+    schema = definition.schema
+    sorts = (schema.properties, schema.statistics, schema.methods, events)
+    parts = [fields.u16(len(sort)) for sort in sorts]
+    for element, code in zip(schema.properties, definition.property_codes, strict=True):
+        if element.optional:
+            raise LocalProtocolError(f"{element.name} of {schema.key} is optional, which only AM2 can tell")
+        told: dict[str, QmfValue] = {
+            "access": access_code(element),
+            "index": int(element.index),
+            "references": element.references,
+        }
+        parts.append(_write_record(told | _described(element, code)))
+    for element, code in zip(schema.statistics, definition.statistic_codes, strict=True):
+        parts.append(_write_record(_described(element, code)))
+    for method, codes in zip(schema.methods, definition.method_codes, strict=True):
+        parts += _write_arguments(method, codes, directed=True)
+    for event in events:
+        described_event = Method(
+            event_name(event.key)[1], event.schema.arguments, description=event.schema.description
+        )
+        parts += _write_arguments(described_event, event.codes, directed=False)
+    return b"".join(parts)
+
+
+def _write_arguments(method: Method, codes: Sequence[TypeCode], *, directed: bool) -> list[bytes]:
+    head: dict[str, QmfValue] = {
+        "argCount": len(codes),
+        "desc": method.description,
+        "name": method.name,
+    }
+    records = [_write_record(head)]
+    for argument, code in zip(method.arguments, codes, strict=True):
+        told = _described(argument, code)
+        if directed:
+            told["dir"] = direction_text(argument)
+        records.append(_write_record(told, default_of(argument)))
+    return records
+
+
+def _described(item: Element | Argument, code: TypeCode) -> dict[str, QmfValue]:
+    if code not in AM01:
+        raise LocalProtocolError(f"AM01 has no type for {item.name}: {code.name}")
+    return described(item, code, AM01)
+
+
+def _write_record(record: Mapping[str, QmfValue], default: Mapping[str, QmfValue] | None = None) -> bytes:
+    # An empty default is told, another empty text is not.
+    told = {name: value for name, value in record.items() if value not in (None, "")}
+    told |= {name: value for name, value in (default or {}).items() if value is not None}
+    return write_table({name: told[name] for name in sorted(told)})
+
+
+def described_class(schema: ClassSchema) -> ClassDefinition:
+    """Return the definition of a class of our own, its key completed by the hash of its schema.
+
+    Raises:
+        LocalProtocolError: AM01 cannot carry this class.
+    """
+    definition = ClassDefinition.of(schema, AM01)
+    key = replace(schema.key, hash=schema_hash(schema.key, write_schema(definition)))
+    return ClassDefinition.of(replace(schema, key=key), AM01)

@@ -1,0 +1,1 @@
+"""The codec of QMF before AM2."""

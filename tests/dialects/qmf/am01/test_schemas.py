@@ -1,0 +1,130 @@
+"""Schemas before AM2."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.dialects.errors import LocalProtocolError, ProtocolError
+from gateway.dialects.qmf.am01.forms import AM01
+from gateway.dialects.qmf.am01.schemas import described_class, read_schema, write_schema
+from gateway.dialects.qmf.am01.tables import read_table, write_table
+from gateway.dialects.qmf.definitions import ClassDefinition, EventDefinition
+from gateway.dialects.qmf.element_types import TypeCode
+from gateway.dialects.qmf.fields import Cursor
+from gateway.dialects.qmf.layout import Layout
+from gateway.dialects.qmf.typed_values import QmfValue
+from gateway.model.schema import Argument, ClassKey, ClassSchema, Direction, Element, Method
+from gateway.model.values import ValueType
+from tests.dialects.qmf.am01.examples import COUNTS, KEY, SCHEMA_OCTETS, leak, tank
+from tests.dialects.qmf.test_typed_values import values
+
+
+def test_a_class_by_hand_both_ways() -> None:
+    definition, events = ClassDefinition.of(tank(), AM01), (EventDefinition.of(leak(), AM01),)
+    cursor = Cursor(SCHEMA_OCTETS)
+    assert read_schema(cursor, KEY) == (definition, events)
+    assert not cursor.remaining
+    assert write_schema(definition, events) == SCHEMA_OCTETS
+
+
+def test_one_field_changed_is_one_field_changed() -> None:
+    definition, events = read_schema(Cursor(SCHEMA_OCTETS), KEY)
+    schema = definition.schema
+    size = replace(schema.properties[2], unit="gallon")
+    changed = ClassDefinition.of(replace(schema, properties=(*schema.properties[:2], size)), AM01)
+    again, _ = read_schema(Cursor(write_schema(changed, events)), KEY)
+    assert again.schema.properties[2].unit == "gallon"
+    assert again.schema.statistics == schema.statistics
+
+
+def test_a_statistic_or_property_is_never_optional() -> None:
+    record = write_table({"name": "x", "optional": 1, "type": 3})
+    definition, _ = read_schema(Cursor(b"\0\x01\0\x01\0\0\0\0" + record + record), KEY)
+    assert not any(element.optional for element in definition.schema.elements)
+    assert definition.properties.read(b"\0\0\0\x07", 0) == ((7,), 4)
+
+
+@pytest.mark.parametrize("code", [5, 14, 15, 16, 21])
+def test_types_that_came_later(code: int) -> None:
+    octets = b"\0\x01\0\0\0\0\0\0" + write_table({"name": "x", "type": code})
+    with pytest.raises(ProtocolError, match="a type code"):
+        read_schema(Cursor(octets), KEY)
+
+
+def test_values_of_types_that_came_later_have_no_layout() -> None:
+    with pytest.raises(LocalProtocolError, match="no type UUID"):
+        Layout([TypeCode.U8, TypeCode.UUID], AM01)
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        ClassSchema(KEY, (Element("x", ValueType.U8, optional=True),)),
+        ClassSchema(KEY, (Element("x", ValueType.UUID),)),
+        ClassSchema(KEY, (), (Element("x", ValueType.S32),)),
+        ClassSchema(KEY, (), (), (Method("x", (Argument("y", ValueType.MAP),)),)),
+        ClassSchema(KEY, (), (), (Method("x" * 256, (Argument("y" * (1 << 9), ValueType.BYTES),)),)),
+        ClassSchema(KEY, (Element("x", ValueType.BYTES),)),
+    ],
+)
+def test_what_only_am2_can_tell_is_refused(schema: ClassSchema) -> None:
+    with pytest.raises(LocalProtocolError):
+        described_class(schema)
+
+
+def test_a_class_of_our_own_has_a_hash_that_changes_with_it() -> None:
+    first = described_class(tank(ClassKey("shop", "tank")))
+    assert len(first.key.hash) == 16
+    assert described_class(tank()) == first
+    assert described_class(replace(tank(), methods=())).key.hash != first.key.hash
+
+
+@pytest.mark.parametrize("cut", [0, 7, 8, 30, len(SCHEMA_OCTETS) - 1])
+def test_schemas_cut_off(cut: int) -> None:
+    with pytest.raises(ProtocolError):
+        read_schema(Cursor(SCHEMA_OCTETS[:cut]), KEY)
+
+
+def test_counts_that_promise_too_much() -> None:
+    with pytest.raises(ProtocolError):
+        read_schema(Cursor(b"\xff" * 8 + SCHEMA_OCTETS[len(COUNTS) :]), KEY)
+
+
+_NAMES = st.text(min_size=1, max_size=20)
+_TYPES = st.sampled_from([ValueType.U8, ValueType.STRING, ValueType.REFERENCE, ValueType.F64, ValueType.TIME])
+_ELEMENTS = st.builds(
+    Element, _NAMES, _TYPES, unit=st.text(max_size=5), maximum=st.none() | st.integers(0, 2**63)
+)
+_ARGUMENTS = st.builds(
+    Argument, _NAMES, _TYPES, direction=st.sampled_from(Direction), default=st.none() | st.text(max_size=3)
+)
+
+
+@given(
+    st.lists(_ELEMENTS, max_size=3).map(tuple),
+    st.lists(_ELEMENTS, max_size=3).map(tuple),
+    st.lists(st.builds(Method, _NAMES, st.lists(_ARGUMENTS, max_size=2).map(tuple)), max_size=2).map(tuple),
+)
+def test_classes_survive(
+    properties: tuple[Element, ...], statistics: tuple[Element, ...], methods: tuple[Method, ...]
+) -> None:
+    definition = ClassDefinition.of(ClassSchema(KEY, properties, statistics, methods), AM01)
+    octets = write_schema(definition)
+    assert read_schema(Cursor(octets), KEY) == (definition, ())
+    assert write_schema(read_schema(Cursor(octets), KEY)[0]) == octets
+
+
+@given(st.dictionaries(st.text(max_size=8), values, max_size=4))
+def test_tables_survive(entries: dict[str, QmfValue]) -> None:
+    assert read_table(Cursor(write_table(entries))) == entries
+
+
+def test_texts_and_numbers_as_agents_write_them() -> None:
+    octets = b"\0\0\0\x0f\x01a\xa4\0\0\0\x02hi\x01b\x21\0\0\0\x05"
+    octets = (len(octets) - 4).to_bytes(4, "big") + octets[4:]
+    assert write_table({"a": "hi", "b": 5}) == octets
+    assert read_table(Cursor(octets)) == {"a": "hi", "b": 5}
