@@ -42,6 +42,7 @@ HIDDEN: Final = "__"
 
 _DATES: Final = DateRules()
 _SELECTION: Final = re.compile(r"([0-9]{1,9})(?:(-)([0-9]{1,9})?)?")
+_NUMBERED: Final = re.compile(rb"[A-Za-z](?:@[0-9]{1,19})?#([0-9]{1,18})(?![0-9])")
 _OPTIONS: Final = {one.value: one for one in Option}
 _TRIGGERS: Final = {one.value: one for one in Trigger}
 
@@ -80,6 +81,12 @@ def read_line(octets: bytes, reading: Reading = Reading.LENIENT, dates: DateRule
         raise ProtocolError(f"a type of instruction ({''.join(_READERS)})", parts.letter)
     instruction = read(parts, Fields(parts, leniency))
     return Received(instruction, frozenset(leniency.deviations) if leniency.deviations else _NOTHING)
+
+
+def stated_sequence(octets: bytes) -> int | None:
+    """Return the number that a line gives itself, also where the rest of it is refused: a reply repeats it."""
+    found = _NUMBERED.match(octets)
+    return None if found is None else int(found[1])
 
 
 def _text(octets: bytes, leniency: Leniency) -> str:

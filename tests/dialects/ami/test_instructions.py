@@ -25,7 +25,7 @@ from gateway.dialects.ami.instructions import (
 )
 from gateway.dialects.ami.lines import MAX_LINE
 from gateway.dialects.ami.parameters import MAX_PARAMETERS
-from gateway.dialects.ami.reader import Received, read_line
+from gateway.dialects.ami.reader import Received, read_line, stated_sequence
 from gateway.dialects.ami.values import Json
 from gateway.dialects.ami.writer import LineEnd, write_instruction
 from gateway.dialects.errors import LocalProtocolError, ProtocolError
@@ -201,6 +201,23 @@ def test_level_0_deletes_an_object_in_a_relay() -> None:
         read_line(line, Reading.STRICT)
     other = read_line(b'O|T="Tank"|I="t1"|L=2').instruction
     assert other == ObjectUpdate("Tank", "t1", values={"L": 2})
+
+
+@pytest.mark.parametrize(
+    ("line", "sequence"),
+    [
+        (b"O#12@5|T=wrong", 12),
+        (b"o@5#12", 12),
+        (b"O#12#13", 12),
+        (b"O|T=wrong#12", None),
+        (b"O#", None),
+        (b"O#1234567890123456789", None),
+        (b"", None),
+        (b"#5", None),
+    ],
+)
+def test_a_refused_line_may_still_have_a_number(line: bytes, sequence: int | None) -> None:
+    assert stated_sequence(line) == sequence
 
 
 UNWRITABLE: list[Instruction] = [
