@@ -84,7 +84,7 @@ def read_line(octets: bytes, reading: Reading = Reading.LENIENT, dates: DateRule
 
 
 def stated_sequence(octets: bytes) -> int | None:
-    """Return the number that a line gives itself, also where the rest of it is refused: a reply repeats it."""
+    """Return the number that a line gives itself, even if it is refused otherwise: a reply repeats it."""
     found = _NUMBERED.match(octets)
     return None if found is None else int(found[1])
 
