@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from gateway.dialects.qmf import fields
+from gateway.dialects.qmf.compiled_content import ContentReader, ValuesReader
 from gateway.dialects.qmf.element_forms import AM2, ElementForms
 from gateway.dialects.qmf.element_types import TypeCode, type_code
-from gateway.dialects.qmf.layout import ContentReader, Layout, OptionalLayout
+from gateway.dialects.qmf.layout import Layout, OptionalLayout
 from gateway.model.schema import Argument, ClassKey, ClassSchema, Direction, Element, EventSchema, Method
 
 _INPUT = (Direction.IN, Direction.INOUT)
@@ -58,6 +59,11 @@ class ClassDefinition:
         return self.schema.key
 
     @cached_property
+    def key_octets(self) -> bytes:
+        """The class key as it travels; `LocalProtocolError` if it cannot."""
+        return fields.class_key(self.schema.key)
+
+    @cached_property
     def properties(self) -> OptionalLayout:
         """Reads and writes the properties of c and g records."""
         return OptionalLayout(self.property_codes, [p.optional for p in self.schema.properties], self.forms)
@@ -76,6 +82,11 @@ class ClassDefinition:
     def statistic_record(self) -> ContentReader:
         """Reads what stands behind the class key in i records."""
         return self.statistics.content_reader()
+
+    @cached_property
+    def statistic_values(self) -> ValuesReader:
+        """Reads the statistics of g records."""
+        return self.statistics.values_reader()
 
     @cached_property
     def methods(self) -> dict[str, Method]:

@@ -15,6 +15,7 @@ from gateway.dialects.qmf.object_id import NULL, ObjectId, object_id_of
 from gateway.dialects.qmf.typed_values import (
     QmfValue,
     QmfValues,
+    plain_map,
     read_array,
     read_list,
     read_map,
@@ -42,6 +43,7 @@ class ElementForms:
         writers: these types' writers, each with what stands for an absent value.
         object_id: reads the octets of an object id; ``struct.error`` if they are too few.
         object_id_length: how many these are.
+        text_lengths: struct codes of the length in front of each string type.
         text_limits: octets that a string type holds at most, where that is less than a body.
     """
 
@@ -50,6 +52,7 @@ class ElementForms:
     writers: Mapping[TypeCode, tuple[WriteOne, QmfValue]]
     object_id: Callable[[bytes], ObjectId]
     object_id_length: int
+    text_lengths: Mapping[TypeCode, str]
     text_limits: Mapping[TypeCode, int]
 
     def __contains__(self, code: TypeCode) -> bool:
@@ -68,12 +71,7 @@ def read_text(body: bytes, start: int, end: int, values: list[QmfValue]) -> int:
 def read_str8(body: bytes, position: int, values: list[QmfValue]) -> int:
     """A string behind a length of 8 bits."""
     start = position + 1
-    end = start + body[position]
-    octets = body[start:end]
-    if end > len(body) or not octets.isascii():
-        return read_text(body, start, end, values)
-    values.append(octets.decode("ascii"))  # nearly always, and without another call
-    return end
+    return read_text(body, start, start + body[position], values)
 
 
 def _read_str16(body: bytes, position: int, values: list[QmfValue]) -> int:
@@ -93,13 +91,11 @@ def _read_uuid(body: bytes, position: int, values: list[QmfValue]) -> int:
     return cursor.position
 
 
-_EMPTY_MAP: Final = b"\0\0\0\4\0\0\0\0"
-
-
 def _read_map(body: bytes, position: int, values: list[QmfValue]) -> int:
-    if body.startswith(_EMPTY_MAP, position):  # nearly always
-        values.append({})
-        return position + 8
+    plain = plain_map(body, position)
+    if plain is not None:
+        values.append(plain[0])
+        return plain[1]
     cursor = Cursor(body, position)
     values.append(read_map(cursor))
     return cursor.position
@@ -159,6 +155,7 @@ AM2: Final = ElementForms(
     },
     object_id=object_id_of,
     object_id_length=16,
+    text_lengths={TypeCode.STR8: "B", TypeCode.STR16: "H"},
     text_limits={TypeCode.STR8: 0xFF, TypeCode.STR16: 0xFFFF},
 )
 """The forms of AM2 (QMF AM2 protocol, type codes)."""

@@ -18,6 +18,8 @@ _U16 = struct.Struct(">H")
 _U32 = struct.Struct(">I")
 _U64 = struct.Struct(">Q")
 
+_OCTET = tuple(bytes((value,)) for value in range(256))
+
 HASH_LENGTH = 16
 """Octets of a class hash."""
 
@@ -188,7 +190,7 @@ def u64(value: int) -> bytes:
 def str8(text: str) -> bytes:
     """Encode a string of up to 255 octets; `LocalProtocolError` if it is longer."""
     octets = encode_text(text, 0xFF)
-    return bytes((len(octets),)) + octets
+    return _OCTET[len(octets)] + octets
 
 
 def str16(text: str) -> bytes:

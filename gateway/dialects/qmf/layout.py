@@ -1,8 +1,9 @@
 """The values of content records, events and methods: in schema order, without codes, by element type.
 
-A `Layout` is compiled once per class: neighbouring elements of fixed size are unpacked by one struct, so
-that a record costs a few calls whatever its number of elements. Source: QMF AM2 protocol ("Configuration
-and Instrumentation Content Messages"); how each type travels is in `element_forms`.
+A `Layout` is made once per class: neighbouring elements of fixed size are unpacked by one struct, so that a
+record costs a few calls whatever its number of elements; content records have `compiled_content`. Source: QMF
+AM2 protocol ("Configuration and Instrumentation Content Messages"); how each type travels is in
+`element_forms`.
 """
 
 from __future__ import annotations
@@ -11,12 +12,17 @@ import enum
 import struct
 from collections.abc import Callable, Collection, Sequence
 from itertools import groupby
-from typing import Any, TypeAlias
 
 from gateway.dialects.errors import LocalProtocolError, ProtocolError
+from gateway.dialects.qmf.compiled_content import (
+    ContentFields,
+    ContentReader,
+    ValuesReader,
+    compiled_content,
+    compiled_values,
+)
 from gateway.dialects.qmf.element_forms import AM2, ElementForms, ReadStep
 from gateway.dialects.qmf.element_types import TypeCode
-from gateway.dialects.qmf.object_id import ObjectId
 from gateway.dialects.qmf.typed_values import QmfValue, QmfValues
 
 _WriteStep = Callable[[QmfValues], bytes]
@@ -26,13 +32,6 @@ class _Kind(enum.Enum):
     FIXED = enum.auto()
     SINGLE = enum.auto()
     ABSENT = enum.auto()
-
-
-ContentFields: TypeAlias = "tuple[int, int, int, ObjectId, QmfValues, int]"
-"""Of a content record: times of sample, creation and deletion, object id, values, and where they end."""
-
-ContentReader: TypeAlias = "Callable[[bytes, int], ContentFields]"
-"""Reads what stands behind the class key, at a position of a body; raises as `Layout.read`."""
 
 
 class Layout:
@@ -47,7 +46,7 @@ class Layout:
         LocalProtocolError: ``forms`` does not have one of the types.
     """
 
-    __slots__ = ("_first_run", "_read_steps", "_write_steps", "codes", "forms")
+    __slots__ = ("_read_steps", "_write_steps", "codes", "forms")
 
     def __init__(
         self, codes: Sequence[TypeCode], forms: ElementForms = AM2, absent: Collection[int] = ()
@@ -58,7 +57,6 @@ class Layout:
             raise LocalProtocolError(f"the version that is spoken has no type {missing[0]}")
         self._read_steps: list[ReadStep] = []
         self._write_steps: list[_WriteStep] = []
-        self._first_run = ""
         kinds = [
             _Kind.ABSENT if position in absent else _Kind.FIXED if code in forms.fixed else _Kind.SINGLE
             for position, code in enumerate(self.codes)
@@ -81,8 +79,6 @@ class Layout:
         characters = "".join(self.forms.fixed[code] for code in self.codes[start:stop])
         form = struct.Struct(">" + characters)
         unpack, size = form.unpack_from, form.size
-        if not start:
-            self._first_run = characters
 
         def read(body: bytes, position: int, values: list[QmfValue]) -> int:
             values.extend(unpack(body, position))
@@ -115,27 +111,17 @@ class Layout:
         return ProtocolError(f"{len(self.codes)} values", f"the end of the body after {found}", position)
 
     def content_reader(self) -> ContentReader:
-        """Return a reader of records whose values these are; their first run is unpacked with the times."""
-        form = struct.Struct(f">3Q{self.forms.object_id_length}s{self._first_run}")
-        unpack, size, read_id = form.unpack_from, form.size, self.forms.object_id
-        times_and_id = 24 + self.forms.object_id_length
-        steps = tuple(self._read_steps[1:] if self._first_run else self._read_steps)
+        """Return a reader of content records whose values these are."""
+        return OptionalLayout(self.codes, [False] * len(self.codes), self.forms).content_reader()
 
-        def read(body: bytes, position: int) -> ContentFields:
-            start = position
-            values: list[Any] = []
-            try:
-                sampled, created, deleted, octets, *values = unpack(body, position)
-                position += size
-                for step in steps:
-                    position = step(body, position, values)
-            except (struct.error, IndexError) as error:
-                if start + times_and_id > len(body):
-                    raise _no_times(start) from error
-                raise self._ended(len(values), position) from error
-            return sampled, created, deleted, read_id(octets), tuple(values), position
+    def values_reader(self) -> ValuesReader:
+        """Return a reader of the values alone, compiled."""
 
-        return read
+        def read(body: bytes, position: int) -> tuple[QmfValues, int]:
+            values, end = self.read(body, position)
+            return tuple(values), end
+
+        return compiled_values(self.codes, self.forms, read)
 
     def write(self, values: QmfValues) -> bytes:
         """Encode one value per element; ``None`` travels as zero, empty or null.
@@ -172,30 +158,27 @@ class OptionalLayout:
         self._by_mask: dict[bytes, Layout] = {}
 
     def content_reader(self) -> ContentReader:
-        """Return a reader of records whose values these are."""
-        if not self._mask_length:
-            return self._for(b"").content_reader()
-        form = struct.Struct(f">3Q{self._forms.object_id_length}s{self._mask_length}s")
-        unpack, size, read_id, known = form.unpack_from, form.size, self._forms.object_id, self._by_mask
+        """Return a reader of content records whose values these are, compiled."""
+        form = struct.Struct(f">3Q{self._forms.object_id_length}s")
+        unpack, size, read_id = form.unpack_from, form.size, self._forms.object_id
 
         def read(body: bytes, position: int) -> ContentFields:
             try:
-                sampled, created, deleted, octets, mask = unpack(body, position)
+                sampled, created, deleted, octets = unpack(body, position)
             except struct.error as error:
-                mask_at = position + size - self._mask_length
-                if mask_at > len(body):
-                    raise _no_times(position) from error
-                raise self._no_mask(mask_at) from error
-            values, end = (known.get(mask) or self._for(mask)).read(body, position + size)
-            return sampled, created, deleted, read_id(octets), tuple(values), end
+                raise ProtocolError("times and object id", "the end of the body", position) from error
+            values, end = self.read(body, position + size)
+            return sampled, created, deleted, read_id(octets), values, end
 
-        return read
+        optional = set(self._optional)
+        told = [position in optional for position in range(len(self._codes))]
+        return compiled_content(self._codes, told, self._forms, read)
 
     def read(self, body: bytes, position: int) -> tuple[QmfValues, int]:
         """Return one value per element (``None`` where absent), and where they end; errors as `Layout`."""
         after_mask = position + self._mask_length
         if after_mask > len(body):
-            raise self._no_mask(position)
+            raise ProtocolError(f"{self._mask_length} octets of presence mask", "less", position)
         values, end = self._for(body[position:after_mask]).read(body, after_mask)
         return tuple(values), end
 
@@ -207,7 +190,10 @@ class OptionalLayout:
         """
         if len(values) != len(self._codes):
             raise LocalProtocolError(f"{len(values)} values for {len(self._codes)} elements")
-        bits = sum(1 << bit for bit, position in enumerate(self._optional) if values[position] is not None)
+        bits = 0
+        for bit, position in enumerate(self._optional):
+            if values[position] is not None:
+                bits |= 1 << bit
         mask = bits.to_bytes(self._mask_length, "little")
         if None in values:
             optional = set(self._optional)
@@ -215,9 +201,6 @@ class OptionalLayout:
                 if value is None and position not in optional:
                     raise LocalProtocolError(f"element {position} is absent and not optional")
         return mask + self._for(mask).write(values)
-
-    def _no_mask(self, position: int) -> ProtocolError:
-        return ProtocolError(f"{self._mask_length} octets of presence mask", "less", position)
 
     def _for(self, mask: bytes) -> Layout:
         known = self._by_mask.get(mask)
@@ -230,10 +213,6 @@ class OptionalLayout:
             self._by_mask.clear()
         self._by_mask[mask] = layout
         return layout
-
-
-def _no_times(position: int) -> ProtocolError:
-    return ProtocolError("times and object id", "the end of the body", position)
 
 
 def _absent_reader(count: int) -> ReadStep:

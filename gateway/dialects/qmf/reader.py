@@ -210,7 +210,7 @@ def _object_content(
     body: bytes, position: int, sequence: int, definition: ClassDefinition
 ) -> tuple[Received, int]:
     sampled, created, deleted, object_id, properties, middle = definition.property_record(body, position)
-    statistics, end = definition.statistics.read(body, middle)
+    statistics, end = definition.statistic_values(body, middle)
     return made_content(
         ObjectContent,
         sequence,

@@ -52,12 +52,53 @@ _TEXTS_OR_OCTETS: Final = frozenset((0x80, 0x90, 0xA0))
 _FIXED_WIDTHS: Final = {0x0: 1, 0x1: 2, 0x2: 4, 0x3: 8, 0x4: 16, 0x5: 32, 0x6: 64, 0x7: 128, 0xC: 5, 0xD: 9}
 
 
+_U32_PAIR: Final = struct.Struct(">II")
+_NUMBER_READERS: Final = {code: (form.unpack_from, form.size) for code, form in _NUMBERS.items()}
+_USUAL_TEXTS: Final = frozenset((0x90, 0x94, 0x95))
+
+
+def plain_map(body: bytes, position: int) -> tuple[dict[str, QmfValue], int] | None:
+    """Read a map as most are, of numbers and short text, and tell where it ends.
+
+    ``None`` if it has anything else in it or is malformed: `read_map` decides, and takes longer.
+    """
+    entries: dict[str, QmfValue] = {}
+    try:
+        size, count = _U32_PAIR.unpack_from(body, position)
+        end = position + 4 + size
+        position += _U32_PAIR.size
+        while count and position < end:
+            start = position + 1
+            position = start + body[position]
+            key = body[start:position].decode()
+            code = body[position]
+            position += 1
+            if code in _NUMBER_READERS:
+                unpack, width = _NUMBER_READERS[code]
+                (entries[key],) = unpack(body, position)
+                position += width
+            elif code in _USUAL_TEXTS:
+                start = position + 2
+                position = start + (body[position] << 8 | body[position + 1])
+                entries[key] = body[start:position].decode()
+            else:
+                return None
+            count -= 1
+    except (struct.error, IndexError, UnicodeDecodeError):
+        return None
+    return None if count or position != end or end > len(body) else (entries, end)
+
+
 def read_map(cursor: Cursor, depth: int = 1) -> dict[str, QmfValue]:
     """Read a map; of equal keys the last one counts.
 
     Raises:
         ProtocolError: size, count or a value contradict each other, or the nesting is too deep.
     """
+    plain = plain_map(cursor.body, cursor.position) if depth == 1 else None
+    if plain is not None and plain[1] <= cursor.end:
+        cursor.position = plain[1]
+        return plain[0]
     end, count = _read_bounds(cursor, "a map", depth)
     if end == cursor.position and not count:
         return {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -23,7 +24,6 @@ from gateway.dialects.qmf.messages import (
     Message,
     MethodRequest,
     MethodResponse,
-    ObjectContent,
     PackageIndication,
     PropertyContent,
     SchemaRequest,
@@ -37,6 +37,8 @@ from gateway.dialects.qmf.schema_records import write_class, write_event
 from gateway.dialects.qmf.typed_values import write_map
 
 _NO_DEFINITIONS: Final = Definitions()
+_HEADER: Final = struct.Struct(">3scI")
+_TIMES_AND_ID: Final = struct.Struct(">3Q16s")
 
 
 def write(message: Message, definitions: Definitions = _NO_DEFINITIONS) -> bytes:
@@ -60,12 +62,20 @@ def write(message: Message, definitions: Definitions = _NO_DEFINITIONS) -> bytes
 
 def write_header(opcode: bytes, sequence: int) -> bytes:
     """Encode the 8 octets that begin each record."""
-    return MAGIC + opcode + fields.u32(sequence)
+    try:
+        return _HEADER.pack(MAGIC, opcode, sequence)
+    except struct.error as error:
+        raise LocalProtocolError(f"{sequence!r} is no sequence of 32 bits") from error
 
 
 def write_times_and_id(sampled: int, created: int, deleted: int, object_id: ObjectId) -> bytes:
     """Encode what stands between class key and values in a content record."""
-    return fields.u64(sampled) + fields.u64(created) + fields.u64(deleted) + object_id.to_octets()
+    try:
+        return _TIMES_AND_ID.pack(sampled, created, deleted, object_id.to_octets())
+    except struct.error as error:
+        raise LocalProtocolError(
+            f"a time does not fit 64 bits: {sampled!r}, {created!r}, {deleted!r}"
+        ) from error
 
 
 def _content(message: Content, definitions: Definitions) -> bytes:
@@ -73,14 +83,10 @@ def _content(message: Content, definitions: Definitions) -> bytes:
     if definition is None:
         raise LocalProtocolError(f"class {message.key} is not defined")
     times = write_times_and_id(message.sampled, message.created, message.deleted, message.object_id)
-    return fields.class_key(message.key) + times + _values(message, definition)
-
-
-def _values(message: Content, definition: ClassDefinition) -> bytes:
-    octets = b""
-    if isinstance(message, PropertyContent | ObjectContent):
+    octets = definition.key_octets + times
+    if not isinstance(message, StatisticContent):
         octets += definition.properties.write(message.properties or ())
-    if isinstance(message, StatisticContent | ObjectContent):
+    if not isinstance(message, PropertyContent):
         octets += definition.statistics.write(message.statistics or ())
     return octets
 

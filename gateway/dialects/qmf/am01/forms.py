@@ -66,6 +66,7 @@ AM01: Final = ElementForms(
     },
     object_id=object_id_of,
     object_id_length=OBJECT_ID_LENGTH,
+    text_lengths={TypeCode.STR8: "B", TypeCode.STR16: "I"},
     text_limits={TypeCode.STR8: 0xFF},
 )
 """The forms of AM01 and AM1; floating point is from February 2008 on."""

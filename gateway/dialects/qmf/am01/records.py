@@ -153,7 +153,7 @@ def _content(cursor: Cursor, frame: Frame, key: bytes, kind: int) -> Received:
         return made_content(
             PropertyContent, frame.sequence, definition.key, sampled, created, deleted, object_id, values
         )
-    statistics, cursor.position = definition.statistics.read(cursor.body, end)
+    statistics, cursor.position = definition.statistic_values(cursor.body, end)
     return made_content(
         ObjectContent,
         frame.sequence,
@@ -163,7 +163,7 @@ def _content(cursor: Cursor, frame: Frame, key: bytes, kind: int) -> Received:
         deleted,
         object_id,
         values,
-        tuple(statistics),
+        statistics,
     )
 
 
