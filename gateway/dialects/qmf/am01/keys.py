@@ -64,9 +64,7 @@ class Address:
     calls: bool = False
 
     def agrees(self, revision: Revision, key: ClassKey) -> bool:
-        """Whether a record of this class belongs under the routing key, as ``revision`` has it."""
-        if not self.subject:
-            return True
+        """Whether a record of this class belongs under the unsolicited key, as ``revision`` has it."""
         full = revision is Revision.DESIGN_NOTES
         return self.subject == (f"{key.package}.{key.name}" if full else key.name)
 

@@ -7,9 +7,9 @@ key names, is what was said. Sources: Apache Qpid management design notes; agent
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Final, TypeAlias
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Final, NamedTuple, TypeAlias
 
 from gateway.dialects.errors import ProtocolError
 from gateway.dialects.qmf.am01 import records
@@ -35,11 +35,11 @@ _FEBRUARY: Final = frozenset((Revision.FEBRUARY_2008,))
 _MARCH: Final = frozenset((Revision.MARCH_2008,))
 _NOTES: Final = frozenset((Revision.DESIGN_NOTES,))
 
-_Form: TypeAlias = "tuple[frozenset[Revision], Callable[[Cursor, Frame], Received]]"
+_ReadForm: TypeAlias = "Callable[[Cursor, Frame], Received]"
+_Form: TypeAlias = "tuple[frozenset[Revision], _ReadForm]"
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(NamedTuple):
     """What a body says, and which revisions say it in this way, under this routing key."""
 
     message: Received
@@ -60,7 +60,7 @@ def read(
         routing_key: that it came under.
         body: the octets.
         definitions: the classes known so far; those of broadcasting revisions have no package and no hash.
-        revisions: what the peer may speak.
+        revisions: what the peer may speak; the fewer, the sooner a body is read.
         extended: whether the peer speaks what the design notes name but do not lay out, as we do (`records`).
 
     Raises:
@@ -70,23 +70,26 @@ def read(
         raise ProtocolError(f"a body of at most {MAX_BODY} octets", f"{len(body)}")
     address = read_key(routing_key)
     allowed = revisions & address.revisions
+    forms, start, frame = _forms(body, address, definitions, extended=extended)
     unknown: Reading | None = None
     failed: ProtocolError | None = None
-    for (speakers, read_form), cursor, frame in _forms(body, address, definitions, extended=extended):
+    for speakers, read_form in forms:
         told_by = speakers & allowed
         if not told_by:
             continue
         try:
-            message = read_form(cursor, frame)
-            told_by = _narrowed(message, told_by, address)
-            _check_end(cursor, message)
+            found = _attempt(read_form, Cursor(body, start), frame, told_by)
         except ProtocolError as error:
-            if frame.code:  # what is wrong with a form that anything could have tells nobody anything
-                failed = failed or error
+            failed = failed or error
             continue
-        if not isinstance(message, UnknownClass | UnknownOpcode):
-            return Reading(message, told_by)
-        unknown = unknown or Reading(message, told_by)
+        if not isinstance(found.message, UnknownClass | UnknownOpcode):
+            return found
+        unknown = unknown or found
+    if Revision.NOVEMBER_2007 in allowed:
+        read_bare = records.bare_request if address.calls else records.bare_response
+        # What is wrong with a form that anything could have tells nobody anything.
+        with suppress(ProtocolError):
+            return _attempt(read_bare, Cursor(body), frame, _NOVEMBER)
     if unknown is not None:
         return unknown
     raise failed or ProtocolError(
@@ -94,17 +97,22 @@ def read(
     )
 
 
-def _check_end(cursor: Cursor, message: Received) -> None:
-    if cursor.remaining and not isinstance(message, UnknownClass | UnknownOpcode):
+def _attempt(read_form: _ReadForm, cursor: Cursor, frame: Frame, speakers: frozenset[Revision]) -> Reading:
+    message = read_form(cursor, frame)
+    told_by = _narrowed(message, speakers, frame.address)
+    if cursor.position != cursor.end and not isinstance(message, UnknownClass | UnknownOpcode):
         raise ProtocolError("the end of the body", f"{cursor.remaining} more octets", cursor.position)
+    return Reading(message, told_by)
 
 
 def _narrowed(message: Received, speakers: frozenset[Revision], address: Address) -> frozenset[Revision]:
     """Return those of ``speakers`` who say such a thing under such a key."""
     key = _class_told(message)
-    if key is None:
+    if key is None or not address.subject:
         return speakers
-    told_by = frozenset(revision for revision in speakers if address.agrees(revision, key))
+    told_by = speakers
+    if not all(address.agrees(revision, key) for revision in speakers):
+        told_by = frozenset(revision for revision in speakers if address.agrees(revision, key))
     if not told_by:
         raise ProtocolError(f"the class of the routing key, {address.subject[:80]}", str(key)[:80])
     return told_by
@@ -124,21 +132,17 @@ def _class_told(message: Received) -> ClassKey | None:
 
 def _forms(
     body: bytes, address: Address, definitions: Definitions, *, extended: bool
-) -> Iterator[tuple[_Form, Cursor, Frame]]:
-    """Yield each form that ``body`` could have, with where its record begins and what is known of it."""
+) -> tuple[Sequence[_Form], int, Frame]:
+    """Return the forms that ``body`` could have, where its record begins, and what is known of it."""
+    if body.startswith(b"AM01") and len(body) >= _AM01_HEADER:
+        opcode = body[4:_AM01_HEADER]
+        forms = _EVENT_FORMS if extended and opcode == _EVENT else _AM01_FORMS.get(opcode, _UNKNOWN_FORMS)
+        return forms, _AM01_HEADER, Frame(opcode[0], 0, address, definitions)
     if body.startswith(b"AM1") and len(body) >= _AM1_HEADER:
         code, sequence = body[3], int.from_bytes(body[4:_AM1_HEADER], "big")
-        read_record = _AM1_RECORDS.get(code, _unknown)
-        frame = Frame(code, sequence, address, definitions)
-        yield (_MARCH, read_record), Cursor(body, _AM1_HEADER), frame
-    if body.startswith(b"AM01") and len(body) >= _AM01_HEADER:
-        forms = _AM01_FORMS.get(body[4:_AM01_HEADER], _UNKNOWN_FORMS)
-        if extended and body[4:_AM01_HEADER] == _EVENT:
-            forms = _EVENT_FORMS
-        for form in forms:
-            yield form, Cursor(body, _AM01_HEADER), Frame(body[4], 0, address, definitions)
-    read_bare = records.bare_request if address.calls else records.bare_response
-    yield (_NOVEMBER, read_bare), Cursor(body), Frame(0, 0, address, definitions)
+        form = (_MARCH, _AM1_RECORDS.get(code, _unknown))
+        return (form,), _AM1_HEADER, Frame(code, sequence, address, definitions)
+    return (), 0, Frame(0, 0, address, definitions)
 
 
 def _unknown(_cursor: Cursor, frame: Frame) -> Received:
@@ -177,7 +181,7 @@ _AM01_FORMS: Final[dict[bytes, tuple[_Form, ...]]] = {
     b"a\0": ((_FEBRUARY, records.attach_response),),
 }
 
-_AM1_RECORDS: Final[dict[int, Callable[[Cursor, Frame], Received]]] = {
+_AM1_RECORDS: Final[dict[int, _ReadForm]] = {
     ord("B"): records.broker_request,
     ord("b"): records.broker_response,
     ord("z"): records.command_complete,

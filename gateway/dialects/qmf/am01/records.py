@@ -9,8 +9,7 @@ for it (``extended`` of `reader.read` and `writer.write`):
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from gateway.dialects.errors import ProtocolError
 from gateway.dialects.qmf.am01.forms import OBJECT_ID_LENGTH, object_id_of
@@ -57,8 +56,7 @@ _PROPERTIES, _STATISTICS, _BOTH = (
 _INFORMATIONAL: Final = 6
 
 
-@dataclass(frozen=True, slots=True)
-class Frame:
+class Frame(NamedTuple):
     """What is known of a record before it is read: from header, routing key and earlier messages."""
 
     code: int
