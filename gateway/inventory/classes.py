@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
 from collections.abc import Mapping as MappingOf
 
 from gateway.feed.records import ClassRecord, EventClassRecord
@@ -12,7 +13,7 @@ from gateway.inventory.predicates import Predicate, predicates_of
 from gateway.mapping.files import applied, applied_event, settable_by_methods
 from gateway.mapping.rules import ClassRule, Condition, EventRule, Mapping, MethodRule, SetRule
 from gateway.model.schema import ClassKey, ClassSchema, EventSchema
-from gateway.model.values import Values
+from gateway.model.values import Values, ValueType
 
 ALWAYS_TRANSIENT = frozenset({"connection", "channel", "session", "consumer", "subscription"})
 """Classes whose objects never come back, where no mapping says anything of them."""
@@ -26,10 +27,14 @@ class ClassRegistry:
 
     Args:
         mappings: by package.
+
+    Attributes:
+        called_in_events: classes (``package:name``) to whose objects the text of an event's subject leads.
     """
 
     def __init__(self, mappings: MappingOf[str, Mapping]) -> None:
         self._mappings = mappings
+        self.called_in_events = frozenset(_called_in(mappings.values()))
         self._classes: dict[ClassKey, list[ClassRecord]] = {}
         self._events: dict[ClassKey, list[EventClassRecord]] = {}
         self._names: dict[int, str] = {}
@@ -130,6 +135,19 @@ class ClassRegistry:
         number = self._next_number
         self._next_number += 1
         return number
+
+
+def class_referred_to(package: str, references: str) -> str:
+    """``package:name`` of the class that an element or argument of a package ``references``."""
+    return references if ":" in references else f"{package}:{references}"
+
+
+def _called_in(mappings: Iterable[Mapping]) -> Iterator[str]:
+    for mapping in mappings:
+        for rule in mapping.events.values():
+            subject = rule.arguments[rule.subject] if rule.subject is not None else None
+            if subject is not None and subject.type is ValueType.STRING and subject.references:
+                yield class_referred_to(mapping.package, subject.references)
 
 
 def _holds(condition: Condition, schema: ClassSchema, properties: Values) -> bool:

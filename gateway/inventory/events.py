@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 
 from gateway.feed.records import EventClassRecord, EventRecord
 from gateway.feed.values import FeedValue, ObjectLink
-from gateway.inventory.classes import ClassRegistry
+from gateway.inventory.classes import ClassRegistry, class_referred_to
 from gateway.inventory.event_texts import ABSENT, event_text, line_from, value_text
 from gateway.inventory.numbers import Numbers
 from gateway.mapping.rules import EventRule
@@ -29,6 +29,7 @@ class EventRecorder:
         numbers: where events get theirs.
         link: where a native id leads; objects that ended lately are found too.
         counters: ``events`` are counted.
+        only_called: which object of a class people call so.
     """
 
     def __init__(
@@ -38,12 +39,15 @@ class EventRecorder:
         numbers: Numbers,
         link: Callable[[str], ObjectLink | None],
         counters: Counter[str],
+        *,
+        only_called: Callable[[str, str], ObjectLink | None] = lambda _class_name, _leaf: None,
     ) -> None:
         self._source = source
         self._classes = classes
         self._numbers = numbers
         self._link = link
         self._counters = counters
+        self._only_called = only_called
 
     def of_agent(
         self, seen: EventSeen, event_class: EventClassRecord, rule: EventRule | None, now: int
@@ -62,7 +66,7 @@ class EventRecorder:
             values=values,
             number=number,
             heard=now,
-            subject=_subject(schema, values, rule),
+            subject=self._subject(schema, values, rule),
             text=_text(schema, values, rule),
         )
 
@@ -96,6 +100,21 @@ class EventRecorder:
             condition=condition,
         )
 
+    def _subject(
+        self, schema: EventSchema, values: Mapping[int, FeedValue], rule: EventRule | None
+    ) -> ObjectLink | None:
+        if rule is None or rule.subject is None:
+            return None
+        for position, argument in enumerate(schema.arguments):
+            if argument.name == rule.subject:
+                value = values.get(position)
+                if isinstance(value, str) and argument.references:
+                    return self._only_called(
+                        class_referred_to(schema.key.package, argument.references), value
+                    )
+                return value if isinstance(value, ObjectLink) else None
+        return None
+
     def _next(self) -> tuple[int, str]:
         self._counters["events"] += 1
         return self._numbers.event()
@@ -114,18 +133,6 @@ class EventRecorder:
         if argument.optional and not isinstance(value, bool) and value in ("", b"", 0):
             return None
         return value
-
-
-def _subject(
-    schema: EventSchema, values: Mapping[int, FeedValue], rule: EventRule | None
-) -> ObjectLink | None:
-    if rule is None or rule.subject is None:
-        return None
-    for position, argument in enumerate(schema.arguments):
-        if argument.name == rule.subject:
-            value = values.get(position)
-            return value if isinstance(value, ObjectLink) else None
-    return None
 
 
 def _text(schema: EventSchema, values: Mapping[int, FeedValue], rule: EventRule | None) -> str:

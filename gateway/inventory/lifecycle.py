@@ -67,7 +67,7 @@ class ObjectLifecycle:
         self.touched = Touched()
         self._counters = counters
         self._max_objects = max_objects
-        self._objects = ObjectTable()
+        self._objects = ObjectTable(classes.called_in_events)
         self._references = References()
         self._lately_ended = EndedObjects()
         self._former = FormerObjects()
@@ -101,6 +101,11 @@ class ObjectLifecycle:
     def link(self, native_id: str) -> ObjectLink | None:
         """The object that has this native id, or had it last and ended lately."""
         return self._link(native_id) or self._lately_ended.link(native_id)
+
+    def only_called(self, class_name: str, leaf: str) -> ObjectLink | None:
+        """The only living object of a class (``package:name``) that people call so, where events name it."""
+        entry = self._objects.only_called(class_name, leaf)
+        return None if entry is None else entry.link()
 
     def begin_resync(self, began: ResyncBegan, now: int) -> None:
         """From here on, an object in the resync's scope that is not told again is missing."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gateway.feed.records import ClassRecord
+from gateway.feed.records import ClassRecord, Lifetime
 from gateway.inventory.classes import ClassRegistry
 from gateway.inventory.former_objects import FormerObjects
 from gateway.inventory.identity import incarnation_name, stable_name
@@ -51,7 +51,9 @@ def name_of(
 
     name = stable_name(schema, properties, seen.native_id, target_name, class_record.name_element)
     provisional = bool(name.unresolved) or any(target.provisional for target in lent)
-    if provisional or classes.is_transient(schema, properties):
+    # What is named after an object that never comes back never comes back itself.
+    transient = any(target.record.lifetime is Lifetime.TRANSIENT for target in lent)
+    if provisional or transient or classes.is_transient(schema, properties):
         text = incarnation_name(name.text, seen.created, seen.native_id)
         return Name(text, durable=False, provisional=provisional, unresolved=name.unresolved)
     return Name(name.text, durable=True)

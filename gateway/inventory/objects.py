@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
 from gateway.feed.records import ClassRecord, ObjectRecord, UpdateRecord
@@ -91,9 +91,15 @@ class Touched:
 
 
 class ObjectTable:
-    """Entries by native id, by (class, stable name) and by (class, row)."""
+    """Entries by native id, by (class, stable name) and by (class, row).
 
-    def __init__(self) -> None:
+    Args:
+        called: classes (``package:name``) whose objects are found by what people call them, too.
+    """
+
+    def __init__(self, called: Collection[str] = ()) -> None:
+        self._called = called
+        self._by_leaf: dict[tuple[str, str], dict[int, Entry]] = {}
         self._by_native_id: dict[str, Entry] = {}
         self._by_name: dict[tuple[str, str], Entry] = {}
         self._rows: dict[tuple[str, int], Entry] = {}
@@ -111,6 +117,11 @@ class ObjectTable:
     def by_name(self, class_name: str, name: str) -> Entry | None:
         """The object that holds this stable name in its class (``package:name``)."""
         return self._by_name.get((class_name, name))
+
+    def only_called(self, class_name: str, leaf: str) -> Entry | None:
+        """The object of a class (``package:name``) with this leaf name; ``None`` where several have it."""
+        entries = self._by_leaf.get((class_name, leaf), {})
+        return next(iter(entries.values())) if len(entries) == 1 else None
 
     def by_row(self, class_name: str, row: int) -> Entry | None:
         """The object that has this row number in its class (``package:name``)."""
@@ -131,6 +142,7 @@ class ObjectTable:
         self._by_native_id[entry.record.native_id] = entry
         self._by_name[class_name, entry.record.stable_name] = entry
         self._rows[class_name, entry.record.row] = entry
+        self._call(class_name, entry)
 
     def remove(self, entry: Entry) -> None:
         """Take an object out."""
@@ -138,6 +150,7 @@ class ObjectTable:
         self.unbind(entry)
         self._by_name.pop((class_name, entry.record.stable_name), None)
         self._rows.pop((class_name, entry.record.row), None)
+        self._uncall(class_name, entry)
 
     def unbind(self, entry: Entry) -> None:
         """The object's native id means nothing any more; it may come back under the same or another one."""
@@ -147,7 +160,19 @@ class ObjectTable:
     def rebind(self, entry: Entry, record: ObjectRecord, class_record: ClassRecord) -> None:
         """The same object came back as ``record``, under another native id."""
         self.unbind(entry)
+        self._uncall(str(entry.key), entry)
         entry.record = record
         entry.class_record = class_record
+        self._call(str(entry.key), entry)
         entry.lost_counters = frozenset()
         self._by_native_id[record.native_id] = entry
+
+    def _call(self, class_name: str, entry: Entry) -> None:
+        if class_name in self._called:
+            self._by_leaf.setdefault((class_name, entry.record.leaf_name), {})[entry.record.row] = entry
+
+    def _uncall(self, class_name: str, entry: Entry) -> None:
+        key = class_name, entry.record.leaf_name
+        entries = self._by_leaf.get(key)
+        if entries is not None and entries.pop(entry.record.row, None) is not None and not entries:
+            del self._by_leaf[key]

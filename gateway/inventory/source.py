@@ -116,7 +116,14 @@ class SourceInventory:
             self.counters,
             max_objects,
         )
-        self._recorder = EventRecorder(identity.number, classes, numbers, self._objects.link, self.counters)
+        self._recorder = EventRecorder(
+            identity.number,
+            classes,
+            numbers,
+            self._objects.link,
+            self.counters,
+            only_called=self._objects.only_called,
+        )
         self._alarms = AlarmTable(identity.number, numbers, index)
         self._conditions = Conditions(
             classes,

@@ -82,6 +82,13 @@ def secret_patterns(mapping: Mapping) -> tuple[str, ...]:
     return (*mapping.secrets, *(rf"^{re.escape(name)}$" for name in sorted(named)))
 
 
+def is_statistic(mappings: MappingOf[str, Mapping], package: str, class_name: str, element: str) -> bool:
+    """Whether an element is a statistic by the mappings (by package), for a dialect that has one list."""
+    mapping = mappings.get(package)
+    rule = mapping.classes.get(class_name) if mapping is not None else None
+    return rule is not None and element in rule.statistics
+
+
 def class_schemas(mapping: Mapping) -> dict[str, ClassSchema]:
     """The classes that a mapping defines, by name, in the file's order; without a hash, without secrets.
 

@@ -253,7 +253,8 @@ class EventRule(StrictModel):
         trigger: name of the broker's event of which our agent makes this one, e.g. ``connection.closed``.
         when: only where these headers have these texts (``{source: memory}``).
         unless: not where one of these headers matches its regular expression (``{name: '^temp-'}``).
-        subject: the argument of type reference that names the object concerned.
+        subject: the argument that names the object concerned: of type reference, or a text that is the leaf
+            name of an object of the class that the argument ``references``.
         text: one line for people; ``{argument}`` is that argument's value, ``?`` where it is absent.
         raises: the alarm of the subject that the event begins: one of its class's ``alarms``, or a name of
             its own where only events tell of the condition.

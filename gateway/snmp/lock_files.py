@@ -20,7 +20,12 @@ from gateway.snmp.schema_locks import SeenSchemas
 MIB_SUFFIX = ".mib"
 LOCK_SUFFIX = ".lock.yaml"
 
-RESERVED_ARCS: Mapping[str, int] = {"rabbitmq": 1, "org.apache.qpid.broker": 2, "openamq": 3}
+RESERVED_ARCS: Mapping[str, int] = {
+    "rabbitmq": 1,
+    "org.apache.qpid.broker": 2,
+    "openamq.org.server": 3,
+    "org.apache.qpid.acl": 4,
+}
 """Arcs below agPackages that are spoken for, whether their locks exist yet or not."""
 
 _MAX_MODULE_LABEL = 40

@@ -1,0 +1,111 @@
+"""What recorded Qpid brokers and a recorded OpenAMQ tell of their classes, and what mappings have of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache, partial
+
+from gateway.dialects.cml.messages import SchemaReply
+from gateway.dialects.cml.reader import read_message
+from gateway.dialects.cml.schema import read_classes
+from gateway.mapping.files import applied, applied_event, is_statistic, load_shipped_mappings
+from gateway.mapping.rules import ArgumentRule, ElementRule, Mapping, MethodArgumentRule
+from gateway.model.schema import ClassSchema, Element, EventSchema
+from gateway.model.values import ValueType
+from gateway.snmp.lock import Lock
+from gateway.snmp.lock_files import load_shipped_locks
+from gateway.snmp.syntax import argument_fits, argument_form, form_of
+from tests.dialects.cml.recordings import exchange
+from tests.dialects.qmf.recordings import definitions
+
+QPIDD, JAVA = "qpidd-0.34", "java-0.8"
+QPID, QPID_ACL, OPENAMQ = "org.apache.qpid.broker", "org.apache.qpid.acl", "openamq.org.server"
+PACKAGES = (QPID, QPID_ACL, OPENAMQ)
+
+MAPPINGS = load_shipped_mappings()
+LOCKS = {lock.package: lock for lock in load_shipped_locks()}
+
+
+@cache
+def recorded(package: str) -> tuple[ClassSchema | EventSchema, ...]:
+    """Every version of every class and event of a package, as sessions learn them."""
+    if package == OPENAMQ:
+        reply = read_message(exchange("schema-002").replies[0])
+        assert isinstance(reply, SchemaReply)
+        return tuple(each.schema for each in read_classes(reply, partial(is_statistic, MAPPINGS)))
+    return tuple(
+        each.schema for peer in (QPIDD, JAVA) for each in definitions(peer) if each.key.package == package
+    )
+
+
+def recorded_class(name: str, package: str, peer: str = QPIDD) -> ClassSchema:
+    """A class as a peer has it."""
+    told = recorded(package) if package == OPENAMQ else [each.schema for each in definitions(peer)]
+    (found,) = (
+        each
+        for each in told
+        if isinstance(each, ClassSchema) and (each.key.package, each.key.name) == (package, name)
+    )
+    return found
+
+
+def element(schema: ClassSchema, name: str) -> Element:
+    """One element of a class."""
+    return schema.elements[schema.positions[name]]
+
+
+def told_names(schema: ClassSchema | EventSchema) -> Iterator[tuple[str, ValueType]]:
+    """Where each element and argument stands, and its type."""
+    if isinstance(schema, EventSchema):
+        yield from ((f"events.{schema.key.name}.{one.name}", one.type) for one in schema.arguments)
+        return
+    place = f"classes.{schema.key.name}"
+    for group, elements in (("properties", schema.properties), ("statistics", schema.statistics)):
+        yield from ((f"{place}.{group}.{one.name}", one.type) for one in elements)
+    for method in schema.methods:
+        for argument in method.arguments:
+            yield f"{place}.methods.{method.name}.{argument.name}", argument.type
+
+
+def mapped_names(
+    mapping: Mapping,
+) -> Iterator[tuple[str, ElementRule | ArgumentRule | MethodArgumentRule]]:
+    """The same of a mapping, with the rules."""
+    for class_name, rule in mapping.classes.items():
+        place = f"classes.{class_name}"
+        yield from ((f"{place}.properties.{name}", one) for name, one in rule.properties.items())
+        yield from ((f"{place}.statistics.{name}", one) for name, one in rule.statistics.items())
+        for method, method_rule in rule.methods.items():
+            for name, argument in method_rule.arguments.items():
+                yield f"{place}.methods.{method}.{name}", argument
+    for event, event_rule in mapping.events.items():
+        for name, event_argument in event_rule.arguments.items():
+            yield f"events.{event}.{name}", event_argument
+
+
+def without_a_column(schema: ClassSchema | EventSchema, lock: Lock) -> set[str]:
+    """What a shipped lock has no number for, of a class or event with its mapping laid over."""
+    mapping = MAPPINGS[schema.key.package]
+    if isinstance(schema, EventSchema):
+        event_lock = lock.find_event(schema.key)
+        assert event_lock is not None
+        numbered = lock.arguments_of(event_lock)
+        return {
+            each.name
+            for each in applied_event(mapping, schema).arguments
+            if not any(
+                one.name == each.name and argument_fits(argument_form(each), one.form) for one in numbered
+            )
+        }
+    class_lock = lock.find(schema.key)
+    assert class_lock is not None
+    rule = mapping.classes[schema.key.name]
+    units = {name: one.snmp_unit for name, one in (*rule.properties.items(), *rule.statistics.items())}
+    return {
+        each.name
+        for each in applied(mapping, schema).elements
+        if not any(
+            one.current and one.name == each.name and form_of(each, units[each.name]).fits(one.form)
+            for one in class_lock.elements
+        )
+    }
