@@ -6,7 +6,9 @@ import datetime as dt
 import json
 import os
 import subprocess
+from collections import Counter
 from enum import IntEnum
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +22,9 @@ from pysmi.writer import CallbackWriter
 from gateway.feed.freshness import Freshness
 from gateway.feed.operations import OperationKind, OperationState
 from gateway.mapping.files import load_shipped_mappings
+from gateway.mapping.rules import ElementRule
 from gateway.model.operations import Outcome
+from gateway.model.values import ValueType
 from gateway.shipped_files import shipped_folder
 from gateway.snmp import fixed_mib
 from gateway.snmp.ber import Oid
@@ -84,6 +88,7 @@ TOLD = ("read-only", "read-write", "read-create", "accessible-for-notify")
 BASE_MODULES = {"SNMPv2-SMI", "SNMPv2-TC", "SNMPv2-CONF", "SNMPv2-MIB", "SNMP-FRAMEWORK-MIB"}
 
 
+@cache
 def compiled(module: str) -> dict[str, Any]:
     """The module as pysmi understands it."""
     texts: dict[str, str] = {}
@@ -178,6 +183,38 @@ def test_the_page_on_modules_has_every_notification(fixed: dict[str, Any]) -> No
 
 def test_every_shipped_mapping_has_its_lock() -> None:
     assert set(load_shipped_mappings()) == set(LOCKS)
+
+
+def test_no_name_means_something_in_two_modules() -> None:
+    names = Counter(name.lower() for lock in LOCKS.values() for name in lock.descriptors())
+    names.update(name.lower() for name in compiled("AMQP-GATEWAY-MIB") if name not in ("imports", "meta"))
+    assert [name for name, times in names.items() if times > 1] == []
+    assert max(map(len, names)) <= 64
+
+
+def test_packages_stand_where_they_were_published() -> None:
+    assert {package: lock.arc for package, lock in LOCKS.items()} == {
+        "rabbitmq": 1,
+        "org.apache.qpid.broker": 2,
+        "openamq.org.server": 3,
+        "org.apache.qpid.acl": 4,
+    }
+
+
+@pytest.mark.parametrize("package", sorted(LOCKS))
+def test_a_lock_takes_what_a_later_version_adds_and_moves_nothing(package: str) -> None:
+    lock, mapping = LOCKS[package], load_shipped_mappings()[package]
+    name, rule = next(iter(mapping.classes.items()))
+    newer = rule.model_copy(
+        update={"statistics": {"later": ElementRule(type=ValueType.U64)} | rule.statistics}
+    )
+    day = dt.date(2100, 1, 1)
+    grown, _ = generated(mapping.model_copy(update={"classes": {name: newer}}), lock, day, grow=True)
+    assert grown.last_updated == day
+    for before, after in zip(lock.classes, grown.classes, strict=True):
+        added = after.elements[len(before.elements) :]
+        assert after.elements[: len(before.elements)] == before.elements
+        assert [element.name for element in added] == (["later"] if after.name == name else [])
 
 
 def test_the_classes_of_rabbitmq_have_the_arcs_that_were_published() -> None:
@@ -288,8 +325,9 @@ def test_every_notification_of_the_fixed_module_begins_with_what_all_have_in_com
         assert [oid_of(fixed, name)[-1] for name in told] == sorted(oid_of(fixed, n)[-1] for n in told)
 
 
-def test_a_generated_module_has_the_oids_that_the_agent_serves() -> None:
-    lock: Lock = LOCKS["rabbitmq"]
+@pytest.mark.parametrize("package", sorted(LOCKS))
+def test_a_generated_module_has_the_oids_that_the_agent_serves(package: str) -> None:
+    lock: Lock = LOCKS[package]
     document = compiled(lock.module)
     for class_lock in lock.classes:
         if not class_lock.elements:
@@ -309,14 +347,18 @@ def test_a_generated_module_has_the_oids_that_the_agent_serves() -> None:
     [
         ("AMQP-GATEWAY-MIB::agSourceState.1", (*DEFAULT_ROOT, *SOURCE_ENTRY, SourceColumn.STATE, 1)),
         ("AMQP-GATEWAY-RABBITMQ-MIB::rmqQueueRowName.1.2", (*DEFAULT_ROOT, 2, 1, 1, 3, 1, 2, 1, 2)),
+        ("AMQP-GATEWAY-QPID-MIB::qpidQueueMsgDepth.1.2", (*DEFAULT_ROOT, 2, 2, 1, 4, 1, 116, 1, 2)),
+        ("AMQP-GATEWAY-OPENAMQ-MIB::oamqConfigHeartbeat.1.2", (*DEFAULT_ROOT, 2, 3, 1, 9, 1, 123, 1, 2)),
+        ("AMQP-GATEWAY-QPID-ACL-MIB::qpidAclAclAclDenyCount.1.2", (*DEFAULT_ROOT, 2, 4, 1, 1, 1, 111, 1, 2)),
     ],
 )
 def test_net_snmp_translates_names(name: str, oid: Oid) -> None:
     assert translate("-On", name) == dotted(oid)
 
 
-def test_a_generated_module_has_the_notifications_that_the_agent_sends() -> None:
-    lock: Lock = LOCKS["rabbitmq"]
+@pytest.mark.parametrize("package", sorted(LOCKS))
+def test_a_generated_module_has_the_notifications_that_the_agent_sends(package: str) -> None:
+    lock: Lock = LOCKS[package]
     document = compiled(lock.module)
     notifications = {n for n, node in document.items() if node.get("class") == "notificationtype"}
     assert notifications == {event_lock.descriptor for event_lock in lock.events}

@@ -1,0 +1,91 @@
+"""What classes of recorded Qpid brokers and of a recorded OpenAMQ look like in JMX."""
+
+from __future__ import annotations
+
+import pytest
+
+from gateway.inventory.classes import ClassRegistry
+from gateway.jmx.classes import ShownClass, shown_class
+from gateway.jmx.commands import Attribute, AttributeType
+from gateway.mapping.files import applied_event
+from gateway.model.schema import ClassSchema, EventSchema
+from tests.mapping.recorded_schemas import (
+    JAVA,
+    MAPPINGS,
+    OPENAMQ,
+    PACKAGES,
+    QPID,
+    QPIDD,
+    recorded,
+    recorded_class,
+)
+
+
+def shown(schema: ClassSchema) -> ShownClass:
+    """The class as the core tells it, with its mapping laid over."""
+    return shown_class(ClassRegistry(MAPPINGS).class_record(schema), lambda _class_name, _element: "")
+
+
+def attribute(shown_class: ShownClass, name: str) -> Attribute:
+    return next(each for each in shown_class.attributes if each.name == name)
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_every_element_is_shown_under_its_own_name_with_a_description(package: str) -> None:
+    for schema in recorded(package):
+        if isinstance(schema, ClassSchema):
+            attributes = {each.name: each.description for each in shown(schema).attributes}
+            assert {element.name for element in schema.elements} <= set(attributes)
+            assert all(attributes.values())
+
+
+@pytest.mark.parametrize(
+    ("package", "class_name", "name", "type_", "notifies"),
+    [
+        (QPID, "queue", "vhostRef", AttributeType.OBJECT_NAME, False),
+        (QPID, "queue", "arguments", AttributeType.MAP, True),
+        (QPID, "queue", "msgDepth", AttributeType.LONG, False),
+        (QPID, "queue", "flowStopped", AttributeType.BOOLEAN, True),
+        (QPID, "system", "systemId", AttributeType.STRING, False),
+        (QPID, "session", "expireTime", AttributeType.DATE, True),
+        (OPENAMQ, "broker", "locked", AttributeType.BOOLEAN, True),
+        (OPENAMQ, "broker", "config", AttributeType.OBJECT_NAME, True),
+        (OPENAMQ, "queue", "pending", AttributeType.LONG, False),
+        (OPENAMQ, "queue", "parentRef", AttributeType.OBJECT_NAME, False),
+    ],
+)
+def test_attributes(package: str, class_name: str, name: str, type_: AttributeType, notifies: bool) -> None:  # noqa: FBT001  expected
+    found = attribute(shown(recorded_class(class_name, package)), name)
+    assert (found.type, found.notifies) == (type_, notifies)
+
+
+def test_a_queue_looks_the_same_in_both_brokers_as_far_as_both_tell_it() -> None:
+    cpp, java = (shown(recorded_class("queue", QPID, peer)) for peer in (QPIDD, JAVA))
+    both = {each.name for each in java.attributes}
+    assert len(both) > 40
+    for name in both - {"exclusive"}:  # which the Java broker settles at creation
+        mine, other = attribute(cpp, name), attribute(java, name)
+        assert (mine.type, mine.description, mine.notifies) == (other.type, other.description, other.notifies)
+
+
+def test_numbers_say_how_they_behave() -> None:
+    queue = shown(recorded_class("queue", QPID))
+    told = {}
+    for name in ("msgDepth", "msgTotalEnqueues", "consumerCountHigh"):
+        fields = attribute(queue, name).descriptor or {}
+        told[name] = fields["kind"], fields["units"]
+    assert told == {
+        "msgDepth": ("gauge", "messages"),
+        "msgTotalEnqueues": ("counter", "messages"),
+        "consumerCountHigh": ("high", "consumers"),
+    }
+
+
+def test_a_queue_emits_the_events_that_name_it() -> None:
+    events = [
+        applied_event(MAPPINGS[QPID], schema) for schema in recorded(QPID) if isinstance(schema, EventSchema)
+    ]
+    defined = shown(recorded_class("queue", QPID)).define(1, events)
+    emitted = {each.type.rpartition(".")[2] for each in defined.notifications}
+    assert {"queueThresholdCrossedUpward", "queueDelete", "subscribe"} <= emitted
+    assert "exchangeDelete" not in emitted
