@@ -14,6 +14,7 @@ from gateway.dialects.qmf.object_id import LENGTH as OBJECT_ID_LENGTH
 from gateway.dialects.qmf.object_id import ObjectId
 from gateway.model.schema import ClassKey
 
+_U8 = struct.Struct(">B")
 _U16 = struct.Struct(">H")
 _U32 = struct.Struct(">I")
 _U64 = struct.Struct(">Q")
@@ -170,6 +171,11 @@ def _pack(form: struct.Struct, value: int) -> bytes:
         raise LocalProtocolError(
             f"{value!r} does not fit an unsigned integer of {form.size} octets"
         ) from error
+
+
+def u8(value: int) -> bytes:
+    """Encode an integer of 8 bits; `LocalProtocolError` if it does not fit."""
+    return _pack(_U8, value)
 
 
 def u16(value: int) -> bytes:

@@ -61,6 +61,8 @@ def read_body(body: bytes, definitions: Definitions) -> Iterator[Received]:
     start = 0
     while True:
         position = start + HEADER_LENGTH
+        if start and not any(body[start:position]) and not any(body[position:]):
+            return  # the rest of a buffer that a peer sent whole
         if position > length:
             raise ProtocolError("a record header", f"{length - start} octets", start)
         magic, code, sequence = _unpack_header(body, start)

@@ -8,7 +8,8 @@ Where peers differ from it they are followed: an event is a kind of its own and 
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Final
 
 from gateway.dialects.qmf import fields
 from gateway.dialects.qmf.definitions import ClassDefinition, EventDefinition, schema_hash
@@ -24,8 +25,28 @@ from gateway.dialects.qmf.schema_elements import (
     read_element,
     read_method,
 )
-from gateway.dialects.qmf.typed_values import QmfValue, read_map, write_map
+from gateway.dialects.qmf.typed_values import QmfValue, read_map, write_coded, write_map
 from gateway.model.schema import ClassKey, ClassSchema, EventSchema
+
+
+@dataclass(frozen=True, slots=True)
+class RecordForm:
+    """Under which codes a peer writes the values of schema records; all peers read all.
+
+    Attributes:
+        text: of strings, behind a length of 16 bits.
+        narrow: the fields whose integers are octets; all others have 32 bits.
+    """
+
+    text: int
+    narrow: frozenset[str] = frozenset()
+
+
+OURS: Final = RecordForm(0x95)
+"""As agents of Apache Qpid 0.6 have it, and all of ours; hashes of our classes are made of it."""
+
+QPIDD: Final = RecordForm(0x90, frozenset(("access", "type")))
+"""As qpidd 0.34 has it."""
 
 
 def read_class(cursor: Cursor, key: ClassKey) -> ClassDefinition:
@@ -64,7 +85,7 @@ def read_event(cursor: Cursor, key: ClassKey) -> EventDefinition:
     return EventDefinition(schema, tuple(code for _, code in arguments))
 
 
-def write_class(definition: ClassDefinition) -> bytes:
+def write_class(definition: ClassDefinition, form: RecordForm = OURS) -> bytes:
     """Encode the schema of a class, keys in alphabetical order as qpidd has them.
 
     Raises:
@@ -83,33 +104,48 @@ def write_class(definition: ClassDefinition) -> bytes:
             "optional": int(element.optional),
             "references": element.references,
         }
-        parts.append(_write_record(told | described(element, code, AM2)))
+        parts.append(_write_record(told | described(element, code, AM2), form))
     for element, code in zip(schema.statistics, definition.statistic_codes, strict=True):
-        parts.append(_write_record(described(element, code, AM2)))
+        parts.append(_write_record(described(element, code, AM2), form))
     for method, codes in zip(schema.methods, definition.method_codes, strict=True):
         head: dict[str, QmfValue] = {
             "argCount": len(codes),
             "desc": method.description,
             "name": method.name,
         }
-        parts.append(_write_record(head))
+        parts.append(_write_record(head, form))
         for argument, code in zip(method.arguments, codes, strict=True):
             direction: dict[str, QmfValue] = {"dir": direction_text(argument)}
-            parts.append(_write_record(direction | default_of(argument) | described(argument, code, AM2)))
+            parts.append(
+                _write_record(direction | default_of(argument) | described(argument, code, AM2), form)
+            )
     return b"".join(parts)
 
 
-def write_event(definition: EventDefinition) -> bytes:
+def write_event(definition: EventDefinition, form: RecordForm = OURS) -> bytes:
     """Encode the schema of an event; raises as `write_class`."""
     arguments = zip(definition.schema.arguments, definition.codes, strict=True)
     records = [
-        _write_record(default_of(argument) | described(argument, code, AM2)) for argument, code in arguments
+        _write_record(default_of(argument) | described(argument, code, AM2), form)
+        for argument, code in arguments
     ]
     return fields.u16(len(records)) + b"".join(records)
 
 
-def _write_record(record: Record) -> bytes:
-    return write_map({key: record[key] for key in sorted(record) if record[key] not in (None, "")})
+def _write_record(record: Record, form: RecordForm) -> bytes:
+    told = {name: record[name] for name in sorted(record) if record[name] not in (None, "")}
+    if form == OURS:
+        return write_map(told)
+    content = b"".join(fields.str8(name) + _coded(name, value, form) for name, value in told.items())
+    return fields.u32(len(content) + 4) + fields.u32(len(told)) + content
+
+
+def _coded(name: str, value: QmfValue, form: RecordForm) -> bytes:
+    if isinstance(value, str):
+        return bytes((form.text,)) + fields.str16(value)
+    if isinstance(value, int) and name in form.narrow:
+        return b"\x02" + fields.u8(value)
+    return write_coded(value)
 
 
 def described_class(schema: ClassSchema) -> ClassDefinition:

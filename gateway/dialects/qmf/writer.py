@@ -33,7 +33,7 @@ from gateway.dialects.qmf.messages import (
 )
 from gateway.dialects.qmf.object_id import ObjectId
 from gateway.dialects.qmf.reader import MAGIC
-from gateway.dialects.qmf.schema_records import write_class, write_event
+from gateway.dialects.qmf.schema_records import OURS, RecordForm, write_class, write_event
 from gateway.dialects.qmf.typed_values import write_map
 
 _NO_DEFINITIONS: Final = Definitions()
@@ -41,12 +41,13 @@ _HEADER: Final = struct.Struct(">3scI")
 _TIMES_AND_ID: Final = struct.Struct(">3Q16s")
 
 
-def write(message: Message, definitions: Definitions = _NO_DEFINITIONS) -> bytes:
+def write(message: Message, definitions: Definitions = _NO_DEFINITIONS, records: RecordForm = OURS) -> bytes:
     """Encode one message.
 
     Args:
         message: what to say.
         definitions: needed for the messages that carry values of a class or event: c, i, g, e.
+        records: how the records of schemas are written.
 
     Raises:
         LocalProtocolError: something in it does not fit, or its class is not among ``definitions``.
@@ -56,6 +57,8 @@ def write(message: Message, definitions: Definitions = _NO_DEFINITIONS) -> bytes
         return header + _content(message, definitions)
     if isinstance(message, EventIndication):
         return header + _event(message, definitions)
+    if isinstance(message, SchemaResponse):
+        return header + _schema_response(message, records)
     payload = _PAYLOADS.get(type(message))
     return header if payload is None else header + payload(message)
 
@@ -105,12 +108,12 @@ def _event(message: EventIndication, definitions: Definitions) -> bytes:
     )
 
 
-def _schema_response(message: SchemaResponse) -> bytes:
+def _schema_response(message: SchemaResponse, records: RecordForm) -> bytes:
     definition = message.definition
     if isinstance(definition, ClassDefinition):
-        kind, body = ClassKind.OBJECT, write_class(definition)
+        kind, body = ClassKind.OBJECT, write_class(definition, records)
     else:
-        kind, body = ClassKind.EVENT, write_event(definition)
+        kind, body = ClassKind.EVENT, write_event(definition, records)
     return bytes((kind,)) + fields.class_key(definition.key) + body
 
 
@@ -146,7 +149,6 @@ _PAYLOADS: Final[Mapping[type[object], Callable[[Any], bytes]]] = {
     ClassQuery: lambda message: fields.str8(message.package),
     ClassIndication: _class_indication,
     SchemaRequest: lambda message: fields.class_key(message.key),
-    SchemaResponse: _schema_response,
     Heartbeat: lambda message: fields.u64(message.time),
     GetQuery: lambda message: write_map(message.selector),
     MethodRequest: _method_request,

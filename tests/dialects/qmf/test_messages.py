@@ -209,6 +209,15 @@ def test_what_is_wrong_is_said_with_its_place(octets: bytes, expected: str) -> N
         read(octets)
 
 
+@pytest.mark.parametrize("count", [1, 7, 8, 9, 4096])
+def test_zeros_behind_the_last_record_are_nothing(count: int) -> None:
+    assert read(b"AM2B\0\0\0\x01" + bytes(count)) == [BrokerRequest(1)]
+    with pytest.raises(ProtocolError):
+        read(b"AM2B\0\0\0\x01" + bytes(count) + b"x")
+    with pytest.raises(ProtocolError):
+        read(bytes(count))
+
+
 def test_what_came_before_an_error_is_told() -> None:
     records = read_body(b"AM2B\0\0\0\x01AM2b", shop())
     assert next(records) == BrokerRequest(1)

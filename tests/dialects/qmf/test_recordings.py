@@ -29,6 +29,8 @@ from gateway.dialects.qmf.messages import (
     UnknownOpcode,
 )
 from gateway.dialects.qmf.reader import read_body
+from gateway.dialects.qmf.schema_records import OURS, RecordForm
+from gateway.dialects.qmf.schema_records import QPIDD as QPIDDS
 from gateway.dialects.qmf.writer import write
 from gateway.model.schema import Access, ClassKey, Direction
 from gateway.model.values import ValueType
@@ -112,6 +114,27 @@ def test_records_without_typed_values_are_written_to_the_same_octets(peer: str, 
         assert octets == message.body, message.id
         compared += 1
     assert compared > 100
+
+
+@pytest.mark.parametrize(
+    ("peer", "form", "count"),
+    [
+        (QPIDD, QPIDDS, 45),
+        ("console-and-agent-0.6", QPIDDS, 45),
+        ("console-and-agent-0.6", OURS, 6),
+        (QPIDD, RecordForm(0x95, QPIDDS.narrow), 2),
+    ],
+)
+def test_schemas_are_written_to_the_same_octets_in_their_peer_s_form(
+    peer: str, form: RecordForm, count: int
+) -> None:
+    known = definitions(peer)
+    same = 0
+    for message in recorded(peer):
+        found = list(readable(message.body, known))
+        if not message.broken and len(found) == 1 and isinstance(found[0], SchemaResponse):
+            same += write(found[0], known, form) == message.body
+    assert same >= count
 
 
 def test_the_first_event_of_the_recording() -> None:
