@@ -89,3 +89,24 @@ def test_a_queue_emits_the_events_that_name_it() -> None:
     emitted = {each.type.rpartition(".")[2] for each in defined.notifications}
     assert {"queueThresholdCrossedUpward", "queueDelete", "subscribe"} <= emitted
     assert "exchangeDelete" not in emitted
+
+
+@pytest.mark.parametrize(
+    ("package", "below_their_parent"),
+    [
+        (
+            QPID,
+            {"vhost", "queue", "exchange", "binding", "connection", "link", "bridge", "agent"},
+        ),
+        (
+            OPENAMQ,
+            {
+                *("exchange", "queue", "connection", "config"),
+                *("binding", "queue_connection", "queue_binding", "connection_queue"),
+            },
+        ),
+    ],
+)
+def test_what_is_named_after_its_parent_is_below_it(package: str, below_their_parent: set[str]) -> None:
+    classes = [schema for schema in recorded(package) if isinstance(schema, ClassSchema)]
+    assert {schema.key.name for schema in classes if shown(schema).has_parent} == below_their_parent

@@ -2,7 +2,7 @@
 
 What CML has and the model has not: groups become part of a field's name (``group.field``); a field that lists
 the objects in this one becomes a reference to their parent in the class of those (``parentRef``), as
-`docs/model-check.md` has it. ``name`` and ``parentRef`` say which object is meant, from one run to the next.
+`docs/model-check.md` has it. ``parentRef`` and ``name`` say which object is meant, from one run to the next.
 """
 
 from __future__ import annotations
@@ -203,7 +203,8 @@ def _described(
     if parents:
         of_one = next(iter(parents)) if len(parents) == 1 else ""
         parent = Element(PARENT, ValueType.REFERENCE, index=True, references=of_one, label="Parent")
-        elements.append((parent, "", _Slot(0, ValueType.REFERENCE, repeated=False)))
+        # First, so that stable names begin with the parent's.
+        elements.insert(0, (parent, "", _Slot(0, ValueType.REFERENCE, repeated=False)))
     _refuse_repeated(
         [element.name for element, _, _ in elements]
         + [listed.field for listed in listings if listed.repeated],

@@ -221,14 +221,17 @@ def test_openamqs_classes_in_the_model() -> None:
     }
     assert methods == METHODS
     parents = {
-        name: schema.properties[-1].references
+        name: schema.properties[0].references
         for name, schema in classes.items()
-        if schema.properties[-1].name == "parentRef"
+        if schema.properties[0].name == "parentRef"
     }
     assert parents == PARENTS
     for schema in classes.values():
         assert schema.key.package == "openamq.org.server"
-        assert [each.name for each in schema.properties if each.index][:1] == ["name"]
+        assert [each.name for each in schema.properties if each.index] in (
+            ["name"],
+            ["parentRef", "name"],
+        )
 
 
 def test_a_broker_as_it_was_recorded() -> None:
@@ -250,9 +253,9 @@ def test_a_broker_as_it_was_recorded() -> None:
 def test_a_child_knows_its_parent() -> None:
     binding = _openamq()["binding"]
     fields = (Field("name", "q"), Field("arguments", ""), Field("queues", ""), Field("exclusive", "1"))
-    assert binding.read_object(fields, parent=2).values == ("q", "", None, True, Reference("2"))
-    assert binding.read_object(fields).values == ("q", "", None, True, None)
-    assert binding.wire_names == ("name", "arguments", "queues", "exclusive", "")
+    assert binding.read_object(fields, parent=2).values == (Reference("2"), "q", "", None, True)
+    assert binding.read_object(fields).values == (None, "q", "", None, True)
+    assert binding.wire_names == ("", "name", "arguments", "queues", "exclusive")
 
 
 MANY = SchemaReply(
@@ -278,15 +281,15 @@ MANY = SchemaReply(
 def test_what_is_odd_is_absent_and_said() -> None:
     (node,) = read_classes(MANY)
     assert [each.name for each in node.schema.properties] == [
+        "parentRef",
         "name",
         "in.rate",
         "in.peak",
         "out.rate",
         "tag",
         "twin",
-        "parentRef",
     ]
-    assert node.wire_names == ("name", "in.rate", "peak", "out.rate", "tag", "twin", "")
+    assert node.wire_names == ("", "name", "in.rate", "peak", "out.rate", "tag", "twin")
     found = node.read_object(
         (
             Field("name", "n"),
@@ -303,7 +306,7 @@ def test_what_is_odd_is_absent_and_said() -> None:
             Field("node", "6"),
         )
     )
-    assert found.values == ("n", None, 7, None, ("a", "b"), Reference("9"), None)
+    assert found.values == (None, "n", None, 7, None, ("a", "b"), Reference("9"))
     assert [(child.field, number) for child, number in found.children] == [
         ("twin", 9),
         ("node", 5),
@@ -327,8 +330,8 @@ def test_the_mapping_says_what_is_a_statistic() -> None:
     (node,) = read_classes(MANY, is_statistic)
     assert [each.name for each in node.schema.statistics] == ["in.rate", "in.peak"]
     assert node.read_object((Field("name", "n"), Field("in.peak", "3"))).values == (
-        "n",
         None,
+        "n",
         None,
         None,
         None,
@@ -389,9 +392,9 @@ SHOP = (
     ClassSchema(
         ClassKey("shop", "drawer"),
         properties=(
+            Element("parentRef", ValueType.REFERENCE, index=True, references="till", label="Parent"),
             Element("name", ValueType.STRING, index=True),
             Element("since", ValueType.TIME),
-            Element("parentRef", ValueType.REFERENCE, index=True, references="till", label="Parent"),
         ),
     ),
 )
