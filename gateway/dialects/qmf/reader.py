@@ -84,21 +84,29 @@ def read_body(body: bytes, definitions: Definitions) -> Iterator[Received]:
 
 
 def _read_contents(body: bytes, start: int, definitions: Definitions) -> Generator[Received, None, int]:
-    """Yield the content records at ``start`` that are of one opcode and class; return where they end."""
-    _, code, sequence = _unpack_header(body, start)
-    octets = key_octets(body, start + HEADER_LENGTH)
-    definition = definitions.class_by_octets(octets)
-    if definition is None:
-        yield _unknown_content(body, start + HEADER_LENGTH, sequence, code)
-        return len(body)
-    read = _CONTENT_READERS[code]
-    head_length = HEADER_LENGTH + len(octets)
-    head = body[start : start + head_length]
+    """Yield the content records at ``start`` up to the next other record; return where that is."""
+    # Bodies hold many records of the same opcode, sequence and class, or two kinds in turns.
+    heads: dict[bytes, tuple[_ContentOf, int, ClassDefinition]] = {}
+    head_length = 0
     while True:
+        known = heads.get(body[start : start + head_length])
+        if known is None:
+            if len(body) - start < HEADER_LENGTH or not body.startswith(MAGIC, start):
+                return start
+            _, code, sequence = _unpack_header(body, start)
+            read = _CONTENT_READERS.get(code)
+            if read is None:
+                return start
+            octets = key_octets(body, start + HEADER_LENGTH)
+            definition = definitions.class_by_octets(octets)
+            if definition is None:
+                yield _unknown_content(body, start + HEADER_LENGTH, sequence, code)
+                return len(body)
+            head_length = HEADER_LENGTH + len(octets)
+            known = heads[body[start : start + head_length]] = (read, sequence, definition)
+        read, sequence, definition = known
         message, start = read(body, start + head_length, sequence, definition)
         yield message
-        if not body.startswith(head, start):
-            return start
 
 
 def _read_record(cursor: Cursor, code: int, sequence: int, definitions: Definitions) -> Received:
@@ -222,7 +230,7 @@ def _object_content(
         deleted,
         object_id,
         properties,
-        tuple(statistics),
+        statistics,
     ), end
 
 
