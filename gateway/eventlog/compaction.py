@@ -213,8 +213,10 @@ class Compactor:
         for there in lake_files(self._folder):
             if (there.log_id, there.first_seq) == (whole.log_id, segment.first_seq):
                 try:
-                    found = contents(opened, there.path)
-                    check(opened, there.path)
+                    # Not with the one that writes: DuckDB gives up a whole database for some damage.
+                    with database(self._folder, memory_mebibytes=self._memory, threads=1) as reading:
+                        found = contents(reading, there.path)
+                        check(reading, there.path)
                 except (ParquetError, ChecksumError):
                     continue
                 if _is_in(whole, found):

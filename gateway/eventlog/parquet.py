@@ -138,7 +138,7 @@ def contents(database: duckdb.DuckDBPyConnection, path: Path) -> Contents:
         found = database.execute(query).fetchone()
     except (duckdb.InterruptException, duckdb.OutOfMemoryException):
         raise
-    except duckdb.Error as error:
+    except (duckdb.Error, UnicodeDecodeError) as error:  # the latter of a name of a column that is damaged
         raise ParquetError(first_line_of(error)) from error
     assert found is not None
     log_ids, records, first, last, total, earliest, latest, nameless, _ = found
@@ -154,7 +154,7 @@ def literal(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def first_line_of(error: duckdb.Error) -> str:
+def first_line_of(error: Exception) -> str:
     """What DuckDB says, without where in the query."""
     return str(error).partition("\n")[0].strip()
 

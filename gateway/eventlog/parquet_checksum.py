@@ -28,6 +28,9 @@ METADATA: Final = {_ALGORITHM_KEY: "crc32", KEY: _BLANK}
 _MARK: Final = KEY.encode() + bytes((0x18, _DIGITS))
 """The key as it stands in the footer (Thrift's compact protocol), and that a text of eight octets follows."""
 
+_ALGORITHM_ENTRY: Final = _ALGORITHM_KEY.encode() + bytes((0x18, 5)) + b"crc32"
+"""The entry that says that there is a checksum, as it stands there."""
+
 _TAIL_OCTETS: Final = 64 << 10
 """The metadata are the last thing in a footer but for who wrote it and the orders of columns."""
 
@@ -67,11 +70,14 @@ def check(database: duckdb.DuckDBPyConnection, path: Path) -> bool:
             found = database.execute("SELECT key, value FROM parquet_kv_metadata($1)", [str(path)]).fetchall()
         except duckdb.InterruptException:
             raise
-        except duckdb.Error as error:
+        except (duckdb.Error, UnicodeDecodeError) as error:
             path.stat()  # gone meanwhile, which DuckDB's errors do not tell
             raise ChecksumError(f"its metadata cannot be read: {error}") from error
         metadata: dict[bytes, bytes] = dict(found)
         if metadata.keys().isdisjoint(key.encode() for key in METADATA):
+            # DuckDB finds no metadata at all behind some damage, and does not complain.
+            if _tail(file)[1].rfind(_ALGORITHM_ENTRY) >= 0:
+                raise ChecksumError("its metadata cannot be read any more")
             return False
         expected = metadata.get(KEY.encode(), b"none").decode(errors="replace")
         actual = f"{_crc(file, _place(file)):08x}"
@@ -85,13 +91,19 @@ def _place(file: IO[bytes]) -> int:
 
     Names of strangers stand in the statistics of a footer, before its metadata: the last mark is ours.
     """
-    size = file.seek(0, 2)
-    begin = max(size - _TAIL_OCTETS, 0)
-    file.seek(begin)
-    found = file.read().rfind(_MARK)
+    begin, octets = _tail(file)
+    found = octets.rfind(_MARK)
     if found < 0:
         raise ChecksumError("its checksum is not where it should be")
     return begin + found + len(_MARK)
+
+
+def _tail(file: IO[bytes]) -> tuple[int, bytes]:
+    """Where the last octets begin, in which the metadata stand, and these octets."""
+    size = file.seek(0, 2)
+    begin = max(size - _TAIL_OCTETS, 0)
+    file.seek(begin)
+    return begin, file.read()
 
 
 def _crc(file: IO[bytes], place: int) -> int:

@@ -6,11 +6,10 @@ The gateway may run meanwhile: files that come and go are looked up again.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
-
-import duckdb
+from typing import Final, Self
 
 from gateway.eventlog.database import database
 from gateway.eventlog.identity import read_identity
@@ -101,6 +100,32 @@ class _Span:
     file: Path
 
 
+class _Reader:
+    """Reads the files of the lake; each damaged one is the last that its database reads.
+
+    DuckDB gives up a whole database for some damage, and would call every file after that damaged.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        self._open()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._stack.close()
+
+    def begin_anew(self) -> None:
+        """Read what follows with another database."""
+        self._stack.close()
+        self._open()
+
+    def _open(self) -> None:
+        self.database = self._stack.enter_context(database(self._folder, memory_mebibytes=512, threads=1))
+
+
 class _Verification:
     def __init__(self, folder: Path, summary: Summary, progress: Callable[[int, int], None]) -> None:
         self._folder = folder
@@ -115,7 +140,7 @@ class _Verification:
 
     def problems(self) -> Iterator[Problem]:
         yield from self._identity()
-        with database(self._folder, memory_mebibytes=512, threads=1) as opened:
+        with _Reader(self._folder) as reader:
             for _ in range(_ROUNDS):
                 # Segments first: what goes from there has come to the lake by then.
                 waiting = [
@@ -130,7 +155,7 @@ class _Verification:
                     yield from self._segment(segment)
                     self._progress(self._summary.octets, of)
                 for file in files:
-                    yield from self._lake_file(opened, file)
+                    yield from self._lake_file(reader, file)
                     self._progress(self._summary.octets, of)
         yield from self._contiguity()
         self._summary.lost_files = _visible_files(self._folder / LOST)
@@ -168,14 +193,15 @@ class _Verification:
         if found.records and found.log_id != (self._log_id or found.log_id):
             yield Problem(segment.path, 0, f"is of log {found.log_id}, not of {self._log_id}")
 
-    def _lake_file(self, opened: duckdb.DuckDBPyConnection, file: LakeFile) -> Iterator[Problem]:
+    def _lake_file(self, reader: _Reader, file: LakeFile) -> Iterator[Problem]:
         try:
             octets = file.path.stat().st_size
-            found = contents(opened, file.path)
+            found = contents(reader.database, file.path)
         except FileNotFoundError:
             return
         except ParquetError as error:
             self._read.add(file.path)
+            reader.begin_anew()
             yield Problem(file.path, None, f"cannot be read: {error}")
             return
         self._read.add(file.path)
@@ -183,15 +209,16 @@ class _Verification:
         self._lake[file.log_id, file.first_seq] = _Span(
             file.log_id, found.first_seq, found.last_seq, found.records, file.path
         )
-        yield from self._checksum(opened, file)
+        yield from self._checksum(reader, file)
         yield from _against_its_name(file, found)
 
-    def _checksum(self, opened: duckdb.DuckDBPyConnection, file: LakeFile) -> Iterator[Problem]:
+    def _checksum(self, reader: _Reader, file: LakeFile) -> Iterator[Problem]:
         try:
-            self._summary.unchecked += not check(opened, file.path)
+            self._summary.unchecked += not check(reader.database, file.path)
         except FileNotFoundError:
             return
         except ChecksumError as error:
+            reader.begin_anew()
             yield Problem(file.path, None, str(error))
 
     def _contiguity(self) -> Iterator[Problem]:

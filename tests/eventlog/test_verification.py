@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
+import duckdb
 import pytest
 
 from gateway.eventlog.compaction import Compactor, compactable
@@ -116,6 +118,22 @@ def test_a_parquet_file_that_is_damaged_is_told(log: Path) -> None:
     problems, _ = verified(log)
     assert [problem.file for problem in problems] == [path, segment_file(log, 51)]
     assert "cannot be read" in str(problems[0])
+
+
+def test_damage_for_which_duckdb_gives_a_database_up_is_of_one_file_only(log: Path) -> None:
+    file = lake_file(log, 1)
+    octets = bytearray(file.read_bytes())
+    footer = len(octets) - 8 - int.from_bytes(octets[-8:-4], "little")
+    # The compressed size of a column, behind type, values and size: now it is negative.
+    size = re.compile(rb"\x15\x0c\x16[\x80-\xff]*.\x16[\x80-\xff]*.\x16(.)", re.DOTALL).search(octets, footer)
+    assert size is not None
+    octets[size.start(1)] ^= 1
+    file.write_bytes(octets)
+    with duckdb.connect() as database, pytest.raises(duckdb.InternalException):
+        database.execute("SELECT * FROM read_parquet($1)", [str(file)]).fetchall()
+    (problem,), summary = verified(log)
+    assert problem.file == file
+    assert summary.records == 100
 
 
 def test_a_value_that_was_altered_is_told(log: Path) -> None:
