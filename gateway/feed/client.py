@@ -12,7 +12,7 @@ from typing import Final, NoReturn, Protocol
 import structlog
 
 from gateway.feed.messages import MAX_REQUEST_OCTETS, VERSION, FeedError, FrameReader, encode
-from gateway.feed.operations import OperationAnswer, OperationRequest
+from gateway.feed.operations import OperationAnswer, OperationRequest, ReadFresh
 from gateway.feed.records import FeedMessage, Hello
 from gateway.model.operations import Outcome
 
@@ -193,6 +193,8 @@ class FeedLink:
 def _unanswered(request: OperationRequest, reason: str) -> OperationAnswer:
     if request.check_only:
         return _answer(request, Outcome.SOURCE_DOWN, f"{reason}: nothing was done")
+    if isinstance(request.action, ReadFresh):
+        return _answer(request, Outcome.UNKNOWN, f"{reason}: it was not read anew")
     text = f"{reason}: it may have been carried out, and the event log will tell"
     return _answer(request, Outcome.UNKNOWN, text)
 

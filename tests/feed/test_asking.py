@@ -12,7 +12,7 @@ import pytest
 
 from gateway.feed.client import FeedLink
 from gateway.feed.messages import MAX_REQUEST_OCTETS, VERSION, encode
-from gateway.feed.operations import InvokeMethod, OperationAnswer, OperationRequest, SetElements
+from gateway.feed.operations import InvokeMethod, OperationAnswer, OperationRequest, ReadFresh, SetElements
 from gateway.feed.records import Batch, Hello
 from gateway.feed.server import MAX_UNANSWERED, FeedServer
 from gateway.model.operations import Outcome, Principal
@@ -152,16 +152,23 @@ async def test_without_a_core_nothing_is_sent(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("request_", "outcome"), [(PURGE, Outcome.UNKNOWN), (CHECK, Outcome.SOURCE_DOWN)], ids=["purge", "check"]
+    ("request_", "outcome", "text"),
+    [
+        (PURGE, Outcome.UNKNOWN, "may have been carried out"),
+        (CHECK, Outcome.SOURCE_DOWN, "nothing was done"),
+        (dataclasses.replace(PURGE, action=ReadFresh()), Outcome.UNKNOWN, "it was not read anew"),
+    ],
+    ids=["purge", "check", "read"],
 )
 async def test_a_core_that_hangs_is_not_waited_for_for_ever(
-    tmp_path: Path, request_: OperationRequest, outcome: Outcome
+    tmp_path: Path, request_: OperationRequest, outcome: Outcome, text: str
 ) -> None:
     async with running(tmp_path, grace=0.01) as site:
         site.operations.script = nothing
         answer = await site.link.ask(dataclasses.replace(request_, timeout=1))
         assert answer.outcome is outcome
         assert "does not answer" in answer.text
+        assert text in answer.text
         assert site.link.asked == 0
 
 
