@@ -140,12 +140,19 @@ def _write_record(record: Mapping[str, QmfValue], default: Mapping[str, QmfValue
     return write_table({name: told[name] for name in sorted(told)})
 
 
-def described_class(schema: ClassSchema) -> ClassDefinition:
-    """Return the definition of a class of our own, its key completed by the hash of its schema.
+def described_class(
+    schema: ClassSchema, events: Sequence[EventSchema] = ()
+) -> tuple[ClassDefinition, tuple[EventDefinition, ...]]:
+    """Return a class of our own and its events, their keys completed by the hash of its schema.
 
     Raises:
         LocalProtocolError: AM01 cannot carry this class.
     """
     definition = ClassDefinition.of(schema, AM01)
-    key = replace(schema.key, hash=schema_hash(schema.key, write_schema(definition)))
-    return ClassDefinition.of(replace(schema, key=key), AM01)
+    described_events = [EventDefinition.of(event, AM01) for event in events]
+    digest = schema_hash(schema.key, write_schema(definition, described_events))
+    key = replace(schema.key, hash=digest)
+    return ClassDefinition.of(replace(schema, key=key), AM01), tuple(
+        EventDefinition.of(replace(event, key=event_key(key, event_name(event.key)[1])), AM01)
+        for event in events
+    )

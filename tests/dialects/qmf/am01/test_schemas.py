@@ -77,10 +77,12 @@ def test_what_only_am2_can_tell_is_refused(schema: ClassSchema) -> None:
 
 
 def test_a_class_of_our_own_has_a_hash_that_changes_with_it() -> None:
-    first = described_class(tank(ClassKey("shop", "tank")))
+    first, (event,) = described_class(tank(ClassKey("shop", "tank")), [leak()])
     assert len(first.key.hash) == 16
-    assert described_class(tank()) == first
-    assert described_class(replace(tank(), methods=())).key.hash != first.key.hash
+    assert event.key == ClassKey("shop", "tank.leak", first.key.hash)
+    assert described_class(tank(), [leak()]) == (first, (event,))
+    assert described_class(tank())[0].key.hash != first.key.hash
+    assert described_class(replace(tank(), methods=()), [leak()])[0].key.hash != first.key.hash
 
 
 @pytest.mark.parametrize("cut", [0, 7, 8, 30, len(SCHEMA_OCTETS) - 1])
