@@ -8,9 +8,8 @@ AM2 protocol ("Configuration and Instrumentation Content Messages"); how each ty
 
 from __future__ import annotations
 
-import enum
 import struct
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from itertools import groupby
 
 from gateway.dialects.errors import LocalProtocolError, ProtocolError
@@ -28,19 +27,12 @@ from gateway.dialects.qmf.typed_values import QmfValue, QmfValues
 _WriteStep = Callable[[QmfValues], bytes]
 
 
-class _Kind(enum.Enum):
-    FIXED = enum.auto()
-    SINGLE = enum.auto()
-    ABSENT = enum.auto()
-
-
 class Layout:
     """Reads and writes the values of elements of the given types, one after the other.
 
     Args:
         codes: the types.
         forms: how they travel.
-        absent: positions of elements that do not travel at all; their value is ``None``.
 
     Raises:
         LocalProtocolError: ``forms`` does not have one of the types.
@@ -48,31 +40,24 @@ class Layout:
 
     __slots__ = ("_read_steps", "_write_steps", "codes", "forms")
 
-    def __init__(
-        self, codes: Sequence[TypeCode], forms: ElementForms = AM2, absent: Collection[int] = ()
-    ) -> None:
+    def __init__(self, codes: Sequence[TypeCode], forms: ElementForms = AM2) -> None:
         self.codes = tuple(codes)
         self.forms = forms
         if missing := [code.name for code in self.codes if code not in forms]:
             raise LocalProtocolError(f"the version that is spoken has no type {missing[0]}")
         self._read_steps: list[ReadStep] = []
         self._write_steps: list[_WriteStep] = []
-        kinds = [
-            _Kind.ABSENT if position in absent else _Kind.FIXED if code in forms.fixed else _Kind.SINGLE
-            for position, code in enumerate(self.codes)
-        ]
         position = 0
-        for kind, run in groupby(kinds):
-            stop = position + len(tuple(run))
-            if kind is _Kind.FIXED:
+        for fixed, run in groupby(self.codes, forms.fixed.__contains__):
+            run_codes = tuple(run)
+            stop = position + len(run_codes)
+            if fixed:
                 self._add_run(position, stop)
-            elif kind is _Kind.ABSENT:
-                self._read_steps.append(_absent_reader(stop - position))
             else:
-                for single in range(position, stop):
-                    code = self.codes[single]
-                    self._read_steps.append(forms.readers[code])
-                    self._write_steps.append(_single_writer(forms, code, single))
+                self._read_steps += [forms.readers[code] for code in run_codes]
+                self._write_steps += [
+                    _single_writer(forms, code, position + offset) for offset, code in enumerate(run_codes)
+                ]
             position = stop
 
     def _add_run(self, start: int, stop: int) -> None:
@@ -131,10 +116,7 @@ class Layout:
         """
         if len(values) != len(self.codes):
             raise LocalProtocolError(f"{len(values)} values for {len(self.codes)} elements")
-        try:
-            return b"".join([step(values) for step in self._write_steps])
-        except (struct.error, OverflowError, TypeError, AttributeError) as error:
-            raise LocalProtocolError(f"a value does not fit its type: {error}") from error
+        return _written(self._write_steps, values)
 
 
 class OptionalLayout:
@@ -144,18 +126,21 @@ class OptionalLayout:
     first; it has no octets where nothing is optional.
     """
 
-    __slots__ = ("_by_mask", "_codes", "_forms", "_mask_length", "_optional")
-
-    _CACHED_MASKS = 64  # an agent uses a few of them; a hostile one shall not fill the memory
+    __slots__ = ("_codes", "_forms", "_mask_length", "_optional", "_steps", "_whole")
 
     def __init__(
         self, codes: Sequence[TypeCode], optional: Sequence[bool], forms: ElementForms = AM2
     ) -> None:
         self._codes = tuple(codes)
         self._forms = forms
-        self._optional = tuple(position for position, told in enumerate(optional) if told)
-        self._mask_length = (len(self._optional) + 7) // 8
-        self._by_mask: dict[bytes, Layout] = {}
+        self._whole = Layout(codes, forms)
+        self._optional = tuple(optional)
+        self._mask_length = (sum(self._optional) + 7) // 8
+        # One of each for every element: any of them may be missing.
+        self._steps = [
+            (_single_reader(forms, code), _single_writer(forms, code, position))
+            for position, code in enumerate(self._codes if self._mask_length else ())
+        ]
 
     def content_reader(self) -> ContentReader:
         """Return a reader of content records whose values these are, compiled."""
@@ -170,17 +155,32 @@ class OptionalLayout:
             values, end = self.read(body, position + size)
             return sampled, created, deleted, read_id(octets), values, end
 
-        optional = set(self._optional)
-        told = [position in optional for position in range(len(self._codes))]
-        return compiled_content(self._codes, told, self._forms, read)
+        return compiled_content(self._codes, self._optional, self._forms, read)
 
     def read(self, body: bytes, position: int) -> tuple[QmfValues, int]:
         """Return one value per element (``None`` where absent), and where they end; errors as `Layout`."""
+        if not self._mask_length:
+            whole, end = self._whole.read(body, position)
+            return tuple(whole), end
         after_mask = position + self._mask_length
         if after_mask > len(body):
             raise ProtocolError(f"{self._mask_length} octets of presence mask", "less", position)
-        values, end = self._for(body[position:after_mask]).read(body, after_mask)
-        return tuple(values), end
+        mask, position = body[position:after_mask], after_mask
+        values: list[QmfValue] = []
+        bit = 0
+        try:
+            for optional, (step, _) in zip(self._optional, self._steps, strict=True):
+                present = not optional or mask[bit >> 3] >> (bit & 7) & 1
+                bit += optional
+                if present:
+                    position = step(body, position, values)
+                else:
+                    values.append(None)
+        except (struct.error, IndexError) as error:
+            raise ProtocolError(
+                f"{len(self._codes)} values", f"the end of the body after {len(values)}", position
+            ) from error
+        return tuple(values), position
 
     def write(self, values: QmfValues) -> bytes:
         """Encode mask and values.
@@ -190,42 +190,49 @@ class OptionalLayout:
         """
         if len(values) != len(self._codes):
             raise LocalProtocolError(f"{len(values)} values for {len(self._codes)} elements")
-        bits = 0
-        for bit, position in enumerate(self._optional):
-            if values[position] is not None:
-                bits |= 1 << bit
-        mask = bits.to_bytes(self._mask_length, "little")
         if None in values:
-            optional = set(self._optional)
-            for position, value in enumerate(values):
-                if value is None and position not in optional:
+            for position, (value, optional) in enumerate(zip(values, self._optional, strict=True)):
+                if value is None and not optional:
                     raise LocalProtocolError(f"element {position} is absent and not optional")
-        return mask + self._for(mask).write(values)
+        if not self._mask_length:
+            return self._whole.write(values)
+        mask = bytearray(self._mask_length)
+        steps: list[_WriteStep] = []
+        bit = 0
+        for value, optional, (_, step) in zip(values, self._optional, self._steps, strict=True):
+            if value is not None:
+                steps.append(step)
+                if optional:
+                    mask[bit >> 3] |= 1 << (bit & 7)
+            bit += optional
+        return bytes(mask) + _written(steps, values)
 
-    def _for(self, mask: bytes) -> Layout:
-        known = self._by_mask.get(mask)
-        if known is not None:
-            return known
-        bits = int.from_bytes(mask, "little")
-        absent = {position for bit, position in enumerate(self._optional) if not bits >> bit & 1}
-        layout = Layout(self._codes, self._forms, absent)
-        if len(self._by_mask) >= self._CACHED_MASKS:
-            self._by_mask.clear()
-        self._by_mask[mask] = layout
-        return layout
+
+def _written(steps: Sequence[_WriteStep], values: QmfValues) -> bytes:
+    try:
+        return b"".join([step(values) for step in steps])
+    except (struct.error, OverflowError, TypeError, AttributeError) as error:
+        raise LocalProtocolError(f"a value does not fit its type: {error}") from error
 
 
-def _absent_reader(count: int) -> ReadStep:
-    absent = (None,) * count
+def _single_reader(forms: ElementForms, code: TypeCode) -> ReadStep:
+    if code not in forms.fixed:
+        return forms.readers[code]
+    form = struct.Struct(">" + forms.fixed[code])
+    unpack, size = form.unpack_from, form.size
 
-    def step(_body: bytes, position: int, values: list[QmfValue]) -> int:
-        values.extend(absent)
-        return position
+    def step(body: bytes, position: int, values: list[QmfValue]) -> int:
+        values += unpack(body, position)
+        return position + size
 
     return step
 
 
 def _single_writer(forms: ElementForms, code: TypeCode, position: int) -> _WriteStep:
+    """Return the writer of one element; absent is written as zero, empty or null."""
+    if code in forms.fixed:
+        pack = struct.Struct(">" + forms.fixed[code]).pack
+        return lambda values: pack(values[position])
     write, empty = forms.writers[code]
 
     def step(values: QmfValues) -> bytes:
