@@ -14,7 +14,6 @@ from gateway.dialects.qmf.fields import Cursor, decode_text
 from gateway.dialects.qmf.object_id import NULL, ObjectId, object_id_of
 from gateway.dialects.qmf.typed_values import (
     QmfValue,
-    QmfValues,
     plain_map,
     read_array,
     read_list,
@@ -124,7 +123,7 @@ NUMBERS: Final[Mapping[TypeCode, str]] = {
 """What every version has."""
 
 # The casts hold no promise: a value of another type raises in the writer, and `Layout.write` says so.
-STR8_WRITER: Final[tuple[WriteOne, QmfValue]] = (lambda value: fields.str8(cast("str", value)), "")
+STR8_WRITER: Final[tuple[WriteOne, QmfValue]] = (cast("WriteOne", fields.str8), "")
 """Writes a string behind a length of 8 bits."""
 
 AM2: Final = ElementForms(
@@ -146,12 +145,12 @@ AM2: Final = ElementForms(
     },
     writers={
         TypeCode.STR8: STR8_WRITER,
-        TypeCode.STR16: (lambda value: fields.str16(cast("str", value)), ""),
-        TypeCode.REFERENCE: (lambda value: cast("ObjectId", value).to_octets(), NULL),
+        TypeCode.STR16: (cast("WriteOne", fields.str16), ""),
+        TypeCode.REFERENCE: (cast("WriteOne", ObjectId.to_octets), NULL),
         TypeCode.UUID: (lambda value: cast("UUID", value).bytes, UUID(int=0)),
-        TypeCode.MAP: (lambda value: write_map(cast("dict[str, QmfValue]", value)), {}),
-        TypeCode.LIST: (lambda value: write_list(cast("QmfValues", value)), ()),
-        TypeCode.ARRAY: (lambda value: write_array(cast("QmfValues", value)), ()),
+        TypeCode.MAP: (cast("WriteOne", write_map), {}),
+        TypeCode.LIST: (cast("WriteOne", write_list), ()),
+        TypeCode.ARRAY: (cast("WriteOne", write_array), ()),
     },
     object_id=object_id_of,
     object_id_length=16,

@@ -71,9 +71,10 @@ class Layout:
 
         def write(values: QmfValues) -> bytes:
             run = values[start:stop]
-            if None in run:
-                run = tuple(0 if value is None else value for value in run)
-            return form.pack(*run)
+            try:
+                return form.pack(*run)
+            except struct.error:  # looking for absent ones beforehand takes longer than packing
+                return form.pack(*(0 if value is None else value for value in run))
 
         self._read_steps.append(read)
         self._write_steps.append(write)
@@ -190,11 +191,9 @@ class OptionalLayout:
         """
         if len(values) != len(self._codes):
             raise LocalProtocolError(f"{len(values)} values for {len(self._codes)} elements")
-        if None in values:
-            for position, (value, optional) in enumerate(zip(values, self._optional, strict=True)):
-                if value is None and not optional:
-                    raise LocalProtocolError(f"element {position} is absent and not optional")
         if not self._mask_length:
+            if None in values:
+                raise LocalProtocolError(f"element {values.index(None)} is absent and not optional")
             return self._whole.write(values)
         mask = bytearray(self._mask_length)
         steps: list[_WriteStep] = []
@@ -204,6 +203,8 @@ class OptionalLayout:
                 steps.append(step)
                 if optional:
                     mask[bit >> 3] |= 1 << (bit & 7)
+            elif not optional:
+                raise LocalProtocolError("an element is absent and not optional")
             bit += optional
         return bytes(mask) + _written(steps, values)
 

@@ -8,7 +8,14 @@ from typing import Final, cast
 
 from gateway.dialects.errors import LocalProtocolError
 from gateway.dialects.qmf import fields
-from gateway.dialects.qmf.element_forms import NUMBERS, STR8_WRITER, ElementForms, read_str8, read_text
+from gateway.dialects.qmf.element_forms import (
+    NUMBERS,
+    STR8_WRITER,
+    ElementForms,
+    WriteOne,
+    read_str8,
+    read_text,
+)
 from gateway.dialects.qmf.element_types import TypeCode
 from gateway.dialects.qmf.object_id import NULL, ObjectId
 from gateway.dialects.qmf.typed_values import QmfValue
@@ -62,7 +69,7 @@ AM01: Final = ElementForms(
     writers={
         TypeCode.STR8: STR8_WRITER,
         TypeCode.STR16: (_write_long_text, ""),
-        TypeCode.REFERENCE: (lambda value: object_id_octets(cast("ObjectId", value)), NULL),
+        TypeCode.REFERENCE: (cast("WriteOne", object_id_octets), NULL),
     },
     object_id=object_id_of,
     object_id_length=OBJECT_ID_LENGTH,
