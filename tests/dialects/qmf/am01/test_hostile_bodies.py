@@ -74,7 +74,15 @@ def test_recorded_bodies_with_other_octets_in_them(file: str, data: st.DataObjec
         return
 
 
-_NESTED = b"\x01v\xa8\0\0\0\x08\0\0\0\x01"
+def _nested(levels: int) -> bytes:
+    """A table with a map in a map in a map ..."""
+    coded = b"\xf0"
+    for _ in range(levels):
+        content = b"\x01v" + coded
+        coded = b"\xa8" + (len(content) + 4).to_bytes(4, "big") + b"\0\0\0\x01" + content
+    return (len(coded) + 2).to_bytes(4, "big") + b"\x01v" + coded
+
+
 _NAMELESS = b"\0\0\0\0" * ((MAX_BODY - 100) // 4)
 
 
@@ -83,7 +91,7 @@ _NAMELESS = b"\0\0\0\0" * ((MAX_BODY - 100) // 4)
     [
         ("agent", bytes(64 << 20)),
         ("agent", b"AM1G\0\0\0\x01\0\0\xff\xf0" + b"\0\xf0" * ((MAX_BODY - 12) // 2)),
-        ("agent", b"AM1G\0\0\0\x01\0\0\xff\xf0" + _NESTED * ((MAX_BODY - 12) // len(_NESTED))),
+        ("agent", b"AM1G\0\0\0\x01" + _nested(5_000)),
         ("agent", b"AM1G\0\0\0\x01\xff\xff\xff\xff"),
         ("", b"AM01s\0" + KEY_OCTETS + b"\xff" * 8 + _NAMELESS),
         ("", b"AM01s\0" + KEY_OCTETS + COUNTS + b"\0\0\0\x10\x08argCount\x21\x7f\xff\xff\xff" + _NAMELESS),
