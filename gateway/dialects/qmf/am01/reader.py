@@ -110,8 +110,10 @@ def _narrowed(message: Received, speakers: frozenset[Revision], address: Address
     key = _class_told(message)
     if key is None or not address.subject:
         return speakers
-    told_by = speakers
-    if not all(address.agrees(revision, key) for revision in speakers):
+    if len(speakers) == 1:  # as soon as it is known who speaks
+        (revision,) = speakers
+        told_by = speakers if address.agrees(revision, key) else frozenset()
+    else:
         told_by = frozenset(revision for revision in speakers if address.agrees(revision, key))
     if not told_by:
         raise ProtocolError(f"the class of the routing key, {address.subject[:80]}", str(key)[:80])
