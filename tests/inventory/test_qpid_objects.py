@@ -118,7 +118,7 @@ def test_a_connection_is_found_by_its_address(playbook: Playbook) -> None:
     record = told(playbook, event("clientDisconnect", rhost="10.0.0.1:5672-10.0.0.2:4711", user="joe"))
     assert record.subject is not None
     assert record.subject.class_name == f"{QPID}:connection"
-    assert record.text == "joe disconnected: 10.0.0.1:5672-10.0.0.2:4711"
+    assert record.text == "Client of joe disconnected: 10.0.0.1:5672-10.0.0.2:4711"
 
 
 def test_a_link_that_waits_is_an_alarm_with_the_reason(playbook: Playbook) -> None:
