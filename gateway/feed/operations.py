@@ -80,7 +80,9 @@ class OperationRequest:
         refusal: the north itself has refused it: record that, and do nothing. Object and action are told as
             far as they are known (row 0 is none such), values are not.
         reference: what the north calls it, told again in its records: so the north knows its operation also
-            where it never gets the answer. Unique among all norths; empty where that does not matter.
+            where it never gets the answer. Unique among all norths; empty where that does not matter. What
+            one principal asks for under one reference is carried out once: who asks again within a minute
+            is told the same.
         sent: when the north sent it, nanoseconds of the clock that all event loops of a machine share
             (``CLOCK_MONOTONIC``): a core that was stopped meanwhile has so much less time. 0 for just now.
     """

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from gateway.feed.operations import (
@@ -32,6 +32,7 @@ from gateway.operations.operation import CallNext, Ended, Next, Operation, ReadN
 from gateway.operations.planning import Planner, Target, check_reachable
 from gateway.operations.policy import Policy
 from gateway.operations.refusals import Refusal
+from gateway.operations.repeats import Repeats
 from gateway.operations.settling import Settling, fetch_of
 from gateway.operations.turns import Turns
 
@@ -53,7 +54,10 @@ class DeskSettings:
 
 @dataclass(slots=True)
 class _UnderWay:
-    """An operation that is not over; ``token`` is of the step that it waits for."""
+    """An operation that is not over.
+
+    ``token`` is of the step that it waits for; ``others`` asked for the same again meanwhile.
+    """
 
     request: OperationRequest
     reply: ReplyTo
@@ -63,6 +67,7 @@ class _UnderWay:
     has_turn: bool = False
     token: int = 0
     trouble: str = ""
+    others: list[tuple[OperationRequest, ReplyTo]] = field(default_factory=list)
 
 
 class OperationDesk:
@@ -98,6 +103,7 @@ class OperationDesk:
         self._under_way: dict[int, _UnderWay] = {}
         self._waiting_for: dict[int, int] = {}
         self._refusals = RefusalLimit()
+        self._repeats = Repeats()
         self._settling = Settling(
             audit, self._settings.deadline, lambda: next(self._tokens), classes.class_name
         )
@@ -137,6 +143,8 @@ class OperationDesk:
         target: Target | None = None
         if request.refusal is not None:
             return self._reported(request, request.refusal, reply, now)
+        if not request.check_only and (repeated := self._repeated(request, reply, now)) is not None:
+            return repeated
         try:
             target = self._planner.target(request)
             plan = self._planner.plan(request, target)
@@ -150,6 +158,7 @@ class OperationDesk:
         record = self._audit.begun(number, request, operation, now)
         lasting = plan.kind is not OperationKind.READ  # nobody needs to know of a reading that was lost
         self._under_way[number] = _UnderWay(request, reply, operation, record, is_recorded=not lasting)
+        self._repeats.begin(request, number, now)
         alone_with = (target.class_name, target.row) if plan.kind is OperationKind.SET else None
         self._turns_of(request.source).enter(number, alone_with)
         return [Tell(record, lasting), *self._go_on(request.source, now)]
@@ -193,6 +202,15 @@ class OperationDesk:
     def close(self, now: int) -> list[Effect]:
         """Nothing comes after this: what was counted only is told."""
         return self._counted(self._refusals.due(now, ending=True), now)
+
+    def _repeated(self, request: OperationRequest, reply: ReplyTo, now: int) -> list[Effect] | None:
+        """What becomes of a request that is not the first under its reference; ``None`` of one that is."""
+        number = self._repeats.running(request)
+        if number is not None:
+            self._under_way[number].others.append((request, reply))
+            return []
+        answer = self._repeats.ended(request, now)
+        return None if answer is None else [Reply(reply, replace(answer, request=request.request))]
 
     def _check_possible(self, request: OperationRequest, target: Target) -> None:
         source = target.source
@@ -317,7 +335,9 @@ class OperationDesk:
             ended.code,
             self._audit.shown(plan, ended),
         )
-        return [Tell(record), Reply(one.reply, answer)]
+        self._repeats.end(one.request, answer)
+        others = [Reply(reply, replace(answer, request=again.request)) for again, reply in one.others]
+        return [Tell(record), Reply(one.reply, answer), *others]
 
 
 def _unreachable(one: _UnderWay) -> Answer:

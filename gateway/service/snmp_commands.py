@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import secrets
 from collections.abc import Awaitable, Callable, Iterable
 
 from gateway.config.snmp import SnmpSettings
@@ -70,7 +69,6 @@ class Commands:
             self._rows.__getitem__,
             self._submit,
             clock,
-            secrets.token_hex(8),
         )
         self.table.serve(store)
 

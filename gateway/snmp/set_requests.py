@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Protocol, TypeAlias
 
 from gateway.feed.operations import OperationAnswer, OperationRequest, SetElements
@@ -183,7 +183,7 @@ class SetRequests:
             return self._remembered(key, principal, plan, assignments)
         refusal: Refusal | None = Refusal(message.COMMIT_FAILED, 1)
         try:
-            self._commit_local(principal, plan)
+            self._commit_local(principal, plan, key.hex())
             refusal = None
         finally:
             self._lately.end(key, refusal, self._clock())
@@ -268,10 +268,10 @@ class SetRequests:
             if refusal is not None:
                 raise _RefusedError(refusal.status, refusal.index)
 
-    def _commit_local(self, principal: Principal, plan: _Plan) -> None:
+    def _commit_local(self, principal: Principal, plan: _Plan, identity: str) -> None:
         self._lock.commit(plan.serials)
         for table, assignments in plan.local:
-            table.commit(principal, assignments)
+            table.commit(principal, assignments, identity)
 
     async def _remembered(
         self, key: bytes, principal: Principal, plan: _Plan, assignments: Sequence[Assignment]
@@ -279,7 +279,7 @@ class SetRequests:
         refusal: Refusal | None = Refusal(message.UNDO_FAILED, 0)  # unless it comes to an end
         try:
             await self._test(principal, plan, assignments)
-            await self._carry_out(principal, plan)
+            await self._carry_out(principal, plan, key.hex())
             refusal = None
             self._counters.set_variables += len(assignments)
         except _RefusedError as refused:
@@ -303,11 +303,15 @@ class SetRequests:
                 raise _RefusedError(refusal.status, refusal.index)
         self._test_local(principal, plan)
 
-    async def _carry_out(self, principal: Principal, plan: _Plan) -> None:
-        """Change what lives here, and all objects. Raises `_RefusedError`."""
-        self._commit_local(principal, plan)
+    async def _carry_out(self, principal: Principal, plan: _Plan, identity: str) -> None:
+        """Change what lives here, and all objects. Raises `_RefusedError`.
+
+        A process of this agent that was killed may have begun the same: the core knows it by its reference.
+        """
+        self._commit_local(principal, plan, identity)
         for place, change in enumerate(change for change in plan.changes if change.values):
-            answer = await self._ask(self._request(principal, change))
+            request = self._request(principal, change)
+            answer = await self._ask(replace(request, reference=f"{identity}.{place}"))
             status = self._commit_status(change, answer)
             if status == message.UNDO_FAILED:
                 raise _RefusedError(status, 0)  # RFC 3416 section 4.2.5

@@ -52,8 +52,8 @@ class WritableTable(Protocol):
             assignments: in the order of the request; names may stand there twice.
         """
 
-    def commit(self, principal: Principal, assignments: Sequence[Assignment]) -> None:
+    def commit(self, principal: Principal, assignments: Sequence[Assignment], identity: str) -> None:
         """Make the assignments, which `test` has found nothing wrong with in the same turn of the loop.
 
-        It cannot fail; what they set going may.
+        It cannot fail; what they set going may. ``identity`` is that of the SET, the same if it comes again.
         """

@@ -73,7 +73,7 @@ class Site:
         ]
         principal = Principal("snmp", ANNA, "192.0.2.1:40000")
         assert self.commands.table.test(principal, assignments) is None
-        self.commands.table.commit(principal, assignments)
+        self.commands.table.commit(principal, assignments, "set")
 
     async def until_ended(self) -> None:
         async def has_ended() -> bool:

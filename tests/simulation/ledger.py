@@ -75,8 +75,8 @@ class Ledger:
         answers: what users were told, in words too.
         final: how each operation stands, by its id, as the core told it.
         begun: how many of each were begun.
-        repeated: how many requests for each reached one SNMP process more, which knows of none before it: it
-            cannot tell a retransmission.
+        repeated: how many requests for each reached one SNMP process more, over one core more, which know of
+            none before them: they cannot tell a retransmission.
         at: told when an operation comes to a point at which something may well die.
     """
 

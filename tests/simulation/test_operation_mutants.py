@@ -18,6 +18,7 @@ from gateway.model.secrets import SecretRules
 from gateway.operations.desk import OperationDesk
 from gateway.operations.effects import Effect, ReplyTo, Send
 from gateway.operations.operation import Ended, Next, Operation
+from gateway.operations.repeats import Repeats
 from gateway.operations.settling import Settling
 from gateway.operations.told_values import ToldValues
 from gateway.snmp.retransmissions import Retransmissions
@@ -118,7 +119,9 @@ def asks_twice(patch: pytest.MonkeyPatch) -> None:
 
 
 def knows_no_retransmission(patch: pytest.MonkeyPatch) -> None:
-    """An SNMP process that carries out whatever arrives."""
+    """An SNMP process that carries out whatever arrives, and a core that does, too."""
+    patch.setattr(Repeats, "running", lambda *_: None)
+    patch.setattr(Repeats, "ended", lambda *_: None)
     patch.setattr(Retransmissions, "is_running", lambda *_: False)
     patch.setattr(Retransmissions, "ended", lambda *_: None)
     patch.setattr(Retransmissions, "end", lambda lately, key, *_: lately._running.discard(key))  # noqa: SLF001

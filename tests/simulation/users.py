@@ -179,7 +179,7 @@ class Users:
         port = next(self._ports)
         datagram = set_request(bindings, community=COMMUNITY, request_id=port)
         is_open = True
-        asked: list[SnmpProcess] = []
+        asked: list[tuple[SnmpProcess, Core | None]] = []
 
         def arrived(octets: bytes) -> None:
             nonlocal is_open
@@ -188,11 +188,12 @@ class Users:
                 answered(read_answer(octets).status)
 
         def ask() -> None:
-            process = self._gateway.snmp()
+            process, core = self._gateway.snmp(), self._gateway.core()
             if process is not None:
-                if asked and process not in asked:
+                known = (process in (one for one, _ in asked)) or core in (other for _, other in asked)
+                if asked and not known:
                     self._ledger.repeated[key] += 1
-                asked.append(process)
+                asked.append((process, core))
                 process.ask(datagram, ("192.0.2.1", port), lambda octets: reply(octets, process))
 
         def reply(octets: bytes, process: SnmpProcess) -> None:

@@ -35,7 +35,6 @@ ROOT: Oid = (1, 3, 6, 1, 4, 1, 99999)
 SECOND = 10**9
 START = 1_700_000_000 * SECOND
 DEADLINE = 10 * SECOND
-LIFE = "table"
 LIMITS = CommandLimits(quota=3, keep=60 * SECOND)
 
 QUEUE_ENTRY: Oid = (*ROOT, 2, 1, 1, 3, 1)
@@ -89,10 +88,11 @@ class Table:
         self.now = START
         self.store = Store()
         self.asked: dict[int, OperationRequest] = {}
+        self._sets = 0
         rows = CommandRows(self.store, ROOT, pointer)
         submission = Submission(Queues(), SECRETS, DEADLINE)
         self.table = CommandTable(
-            ROOT, limits, submission, lambda _owner: rows, self._submitted, lambda: self.now, LIFE
+            ROOT, limits, submission, lambda _owner: rows, self._submitted, lambda: self.now
         )
         self.table.serve(self.store)
 
@@ -115,7 +115,8 @@ class Table:
         numbered = [Assignment(index, *each) for index, each in enumerate(assignments, 1)]
         refusal = self.table.test(principal, numbered)
         if refusal is None:
-            self.table.commit(principal, numbered)
+            self._sets += 1
+            self.table.commit(principal, numbered, f"set{self._sets}")
         return refusal
 
     def after(self, seconds: float) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from gateway.feed.operations import InvokeMethod, OperationRequest
@@ -17,7 +19,7 @@ from gateway.snmp.fixed_mib import (
     OutcomeNumber,
 )
 from gateway.snmp.writable import Refusal
-from tests.snmp_commands.owner import DEADLINE, GONE, LIFE, ORDERS, ROOT, SECOND, START, Command, Table
+from tests.snmp_commands.owner import DEADLINE, GONE, ORDERS, ROOT, SECOND, START, Command, Table
 
 NOT_READY = ber.encode_integer(RowStatus.NOT_READY)
 NOT_IN_SERVICE = ber.encode_integer(RowStatus.NOT_IN_SERVICE)
@@ -31,7 +33,7 @@ PURGE = OperationRequest(
     row=7,
     action=InvokeMethod("purge"),
     timeout=DEADLINE,
-    reference=f"{LIFE}.1",
+    reference="set1.c0",
 )
 
 
@@ -122,7 +124,7 @@ def test_step_by_step_a_row_is_not_ready_until_it_is_complete(table: Table, purg
 def test_what_is_missing_may_come_with_the_submission(table: Table, purge: Command) -> None:
     assert purge.set(purge.status(RowStatus.CREATE_AND_WAIT), purge.target()) is None
     assert purge.set(purge.status(RowStatus.ACTIVE), purge.method()) is None
-    assert list(table.asked.values()) == [PURGE]
+    assert list(table.asked.values()) == [replace(PURGE, reference="set2.c0")]
 
 
 def test_a_column_alone_creates_no_command(table: Table, purge: Command) -> None:

@@ -32,7 +32,8 @@ class Board:
                 return Refusal(message.WRONG_TYPE, assignment.index)
         return None if self.is_open else Refusal(message.INCONSISTENT_VALUE, assignments[0].index)
 
-    def commit(self, principal: Principal, assignments: Sequence[Assignment]) -> None:
+    def commit(self, principal: Principal, assignments: Sequence[Assignment], identity: str) -> None:
+        assert identity
         assert self.is_open
         self.written.append((principal.origin, list(assignments)))
 

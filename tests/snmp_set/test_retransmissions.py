@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.model.operations import Outcome
+from gateway.operations.audit import MAX_REFERENCE
 from gateway.snmp import message
 from gateway.snmp.retransmissions import KEEP, Retransmissions
 from gateway.snmp.set_requests import MAX_RUNNING
@@ -45,6 +46,17 @@ async def test_another_sender_port_request_id_or_value_is_another_one() -> None:
     await shop.answer(set_request([(at(LIMIT), integer(7))], request_id=2))
     await shop.answer(set_request([(at(LIMIT), integer(8))]))
     assert len(shop.done) == 5
+
+
+async def test_the_core_knows_it_again_where_the_agent_was_started_anew() -> None:
+    other = set_request([(at(LIMIT), integer(7))], request_id=2)
+    asked: list[str] = []
+    for datagram in (ASKED, ASKED, other):
+        shop = Shop()
+        await shop.answer(datagram)
+        asked += [request.reference for request in shop.done]
+    assert asked[0] == asked[1] != asked[2]
+    assert all(len(reference) <= MAX_REFERENCE for reference in asked)
 
 
 async def test_while_it_is_carried_out_its_answer_is_waited_for() -> None:

@@ -68,7 +68,6 @@ class CommandTable:
         rows: what shows the commands of an owner; the same for all owners or not.
         submit: called as soon as a command is submitted; must not raise.
         clock: now, in nanoseconds since 1970-01-01 UTC.
-        life: names this table among all that ask the core, before and after; a few characters.
     """
 
     def __init__(
@@ -79,7 +78,6 @@ class CommandTable:
         rows: Callable[[str], CommandRows],
         submit: Submit,
         clock: Callable[[], int],
-        life: str,
     ) -> None:
         self._root = root
         self._limits = limits
@@ -87,7 +85,7 @@ class CommandTable:
         self._rows = rows
         self._submit = submit
         self._clock = clock
-        self._life = life
+        self._references: dict[str, int] = {}  # what the core was told to call those that are running
         self._commands: dict[CommandKey, Command] = {}
         self._running: dict[int, CommandKey] = {}  # by number, also those whose row was destroyed
         self._numbers: dict[CommandKey, int] = {}  # of those whose row is there
@@ -122,21 +120,23 @@ class CommandTable:
             return refused.refusal
         return None
 
-    def commit(self, principal: Principal, assignments: Sequence[Assignment]) -> None:
+    def commit(self, principal: Principal, assignments: Sequence[Assignment], identity: str) -> None:
         """As `WritableTable.commit`. What is submitted by it has been handed to ``submit`` afterwards."""
-        for key, command in self._changed(principal, assignments).items():
+        for place, (key, command) in enumerate(self._changed(principal, assignments).items()):
             if command is None:
                 self._remove(key)
             elif command is self._commands.get(key):
                 continue
             elif command.is_submitted:
-                self._begin(key, command, principal)
+                # Known to the core also if it comes again to a process that was started anew meanwhile.
+                self._begin(key, command, principal, f"{identity}.c{place}")
             else:
                 self._put(key, command)
 
     def answered(self, number: int, answer: OperationAnswer) -> None:
         """What came of a command that was submitted; its row may have been destroyed since."""
         key = self._running.pop(number)
+        self._references = {name: one for name, one in self._references.items() if one != number}
         record = self._records.pop(number, None)
         if record is not None:
             answer = _with_record(answer, record)
@@ -154,8 +154,8 @@ class CommandTable:
         Also where the answer was lost with the core, or with the connection: by the operation's id, which
         was told when it began.
         """
-        number = self._number_of(record.reference)
-        if number in self._running:
+        number = self._references.get(record.reference)
+        if number is not None:
             self._records[number] = record
             return
         key = self._unknown.get(record.operation_id)
@@ -216,7 +216,7 @@ class CommandTable:
 
     # ---- what becomes of it ---------------------------------------------------------------------------
 
-    def _begin(self, key: CommandKey, command: Command, principal: Principal) -> None:
+    def _begin(self, key: CommandKey, command: Command, principal: Principal, reference: str) -> None:
         """Submit a command; its secrets are forgotten here."""
         self._submitted += 1
         number = self._submitted
@@ -230,12 +230,8 @@ class CommandTable:
         self._put(key, self._submission.without_secrets(command))
         self._running[number] = key
         self._numbers[key] = number
-        self._submit(number, replace(request, reference=f"{self._life}.{number}"))
-
-    def _number_of(self, reference: str) -> int:
-        """Of the command that an operation was submitted for; 0 for another one's."""
-        life, _, number = reference.rpartition(".")
-        return int(number) if life == self._life and number.isdecimal() else 0
+        self._references[reference] = number
+        self._submit(number, replace(request, reference=reference))
 
     def _end(self, key: CommandKey, answer: OperationAnswer) -> None:
         command = self._commands[key]
