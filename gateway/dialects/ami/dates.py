@@ -38,7 +38,7 @@ _MONTHS: Final = (
 )
 _DAYS: Final = ("Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday")
 _LETTERS: Final = frozenset("GyYMLwWDdFEuaHkKhmsSzZX")
-_PART: Final = re.compile(r"'((?:[^']|'')*+)'|(([a-zA-Z])\3*+)|([^'a-zA-Z]+)", re.DOTALL)
+_PART: Final = re.compile(r"'((?:[^']|'')*)'(?!')|(([a-zA-Z])\3*)|([^'a-zA-Z]+)", re.DOTALL)
 _NUMBER: Final = re.compile(r"-?[0-9]++(?!E-?[0-9])")  # Java reads 2E3 as 2000: refused, as nobody means it
 _BLANKS: Final = re.compile(r"[ \t]*")
 _WRITTEN: Final = "yyyy-MM-dd HH:mm:ss.SSS Z"

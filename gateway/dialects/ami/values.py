@@ -96,8 +96,8 @@ _DOUBLE: Final = re.compile(r"[+-]?[0-9]+(?:\.[0-9]*)?[Dd]")  # the pages' examp
 _EXPONENT: Final = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)[eE][+-]?[0-9]+[FDd]?")
 
 _QUOTED: Final = {
-    '"': re.compile(r'"([^"\\]*+(?:\\.[^"\\]*+)*+)"', re.DOTALL),
-    "'": re.compile(r"'([^'\\]*+(?:\\.[^'\\]*+)*+)'", re.DOTALL),
+    '"': re.compile(r'"([^"\\]*+(?:\\.[^"\\]*+)*)"', re.DOTALL),
+    "'": re.compile(r"'([^'\\]*+(?:\\.[^'\\]*+)*)'", re.DOTALL),
 }
 _FORMAT: Final = re.compile(r"T\(([^)|]*)\)")
 _ESCAPE: Final = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
@@ -113,7 +113,7 @@ _ESCAPED: Final = {
 }
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _RAW_CONTROL: Final = re.compile("[\t\f\b]")
-_BLANKS_OF_JSON: Final = re.compile(r'("[^"\\]*+(?:\\.[^"\\]*+)*+")|[ \t\r\n]+', re.DOTALL)
+_BLANKS_OF_JSON: Final = re.compile(r'("[^"\\]*+(?:\\.[^"\\]*+)*")|[ \t\r\n]+', re.DOTALL)
 _TO_ESCAPE: Final = re.compile(r"[^ !#-&(-\[\]-~]")
 _ESCAPES: Final = {text: f"\\{letter}" for letter, text in _ESCAPED.items()}
 

@@ -26,19 +26,20 @@ MAX_ATTRIBUTES: Final = 4096
 
 _SHOWN: Final = 40
 
-# Possessive throughout: what did not match once is not tried in another way, which is what keeps time linear.
+# Possessive: what did not match once is not tried in another way, which is what keeps time linear. Groups are
+# not, because Python 3.11.2 (Debian 12) gets them wrong; each can match in one way only.
 _NAME: Final = rb"[A-Za-z_:\x80-\xff][-A-Za-z0-9_:.\x80-\xff]*+"
 _BLANKS: Final = rb"[ \t\r\n]*+"
 _ATTRIBUTE_FORM: Final = _BLANKS + b"%b" + _BLANKS + b"=" + _BLANKS + b"(?:\"%b\"|'%b')"
 _ATTRIBUTES: Final = re.compile(_ATTRIBUTE_FORM % (b"(%b)" % _NAME, b'([^"]*+)', b"([^']*+)"))
-_ANY_ATTRIBUTES: Final = b"(?:%b)*+" % (_ATTRIBUTE_FORM % (_NAME, b'[^"]*+', b"[^']*+"))
+_ANY_ATTRIBUTES: Final = b"(?:%b)*" % (_ATTRIBUTE_FORM % (_NAME, b'[^"]*+', b"[^']*+"))
 _OPENING: Final = re.compile(rb"<(%b)(%b)%b(/?+)%b>" % (_NAME, _ANY_ATTRIBUTES, _BLANKS, _BLANKS))
 # Most of every document: an element with text and nothing else in it, from end to end.
 _LEAF: Final = re.compile(rb"<(%b)(%b)%b>([^<]*+)</\1%b>" % (_NAME, _ANY_ATTRIBUTES, _BLANKS, _BLANKS))
 _CLOSING: Final = re.compile(rb"</%b(%b)%b>" % (_BLANKS, _NAME, _BLANKS))
-_DOCTYPE: Final = re.compile(rb"<!DOCTYPE(?:[^\[<>\"']|\"[^\"]*+\"|'[^']*+')*+>")
+_DOCTYPE: Final = re.compile(rb"<!DOCTYPE(?:[^\[<>\"']|\"[^\"]*+\"|'[^']*+')*>")
 # What begins with < and cannot be markup is text: OpenAMQ takes it in values, as it is.
-_TEXT: Final = re.compile(rb"(?:[^<]++|<(?![/!?A-Za-z_:\x80-\xff]))++")
+_TEXT: Final = re.compile(rb"(?:[^<]++|<(?![/!?A-Za-z_:\x80-\xff]))+")
 _DECLARATION: Final = re.compile(
     rb"<\?xml[ \t\r\n][^>]{0,200}?encoding%b=%b[\"']([-A-Za-z0-9._]{1,40})[\"']" % (_BLANKS, _BLANKS)
 )

@@ -32,7 +32,7 @@ _SHOWN: Final = 40
 # What OpenAMQ generates, to the octet.
 _GENERATED_HEAD: Final = re.compile(
     rb'<\?xml version="1\.0"\?><cml version="1\.0" xmlns="http://www\.openamq\.org/schema/cml">'
-    rb'<inspect-reply class="([^"<]*+)" object="([0-9]{1,10}+)" status="([^"<]*+)"(?: notice="([^"<]*+)")?+>'
+    rb'<inspect-reply class="([^"<]*+)" object="([0-9]{1,10}+)" status="([^"<]*+)"(?: notice="([^"<]*+)")?>'
 )
 _GENERATED_END: Final = b"</inspect-reply></cml>\0"
 _FIELD_BEGIN: Final = '<field name="'
