@@ -29,6 +29,7 @@ from gateway.service.feed_session import FeedSession
 from gateway.service.object_finding import object_of
 from gateway.terminal.happenings import KnownObject
 from gateway.terminal.lines import ABSENT
+from gateway.terminal.picture import Picture
 from gateway.terminal.text_forms import text_form
 
 
@@ -67,26 +68,25 @@ def set_command(
         what = f"element of {known.class_name} called"
         action = SetElements(values_of(given, described, what, links(session, asked)))
         answer = await operate(session, known, action, asked.patience(timeout), check_only=check)
-        now = session.picture.objects.get(known.key, known)
         document = answered(known, answer, described) if as_json else None
-        show_answer(
-            answer, document, ["nothing speaks against it"] if check else _done(known, now, answer, given)
-        )
+        lines = ["nothing speaks against it"] if check else _done(known, session.picture, answer, given)
+        show_answer(answer, document, lines)
 
     with_gateway(config, work)
 
 
-def _done(known: KnownObject, now: KnownObject, answer: OperationAnswer, given: Collection[str]) -> list[str]:
-    """What each element was, and is now."""
+def _done(known: KnownObject, picture: Picture, answer: OperationAnswer, given: Collection[str]) -> list[str]:
+    """What each element was when the operation began, which may be newer than what was shown, and is now."""
+    now = picture.objects.get(known.key, known)
+    record = picture.operations.get(answer.operation_id)
     lines = []
     for element in known.in_class.schema.elements:
         if element.name in given:
-            former, value = (
-                known.value(element.name),
-                answer.values.get(element.name, now.value(element.name)),
-            )
+            name = element.name
+            former = known.value(name) if record is None else record.former.get(name)
+            value = answer.values.get(name, now.value(name))
             before, after = (
                 ABSENT if one is None else text_form(element, one, known.source) for one in (former, value)
             )
-            lines.append(f"{element.name}: {before} -> {after}")
+            lines.append(f"{name}: {before} -> {after}")
     return [*lines, applied(answer)]

@@ -9,7 +9,7 @@ import pytest
 from gateway.service.exit_codes import ExitCode
 from tests.outcomes.attempts import JavaClient
 from tests.outcomes.scene import Scene
-from tests.outcomes.targets import ORDERS, SHOP
+from tests.outcomes.targets import DISTANT_SHOP, ORDERS, SHOP
 
 pytestmark = pytest.mark.xdist_group("outcomes")
 
@@ -23,6 +23,17 @@ def test_the_command_line_sets_a_limit_of_a_virtual_host(there: Scene) -> None:
     again = there.command("set", SHOP.path, "maxConnections=-1")
     assert again.code is ExitCode.OK, again.errors
     assert there.limits() == {}
+
+
+def test_what_was_before_is_what_the_broker_had_and_not_what_was_shown(there: Scene) -> None:
+    path = DISTANT_SHOP.path  # looked at hourly
+    for before, limit in ((-1, 71), (72, 73)):
+        if before > 0:
+            there.limit_behind_its_back(before)
+        done = there.command("set", path, f"maxConnections={limit}")
+        assert done.code is ExitCode.OK, done.errors
+        assert done.output.splitlines()[0] == f"maxConnections: {before} -> {limit}"
+    assert there.command("set", path, "maxConnections=-1").code is ExitCode.OK
 
 
 def test_the_command_line_purges_a_queue(there: Scene) -> None:
