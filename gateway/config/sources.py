@@ -21,13 +21,18 @@ OwnQueueName = Annotated[AmqpName, AfterValidator(_own_queue)]
 
 
 class AmqpSettings(StrictModel):
-    """How to reach a virtual host of a broker by AMQP 0-9-1."""
+    """How to reach a virtual host of a broker by AMQP 0-9-1.
+
+    Attributes:
+        heartbeat: asked for; whole seconds.
+    """
 
     url: AmqpUrl
     vhost: AmqpName = "amqp-gateway"
     user: AmqpName
     password: SecretSource
     ca_file: FilePath | None = None
+    heartbeat: Annotated[Duration, between("1s", "60s")] = 10 * SECOND
 
 
 class EventSettings(StrictModel):

@@ -27,7 +27,8 @@ class Delivery:
 
     ``user_id`` is the sender as the broker checked it (AMQP 0-9-1 ``user-id``), empty where there is none.
     ``timestamp`` is the sender's, in nanoseconds, 0 where there is none. ``expiration`` is how many
-    milliseconds after it the sender wants it no longer carried out, 0 for no limit.
+    milliseconds after it the sender wants it no longer carried out, 0 for no limit. ``message_id`` is the
+    sender's; some peers put that of a request on its reply, instead of a correlation id.
     """
 
     exchange: str
@@ -39,6 +40,7 @@ class Delivery:
     correlation_id: str = ""
     timestamp: int = 0
     expiration: int = 0
+    message_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,8 @@ class Send:
     ``message_id`` is the same however often a message is sent, so that who receives it twice can tell.
     ``persistent``: what it tells is told once, so that it should outlive a restart of the broker where it
     waits in a durable queue.
+    ``mandatory``: the broker returns it where it leads into no queue; its session is told then that it was
+    not sent.
     """
 
     exchange: str
@@ -63,6 +67,7 @@ class Send:
     message_id: str = ""
     persistent: bool = False
     not_after: int = 0
+    mandatory: bool = False
 
     def is_too_late(self, now: int) -> bool:
         """Whether it must not be sent any more."""

@@ -31,6 +31,7 @@ from gateway.links.amqp_connection import (
     open_connection,
 )
 from gateway.links.binding_probe import BindingProbe
+from gateway.links.broker_abilities import abilities
 from gateway.links.conversation import Conversation
 from gateway.links.election import Election
 from gateway.links.kept_counts import Loss
@@ -183,13 +184,17 @@ class AmqpLink:
         incoming = await consuming.channel(publisher_confirms=False)
         for exchange in self._role.declare:
             await incoming.declare_exchange(exchange, aio_pika.ExchangeType.TOPIC, durable=True)
+        able = abilities(consuming)
         if self._role.kept is not None:
+            if not able.extended:
+                text = "a durable subscription needs a broker that bounds queues and expires them"
+                raise LinkError(Trouble.MISCONFIGURED, f"{self._endpoint}: {text}: remove 'durable'")
             with self._role.kept.subscription.counts.connection():
                 await self._converse_lastingly(self._role.kept, consuming, incoming, publisher)
             return
-        queue = await self._queue.declare(incoming, self._bindings)
+        queue = await self._queue.declare(incoming, self._bindings, extended=able.extended)
         self._forget(self._conversation.forget_sends(), "there was no connection to the broker")
-        await queue.consume(self._arrived)
+        await queue.consume(self._arrived, no_ack=not able.extended)
         self._up(queue.name)
         await self._while_up(consuming, incoming, publisher, self._queue, queue.name)
 
@@ -265,12 +270,21 @@ class AmqpLink:
         *parts: Coroutine[Any, Any, None],
     ) -> None:
         bound_to = [binding.exchange for binding in self._role.bindings(queue)]
+        able = abilities(consuming)
+        watching = watched.watch(
+            consuming,
+            queue,
+            self._doubt,
+            bound_to,
+            channel=None if able.several_channels else incoming,
+            bounded=able.extended,
+        )
         # Where several end at once, what the broker said of an end comes before what it led to.
         await until_one_ends(
             ended(incoming),
             ended(consuming),
             publisher.run(),
-            watched.watch(consuming, queue, self._doubt, bound_to),
+            watching,
             self._clogged(),
             *parts,
             *([self._probe.run(publisher.connection, queue)] if self._role.probed else []),
@@ -282,11 +296,10 @@ class AmqpLink:
         return [*self._role.bindings(queue), *probed]
 
     async def _arrived(self, message: AbstractIncomingMessage) -> None:
-        if self._probe.is_mine(message) or self._is_repeated(message):
-            with contextlib.suppress(*FAILURES):
-                await message.ack()
+        if not (self._probe.is_mine(message) or self._is_repeated(message)):
+            self._tell(message)
+        if message.processed:  # from a broker that wants no acknowledgements
             return
-        self._tell(message)
         with contextlib.suppress(*FAILURES):  # the connection's end is noticed elsewhere
             await message.ack()
 
@@ -309,6 +322,7 @@ class AmqpLink:
             correlation_id=message.correlation_id or "",
             timestamp=int(timestamp.timestamp() * 10**9) if timestamp else 0,
             expiration=int(expiration * 1000) if isinstance(expiration, int | float) else 0,
+            message_id=message.message_id or "",
         )
         try:
             self._conversation.deliver(delivery)

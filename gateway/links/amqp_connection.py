@@ -10,12 +10,14 @@ import ssl
 from dataclasses import dataclass
 from pathlib import Path
 
-import aio_pika
 from aio_pika.abc import AbstractChannel, AbstractConnection
 from aiormq import exceptions
 from aiormq.abc import FieldTable
 from pydantic import SecretStr
 from yarl import URL
+
+from gateway.links.abortable_connection import AbortableConnection
+from gateway.links.broker_abilities import complete_capabilities
 
 CONNECT_SECONDS = 10.0
 HEARTBEAT_SECONDS = 10
@@ -50,7 +52,8 @@ class AmqpEndpoint:
     """A virtual host of a broker and the user that we are there.
 
     ``url`` is ``amqp://HOST[:PORT]`` or ``amqps://``, without user info. ``ca_file`` holds the certificates
-    to trust beside none of the system's.
+    to trust beside none of the system's. ``heartbeat`` is what we ask for, in whole seconds: a broker that
+    offers less, and cuts off who is silent, must be asked for no more than it offers.
     """
 
     url: str
@@ -58,6 +61,7 @@ class AmqpEndpoint:
     user: str
     password: SecretStr
     ca_file: Path | None = None
+    heartbeat: int = HEARTBEAT_SECONDS
 
     def __str__(self) -> str:
         """Without the password."""
@@ -85,7 +89,7 @@ async def open_connection(endpoint: AmqpEndpoint, name: str) -> AbstractConnecti
         user=endpoint.user,
         password=endpoint.password.get_secret_value(),
         path=f"/{endpoint.vhost}",
-        query={"heartbeat": HEARTBEAT_SECONDS},
+        query={"heartbeat": endpoint.heartbeat},
     )
     properties: FieldTable = {"connection_name": name, "product": "amqp-gateway"}
     try:
@@ -108,21 +112,28 @@ async def connect_once(
     Raises:
         AMQPError, OSError, TimeoutError: it cannot be opened.
     """
-    connection = aio_pika.Connection(url, ssl_context=context, client_properties=properties)
+    connection = AbortableConnection(url, ssl_context=context, client_properties=properties)
     try:
         await connection.connect(timeout=CONNECT_SECONDS)
     except BaseException:
         await connection.close()
         raise
+    complete_capabilities(connection)
     return connection
 
 
 async def close_soon(connection: AbstractConnection | None) -> None:
-    """Close, if it was opened, without waiting long for a broker that has stopped answering."""
+    """Close, if it was opened, without waiting long for a broker that has stopped answering, or reading."""
     if connection is None:
         return
+    closing = asyncio.ensure_future(connection.close())
+    try:
+        await asyncio.wait({closing}, timeout=CLOSE_SECONDS)
+    finally:
+        if not closing.done() and isinstance(connection, AbortableConnection):
+            connection.abort()
     with contextlib.suppress(*FAILURES):
-        await asyncio.wait_for(connection.close(), timeout=CLOSE_SECONDS)
+        await asyncio.wait_for(closing, timeout=CLOSE_SECONDS)
     if not connection.is_closed:
         await connection.close()  # the transport is given up by now: this only notes the end
 

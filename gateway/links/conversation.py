@@ -7,21 +7,14 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, Protocol, TypeAlias
 
-import structlog
-
 from gateway.clock import Clock
 from gateway.dialects.effects import Answered, Delivery, Effect, Note, Observed, Send, WakeAt
+from gateway.links.session_surroundings import SessionNotes, WakeUp
 from gateway.model.observations import Observation
 from gateway.model.operations import Answer
 
-log = structlog.get_logger(__name__)
-
 MAX_OUTGOING = 10_000
 """Messages that may wait to be published; more mean that the link does not move, so it is given up."""
-
-_NOTE_LOG_NANOSECONDS = 60 * 10**9
-_COUNTED = {"protocol-error": "protocol_errors", "refused-sender": "refused", "distrusted-sender": "refused"}
-
 
 TOO_LATE: Final = "its time was over before it could be sent"
 
@@ -51,7 +44,7 @@ class Conversation:
         clock: the gateway's.
         counters: ``messages``, ``octets``, ``protocol_errors`` and ``refused`` are counted here.
         answered: told what came of operations, behind what they led to.
-        unsent: told of what is sent once or never (`Send.not_after`), and certainly was not.
+        unsent: told of what is sent once or never (`Send.not_after`), or as mandatory, and certainly was not.
     """
 
     def __init__(
@@ -66,18 +59,21 @@ class Conversation:
     ) -> None:
         self._answered = answered
         self._unsent = unsent
-        self.notes: Counter[str] = Counter()
+        self._notes = SessionNotes(name, clock, counters)
         self._counters = counters
-        self._name = name
         self._session = session
         self._observe = observe
         self._clock = clock
         self._outgoing: deque[Send] = deque()
         self._writable = asyncio.Event()
         self._clog = asyncio.Event()
-        self._timer: asyncio.TimerHandle | None = None
+        self._wake_up = WakeUp(clock, self._woken)
         self._failure: Exception | None = None
-        self._logged: dict[str, int] = {}
+
+    @property
+    def notes(self) -> Counter[str]:
+        """How many there were of each kind."""
+        return self._notes.counts
 
     def deliver(self, delivery: Delivery) -> None:
         """A message arrived."""
@@ -99,9 +95,9 @@ class Conversation:
                 case Answered(answer):
                     self._answered(answer)
                 case WakeAt(time):
-                    self._wake_at(time)
+                    self._wake_up.at(time)
                 case Note():
-                    self._note(effect)
+                    self._notes.take(effect)
 
     @property
     def clogged(self) -> bool:
@@ -139,36 +135,17 @@ class Conversation:
         return unsent
 
     def unsent(self, sends: Iterable[Send], reason: str) -> None:
-        """These certainly were not sent, and will not be: told of those that are sent once only."""
-        once = [send for send in sends if send.not_after]
+        """These certainly were not sent, and will not be: told of those sent once only, or as mandatory."""
+        once = [send for send in sends if send.not_after or send.mandatory]
         if once:
             self.perform(self._unsent(once, reason, self._clock.now()))
 
     def stop(self) -> None:
         """No more waking."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-
-    def _wake_at(self, time: int) -> None:
-        self.stop()
-        delay = max(0.0, (time - self._clock.now()) / 1e9)
-        self._timer = asyncio.get_running_loop().call_later(delay, self._woken)
+        self._wake_up.stop()
 
     def _woken(self) -> None:
-        self._timer = None
         try:
             self.perform(self._session.tick(self._clock.now()))
         except Exception as error:  # noqa: BLE001  the event loop would only write it down, and nobody reads that
             self.fail(error)
-
-    def _note(self, note: Note) -> None:
-        """Count, and log each kind at most once a minute: a hostile peer must not fill a disk."""
-        self.notes[note.event] += 1
-        if note.event in _COUNTED:
-            self._counters[_COUNTED[note.event]] += 1
-        now = self._clock.now()
-        last = self._logged.get(note.event)
-        if last is None or now - last >= _NOTE_LOG_NANOSECONDS:
-            self._logged[note.event] = now
-            log.info(note.event, name=self._name, detail=note.detail, count=self.notes[note.event])

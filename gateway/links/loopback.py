@@ -46,4 +46,5 @@ def delivered(send: Send, now: int) -> Delivery:
         correlation_id=send.correlation_id,
         timestamp=now,
         expiration=send.lifetime(now),
+        message_id=send.message_id,
     )

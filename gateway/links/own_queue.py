@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from aio_pika.abc import AbstractChannel, AbstractConnection, AbstractQueue
 
 from gateway.dialects.effects import Binding
-from gateway.links.amqp_connection import CONNECT_SECONDS, close_channel
+from gateway.links.amqp_connection import CONNECT_SECONDS, LinkError, Trouble, close_channel
 
 PREFETCH = 100
 """Messages on their way to us at a time. An answer to `WatchedQueue.watch` waits behind them: with more it
@@ -49,6 +49,9 @@ class WatchedQueue:
         name: str,
         doubt: Callable[[str, float], None],
         exchanges: Iterable[str] = (),
+        *,
+        channel: AbstractChannel | None = None,
+        bounded: bool = True,
     ) -> None:
         """Look again and again; ends by what ends the connection only.
 
@@ -58,11 +61,15 @@ class WatchedQueue:
             doubt: told once that messages may be lost, when those that waited have been consumed (what is
                 asked for before would be stale), and for how many seconds nobody can say.
             exchanges: must be there each time too.
+            channel: to look by, where the broker allows one for a connection; else each look has its own.
+            bounded: whether the broker bounds the queue. Otherwise we do: a queue that grows beyond
+                `max_length` is given up with its connection, and nothing is missed unnoticed.
 
         Raises:
             ChannelNotFoundEntity: the queue or an exchange is gone.
             TimeoutError: the broker does not answer: the connection may be open on one side only, which
                 shows here before it shows in missing heartbeats.
+            LinkError: the queue is longer than the broker was told to let it grow, or could be told.
         """
         wanted = sorted(set(exchanges))
         doubted = False
@@ -74,8 +81,13 @@ class WatchedQueue:
                     await self.sooner.wait()
             self.sooner.clear()
             async with asyncio.timeout(CONNECT_SECONDS):
-                waiting = await self._look(connection, name, wanted)
+                waiting = await self._look(connection, name, wanted, channel)
             self.looked(waiting)
+            if waiting > self.max_length and not bounded:
+                text = (
+                    f"more than {self.max_length} messages wait in {name}, which this broker does not bound"
+                )
+                raise LinkError(Trouble.BROKEN, text)
             if doubted and waiting < self.doubtful:
                 reason = f"more than {self.doubtful} messages waited in {name}: some may be lost"
                 self.doubted()
@@ -84,12 +96,19 @@ class WatchedQueue:
             if not doubted:
                 fine_at = clock()
 
-    async def _look(self, connection: AbstractConnection, name: str, exchanges: Sequence[str]) -> int:
-        channel = await connection.channel(publisher_confirms=False)
+    async def _look(
+        self,
+        connection: AbstractConnection,
+        name: str,
+        exchanges: Sequence[str],
+        only_channel: AbstractChannel | None,
+    ) -> int:
+        channel = only_channel or await connection.channel(publisher_confirms=False)
         declared = await channel.declare_queue(name, passive=True)
         for exchange in exchanges:
             await channel.declare_exchange(exchange, passive=True)
-        await close_channel(channel)
+        if only_channel is None:
+            await close_channel(channel)
         return declared.declaration_result.message_count or 0
 
 
@@ -104,15 +123,27 @@ class OwnQueue(WatchedQueue):
     purpose: str
 
     async def declare(
-        self, channel: AbstractChannel, bindings: Callable[[str], Sequence[Binding]]
+        self,
+        channel: AbstractChannel,
+        bindings: Callable[[str], Sequence[Binding]],
+        *,
+        extended: bool = True,
     ) -> AbstractQueue:
-        """Declare and bind it, under a name that nobody had before; ``bindings`` are given that name."""
-        await channel.set_qos(prefetch_count=self.prefetch)
+        """Declare and bind it, under a name that nobody had before.
+
+        Args:
+            channel: that declares it.
+            bindings: given that name.
+            extended: as `BrokerAbilities.extended`. An older broker is told neither a bound, which it may
+                refuse, nor a prefetch: what it sends before we have read it, TCP holds up.
+        """
+        if extended:
+            await channel.set_qos(prefetch_count=self.prefetch)
         queue = await channel.declare_queue(
             f"amqp-gateway.{self.purpose}.{uuid.uuid4()}",
             exclusive=True,
             auto_delete=True,
-            arguments={"x-max-length": self.max_length, "x-overflow": "drop-head"},
+            arguments={"x-max-length": self.max_length, "x-overflow": "drop-head"} if extended else None,
         )
         await bind(queue, bindings)
         return queue

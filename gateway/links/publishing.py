@@ -21,12 +21,23 @@ from typing import Any, Final, Protocol
 import aio_pika
 from aio_pika.abc import AbstractChannel, AbstractConnection, AbstractExchange
 from aiormq import exceptions
+from aiormq.abc import DeliveredMessage
 
 from gateway.clock import Clock
 from gateway.dialects.effects import Note, Send
 from gateway.dialects.errors import LocalProtocolError
-from gateway.links.amqp_connection import AmqpEndpoint, close_soon, ended, is_blocked, open_connection
+from gateway.links.amqp_connection import (
+    AmqpEndpoint,
+    LinkError,
+    Trouble,
+    close_soon,
+    ended,
+    is_blocked,
+    open_connection,
+)
+from gateway.links.broker_abilities import abilities
 from gateway.links.conversation import TOO_LATE, Conversation
+from gateway.links.mandatory_sends import MandatorySends, why_returned
 from gateway.tasks import until_one_ends
 
 WINDOW = 32
@@ -36,6 +47,8 @@ CONFIRM_SECONDS = 2.0
 GRACE_SECONDS = 0.5
 """So long confirmations may still arrive when the broker is known to take no more messages."""
 RETRY_SECONDS = 1.0
+STALL_SECONDS = 10.0
+"""A broker that reads nothing for so long, and has no way to say why, is given up."""
 
 BLOCKED: Final = "the broker takes no messages now: it is short of memory or disk (an alarm)"
 _SECOND: Final = 10**9
@@ -116,6 +129,8 @@ class Publisher:
         self._unsent: deque[Send] = deque()
         self._unconfirmed: dict[asyncio.Task[None], Send] = {}
         self._exchanges: dict[str, AbstractExchange] = {}
+        self._returns: MandatorySends | None = None
+        self._patience: float | None = None  # with a broker that says when it takes nothing
 
     def connection(self) -> AbstractConnection | None:
         """The connection that is published on now, if there is one."""
@@ -134,6 +149,8 @@ class Publisher:
         self._connection_name = f"{self._name}{suffix}"
         self._connection = await open_connection(self._endpoint, self._connection_name)
         self._channel = await self._connection.channel(publisher_confirms=self._detour is not None)
+        self._patience = None if abilities(self._connection).extended else STALL_SECONDS
+        self._returns = MandatorySends(self._channel, self._returned) if self._detour is None else None
 
     async def run(self) -> None:
         """Publish; ends by what ends the connection only.
@@ -168,7 +185,9 @@ class Publisher:
         while send.is_too_late(self._clock.now()):
             self._conversation.unsent([send], TOO_LATE)
             send = await self._conversation.next_send()
-        return replace(send, message_id=send.message_id or uuid.uuid4().hex) if self._detour else send
+        if send.message_id or not (self._detour or send.mandatory):
+            return send
+        return replace(send, message_id=uuid.uuid4().hex)
 
     # Over AMQP.
 
@@ -204,11 +223,25 @@ class Publisher:
             if exchange is None:
                 exchange = await self._channel.get_exchange(send.exchange, ensure=False)
                 self._exchanges[send.exchange] = exchange
-            await exchange.publish(self._message(send), send.routing_key, mandatory=False)
+            if send.mandatory and self._returns is not None:
+                await self._returns.expect(send)
+            async with asyncio.timeout(self._patience):
+                result = await exchange.publish(
+                    self._message(send), send.routing_key, mandatory=send.mandatory
+                )
+            if isinstance(result, DeliveredMessage):
+                self._returned(send, why_returned(result))
+        except TimeoutError as error:
+            text = f"{self._endpoint}: the broker has taken no message from us for {STALL_SECONDS:.0f} s"
+            raise LinkError(Trouble.BROKEN, text) from error
         except (ValueError, exceptions.DeliveryError) as error:
             # AMQP 0-9-1 names have at most 255 octets. A queue that is full may refuse what is sent to it.
             self._note("not-sent", f"to {send.routing_key[:80]!r}: {error}")
             self._conversation.unsent([send], str(error))
+
+    def _returned(self, send: Send, reason: str) -> None:
+        self._note("not-sent", f"to {send.routing_key[:80]!r}: {reason}")
+        self._conversation.unsent([send], reason)
 
     def _message(self, send: Send) -> aio_pika.Message:
         """``send`` as a message whose sender the broker checks (``user-id``) and whose age can be told."""

@@ -13,6 +13,7 @@ from gateway.agents.rabbitmq.http_reader import HttpReader, ManagementEndpoint
 from gateway.agents.rabbitmq.http_writer import HttpWriter
 from gateway.agents.rabbitmq.polling import PollingConfig
 from gateway.config import sources
+from gateway.config.operations import SECOND
 from gateway.config.sources import AmqpSettings, RabbitMqSettings
 from gateway.config.types import SecretSource
 from gateway.dialects.qmf.agent import AgentConfig
@@ -33,6 +34,7 @@ def amqp_endpoint(settings: AmqpSettings, folder: Path) -> AmqpEndpoint:
         settings.user,
         settings.password.read(folder),
         folder / settings.ca_file if settings.ca_file else None,
+        settings.heartbeat // SECOND,
     )
 
 

@@ -33,6 +33,7 @@ async def published(channel: AbstractChannel, send: Send, user_id: str | None = 
         reply_to=send.reply_to or None,
         content_type=send.content_type or None,
         correlation_id=send.correlation_id or None,
+        message_id=send.message_id or None,
     )
     await exchange.publish(message, send.routing_key)
 

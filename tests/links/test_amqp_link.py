@@ -38,9 +38,9 @@ async def test_deliveries_tell_what_the_broker_knows(virtual_host: VirtualHost) 
     async with linked(endpoint_of(broker, virtual_host.name), role("amq.topic")) as link:
         await link.up()
         async with client(virtual_host) as channel:
-            sent = Send("amq.topic", "console.obj", b"AM2q", "reply-here", "x/y", "42")
+            sent = Send("amq.topic", "console.obj", b"AM2q", "reply-here", "x/y", "42", message_id="m-1")
             await published(channel, sent, broker.administrator.name)
-            await published(channel, Send("amq.topic", "plain", b""))
+            await published(channel, Send("amq.topic", "plain", b"", message_id="m-2"))
         deliveries = await link.received(2)
 
     assert deliveries == [
@@ -53,8 +53,9 @@ async def test_deliveries_tell_what_the_broker_knows(virtual_host: VirtualHost) 
             "x/y",
             "42",
             timestamp=10**9,
+            message_id="m-1",
         ),
-        Delivery("amq.topic", "plain", b"", timestamp=10**9),
+        Delivery("amq.topic", "plain", b"", timestamp=10**9, message_id="m-2"),
     ]
     assert link.counters == {"messages": 2, "octets": 4}
 

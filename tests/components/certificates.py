@@ -1,0 +1,56 @@
+"""Certificates for TLS, made for one test: an authority, and who it vouches for."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Certificate:
+    """Files of one certificate, PEM."""
+
+    certificate: Path
+    key: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Authority:
+    """Vouches for names, until the day after tomorrow."""
+
+    folder: Path
+    own: Certificate
+
+    @classmethod
+    def make(cls, folder: Path, name: str = "Test authority") -> Authority:
+        """A new one, with its files in ``folder``."""
+        folder.mkdir(parents=True, exist_ok=True)
+        own = Certificate(folder / "ca.pem", folder / "ca-key.pem")
+        named = ("-subj", f"/CN={name}", "-addext", "keyUsage=critical,keyCertSign")  # newer Pythons insist
+        _openssl("req", "-x509", *_NEW_KEY, "-keyout", own.key, "-out", own.certificate, *named)
+        return cls(folder, own)
+
+    def vouch(self, name: str, address: str = "127.0.0.1") -> Certificate:
+        """A certificate for a server or client of this name at this address."""
+        made = Certificate(self.folder / f"{name}.pem", self.folder / f"{name}-key.pem")
+        request = self.folder / f"{name}.csr"
+        extensions = self.folder / f"{name}.ext"
+        extensions.write_text(
+            f"subjectAltName=IP:{address}\nauthorityKeyIdentifier=keyid\n", encoding="ascii"
+        )
+        _openssl("req", *_NEW_KEY, "-keyout", made.key, "-out", request, "-subj", f"/CN={name}")
+        signing = ("-CA", self.own.certificate, "-CAkey", self.own.key, "-CAcreateserial", "-days", "2")
+        _openssl("x509", "-req", "-in", request, "-out", made.certificate, "-extfile", extensions, *signing)
+        return made
+
+
+_NEW_KEY = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes")
+
+
+def _openssl(*arguments: str | Path) -> None:
+    program = shutil.which("openssl")
+    if program is None:
+        raise AssertionError("openssl is not installed")
+    subprocess.run([program, *arguments], check=True, capture_output=True)  # noqa: S603  found just before

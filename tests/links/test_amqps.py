@@ -1,0 +1,56 @@
+"""A link over TLS to a real RabbitMQ."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+
+from gateway.dialects.effects import Send
+from tests.components.certificates import Authority
+from tests.components.ports import free_tcp_port
+from tests.components.rabbitmq import VirtualHost
+from tests.links.broker_side import client, published
+from tests.links.recording import endpoint_of, linked, role
+
+
+@contextlib.asynccontextmanager
+async def tls_listener(vhost: VirtualHost, authority: Authority, name: str) -> AsyncIterator[int]:
+    """A port on which the broker speaks TLS, as long as the context, under a certificate for ``name``."""
+    port = free_tcp_port()
+    own = authority.vouch(name)
+    files = {"certfile": own.certificate, "keyfile": own.key, "cacertfile": authority.own.certificate}
+    options = ",".join(f'{{{option},"{path}"}}' for option, path in files.items())
+    listener = f'{{"127.0.0.1",{port},inet}}'
+    start = f"[] = [E || {{error, E}} <- [rabbit_networking:start_ssl_listener({listener}, [{options}], 1)]]."
+    stop = f"rabbit_networking:stop_tcp_listener({listener})."
+    await asyncio.to_thread(vhost.broker.rabbitmqctl, "eval", start)
+    try:
+        yield port
+    finally:
+        await asyncio.to_thread(vhost.broker.rabbitmqctl, "eval", stop)
+
+
+async def test_messages_pass_both_ways(virtual_host: VirtualHost, tmp_path: Path) -> None:
+    authority = Authority.make(tmp_path)
+    async with tls_listener(virtual_host, authority, "rabbit") as port:
+        endpoint = replace(
+            endpoint_of(virtual_host.broker, virtual_host.name),
+            url=f"amqps://127.0.0.1:{port}",
+            ca_file=authority.own.certificate,
+        )
+        async with linked(endpoint, role("amq.topic")) as link, client(virtual_host) as channel:
+            reply_to = await link.up()
+            await published(channel, Send("amq.direct", reply_to, b"there"))
+            link.send(Send("amq.topic", "key", b"and back"))
+            deliveries = await link.received(2)
+
+        assert {delivery.body for delivery in deliveries} == {b"there", b"and back"}
+
+        stranger = Authority.make(tmp_path / "stranger")
+        async with linked(replace(endpoint, ca_file=stranger.own.certificate), role()) as link:
+            said = await link.down()
+        assert "TLS failed" in said
+        assert "check 'ca_file'" in said
