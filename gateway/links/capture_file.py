@@ -1,0 +1,163 @@
+"""The file of a capture: JSON lines, for its owner only, bounded, its form documented in ``docs/capture.md``.
+
+A capture is for finding faults. It never stops what it looks at: a disk that has no room ends the capture.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Final, TypeAlias
+
+import structlog
+
+from gateway.durable_files import PRIVATE
+
+log = structlog.get_logger(__name__)
+
+VERSION: Final = 1
+WARNING: Final = (
+    "Bodies stand here as they were on the wire: they may hold passwords and other secrets."
+    " Look before you pass this on."
+)
+LARGEST_FILE: Final = 64 << 20
+"""Octets; the next record begins another file."""
+FILES: Final = 4
+"""The newest of one capture that are kept."""
+
+Fields: TypeAlias = Mapping[str, object]
+"""Of one record, as JSON."""
+
+
+@dataclass(frozen=True, slots=True)
+class Directions:
+    """What ``dir`` says of what was received and what was sent."""
+
+    received: str
+    sent: str
+
+
+AS_CONSOLE: Final = Directions(received="to-console", sent="to-agent")
+AS_AGENT: Final = Directions(received="to-agent", sent="to-console")
+AS_RELAY: Final = Directions(received="to-relay", sent="to-application")
+
+
+@dataclass(frozen=True, slots=True)
+class CaptureHead:
+    """What the first line of each file says.
+
+    Attributes:
+        source: name of the source or agent.
+        dialect: that its session speaks, as in the configuration.
+        received: as of `Directions`.
+        sent: likewise.
+        part: of how many files this is: 1 is the first one, in which the session begins.
+        ns: when the file was begun, nanoseconds since 1970.
+    """
+
+    source: str
+    dialect: str
+    received: str
+    sent: str
+    part: int = 1
+    ns: int = 0
+
+
+class CaptureFile:
+    """Takes records, and begins another file when one is full.
+
+    Args:
+        path: of the newest file; must not be there yet. Older ones are ``PATH.1``, ``PATH.2`` and so on.
+        source: name of the source or agent.
+        dialect: that its session speaks.
+        directions: what is received and sent.
+        now: nanoseconds since 1970.
+        largest_file: octets.
+        files: the newest that are kept.
+
+    Raises:
+        OSError: the file cannot be made, or is there.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        source: str,
+        dialect: str,
+        directions: Directions,
+        now: int,
+        *,
+        largest_file: int = LARGEST_FILE,
+        files: int = FILES,
+    ) -> None:
+        self.directions = directions
+        self.trouble = ""
+        """Why the capture ended by itself; empty while it goes on."""
+        self._path = path
+        self._largest = largest_file
+        self._files = files
+        self._head = CaptureHead(source, dialect, directions.received, directions.sent)
+        self._descriptor: int | None = None
+        self._size = 0
+        self._begin(1, now, {})
+
+    def write(self, record: Fields, now: int, standing: Fields) -> None:
+        """Append a record, unless the capture has ended.
+
+        Args:
+            record: with ``ns``. Its ``body_b64`` is left out where it alone would fill a file.
+            now: nanoseconds since 1970.
+            standing: said in the head of a new file, so that it can be replayed without the former ones.
+        """
+        if self._descriptor is None:
+            return
+        line = _line(record)
+        if len(line) > self._largest // 2:
+            line = _line({**record, "body_b64": "", "omitted": True})
+        try:
+            if self._size + len(line) > self._largest:
+                self._rotate(now, standing)
+            self._append(line)
+        except OSError as error:
+            self.trouble = f"{self._path}: {error.strerror or error}: the capture has ended"
+            log.warning("capture-ended", detail=self.trouble)
+            self.close()
+
+    def close(self) -> None:
+        """No more records."""
+        descriptor, self._descriptor = self._descriptor, None
+        if descriptor is not None:
+            os.close(descriptor)
+
+    def _rotate(self, now: int, standing: Fields) -> None:
+        self.close()
+        for number in range(self._files - 1, 0, -1):
+            older = self._path.with_name(f"{self._path.name}.{number}")
+            newer = self._path if number == 1 else self._path.with_name(f"{self._path.name}.{number - 1}")
+            if newer.exists():
+                newer.replace(older)
+        self._path.unlink(missing_ok=True)  # where one file alone is kept
+        self._begin(self._head.part + 1, now, standing)
+
+    def _begin(self, part: int, now: int, standing: Fields) -> None:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        self._descriptor = os.open(self._path, flags, PRIVATE)
+        self._size = 0
+        self._head = CaptureHead(
+            self._head.source, self._head.dialect, self._head.received, self._head.sent, part, now
+        )
+        self._append(_line({"capture": VERSION, "warning": WARNING, **asdict(self._head), **standing}))
+
+    def _append(self, line: bytes) -> None:
+        """Whole lines, without a buffer of ours: what led to a crash is what one wants to see."""
+        self._size += len(line)
+        left = memoryview(line)
+        while left and self._descriptor is not None:
+            left = left[os.write(self._descriptor, left) :]
+
+
+def _line(record: Fields) -> bytes:
+    return json.dumps(record, separators=(",", ":"), ensure_ascii=False).encode() + b"\n"

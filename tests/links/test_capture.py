@@ -1,0 +1,482 @@
+"""What a session is told and says is written down, and can be played to it again."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import stat
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.dialects.effects import Delivery, Effect, Observed, Send, WakeAt
+from gateway.dialects.qmf.console import ConsoleConfig, ConsoleSession
+from gateway.dialects.stream_effects import Close, Peer, StreamEffect, Write
+from gateway.links.capture import CapturedSession, CapturedStreamSession
+from gateway.links.capture_file import AS_CONSOLE, AS_RELAY, CaptureFile
+from gateway.links.capture_reading import Capture, CaptureError, captured_files, read_capture
+from gateway.links.replay import Difference, Outcome, replay, replay_streams
+from gateway.model.observations import Observation, SourceState, SourceStateSeen
+
+SECOND = 10**9
+START = 1_800_000_000 * SECOND
+REQUEST = Send("amq.system", "amq.console", b"<ask/>", "q", message_id="1", mandatory=True)
+
+
+class AskingSession:
+    """Asks when it is connected, and again a second after each answer; repeats what was not sent."""
+
+    def __init__(self, question: bytes = b"<ask/>") -> None:
+        self.question = question
+        self.asked = 0
+        self.reply_to = ""
+
+    def connected(self, reply_to: str, now: int) -> list[Effect]:
+        self.reply_to = reply_to
+        return [Observed((SourceStateSeen(SourceState.SYNCHRONISED),)), *self.ask(now)]
+
+    def disconnected(self, detail: str, now: int) -> list[Effect]:
+        assert detail
+        assert now
+        return []
+
+    def resync(self, reason: str, now: int, since: int) -> list[Effect]:
+        assert reason
+        assert since < now
+        return self.ask(now)
+
+    def receive(self, delivery: Delivery, now: int) -> list[Effect]:
+        assert delivery.message_id
+        return [WakeAt(now + SECOND)]
+
+    def tick(self, now: int) -> list[Effect]:
+        return self.ask(now)
+
+    def unsent(self, sends: Sequence[Send], reason: str, now: int) -> Iterable[Effect]:
+        assert reason
+        return self.ask(now) if sends else []
+
+    def catch_up(self, missed: str, waiting: int, now: int) -> list[Effect]:
+        assert waiting >= 0
+        return self.ask(now) if missed else []
+
+    def ask(self, now: int) -> list[Effect]:
+        assert now
+        self.asked += 1
+        key = str(self.asked)
+        return [
+            Send("amq.system", "amq.console", self.question, self.reply_to, message_id=key, mandatory=True)
+        ]
+
+
+def capture_file(path: Path, **bounds: int) -> CaptureFile:
+    return CaptureFile(path, "shop", "cml", AS_CONSOLE, START, **bounds)
+
+
+def answer(number: int, body: bytes = b"<answer/>") -> Delivery:
+    return Delivery("amq.direct", "q", body, content_type="text/xml", message_id=str(number))
+
+
+def converse(session: CapturedSession, answers: int = 3, body: bytes = b"<answer/>") -> None:
+    """A connection, some answers, each followed by the waking that it led to."""
+    session.connected("q", START)
+    for number in range(1, answers + 1):
+        session.receive(answer(number, body), START + 2 * number * SECOND)
+        session.tick(START + 2 * number * SECOND + SECOND + 5)
+    session.disconnected("it broke", START + 100 * SECOND)
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def reading(path: Path) -> Capture:
+    return read_capture(io.BytesIO(path.read_bytes()))
+
+
+def test_a_capture_as_documented(tmp_path: Path) -> None:
+    path = tmp_path / "shop.jsonl"
+    session = CapturedSession(AskingSession(), capture_file(path))
+    session.connected("q", START)
+    session.receive(answer(1), START + 1)
+
+    head, connected, sent, received = lines(path)
+    assert head.pop("warning").startswith(
+        "Bodies stand here as they were on the wire: they may hold passwords"
+    )
+    assert head == {
+        "capture": 1,
+        "source": "shop",
+        "dialect": "cml",
+        "received": "to-console",
+        "sent": "to-agent",
+        "part": 1,
+        "ns": START,
+    }
+    assert connected == {"ns": START, "event": "connected", "reply_to": "q"}
+    assert sent == {
+        "ns": START,
+        "dir": "to-agent",
+        "exchange": "amq.system",
+        "routing_key": "amq.console",
+        "reply_to": "q",
+        "message_id": "1",
+        "mandatory": True,
+        "body_b64": base64.b64encode(b"<ask/>").decode(),
+    }
+    assert received == {
+        "ns": START + 1,
+        "dir": "to-console",
+        "exchange": "amq.direct",
+        "routing_key": "q",
+        "content_type": "text/xml",
+        "message_id": "1",
+        "body_b64": base64.b64encode(b"<answer/>").decode(),
+    }
+
+
+def test_only_its_owner_reads_it(tmp_path: Path) -> None:
+    capture_file(tmp_path / "shop.jsonl")
+    assert stat.S_IMODE((tmp_path / "shop.jsonl").stat().st_mode) == 0o600
+
+
+def test_no_file_is_overwritten(tmp_path: Path) -> None:
+    path = tmp_path / "shop.jsonl"
+    path.write_text("precious", encoding="ascii")
+    with pytest.raises(FileExistsError):
+        capture_file(path)
+    path.unlink()
+    path.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(FileExistsError):
+        capture_file(path)
+
+
+def test_the_same_session_says_the_same_again(tmp_path: Path) -> None:
+    path = tmp_path / "shop.jsonl"
+    converse(CapturedSession(AskingSession(), capture_file(path)))
+    seen: list[tuple[Observation, ...]] = []
+
+    outcome = replay(reading(path), AskingSession(), seen.append)
+
+    assert outcome == Outcome(told=8, same=4)
+    assert seen == [(SourceStateSeen(SourceState.SYNCHRONISED),)]
+
+
+def test_what_is_said_otherwise_is_shown(tmp_path: Path) -> None:
+    path = tmp_path / "shop.jsonl"
+    converse(CapturedSession(AskingSession(), capture_file(path)), answers=1)
+
+    outcome = replay(reading(path), AskingSession(b"<other/>"))
+
+    assert (outcome.same, outcome.different) == (0, 2)
+    first = outcome.differences[0]
+    assert first.line == 2
+    assert first.captured is not None
+    assert first.replayed is not None
+    assert base64.b64decode(first.captured["body_b64"]) == b"<ask/>"
+    assert base64.b64decode(first.replayed["body_b64"]) == b"<other/>"
+
+
+def test_what_is_said_no_more_or_only_now_is_shown(tmp_path: Path) -> None:
+    path = tmp_path / "shop.jsonl"
+    session = CapturedSession(AskingSession(), capture_file(path))
+    session.connected("q", START)
+    told = path.read_text(encoding="utf-8").splitlines(keepends=True)
+
+    silent = read_capture(io.BytesIO("".join(told[:2]).encode()))
+    (only_now,) = replay(silent, AskingSession()).differences
+    assert (only_now.line, only_now.captured) == (2, None)
+
+    double = read_capture(io.BytesIO("".join([*told, told[-1]]).encode()))
+    assert replay(double, AskingSession()).differences == [
+        Difference(
+            2, {key: value for key, value in json.loads(told[-1]).items() if key not in ("ns", "dir")}, None
+        )
+    ]
+
+
+def test_operations_are_not_expected_of_a_replay(tmp_path: Path) -> None:
+    path = tmp_path / "shop.jsonl"
+    session = CapturedSession(AskingSession(), capture_file(path))
+    session.connected("q", START)
+    session.asked([REQUEST, WakeAt(START)], START)
+
+    assert replay(reading(path), AskingSession()) == Outcome(told=1, same=1, asked=1)
+
+
+def test_doubt_and_what_was_not_sent_are_replayed_too(tmp_path: Path) -> None:
+    path = tmp_path / "shop.jsonl"
+    session = AskingSession()
+    captured = CapturedSession(session, capture_file(path))
+    captured.catching_up(session.catch_up)("away", 3, START)
+    captured.connected("q", START)
+    captured.resync("doubt", START + 2, START + 1)
+    captured.telling_unsent(session.unsent)([REQUEST], "returned", START + 3)
+
+    assert replay(reading(path), AskingSession()) == Outcome(told=4, same=4)
+
+
+def test_a_session_is_woken_where_the_captured_one_was_not(tmp_path: Path) -> None:
+    """Its code may have changed, and what it says then is a difference."""
+    path = tmp_path / "shop.jsonl"
+    session = CapturedSession(AskingSession(), capture_file(path))
+    session.connected("q", START)
+    session.receive(answer(1), START)
+    session.disconnected("it broke", START + 100 * SECOND)
+
+    outcome = replay(reading(path), AskingSession())
+
+    assert (outcome.told, outcome.same, outcome.different) == (4, 1, 1)
+
+
+def test_a_waking_that_nobody_wants_is_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "shop.jsonl"
+    CapturedSession(AskingSession(), capture_file(path)).tick(START)
+
+    outcome = replay(reading(path), AskingSession())
+
+    assert (outcome.told, outcome.different) == (0, 1)
+
+
+def test_a_full_file_is_followed_by_another(tmp_path: Path) -> None:
+    path = tmp_path / "shop.jsonl"
+    converse(CapturedSession(AskingSession(), capture_file(path, largest_file=2000, files=3)), answers=30)
+
+    files = captured_files(path)
+    assert [file.name for file in files] == ["shop.jsonl.2", "shop.jsonl.1", "shop.jsonl"]
+    assert all(file.stat().st_size <= 2000 for file in files)
+    parts = [reading(file).head.part for file in files]
+    assert parts == [parts[0], parts[0] + 1, parts[0] + 2]
+    assert [lines(file)[0]["reply_to"] for file in files] == ["q", "q", "q"]
+    assert {stat.S_IMODE(file.stat().st_mode) for file in files} == {0o600}
+
+
+def test_a_later_part_begins_with_a_link_that_is_up(tmp_path: Path) -> None:
+    path = tmp_path / "shop.jsonl"
+    converse(CapturedSession(AskingSession(), capture_file(path, largest_file=2000, files=1)), answers=30)
+    session = AskingSession()
+
+    replay(reading(path), session)
+
+    assert captured_files(path) == [path]
+    assert session.reply_to == "q"
+
+
+def test_a_body_that_alone_would_fill_a_file_is_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "shop.jsonl"
+    session = CapturedSession(AskingSession(), capture_file(path, largest_file=4000))
+    session.receive(answer(1, bytes(4000)), START)
+
+    assert lines(path)[1]["omitted"] is True
+    with pytest.raises(CaptureError, match="line 2: its body was too large to be captured"):
+        replay(reading(path), AskingSession())
+
+
+def test_a_disk_that_fails_ends_the_capture_only(tmp_path: Path) -> None:
+    path = tmp_path / "folder" / "shop.jsonl"
+    path.parent.mkdir()
+    file = capture_file(path, largest_file=2000)
+    path.rename(tmp_path / "moved")
+    path.parent.rmdir()
+    session = AskingSession()
+    converse(CapturedSession(session, file), answers=30)
+
+    assert session.asked == 31
+    assert file.trouble.endswith("No such file or directory: the capture has ended")
+
+
+def test_a_line_that_was_not_finished_is_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "shop.jsonl"
+    converse(CapturedSession(AskingSession(), capture_file(path)))
+    octets = path.read_bytes()
+
+    whole = replay(read_capture(io.BytesIO(octets)), AskingSession())
+    cut = replay(read_capture(io.BytesIO(octets[:-1])), AskingSession())
+
+    assert cut.told == whole.told - 1
+
+
+def test_a_console_of_qmf_says_the_same_again(tmp_path: Path) -> None:
+    path = tmp_path / "shop.jsonl"
+    config = ConsoleConfig(believe_anyone=True)
+    captured = CapturedSession(ConsoleSession(config), CaptureFile(path, "shop", "qmf", AS_CONSOLE, START))
+    captured.connected("q", START)
+    broker = Delivery("amq.direct", "q", b"AM2b\0\0\0\0" + bytes(16))
+    captured.receive(broker, START + SECOND)
+    captured.receive(Delivery("amq.direct", "q", b"nonsense"), START + 2 * SECOND)
+    captured.tick(START + 60 * SECOND)
+    captured.disconnected("it broke", START + 61 * SECOND)
+
+    outcome = replay(reading(path), ConsoleSession(config))
+
+    assert outcome.same >= 2
+    assert not outcome.differences
+
+
+def head(**changed: object) -> bytes:
+    told = {"capture": 1, "source": "s", "dialect": "d", "received": "in", "sent": "out", "part": 1, "ns": 1}
+    return json.dumps({**told, **changed}).encode() + b"\n"
+
+
+@pytest.mark.parametrize(
+    ("octets", "said"),
+    [
+        (b"", "the file is empty"),
+        (b"{}\n", "line 1: 'capture' is not 1: this is not a capture, or a newer one"),
+        (b"[]\n", "line 1: it is not a JSON object"),
+        (b"\xff\n", "line 1: it is not JSON"),
+        (b"[" * 100_000 + b"\n", "line 1: it is not JSON"),
+        (head(ns=-1), "line 1: 'ns' is not a whole number below 2\\^63"),
+        (head(ns=True), "line 1: 'ns' is not a whole number below 2\\^63"),
+        (head(source=3), "line 1: 'source' is not a text"),
+        (head(reply_to=3), "line 1: 'reply_to' is not a text"),
+        (head() + b"{}\n", "line 2: 'dir' is not a text"),
+        (head() + b'{"event":"connected","ns":1}\n', "line 2: 'reply_to' is not a text"),
+        (head() + b'{"event":"opened","ns":1}\n', "line 2: no session over AMQP is told 'opened'"),
+        (head() + b'{"event":"unsent","ns":1,"sends":[1]}\n', "line 2: 'sends' is not a list of objects"),
+        (
+            head() + b'{"dir":"in","ns":1,"exchange":"","routing_key":"","body_b64":"?"}\n',
+            "line 2: 'body_b64' is not base64",
+        ),
+        (
+            head() + b'{"dir":"out","ns":1,"exchange":"","routing_key":"","body_b64":"","mandatory":1}\n',
+            "line 2: 'mandatory' is not true or false",
+        ),
+    ],
+)
+def test_what_is_no_capture_is_refused(octets: bytes, said: str) -> None:
+    with pytest.raises(CaptureError, match=f"^{said}$"):
+        replay(read_capture(io.BytesIO(octets)), AskingSession())
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=5,
+)
+FIELDS = st.sampled_from(
+    ["ns", "dir", "event", "exchange", "routing_key", "body_b64", "reply_to", "sends", "since"]
+)
+VALUES = JSON | st.sampled_from(
+    [1, 2**62, "in", "out", "tick", "connected", "disconnected", "resync", "unsent", ""]
+)
+
+
+@given(st.lists(st.dictionaries(FIELDS, VALUES).map(json.dumps) | st.text(), max_size=5))
+def test_any_lines_are_replayed_or_refused(told: list[str]) -> None:
+    class Patient(AskingSession):
+        """Takes anything."""
+
+        def resync(self, reason: str, now: int, since: int) -> list[Effect]:
+            return self.ask(now + since + len(reason))
+
+        def receive(self, delivery: Delivery, now: int) -> list[Effect]:
+            return [WakeAt(now - len(delivery.body))]
+
+        def disconnected(self, detail: str, now: int) -> list[Effect]:
+            return [WakeAt(now + len(detail))]
+
+        def unsent(self, sends: Sequence[Send], reason: str, now: int) -> Iterable[Effect]:
+            return [WakeAt(now + len(sends) + len(reason))]
+
+        def ask(self, now: int) -> list[Effect]:
+            self.asked += 1
+            return [Send("", "", str(now).encode())]
+
+    octets = head() + "".join(f"{line}\n" for line in told).encode(errors="surrogatepass")
+    try:
+        outcome = replay(read_capture(io.BytesIO(octets)), Patient())
+    except CaptureError:
+        return
+    assert outcome.told <= 20_000 * (len(told) + 1)
+
+
+# Over byte streams.
+
+
+class GreetingSession:
+    """Greets, repeats, and closes when it hears enough."""
+
+    def __init__(self, greeting: bytes = b"hello") -> None:
+        self.greeting = greeting
+
+    def opened(self, connection: int, peer: Peer, now: int) -> list[StreamEffect]:
+        return [Write(connection, self.greeting + peer.name.encode()), WakeAt(now + SECOND)]
+
+    def received(self, connection: int, octets: bytes, now: int) -> list[StreamEffect]:
+        assert now
+        return [Write(connection, octets), *([Close(connection)] if octets == b"bye" else [])]
+
+    def ended(self, connection: int, reason: str, now: int) -> list[StreamEffect]:
+        assert connection
+        assert reason
+        return [WakeAt(now + SECOND)]
+
+    def stopping(self, now: int) -> list[StreamEffect]:
+        assert now
+        return [Write(2, b"end")]
+
+    def tick(self, now: int) -> list[StreamEffect]:
+        assert now
+        return [Write(1, b"tick")]
+
+
+def stream_capture(path: Path, largest_file: int = 1 << 20) -> None:
+    file = CaptureFile(path, "orders", "ami", AS_RELAY, START, largest_file=largest_file)
+    session = CapturedStreamSession(GreetingSession(), file)
+    session.opened(1, Peer("127.0.0.1"), START)
+    session.opened(2, Peer("127.0.0.1", "app"), START + 1)
+    session.tick(START + SECOND + 2)
+    session.received(1, b"\xff\0", START + SECOND + 3)
+    session.received(1, b"bye", START + SECOND + 4)
+    session.ended(1, "we closed it", START + SECOND + 5)
+    session.asked([Write(2, b"command"), Close(2)], START + SECOND + 6)
+    session.received(2, b"result", START + SECOND + 6)
+    session.stopping(START + SECOND + 7)
+
+
+def test_connections_are_captured_as_documented(tmp_path: Path) -> None:
+    stream_capture(tmp_path / "orders.jsonl")
+
+    told = [{key: line[key] for key in line if key != "ns"} for line in lines(tmp_path / "orders.jsonl")]
+
+    assert told[0]["received"] == "to-relay"
+    assert told[1:5] == [
+        {"event": "opened", "connection": 1, "address": "127.0.0.1", "name": ""},
+        {"dir": "to-application", "connection": 1, "body_b64": base64.b64encode(b"hello").decode()},
+        {"event": "opened", "connection": 2, "address": "127.0.0.1", "name": "app"},
+        {"dir": "to-application", "connection": 2, "body_b64": base64.b64encode(b"helloapp").decode()},
+    ]
+    assert {"dir": "to-application", "connection": 1, "close": True} in told
+    assert {"dir": "to-application", "asked": True, "connection": 2, "close": True} in told
+
+
+def test_connections_are_replayed(tmp_path: Path) -> None:
+    stream_capture(tmp_path / "orders.jsonl")
+
+    assert replay_streams(reading(tmp_path / "orders.jsonl"), GreetingSession()) == Outcome(
+        told=8, same=8, asked=2
+    )
+    other = replay_streams(reading(tmp_path / "orders.jsonl"), GreetingSession(b"good day"))
+    assert [difference.line for difference in other.differences] == [2, 4]
+
+
+def test_a_later_part_begins_with_the_connections_that_were_open(tmp_path: Path) -> None:
+    stream_capture(tmp_path / "orders.jsonl", largest_file=900)
+    files = captured_files(tmp_path / "orders.jsonl")
+
+    assert len(files) > 1
+    assert lines(files[-1])[0]["open"] == [{"connection": 2, "address": "127.0.0.1", "name": "app"}]
+    outcome = replay_streams(reading(files[-1]), GreetingSession())
+    assert outcome.told >= 2
+
+
+def test_a_capture_of_another_kind_is_refused(tmp_path: Path) -> None:
+    converse(CapturedSession(AskingSession(), capture_file(tmp_path / "shop.jsonl")))
+    with pytest.raises(CaptureError, match="line 2: no session over byte streams is told 'connected'"):
+        replay_streams(reading(tmp_path / "shop.jsonl"), GreetingSession())
