@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import io
 import json
 import stat
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,15 +15,22 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import SecretStr
 
-from gateway.dialects.effects import Delivery, Effect, Observed, Send, WakeAt
+from gateway.clock import SystemClock
+from gateway.dialects.effects import Binding, Delivery, Effect, Observed, Send, WakeAt
 from gateway.dialects.qmf.console import ConsoleConfig, ConsoleSession
 from gateway.dialects.stream_effects import Close, Peer, StreamEffect, Write
+from gateway.links.amqp import AmqpLink, AmqpRole
+from gateway.links.amqp_connection import AmqpEndpoint
 from gateway.links.capture import CapturedSession, CapturedStreamSession
 from gateway.links.capture_file import AS_CONSOLE, AS_RELAY, CaptureFile
 from gateway.links.capture_reading import Capture, CaptureError, captured_files, read_capture
+from gateway.links.conversation import Conversation
 from gateway.links.replay import Difference, Outcome, replay, replay_streams
 from gateway.model.observations import Observation, SourceState, SourceStateSeen
+from tests.components.amqp_peer import AmqpPeer
+from tests.components.waiting import eventually
 
 SECOND = 10**9
 START = 1_800_000_000 * SECOND
@@ -316,6 +325,35 @@ def test_a_console_of_qmf_says_the_same_again(tmp_path: Path) -> None:
 
     assert outcome.same >= 2
     assert not outcome.differences
+
+
+async def test_what_a_link_carried_is_replayed(tmp_path: Path) -> None:
+    """Against a broker on a real socket, with the clock of this machine."""
+    path = tmp_path / "shop.jsonl"
+    file, clock = capture_file(path), SystemClock()
+    session = AskingSession()
+    captured = CapturedSession(session, file)
+    conversation = Conversation("shop", captured, lambda _: None, clock, Counter())
+    role = AmqpRole("cml", lambda queue: [Binding("amq.direct", queue)])
+
+    async def answered_twice() -> bool:
+        return len([line for line in lines(path) if line.get("dir") == "to-console"]) > 1
+
+    async with AmqpPeer() as peer:
+        endpoint = AmqpEndpoint(
+            f"amqp://127.0.0.1:{peer.port}", "/", "super", SecretStr("hidden"), heartbeat=2
+        )
+        link = asyncio.create_task(AmqpLink(endpoint, role, captured, conversation, clock).run())
+        await eventually(answered_twice, "two answers, one second apart")
+        link.cancel()
+        await asyncio.wait({link})
+    conversation.stop()
+    file.close()
+
+    outcome = replay(reading(path), AskingSession())
+
+    assert not outcome.differences
+    assert outcome.same == session.asked
 
 
 def head(**changed: object) -> bytes:
