@@ -119,6 +119,7 @@ TEST_PACKAGES: Final = (
     Package("systemd", "systemd-analyze, which checks units", _command("systemd-analyze")),
     Package("ecj", "the other Java compiler, which must understand the same classes", _command("ecj")),
     Package("openjdk-17-jdk-headless", "javac, and Java clients of the tests", _command("javac")),
+    Package("openssl", "certificates for tests of TLS", _command("openssl")),
     Package("jq", "the documentation's examples of reading the event log's lines", _command("jq")),
     Package("gcc", "the compiler of agents in C that ours is measured beside", _c_can_be_compiled),
     Package("libc6-dev", "the headers of the C library", _c_can_be_compiled),

@@ -13,7 +13,7 @@ import structlog
 
 from gateway.dialects.effects import Delivery, Send
 from tests.components.rabbitmq import VirtualHost
-from tests.components.waiting import wait_until
+from tests.components.waiting import eventually, wait_until
 from tests.links.broker_side import client, published, queues
 from tests.links.recording import endpoint_of, linked, role
 
@@ -68,6 +68,24 @@ async def test_replies_arrive_through_the_direct_exchange(virtual_host: VirtualH
         (delivery,) = await link.received(1)
 
     assert (delivery.exchange, delivery.routing_key, delivery.body) == ("amq.direct", reply_to, b"answer")
+
+
+async def test_a_mandatory_message_that_leads_nowhere_comes_back(virtual_host: VirtualHost) -> None:
+    async with linked(endpoint_of(virtual_host.broker, virtual_host.name), role()) as link:
+        reply_to = await link.up()
+        link.send(
+            Send("amq.direct", "nowhere", b"lost", mandatory=True),
+            Send("amq.direct", "nowhere", b"as if it were"),
+            Send("amq.direct", reply_to, b"to myself", mandatory=True),
+        )
+        await link.received(1)
+
+        async def came_back() -> bool:
+            return bool(link.session.unsent)
+
+        await eventually(came_back, "the session was told of the returned message")
+
+    assert link.session.unsent == [(b"lost", "no queue is bound there (NO_ROUTE)")]
 
 
 async def test_what_it_sends_carries_our_checked_user_and_the_time(virtual_host: VirtualHost) -> None:
