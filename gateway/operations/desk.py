@@ -143,7 +143,8 @@ class OperationDesk:
         target: Target | None = None
         if request.refusal is not None:
             return self._reported(request, request.refusal, reply, now)
-        if not request.check_only and (repeated := self._repeated(request, reply, now)) is not None:
+        repeated = self._repeated(request, reply, now)
+        if repeated is not None:
             return repeated
         try:
             target = self._planner.target(request)
@@ -205,12 +206,16 @@ class OperationDesk:
 
     def _repeated(self, request: OperationRequest, reply: ReplyTo, now: int) -> list[Effect] | None:
         """What becomes of a request that is not the first under its reference; ``None`` of one that is."""
-        number = self._repeats.running(request)
+        number, answer = self._repeats.running(request), self._repeats.ended(request, now)
+        if number is None and answer is None:
+            return None
+        if request.check_only:  # whatever speaks against it by now: it will be told what came of it
+            return [Reply(reply, OperationAnswer(request.request, "", Outcome.APPLIED))]
         if number is not None:
             self._under_way[number].others.append((request, reply))
             return []
-        answer = self._repeats.ended(request, now)
-        return None if answer is None else [Reply(reply, replace(answer, request=request.request))]
+        assert answer is not None
+        return [Reply(reply, replace(answer, request=request.request))]
 
     def _check_possible(self, request: OperationRequest, target: Target) -> None:
         source = target.source

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, TypeAlias
 
 from gateway.feed.operations import OperationAnswer, OperationRequest, SetElements
@@ -278,7 +278,7 @@ class SetRequests:
     ) -> Verdict:
         refusal: Refusal | None = Refusal(message.UNDO_FAILED, 0)  # unless it comes to an end
         try:
-            await self._test(principal, plan, assignments)
+            await self._test(principal, plan, assignments, key.hex())
             await self._carry_out(principal, plan, key.hex())
             refusal = None
             self._counters.set_variables += len(assignments)
@@ -289,12 +289,13 @@ class SetRequests:
             self._lately.end(key, refusal, self._clock())
         return Verdict(refusal)
 
-    async def _test(self, principal: Principal, plan: _Plan, assignments: Sequence[Assignment]) -> None:
+    async def _test(
+        self, principal: Principal, plan: _Plan, assignments: Sequence[Assignment], identity: str
+    ) -> None:
         """Check all objects, and what lives here once more. Raises `_RefusedError`."""
-        for change in plan.changes:
-            if not change.values:
-                continue
-            answer = await self._ask(self._request(principal, change, check_only=True))
+        for place, change in enumerate(change for change in plan.changes if change.values):
+            reference = f"{identity}.{place}"
+            answer = await self._ask(self._request(principal, change, reference, check_only=True))
             status = TEST_STATUSES.get(answer.outcome, message.GEN_ERR)
             if status != message.NO_ERROR:
                 refusal = Refusal(status, change.indexes.get(answer.element, change.index))
@@ -310,8 +311,7 @@ class SetRequests:
         """
         self._commit_local(principal, plan, identity)
         for place, change in enumerate(change for change in plan.changes if change.values):
-            request = self._request(principal, change)
-            answer = await self._ask(replace(request, reference=f"{identity}.{place}"))
+            answer = await self._ask(self._request(principal, change, f"{identity}.{place}"))
             status = self._commit_status(change, answer)
             if status == message.UNDO_FAILED:
                 raise _RefusedError(status, 0)  # RFC 3416 section 4.2.5
@@ -328,7 +328,7 @@ class SetRequests:
         return status
 
     def _request(
-        self, principal: Principal, change: _ObjectChange, *, check_only: bool = False
+        self, principal: Principal, change: _ObjectChange, reference: str, *, check_only: bool = False
     ) -> OperationRequest:
         target = change.target
         return OperationRequest(
@@ -340,6 +340,7 @@ class SetRequests:
             action=SetElements(change.values),
             timeout=self._settings.timeout,
             check_only=check_only,
+            reference=reference,
         )
 
 

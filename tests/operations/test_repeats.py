@@ -20,13 +20,20 @@ ELSEWHERE = Permission(frozenset({str(OTHER)}), invoke=("purge",))
 class Asker(Works):
     """A desk, and a north that names what it asks for."""
 
-    def ask_as(self, reference: str, method: str = "purge", principal: Principal = OPERATOR) -> int:
+    def ask_as(
+        self,
+        reference: str,
+        method: str = "purge",
+        principal: Principal = OPERATOR,
+        *,
+        check_only: bool = False,
+    ) -> int:
         """Ask for a call; the number of the request."""
         self._requests += 1
         number = self._requests
         action = InvokeMethod(method)
         request = OperationRequest(
-            number, principal, 1, BOILER_CLASS, 1, action, DEADLINE, reference=reference
+            number, principal, 1, BOILER_CLASS, 1, action, DEADLINE, check_only, reference=reference
         )
         self.perform(self.desk.asked(request, self._answered, self.now))
         return number
@@ -71,9 +78,14 @@ def test_others_are_carried_out(works: Asker) -> None:
     assert len(works.calls) == len(asked)
 
 
-def test_a_check_is_no_repetition_and_what_was_refused_may_be_tried_again(works: Asker) -> None:
+def test_nothing_speaks_against_what_is_under_way_or_done_and_what_was_refused_may_be_tried_again(
+    works: Asker,
+) -> None:
     works.ask_as("set1")
-    assert works.check(InvokeMethod("purge")).outcome is Outcome.APPLIED
+    for _ in range(2):
+        checked = works.ask_as("set1", method="burn", check_only=True)
+        assert works.answers[checked].outcome is Outcome.APPLIED
+        works.answer()
     requests = [works.ask_as("set2", method="burn") for _ in range(2)]
     assert [works.answers[request].outcome for request in requests] == [Outcome.UNKNOWN_ELEMENT] * 2
 

@@ -75,8 +75,9 @@ class Ledger:
         answers: what users were told, in words too.
         final: how each operation stands, by its id, as the core told it.
         begun: how many of each were begun.
-        repeated: how many requests for each reached one SNMP process more, over one core more, which know of
-            none before them: they cannot tell a retransmission.
+        repeated: how many requests for each reached one SNMP process more. What it refuses by itself, which
+            has not been told of everything yet, may have been done before.
+        forgotten: how many of these came over one core more, which cannot tell a retransmission either.
         at: told when an operation comes to a point at which something may well die.
     """
 
@@ -88,6 +89,7 @@ class Ledger:
     final: dict[str, OperationRecord] = field(default_factory=dict)
     begun: Counter[Key] = field(default_factory=Counter)
     repeated: Counter[Key] = field(default_factory=Counter)
+    forgotten: Counter[Key] = field(default_factory=Counter)
     at: Callable[[str], None] = lambda _: None
     _elements: dict[Key, Timeline] = field(default_factory=dict)
     _told_by: dict[str, int] = field(default_factory=dict)
@@ -101,7 +103,7 @@ class Ledger:
         self.done[key] += 1
         self.done_at[key] = self.scheduler.now
         # No write is carried out twice, and none that nobody asked for.
-        most = 1 + self.repeated[key] if isinstance(key, int) else self.begun[key]
+        most = 1 + self.forgotten[key] if isinstance(key, int) else self.begun[key]
         demand(self.done[key] <= most, f"{key} is done {self.done[key]} times, begun {self.begun[key]}")
         # Of each change a record is on the disk before anything is sent, unless the disk is in trouble.
         recorded = any(_key(record.values, key) for record in self.disk.records)

@@ -190,9 +190,9 @@ class Users:
         def ask() -> None:
             process, core = self._gateway.snmp(), self._gateway.core()
             if process is not None:
-                known = (process in (one for one, _ in asked)) or core in (other for _, other in asked)
-                if asked and not known:
+                if asked and process not in (former for former, _ in asked):
                     self._ledger.repeated[key] += 1
+                    self._ledger.forgotten[key] += core not in (former for _, former in asked)
                 asked.append((process, core))
                 process.ask(datagram, ("192.0.2.1", port), lambda octets: reply(octets, process))
 
