@@ -30,6 +30,7 @@ COMMANDS = {
     "log": "gateway.cli.log:log",
     "mib": "gateway.cli.mib:mib",
     "trap": "gateway.cli.trap:trap",
+    "decode": "gateway.cli.decode:decode",
     "systemd": "gateway.cli.systemd:systemd",
     "demo": "gateway.cli.demo:demo",
     "analytics": "gateway.cli.analytics:analytics",

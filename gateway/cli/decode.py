@@ -1,0 +1,106 @@
+"""``amqp-gateway decode``."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from collections.abc import Callable
+from typing import IO, Any, Final
+
+import click
+import yaml
+
+from gateway.cli.printing import json_option, say, say_json
+from gateway.dialects.decoding.body import Body, Decoder
+from gateway.dialects.decoding.qmf import Am01Decoder, Am2Decoder, am1_decoder
+from gateway.dialects.decoding.text import AmiDecoder, CmlDecoder
+from gateway.dialects.errors import ProtocolError
+from gateway.service.exit_codes import CommandError, ExitCode
+
+DECODERS: Final[dict[str, Callable[[], Decoder]]] = {
+    "cml": CmlDecoder,
+    "am01": Am01Decoder,
+    "am1": am1_decoder,
+    "am2": Am2Decoder,
+    "ami": AmiDecoder,
+}
+MAX_BODY: Final = 64 << 20
+"""Octets of a body at most."""
+MAX_LINE: Final = 2 * MAX_BODY
+"""Characters of a line with a body in base64, and what stands beside it."""
+_BESIDE: Final = ("exchange", "routing_key", "reply_to")
+
+
+@click.command()
+@click.argument("file", type=click.File("rb"), default="-")
+@click.option("--dialect", type=click.Choice(list(DECODERS)), required=True, help="What the bodies are of.")
+@click.option(
+    "--jsonl",
+    "field",
+    metavar="FIELD",
+    help="FILE has one JSON object a line, and the body is base64 in this field of each.",
+)
+@click.option("--routing-key", default="", help="That the body travelled under: am01 is told apart by it.")
+@json_option
+def decode(file: IO[bytes], dialect: str, field: str | None, routing_key: str, *, as_json: bool) -> None:
+    """Say what a body of a management protocol says.
+
+    FILE (default: standard input) is one body as it travelled; of ami it is lines. With --jsonl it is
+    captured bodies in their order, and each line printed is {"ok": true, "messages": [...], "reencoded":
+    true|false|null} or {"ok": false, "error": "..."}: schemas and calls of lines before are used, and so are
+    the fields exchange, routing_key and reply_to of each.
+    """
+    decoder = DECODERS[dialect]()
+    if field is not None:
+        while line := file.readline(MAX_LINE + 1):
+            say_json(_of_line(decoder, line, field))
+        return
+    octets = file.read(MAX_BODY + 1)
+    try:
+        found = decoder.decode(_body(octets, {"routing_key": routing_key}))
+    except (ProtocolError, ValueError) as error:
+        raise CommandError(ExitCode.WRONG_VALUE, f"this is no body of {dialect}: {error}") from None
+    if as_json:
+        say_json({"ok": True, "messages": found.messages, "reencoded": found.reencoded})
+        return
+    text: str = yaml.safe_dump_all(found.messages, sort_keys=False, allow_unicode=True, width=100)
+    say(text.splitlines())
+
+
+def _of_line(decoder: Decoder, line: bytes, field: str) -> dict[str, Any]:
+    try:
+        document = _document(line)
+        found = decoder.decode(_body(_octets(document, field), document))
+    except (ProtocolError, ValueError) as error:
+        return {"ok": False, "error": str(error)}
+    return {"ok": True, "messages": found.messages, "reencoded": found.reencoded}
+
+
+def _document(line: bytes) -> dict[str, Any]:
+    if len(line) > MAX_LINE:
+        raise ValueError(f"a line of more than {MAX_LINE} octets")
+    try:
+        document = json.loads(line)
+    except (ValueError, RecursionError):
+        raise ValueError("the line is no JSON") from None
+    if not isinstance(document, dict):
+        raise ValueError("the line is no JSON object")  # noqa: TRY004  of the input, not of a caller
+    return document
+
+
+def _octets(document: dict[str, Any], field: str) -> bytes:
+    text = document.get(field)
+    if not isinstance(text, str):
+        raise ValueError(f"no text in the field {field!r}")  # noqa: TRY004  of the input, not of a caller
+    try:
+        return base64.b64decode(text, validate=True)
+    except binascii.Error as error:
+        raise ValueError(f"the field {field!r} is no base64: {error}") from None
+
+
+def _body(octets: bytes, document: dict[str, Any]) -> Body:
+    if len(octets) > MAX_BODY:
+        raise ValueError(f"a body of more than {MAX_BODY} octets")
+    beside = {name: document.get(name) for name in _BESIDE}
+    return Body(octets, **{name: text for name, text in beside.items() if isinstance(text, str)})

@@ -1,0 +1,119 @@
+"""Messages as plain values: what they are called and what they hold, by the names of their attributes."""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import enum
+import math
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from functools import singledispatch
+from typing import TypeAlias
+from uuid import UUID
+
+from gateway.dialects.ami import values as ami
+from gateway.dialects.qmf.definitions import ClassDefinition, EventDefinition
+from gateway.dialects.qmf.object_id import ObjectId
+from gateway.model.schema import ClassKey
+
+Plain: TypeAlias = "bool | int | float | str | list[Plain] | dict[str, Plain] | None"
+"""What `json` writes."""
+
+
+def message(value: object) -> dict[str, Plain]:
+    """A message: what it is called as ``message``, and its attributes.
+
+    Octets are ``{"base64": ...}``; AMI's values that look like another type are ``{"long": 5}``; keys of
+    classes are ``package:name``, with their hash behind ``#`` in hexadecimal where they have one.
+    """
+    return {"message": type(value).__name__, **_attributes(value)}
+
+
+@singledispatch
+def plain(value: object) -> Plain:
+    """Any value of a message, as `message` tells."""
+    return _attributes(value)
+
+
+def _attributes(value: object) -> dict[str, Plain]:
+    assert dataclasses.is_dataclass(value)
+    return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+
+
+@plain.register
+def _nothing(_: None) -> Plain:
+    return None
+
+
+@plain.register(bool)
+@plain.register(int)
+@plain.register(str)
+def _same(value: int | str) -> Plain:
+    return value
+
+
+@plain.register
+def _number(value: float) -> Plain:
+    return value if math.isfinite(value) else repr(value)  # JSON has none that is not
+
+
+@plain.register
+def _octets(value: bytes) -> Plain:
+    return {"base64": base64.b64encode(value).decode()}
+
+
+@plain.register(enum.IntEnum)
+@plain.register(enum.StrEnum)
+@plain.register(enum.Enum)
+def _name(value: enum.Enum) -> Plain:
+    return value.name.lower()
+
+
+@plain.register(ami.Long)
+@plain.register(ami.Utc)
+def _typed_integer(value: int) -> Plain:
+    return {type(value).__name__.lower(): int(value)}
+
+
+@plain.register(ami.Double)
+def _typed_number(value: float) -> Plain:
+    return {"double": plain(float(value))}
+
+
+@plain.register(ami.Enum)
+@plain.register(ami.Json)
+def _typed_text(value: str) -> Plain:
+    return {type(value).__name__.lower(): str.__str__(value)}
+
+
+@plain.register
+def _class_key(value: ClassKey) -> Plain:
+    return f"{value}#{value.hash.hex()}" if value.hash else str(value)
+
+
+@plain.register(UUID)
+@plain.register(ObjectId)
+def _as_text(value: object) -> Plain:
+    return str(value)
+
+
+@plain.register(ClassDefinition)
+@plain.register(EventDefinition)
+def _schema(value: ClassDefinition | EventDefinition) -> Plain:
+    return plain(value.schema)
+
+
+@plain.register(Mapping)
+def _mapping(value: Mapping[object, object]) -> Plain:
+    return {str(name): plain(one) for name, one in value.items()}
+
+
+@plain.register(Sequence)
+def _list(value: Sequence[object]) -> Plain:
+    return [plain(one) for one in value]
+
+
+@plain.register(AbstractSet)
+def _set(value: AbstractSet[object]) -> Plain:
+    return sorted((plain(one) for one in value), key=str)

@@ -1,0 +1,200 @@
+"""Bodies of AM2, and of AM01 and AM1: with the schemas and calls that were heard before them."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable
+from typing import Any, Final, TypeAlias
+
+from gateway.dialects.decoding.body import Body, Decoded
+from gateway.dialects.decoding.plain import Plain, message, plain
+from gateway.dialects.errors import LocalProtocolError, ProtocolError
+from gateway.dialects.qmf import reader, writer
+from gateway.dialects.qmf.am01 import reader as am01_reader
+from gateway.dialects.qmf.am01 import writer as am01_writer
+from gateway.dialects.qmf.am01.messages import ClassDescription
+from gateway.dialects.qmf.am01.messages import MethodRequest as Am01MethodRequest
+from gateway.dialects.qmf.am01.revisions import ALL, Revision
+from gateway.dialects.qmf.definitions import ClassDefinition, Definitions
+from gateway.dialects.qmf.layout import Layout
+from gateway.dialects.qmf.messages import (
+    Content,
+    EventIndication,
+    Message,
+    MethodRequest,
+    MethodResponse,
+    Received,
+    SchemaResponse,
+    UnknownClass,
+    UnknownOpcode,
+)
+from gateway.dialects.qmf.schema_records import OURS, QPIDD
+from gateway.model.schema import Argument, ClassKey, Direction
+
+MAX_PENDING: Final = 10_000
+"""Calls whose answers were not heard; beyond it the oldest is forgotten."""
+
+_Call: TypeAlias = "tuple[ClassDefinition, str]"
+
+
+class _Heard:
+    """What bodies before this one told: schemas, and calls without an answer."""
+
+    def __init__(self) -> None:
+        self.definitions = Definitions()
+        self._calls: OrderedDict[tuple[int, str], _Call] = OrderedDict()
+        self._latest: dict[tuple[str, str], ClassDefinition] = {}
+
+    def learn(self, told: object) -> None:
+        """Take the schema that a message tells, if it does."""
+        if isinstance(told, SchemaResponse):
+            definitions = [told.definition]
+        elif isinstance(told, ClassDescription):
+            definitions = [told.definition, *told.events]
+        else:
+            return
+        for definition in definitions:
+            self.definitions.add(definition)
+            if isinstance(definition, ClassDefinition):
+                self._latest[definition.key.package, definition.key.name] = definition
+
+    def class_of(self, key: ClassKey) -> ClassDefinition | None:
+        """The class of a call, whose key may lack the hash, or the package."""
+        known = self.definitions.find_class(key) or self._latest.get((key.package, key.name))
+        return known or self._latest.get(("", key.name))
+
+    def called(self, sequence: int, reply_to: str, call: _Call) -> None:
+        """A call was heard."""
+        self._calls[sequence, reply_to] = call
+        if len(self._calls) > MAX_PENDING:
+            self._calls.popitem(last=False)
+
+    def call_of(self, sequence: int, reply_key: str) -> _Call | None:
+        """The call that an answer under ``reply_key`` is to; not all captures tell where it was wanted."""
+        return self._calls.pop((sequence, reply_key), None) or self._calls.pop((sequence, ""), None)
+
+    def shown(self, told: object, body: Body) -> dict[str, Plain]:
+        """A message with its values by name."""
+        shown = message(told)
+        match told:
+            case Content():
+                known = self.definitions.find_class(told.key)
+                if known is not None:
+                    for group in ("properties", "statistics"):
+                        values = getattr(told, group)
+                        if values is not None:
+                            shown[group] = _named(getattr(known.schema, group), values)
+            case EventIndication():
+                event = self.definitions.find_event(told.key)
+                if event is not None:
+                    shown["arguments"] = _named(event.schema.arguments, told.arguments)
+            case MethodRequest() | Am01MethodRequest():
+                self._show_request(told, body, shown)
+            case MethodResponse():
+                call = self.call_of(told.sequence, body.routing_key)
+                if call is not None:
+                    definition, method = call
+                    shown["method"] = method
+                    _show_arguments(definition, method, told.arguments, shown, Direction.OUT)
+        return shown
+
+    def _show_request(
+        self, told: MethodRequest | Am01MethodRequest, body: Body, shown: dict[str, Plain]
+    ) -> None:
+        definition = self.class_of(told.key)
+        if definition is not None and told.method in definition.methods:
+            reply_to = body.reply_to or getattr(told, "reply_queue", "")
+            self.called(told.sequence, reply_to, (definition, told.method))
+            _show_arguments(definition, told.method, told.arguments, shown, Direction.IN)
+
+
+class Am2Decoder:
+    """See `Decoder`."""
+
+    def __init__(self) -> None:
+        self._heard = _Heard()
+
+    def decode(self, body: Body) -> Decoded:
+        """See `Decoder.decode`."""
+        shown: list[dict[str, Plain]] = []
+        messages: list[Received] = []
+        for told in reader.read_body(body.octets, self._heard.definitions):
+            self._heard.learn(told)
+            messages.append(told)
+            shown.append(self._heard.shown(told, body))
+        return Decoded(shown, self._is_written_again(messages, body.octets))
+
+    def _is_written_again(self, messages: Iterable[Received], octets: bytes) -> bool | None:
+        known: list[Message] = []
+        for told in messages:
+            if isinstance(told, UnknownClass | UnknownOpcode):
+                return None
+            known.append(told)
+        written = False
+        for records in (OURS, QPIDD):
+            try:
+                again = b"".join(writer.write(told, self._heard.definitions, records) for told in known)
+            except LocalProtocolError:
+                continue
+            if again == octets:
+                return True
+            written = True
+        return False if written else None
+
+
+class Am01Decoder:
+    """See `Decoder`; reads the revisions given.
+
+    Args:
+        revisions: that the peers may speak; a peer's is not kept, because a capture may hold several.
+    """
+
+    def __init__(self, revisions: frozenset[Revision] = ALL) -> None:
+        self._heard = _Heard()
+        self._revisions = revisions
+
+    def decode(self, body: Body) -> Decoded:
+        """See `Decoder.decode`."""
+        told, revisions = am01_reader.read(
+            body.routing_key, body.octets, self._heard.definitions, self._revisions, extended=True
+        )
+        self._heard.learn(told)
+        shown = self._heard.shown(told, body)
+        shown["revisions"] = plain(sorted(revision.value for revision in revisions))
+        if isinstance(told, UnknownClass | UnknownOpcode):
+            return Decoded([shown], None)
+        written: list[bytes] = []
+        for revision in sorted(revisions, key=lambda one: one.value):
+            try:
+                written.append(am01_writer.write(told, revision, self._heard.definitions, extended=True))
+            except LocalProtocolError:
+                continue
+        return Decoded([shown], body.octets in written if written else None)
+
+
+def am1_decoder() -> Am01Decoder:
+    """Of AM1 alone."""
+    return Am01Decoder(frozenset((Revision.MARCH_2008,)))
+
+
+def _named(elements: Iterable[Any], values: Iterable[Any]) -> Plain:
+    """Values by name; absent ones are null."""
+    return {element.name: plain(value) for element, value in zip(elements, values, strict=True)}
+
+
+def _show_arguments(
+    definition: ClassDefinition, method: str, octets: bytes, shown: dict[str, Plain], way: Direction
+) -> None:
+    """Arguments by name in place of their octets; these stay where they are no such arguments."""
+    layouts: dict[str, Layout] = definition.inputs if way is Direction.IN else definition.outputs
+    arguments: list[Argument] = [
+        one for one in definition.methods[method].arguments if one.direction in {way, Direction.INOUT}
+    ]
+    if not octets and arguments and way is Direction.OUT:
+        shown["arguments"] = None  # an agent may leave them out after a failure
+        return
+    try:
+        values, _ = layouts[method].read(octets, 0)
+    except ProtocolError:
+        return
+    shown["arguments"] = _named(arguments, values)

@@ -1,0 +1,89 @@
+"""Bodies decoded at the command line."""
+
+from __future__ import annotations
+
+import base64
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gateway.dialects.qmf.messages import BrokerRequest, CommandComplete
+from gateway.dialects.qmf.writer import write
+from gateway.service.exit_codes import ExitCode
+from tests.components.command_line import amqp_gateway
+
+GREETING = write(BrokerRequest(3))
+
+
+def lines(tmp_path: Path, dialect: str, *objects: object) -> list[dict[str, Any]]:
+    """What is printed of captured bodies."""
+    file = tmp_path / "captured.jsonl"
+    file.write_text(
+        "".join(f"{one if isinstance(one, str) else json.dumps(one)}\n" for one in objects), encoding="utf-8"
+    )
+    ended = amqp_gateway("decode", "--dialect", dialect, "--jsonl", "body_b64", file)
+    assert ended.code is ExitCode.OK, ended.errors
+    return [json.loads(line) for line in ended.output.splitlines()]
+
+
+def b64(octets: bytes) -> str:
+    return base64.b64encode(octets).decode()
+
+
+def test_a_body_is_shown_readably(tmp_path: Path) -> None:
+    file = tmp_path / "body"
+    file.write_bytes(GREETING + write(CommandComplete(3)))
+    ended = amqp_gateway("decode", "--dialect", "am2", file)
+    assert ended.code is ExitCode.OK
+    assert ended.output == (
+        "message: BrokerRequest\nsequence: 3\n---\nmessage: CommandComplete\nsequence: 3\ncode: 0\ntext: OK\n"
+    )
+    as_json = amqp_gateway("decode", "--dialect", "am2", "--json", file)
+    assert json.loads(as_json.output)["messages"][0] == {"message": "BrokerRequest", "sequence": 3}
+
+
+def test_what_is_no_body_is_told_with_where_and_what_was_expected(tmp_path: Path) -> None:
+    file = tmp_path / "body"
+    file.write_bytes(b"O|T=Tank\n")
+    ended = amqp_gateway("decode", "--dialect", "ami", file)
+    assert ended.code is ExitCode.WRONG_VALUE
+    assert "this is no body of ami: at offset" in ended.errors
+    assert "in line 1" in ended.errors
+
+
+def test_names_of_strangers_move_no_terminal(tmp_path: Path) -> None:
+    file = tmp_path / "body"
+    file.write_text('O|T="Tank"|x="\\u001b[2J"\n')
+    assert "\x1b" not in amqp_gateway("decode", "--dialect", "ami", file).output
+
+
+def test_each_captured_line_has_its_answer(tmp_path: Path) -> None:
+    found = lines(
+        tmp_path,
+        "am01",
+        {"body_b64": b64(b"AM01P\0"), "routing_key": "agent", "rev": "nonsense", "undecodable": True},
+        {"body_b64": b64(b"AM1P\0\0\0\1"), "routing_key": "agent"},
+        {"body_b64": b64(b"AM01"), "routing_key": 7},
+        {"body_b64": "not base64"},
+        {"body_b64": 5},
+        {"other": ""},
+        "no JSON",
+        [1],
+    )
+    assert [one["ok"] for one in found] == [True, True, False, False, False, False, False, False]
+    assert [one["messages"][0]["message"] for one in found[:2]] == ["PackageQuery", "PackageQuery"]
+    assert found[0] == {
+        "ok": True,
+        "messages": [{"message": "PackageQuery", "sequence": 0, "revisions": ["2008-02"]}],
+        "reencoded": True,
+    }
+    assert all(isinstance(one["error"], str) and one["error"] for one in found[2:])
+
+
+@pytest.mark.parametrize("dialect", ["cml", "am01", "am1", "am2", "ami"])
+def test_hostile_lines_are_answered(tmp_path: Path, dialect: str) -> None:
+    bodies = [b"", b"\0" * 100, b"<" * 10_000, b"AM2" * 5000, bytes(range(256))]
+    objects = [{"body_b64": b64(body)} for body in bodies]
+    assert len(lines(tmp_path, dialect, *objects, "[" * 100_000)) == len(bodies) + 1

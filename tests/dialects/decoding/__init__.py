@@ -1,0 +1,1 @@
+"""Any body as values: by hand, and all that was recorded."""

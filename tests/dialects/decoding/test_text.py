@@ -1,0 +1,102 @@
+"""CML and AMI as values."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.dialects.cml.messages import InspectReply
+from gateway.dialects.decoding.body import Body, Decoded
+from gateway.dialects.decoding.text import AmiDecoder, CmlDecoder
+from gateway.dialects.errors import ProtocolError
+from tests.dialects.cml.recordings import replies
+
+
+def cml(text: str) -> Decoded:
+    return CmlDecoder().decode(Body(text.encode()))
+
+
+def ami(text: str) -> Decoded:
+    return AmiDecoder().decode(Body(text.encode()))
+
+
+def test_a_request_as_openamq_writes_it() -> None:
+    decoded = cml(
+        '<?xml version="1.0"?><cml version="1.0" xmlns="http://www.openamq.org/schema/cml">'
+        '<modify-request class="config" object="1"><field name="monitor">5</field></modify-request></cml>\0'
+    )
+    assert decoded.reencoded is True
+    assert decoded.messages == [
+        {
+            "message": "ModifyRequest",
+            "object_id": 1,
+            "fields": [{"name": "monitor", "text": "5", "object_id": None}],
+            "class_name": "config",
+        }
+    ]
+
+
+def test_another_spelling_is_read_and_written_otherwise() -> None:
+    decoded = cml("<cml version = '1.0'>\n <inspect-request object = '0' />\n</cml>")
+    assert decoded.messages == [{"message": "InspectRequest", "object_id": 0, "class_name": ""}]
+    assert decoded.reencoded is False
+
+
+def test_what_nobody_may_write_is_read_and_not_written() -> None:
+    decoded = cml('<cml><modify-request object="1"><field name="x"></field></modify-request></cml>')
+    assert decoded.messages[0]["message"] == "ModifyRequest"
+    assert decoded.reencoded in {None, False}
+    assert cml("<cml><subscribe/></cml>").reencoded is None
+
+
+def test_all_recorded_replies_are_written_again_to_the_octet() -> None:
+    decoded = [CmlDecoder().decode(Body(body)) for body in replies()]
+    assert [one.reencoded for one in decoded] == [True] * len(decoded)
+    assert InspectReply.__name__ in {one.messages[0]["message"] for one in decoded}
+
+
+def test_lines_of_ami() -> None:
+    decoded = ami(
+        'L#0@1700000000000|I="pump-7"|O="LOG,UNIX"|site="north"\n'
+        'O#1|T="Tank"|I="t1"|level=3|vol=12.5|cap=900L|temp=21.25D|at=1700000000000T|mode=\'hot\'|raw="AQID"U'
+        '|cfg="{\\"k\\":[1,2]}"J|on=true|note=null\n'
+    )
+    login, tank = decoded.messages
+    assert (login["message"], login["sequence"], login["now"]) == ("Login", 0, 1_700_000_000_000)
+    assert (login["options"], login["values"]) == (["log", "unix"], {"site": "north"})
+    assert (tank["message"], tank["type"], tank["object_id"]) == ("ObjectUpdate", "Tank", "t1")
+    assert tank["values"] == {
+        "level": 3,
+        "vol": 12.5,
+        "cap": {"long": 900},
+        "temp": {"double": 21.25},
+        "at": {"utc": 1_700_000_000_000},
+        "mode": {"enum": "hot"},
+        "raw": {"base64": "AQID"},
+        "cfg": {"json": '{"k":[1,2]}'},
+        "on": True,
+        "note": None,
+    }
+    assert decoded.reencoded is True
+
+
+def test_a_last_line_without_end_is_read_and_leniency_is_told() -> None:
+    decoded = ami("# hello\nH")
+    assert [one["message"] for one in decoded.messages] == ["Comment", "Help"]
+    assert decoded.messages[0]["deviations"] == ["comment"]
+    assert decoded.reencoded is None
+
+
+def test_the_line_that_is_wrong_is_named() -> None:
+    with pytest.raises(ProtocolError, match="in line 2"):
+        ami('H\nO|T="Tank"|x=1|\n')
+
+
+@given(st.binary(max_size=400))
+def test_any_octets_are_values_or_one_error(octets: bytes) -> None:
+    for decoder in (CmlDecoder(), AmiDecoder()):
+        try:
+            decoder.decode(Body(octets))
+        except ProtocolError as error:
+            assert error.expected  # noqa: PT017  either is right
