@@ -79,15 +79,15 @@ class _Heard:
         match told:
             case Content():
                 known = self.definitions.find_class(told.key)
-                if known is not None:
-                    for group in ("properties", "statistics"):
-                        values = getattr(told, group)
-                        if values is not None:
-                            shown[group] = _named(getattr(known.schema, group), values)
+                assert known is not None  # or it could not have been read
+                for group in ("properties", "statistics"):
+                    values = getattr(told, group)
+                    if values is not None:
+                        shown[group] = _named(getattr(known.schema, group), values)
             case EventIndication():
                 event = self.definitions.find_event(told.key)
-                if event is not None:
-                    shown["arguments"] = _named(event.schema.arguments, told.arguments)
+                assert event is not None
+                shown["arguments"] = _named(event.schema.arguments, told.arguments)
             case MethodRequest() | Am01MethodRequest():
                 self._show_request(told, body, shown)
             case MethodResponse():

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gateway.dialects.ami.lines import MAX_LINE
 from gateway.dialects.cml.messages import InspectReply
 from gateway.dialects.decoding.body import Body, Decoded
 from gateway.dialects.decoding.text import AmiDecoder, CmlDecoder
@@ -91,6 +92,19 @@ def test_a_last_line_without_end_is_read_and_leniency_is_told() -> None:
 def test_the_line_that_is_wrong_is_named() -> None:
     with pytest.raises(ProtocolError, match="in line 2"):
         ami('H\nO|T="Tank"|x=1|\n')
+
+
+def test_a_line_that_is_too_long_is_an_error_and_one_written_otherwise_is_told() -> None:
+    with pytest.raises(ProtocolError):
+        ami("#" + "x" * MAX_LINE + "\n")
+    assert ami('S|b="1"|a=1\nS|a=+5\n').reencoded is False
+    assert ami("") == Decoded([], None)
+
+
+def test_what_nobody_may_write_in_any_spelling_is_not_written() -> None:
+    decoded = cml(f'<cml><inspect-request object="{2**70}"/></cml>')
+    assert decoded.messages[0]["message"] == "InspectRequest"
+    assert decoded.reencoded in {None, False}
 
 
 @given(st.binary(max_size=400))
