@@ -54,8 +54,8 @@ def _act_on_mirrors(call: Invocation, action: str) -> Steps:
 
 
 def _is_empty(document: Mapping[str, Json]) -> bool:
-    """Whether the statistics, which come seconds late, know of the purge."""
-    return not document.get("messages_ready")
+    """Whether the statistics, which come seconds late and are not there now and then, know of the purge."""
+    return document.get("messages_ready") == 0
 
 
 METHODS: Final = {
