@@ -10,7 +10,6 @@ import stat
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -18,94 +17,29 @@ from hypothesis import strategies as st
 from pydantic import SecretStr
 
 from gateway.clock import SystemClock
-from gateway.dialects.effects import Binding, Delivery, Effect, Observed, Send, WakeAt
+from gateway.dialects.effects import Binding, Delivery, Effect, Send, WakeAt
 from gateway.dialects.qmf.console import ConsoleConfig, ConsoleSession
-from gateway.dialects.stream_effects import Close, Peer, StreamEffect, Write
 from gateway.links.amqp import AmqpLink, AmqpRole
 from gateway.links.amqp_connection import AmqpEndpoint
-from gateway.links.capture import CapturedSession, CapturedStreamSession
-from gateway.links.capture_file import AS_CONSOLE, AS_RELAY, CaptureFile
-from gateway.links.capture_reading import Capture, CaptureError, captured_files, read_capture
+from gateway.links.capture import CapturedSession
+from gateway.links.capture_file import AS_CONSOLE, CaptureFile
+from gateway.links.capture_reading import CaptureError, captured_files, read_capture
 from gateway.links.conversation import Conversation
-from gateway.links.replay import Difference, Outcome, replay, replay_streams
+from gateway.links.replay import Difference, Outcome, replay
 from gateway.model.observations import Observation, SourceState, SourceStateSeen
 from tests.components.amqp_peer import AmqpPeer
 from tests.components.waiting import eventually
-
-SECOND = 10**9
-START = 1_800_000_000 * SECOND
-REQUEST = Send("amq.system", "amq.console", b"<ask/>", "q", message_id="1", mandatory=True)
-
-
-class AskingSession:
-    """Asks when it is connected, and again a second after each answer; repeats what was not sent."""
-
-    def __init__(self, question: bytes = b"<ask/>") -> None:
-        self.question = question
-        self.asked = 0
-        self.reply_to = ""
-
-    def connected(self, reply_to: str, now: int) -> list[Effect]:
-        self.reply_to = reply_to
-        return [Observed((SourceStateSeen(SourceState.SYNCHRONISED),)), *self.ask(now)]
-
-    def disconnected(self, detail: str, now: int) -> list[Effect]:
-        assert detail
-        assert now
-        return []
-
-    def resync(self, reason: str, now: int, since: int) -> list[Effect]:
-        assert reason
-        assert since < now
-        return self.ask(now)
-
-    def receive(self, delivery: Delivery, now: int) -> list[Effect]:
-        assert delivery.message_id
-        return [WakeAt(now + SECOND)]
-
-    def tick(self, now: int) -> list[Effect]:
-        return self.ask(now)
-
-    def unsent(self, sends: Sequence[Send], reason: str, now: int) -> Iterable[Effect]:
-        assert reason
-        return self.ask(now) if sends else []
-
-    def catch_up(self, missed: str, waiting: int, now: int) -> list[Effect]:
-        assert waiting >= 0
-        return self.ask(now) if missed else []
-
-    def ask(self, now: int) -> list[Effect]:
-        assert now
-        self.asked += 1
-        key = str(self.asked)
-        return [
-            Send("amq.system", "amq.console", self.question, self.reply_to, message_id=key, mandatory=True)
-        ]
-
-
-def capture_file(path: Path, **bounds: int) -> CaptureFile:
-    return CaptureFile(path, "shop", "cml", AS_CONSOLE, START, **bounds)
-
-
-def answer(number: int, body: bytes = b"<answer/>") -> Delivery:
-    return Delivery("amq.direct", "q", body, content_type="text/xml", message_id=str(number))
-
-
-def converse(session: CapturedSession, answers: int = 3, body: bytes = b"<answer/>") -> None:
-    """A connection, some answers, each followed by the waking that it led to."""
-    session.connected("q", START)
-    for number in range(1, answers + 1):
-        session.receive(answer(number, body), START + 2 * number * SECOND)
-        session.tick(START + 2 * number * SECOND + SECOND + 5)
-    session.disconnected("it broke", START + 100 * SECOND)
-
-
-def lines(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-
-
-def reading(path: Path) -> Capture:
-    return read_capture(io.BytesIO(path.read_bytes()))
+from tests.links.captures import (
+    REQUEST,
+    SECOND,
+    START,
+    AskingSession,
+    answer,
+    capture_file,
+    converse,
+    lines,
+    reading,
+)
 
 
 def test_a_capture_as_documented(tmp_path: Path) -> None:
@@ -432,89 +366,3 @@ def test_any_lines_are_replayed_or_refused(told: list[str]) -> None:
     except CaptureError:
         return
     assert outcome.told <= 20_000 * (len(told) + 1)
-
-
-# Over byte streams.
-
-
-class GreetingSession:
-    """Greets, repeats, and closes when it hears enough."""
-
-    def __init__(self, greeting: bytes = b"hello") -> None:
-        self.greeting = greeting
-
-    def opened(self, connection: int, peer: Peer, now: int) -> list[StreamEffect]:
-        return [Write(connection, self.greeting + peer.name.encode()), WakeAt(now + SECOND)]
-
-    def received(self, connection: int, octets: bytes, now: int) -> list[StreamEffect]:
-        assert now
-        return [Write(connection, octets), *([Close(connection)] if octets == b"bye" else [])]
-
-    def ended(self, connection: int, reason: str, now: int) -> list[StreamEffect]:
-        assert connection
-        assert reason
-        return [WakeAt(now + SECOND)]
-
-    def stopping(self, now: int) -> list[StreamEffect]:
-        assert now
-        return [Write(2, b"end")]
-
-    def tick(self, now: int) -> list[StreamEffect]:
-        assert now
-        return [Write(1, b"tick")]
-
-
-def stream_capture(path: Path, largest_file: int = 1 << 20) -> None:
-    file = CaptureFile(path, "orders", "ami", AS_RELAY, START, largest_file=largest_file)
-    session = CapturedStreamSession(GreetingSession(), file)
-    session.opened(1, Peer("127.0.0.1"), START)
-    session.opened(2, Peer("127.0.0.1", "app"), START + 1)
-    session.tick(START + SECOND + 2)
-    session.received(1, b"\xff\0", START + SECOND + 3)
-    session.received(1, b"bye", START + SECOND + 4)
-    session.ended(1, "we closed it", START + SECOND + 5)
-    session.asked([Write(2, b"command"), Close(2)], START + SECOND + 6)
-    session.received(2, b"result", START + SECOND + 6)
-    session.stopping(START + SECOND + 7)
-
-
-def test_connections_are_captured_as_documented(tmp_path: Path) -> None:
-    stream_capture(tmp_path / "orders.jsonl")
-
-    told = [{key: line[key] for key in line if key != "ns"} for line in lines(tmp_path / "orders.jsonl")]
-
-    assert told[0]["received"] == "to-relay"
-    assert told[1:5] == [
-        {"event": "opened", "connection": 1, "address": "127.0.0.1", "name": ""},
-        {"dir": "to-application", "connection": 1, "body_b64": base64.b64encode(b"hello").decode()},
-        {"event": "opened", "connection": 2, "address": "127.0.0.1", "name": "app"},
-        {"dir": "to-application", "connection": 2, "body_b64": base64.b64encode(b"helloapp").decode()},
-    ]
-    assert {"dir": "to-application", "connection": 1, "close": True} in told
-    assert {"dir": "to-application", "asked": True, "connection": 2, "close": True} in told
-
-
-def test_connections_are_replayed(tmp_path: Path) -> None:
-    stream_capture(tmp_path / "orders.jsonl")
-
-    assert replay_streams(reading(tmp_path / "orders.jsonl"), GreetingSession()) == Outcome(
-        told=8, same=8, asked=2
-    )
-    other = replay_streams(reading(tmp_path / "orders.jsonl"), GreetingSession(b"good day"))
-    assert [difference.line for difference in other.differences] == [2, 4]
-
-
-def test_a_later_part_begins_with_the_connections_that_were_open(tmp_path: Path) -> None:
-    stream_capture(tmp_path / "orders.jsonl", largest_file=900)
-    files = captured_files(tmp_path / "orders.jsonl")
-
-    assert len(files) > 1
-    assert lines(files[-1])[0]["open"] == [{"connection": 2, "address": "127.0.0.1", "name": "app"}]
-    outcome = replay_streams(reading(files[-1]), GreetingSession())
-    assert outcome.told >= 2
-
-
-def test_a_capture_of_another_kind_is_refused(tmp_path: Path) -> None:
-    converse(CapturedSession(AskingSession(), capture_file(tmp_path / "shop.jsonl")))
-    with pytest.raises(CaptureError, match="line 2: no session over byte streams is told 'connected'"):
-        replay_streams(reading(tmp_path / "shop.jsonl"), GreetingSession())

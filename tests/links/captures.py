@@ -1,0 +1,90 @@
+"""A session that is captured, and what is done with captures in tests."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from gateway.dialects.effects import Delivery, Effect, Observed, Send, WakeAt
+from gateway.links.capture import CapturedSession
+from gateway.links.capture_file import AS_CONSOLE, CaptureFile
+from gateway.links.capture_reading import Capture, read_capture
+from gateway.model.observations import SourceState, SourceStateSeen
+
+SECOND = 10**9
+START = 1_800_000_000 * SECOND
+REQUEST = Send("amq.system", "amq.console", b"<ask/>", "q", message_id="1", mandatory=True)
+
+
+class AskingSession:
+    """Asks when it is connected, and again a second after each answer; repeats what was not sent."""
+
+    def __init__(self, question: bytes = b"<ask/>") -> None:
+        self.question = question
+        self.asked = 0
+        self.reply_to = ""
+
+    def connected(self, reply_to: str, now: int) -> list[Effect]:
+        self.reply_to = reply_to
+        return [Observed((SourceStateSeen(SourceState.SYNCHRONISED),)), *self.ask(now)]
+
+    def disconnected(self, detail: str, now: int) -> list[Effect]:
+        assert detail
+        assert now
+        return []
+
+    def resync(self, reason: str, now: int, since: int) -> list[Effect]:
+        assert reason
+        assert since < now
+        return self.ask(now)
+
+    def receive(self, delivery: Delivery, now: int) -> list[Effect]:
+        assert delivery.message_id
+        return [WakeAt(now + SECOND)]
+
+    def tick(self, now: int) -> list[Effect]:
+        return self.ask(now)
+
+    def unsent(self, sends: Sequence[Send], reason: str, now: int) -> Iterable[Effect]:
+        assert reason
+        return self.ask(now) if sends else []
+
+    def catch_up(self, missed: str, waiting: int, now: int) -> list[Effect]:
+        assert waiting >= 0
+        return self.ask(now) if missed else []
+
+    def ask(self, now: int) -> list[Effect]:
+        assert now
+        self.asked += 1
+        key = str(self.asked)
+        return [
+            Send("amq.system", "amq.console", self.question, self.reply_to, message_id=key, mandatory=True)
+        ]
+
+
+def capture_file(path: Path, **bounds: int) -> CaptureFile:
+    return CaptureFile(path, "shop", "cml", AS_CONSOLE, START, **bounds)
+
+
+def answer(number: int, body: bytes = b"<answer/>") -> Delivery:
+    return Delivery("amq.direct", "q", body, content_type="text/xml", message_id=str(number))
+
+
+def converse(session: CapturedSession, answers: int = 3, body: bytes = b"<answer/>") -> None:
+    """A connection, some answers, each followed by the waking that it led to."""
+    session.connected("q", START)
+    for number in range(1, answers + 1):
+        session.receive(answer(number, body), START + 2 * number * SECOND)
+        session.tick(START + 2 * number * SECOND + SECOND + 5)
+    session.disconnected("it broke", START + 100 * SECOND)
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def reading(path: Path) -> Capture:
+    return read_capture(io.BytesIO(path.read_bytes()))
