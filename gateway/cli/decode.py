@@ -12,7 +12,7 @@ import click
 import yaml
 
 from gateway.cli.printing import json_option, say, say_json
-from gateway.dialects.decoding.body import Body, Decoder
+from gateway.dialects.decoding.body import Body, Decoded, Decoder
 from gateway.dialects.decoding.qmf import Am01Decoder, Am2Decoder, am1_decoder
 from gateway.dialects.decoding.text import AmiDecoder, CmlDecoder
 from gateway.dialects.errors import ProtocolError
@@ -62,7 +62,7 @@ def decode(file: IO[bytes], dialect: str, field: str | None, routing_key: str, *
     except (ProtocolError, ValueError) as error:
         raise CommandError(ExitCode.WRONG_VALUE, f"this is no body of {dialect}: {error}") from None
     if as_json:
-        say_json({"ok": True, "messages": found.messages, "reencoded": found.reencoded})
+        say_json(_document(found))
         return
     text: str = yaml.safe_dump_all(found.messages, sort_keys=False, allow_unicode=True, width=100)
     say(text.splitlines())
@@ -70,14 +70,18 @@ def decode(file: IO[bytes], dialect: str, field: str | None, routing_key: str, *
 
 def _of_line(decoder: Decoder, line: bytes, field: str) -> dict[str, Any]:
     try:
-        document = _document(line)
+        document = _parsed(line)
         found = decoder.decode(_body(_octets(document, field), document))
     except (ProtocolError, ValueError) as error:
         return {"ok": False, "error": str(error)}
+    return _document(found)
+
+
+def _document(found: Decoded) -> dict[str, Any]:
     return {"ok": True, "messages": found.messages, "reencoded": found.reencoded}
 
 
-def _document(line: bytes) -> dict[str, Any]:
+def _parsed(line: bytes) -> dict[str, Any]:
     if len(line) > MAX_LINE:
         raise ValueError(f"a line of more than {MAX_LINE} octets")
     try:

@@ -12,32 +12,13 @@ from typing import Any, Protocol
 
 from gateway.dialects.effects import Delivery, Effect, Send
 from gateway.dialects.stream_effects import Close, Peer, StreamEffect, StreamSession, Write
+from gateway.links.amqp import LinkedSession
 from gateway.links.capture_file import CaptureFile, Fields
-from gateway.links.conversation import Unsent
+from gateway.links.conversation import Session, Unsent
 
 
-class MessagingSession(Protocol):
+class MessagingSession(LinkedSession, Session, Protocol):
     """A session that an AMQP link carries, as far as it is captured and replayed."""
-
-    def connected(self, reply_to: str, now: int) -> list[Effect]:
-        """The queue is bound."""
-        ...
-
-    def disconnected(self, detail: str, now: int) -> list[Effect]:
-        """Nothing arrives."""
-        ...
-
-    def resync(self, reason: str, now: int, since: int) -> list[Effect]:
-        """Messages may have been lost."""
-        ...
-
-    def receive(self, delivery: Delivery, now: int) -> list[Effect]:
-        """A message arrived."""
-        ...
-
-    def tick(self, now: int) -> list[Effect]:
-        """The time it asked for has come."""
-        ...
 
 
 class CapturedSession:

@@ -206,6 +206,8 @@ class OperationDesk:
 
     def _repeated(self, request: OperationRequest, reply: ReplyTo, now: int) -> list[Effect] | None:
         """What becomes of a request that is not the first under its reference; ``None`` of one that is."""
+        if not request.reference:
+            return None
         number, answer = self._repeats.running(request), self._repeats.ended(request, now)
         if number is None and answer is None:
             return None
