@@ -108,6 +108,8 @@ def test_a_killed_node_comes_back_with_its_durable_queues(own_rabbitmq: PrivateB
     with own_rabbitmq.http() as client:
         for queue, durable in (("kept", True), ("lost", False)):
             client.put(f"queues/%2F/{queue}", json={"durable": durable}).raise_for_status()
+        # What was declared within the last seconds is in the node's own buffers only.
+        own_rabbitmq.rabbitmqctl("eval", "mnesia:sync_log().")
 
         own_rabbitmq.kill_node()
         assert own_rabbitmq.node_process() is None

@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import signal
+import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import ExitStack, asynccontextmanager, closing
@@ -123,6 +124,12 @@ class Gateway:
         return await self.answer(token)
 
 
+async def another_second() -> None:
+    """Wait for the next second of the clock to begin."""
+    since = int(time.time())
+    await until(lambda: int(time.time()) > since, "another second")
+
+
 async def until(condition: Callable[[], object], what: str) -> None:
     async def met() -> object:
         return condition()
@@ -229,12 +236,12 @@ async def site(broker: PrivateBroker, folder: Path) -> AsyncIterator[Site]:
             ids.append(message.message_id or "")
 
     with ExitStack() as processes, closing(InstanceIndex(folder / "index")) as index:
-        started = {
-            name: processes.enter_context(
-                running("agent", name, "--config", path, log=folder / f"{name}.log")
-            )
-            for name in ("first", "second")
-        }
+        started: dict[str, RunningCommand] = {}
+        for name in ("first", "second"):
+            # The ids of an agent's objects hold the second in which it started: here two, as in real life.
+            await another_second()
+            command = running("agent", name, "--config", path, log=folder / f"{name}.log")
+            started[name] = processes.enter_context(command)
         for process in started.values():
             await asyncio.to_thread(process.ready)
         mappings = load_shipped_mappings()

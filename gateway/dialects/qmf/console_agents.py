@@ -9,6 +9,7 @@ from typing import Final
 from gateway.dialects.qmf.addresses import BROKER_AGENT
 from gateway.dialects.qmf.definitions import ClassDefinition
 from gateway.dialects.qmf.messages import Content
+from gateway.dialects.qmf.object_id import ObjectId
 
 SECOND: Final = 1_000_000_000
 _AGENT_CLASS: Final = ("org.apache.qpid.broker", "agent")
@@ -135,6 +136,37 @@ class Agents:
         """When `newly_lost` has something to return, unless agents speak until then."""
         deadlines = (self._deadline(agent, known) for agent, known in self._agents.items())
         return min((deadline for deadline in deadlines if deadline is not None), default=None)
+
+
+class Boots:
+    """By the ids of its objects, whether the broker's agent was started anew since they were last read.
+
+    A boot sequence alone says nothing: qpidd keeps one object, of number 0, under the first one for ever.
+    """
+
+    def __init__(self) -> None:
+        self._known: set[int] = set()
+        self._in_doubt = False
+
+    def doubt(self) -> None:
+        """The agent announced itself, or was out of hearing: it may have been started anew."""
+        self._in_doubt = bool(self._known)
+
+    def forget(self) -> None:
+        """It was started anew: none of its former ids means anything any more."""
+        self._known.clear()
+        self._in_doubt = False
+
+    def shows_restart(self, object_id: ObjectId) -> bool:
+        """Whether this id, told by the broker's agent, is the first that shows a restart."""
+        sequence = object_id.sequence
+        if not sequence or not object_id.number or sequence in self._known:
+            return False
+        restarted = self._in_doubt
+        if restarted:
+            self.forget()
+        self._known.add(sequence)  # of 12 bits: there are no more than 4,095
+        return restarted
 
 
 def agent_described(definition: ClassDefinition, message: Content) -> str | None:

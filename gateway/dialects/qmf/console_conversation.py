@@ -12,7 +12,7 @@ from gateway.dialects.effects import Answered, Effect, Note, Observed, Send, Wak
 from gateway.dialects.errors import LocalProtocolError
 from gateway.dialects.qmf import addresses
 from gateway.dialects.qmf.addresses import BROKER_AGENT
-from gateway.dialects.qmf.console_agents import SECOND, Agents
+from gateway.dialects.qmf.console_agents import SECOND, Agents, Boots
 from gateway.dialects.qmf.console_config import ConsoleConfig
 from gateway.dialects.qmf.console_hearing import Hearing, gap_until_now
 from gateway.dialects.qmf.console_operations import Operation, Operations
@@ -28,6 +28,7 @@ from gateway.dialects.qmf.console_requests import (
 )
 from gateway.dialects.qmf.console_states import TRANSITIONS, Signal, State
 from gateway.dialects.qmf.definitions import Definitions
+from gateway.dialects.qmf.object_id import ObjectId
 from gateway.dialects.qmf.writer import write
 from gateway.model.observations import (
     AgentLost,
@@ -66,6 +67,8 @@ class Conversation:
         self.operations = Operations(config.operation_limit, config.first_sequence)
         self.definitions = Definitions(config.class_limit)
         self.agents = Agents(config.heartbeats, config.agent_limit)
+        self._boots = Boots()
+        self._restart_told = False
         self._hearing = Hearing(self.agents, config.heard_until)
         self.listed: dict[tuple[str, str], None] = {}
         self.missed: dict[ClassKey, str] = {}
@@ -101,6 +104,7 @@ class Conversation:
         self.move(Signal.CONNECTED)
         self.reply_to = reply_to
         self.agents.clear()
+        self._boots.doubt()
         self.observations += self._hearing.connected(self.now, caught_up=caught_up)
         self.tell(SourceState.CONNECTING, f"greeting agents on exchange {self.config.management_exchange}")
         self.requests.add(Greeting())
@@ -128,6 +132,7 @@ class Conversation:
             return
         if any(known == package for known, _ in self.listed):
             self._hearing.interrupted()
+            self._boots.doubt()
         self.greet_soon(f"an agent announces package {package}")
 
     def _announced_meanwhile(self, package: str) -> None:
@@ -136,6 +141,16 @@ class Conversation:
             return
         self.observations += self._hearing.interrupted_meanwhile()
         self.observations.append(ResyncBegan(restarted=True))
+
+    def told(self, agent: str, object_id: ObjectId) -> None:
+        """An agent told of an object. A new agent's objects come before it has been asked for them.
+
+        They are those of before under other ids: none may be there twice meanwhile.
+        """
+        if agent == BROKER_AGENT and self._boots.shows_restart(object_id):
+            self._restart_told = True
+            self.observations.append(ResyncBegan(restarted=True))
+            self.greet_soon(f"agent {agent} started anew")
 
     def broker_answered(self, broker: UUID) -> None:
         """The greeting is answered: tell what was missed, and list what there is."""
@@ -235,8 +250,11 @@ class Conversation:
         if self.state is State.LISTING and not self.requests:
             self.move(Signal.LISTED)
             self._resync_open = True
-            self.observations.append(ResyncBegan(restarted=self.restarted))
-            self.restarted = False
+            restarted = self.restarted and not self._restart_told
+            if restarted:
+                self._boots.forget()
+            self.observations.append(ResyncBegan(restarted=restarted))
+            self.restarted = self._restart_told = False
             for agent in dict.fromkeys((BROKER_AGENT, *self.agents)):
                 self.fetch_all(agent)
         if self.state is State.FETCHING and not self.requests:

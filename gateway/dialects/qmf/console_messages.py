@@ -157,6 +157,7 @@ class Listener:
     def _on_content(self, message: Content) -> None:
         seen = self._translator.content(message)
         self._talk.hear(seen.agent)
+        self._talk.told(seen.agent, message.object_id)
         if message.sequence:
             self._talk.requests.progress(message.sequence, self._talk.now)
             self.caller.on_content(message)

@@ -46,6 +46,7 @@ from tests.dialects.qmf.console_story import (
     SYNCHRONISED,
     SYNCHRONISING,
     WITHOUT_HEARTBEATS,
+    changed,
     got,
     listed,
     synchronised,
@@ -80,6 +81,49 @@ def test_an_agent_that_restarts_is_another_incarnation() -> None:
         ("broker", ClassQuery(8, "shop")), ResyncBegan(restarted=True), ("agent.1.0", GetQuery(9, GET_TANKS))
     )
     assert play.session.broker == NEXT_BROKER
+
+
+def tank(boot: int, number: int = 7) -> PropertyContent:
+    return replace(changed(), object_id=ObjectId.of(sequence=boot, number=number))
+
+
+def restarts(play: ConsolePlay) -> list[ResyncBegan]:
+    return [one for one in play.left() if isinstance(one, ResyncBegan) and one.restarted]
+
+
+def test_what_an_agent_that_restarted_tells_before_it_is_asked_is_told_of_its_objects_of_before() -> None:
+    play = synchronised()
+    play.time_passes(5)
+    play.arrives(tank(boot=3))
+    assert not restarts(play)
+    play.arrives(PackageIndication(0, "shop"), key="schema.package")
+    assert not restarts(play)
+    play.arrives(tank(boot=4))
+    play.arrives(tank(boot=4, number=8))
+    assert len(restarts(play)) == 1
+    play.arrives(BrokerResponse(6, NEXT_BROKER))
+    play.arrives(tank(boot=4))
+    play.arrives(PackageIndication(7, "shop"), CommandComplete(7))
+    play.arrives(ClassIndication(8, ClassKind.OBJECT, TANK.key), CommandComplete(8))
+    assert not restarts(play), "that is known already"
+
+
+def test_an_agent_that_restarted_while_the_link_was_down_is_another_incarnation_by_its_first_object() -> None:
+    play = synchronised()
+    play.arrives(tank(boot=3))
+    play.disconnects()
+    play.connects()
+    play.arrives(tank(boot=4))
+    assert len(restarts(play)) == 1
+
+
+@pytest.mark.parametrize("told", [tank(boot=3), tank(boot=0), tank(boot=1, number=0)])
+def test_ids_that_outlive_a_restart_do_not_show_one(told: PropertyContent) -> None:
+    play = synchronised()
+    play.arrives(tank(boot=3))
+    play.arrives(PackageIndication(0, "shop"), key="schema.package")
+    play.arrives(told)
+    assert not restarts(play)
 
 
 def test_an_agent_that_announces_itself_again_lost_what_it_told_last_and_is_read_again() -> None:
