@@ -6,10 +6,11 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from gateway.model.schema import ClassKey
-from gateway.model.values import Values
+from gateway.model.values import Value, Values
 
 
 class Outcome(enum.Enum):
@@ -67,7 +68,7 @@ class MethodCall:
     """A call of an object's method, checked against the schema.
 
     Attributes:
-        token: tells calls and fetches of this run of the core apart; the answer carries it.
+        token: tells calls, modifications and fetches of this run of the core apart; the answer carries it.
         key: of the object's class.
         agent: that the object belongs to.
         native_id: of the object.
@@ -86,6 +87,30 @@ class MethodCall:
 
 
 @dataclass(frozen=True, slots=True)
+class ObjectModify:
+    """A request to give properties of an object other values, checked against the schema: as one, once.
+
+    For dialects that have such a request of their own. That it is reported as done says nothing certain:
+    whoever asked reads the object anew afterwards.
+
+    Attributes:
+        token: tells calls, modifications and fetches of this run of the core apart; the answer carries it.
+        key: of the object's class.
+        agent: that the object belongs to.
+        native_id: of the object.
+        values: by the names of the properties as the schema has them; ``None`` is no value.
+        deadline: nanoseconds of the gateway's clock; it must not be carried out later.
+    """
+
+    token: int
+    key: ClassKey
+    agent: str
+    native_id: str
+    values: Mapping[str, Value | None]
+    deadline: int
+
+
+@dataclass(frozen=True, slots=True)
 class ObjectFetch:
     """A request to read an object anew. What is read is observed as usual, before the answer is told."""
 
@@ -98,7 +123,7 @@ class ObjectFetch:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What came of a `MethodCall` or an `ObjectFetch`.
+    """What came of a `MethodCall`, an `ObjectModify` or an `ObjectFetch`.
 
     Attributes:
         token: of what is answered.
