@@ -114,10 +114,12 @@ class Configuration(StrictModel):
 
     Attributes:
         site: a label of this gateway, part of the names of provisional MIB modules.
+        mappings: files of the operator's own, for packages that no shipped mapping knows.
     """
 
     version: Literal[1]
     site: Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9]{0,15}$")] = "Site"
+    mappings: Annotated[tuple[FilePath, ...], Field(max_length=100)] = ()
     sources: dict[Name, Source] = Field(default_factory=dict)
     agents: dict[Name, RabbitMqAgent] = Field(default_factory=dict)
     snmp: SnmpSettings = SnmpSettings()

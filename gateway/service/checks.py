@@ -25,23 +25,27 @@ from gateway.links.amqp_connection import (
     open_connection,
     tls_context,
 )
+from gateway.mapping.files import MappingError
 from gateway.service.endpoints import amqp_endpoint, event_endpoint, http_reader, http_writer
 from gateway.service.exit_codes import CommandError, ExitCode
 from gateway.service.jmx_health import greets
+from gateway.service.mappings import load_mappings
 from gateway.service.notifications import targets_of
 from gateway.service.trouble_codes import OF_TROUBLE
+from gateway.yaml_documents import DocumentError
 
 Tell = Callable[[str], None]
 
 
 def check_files(loaded: LoadedConfiguration) -> None:
-    """Read every secret and certificate that the configuration names, and find the Java that it needs.
+    """Read every secret, certificate and mapping that a configuration names, and find the Java that it needs.
 
     Raises:
         CommandError: one of them cannot be read, or there is no Java.
     """
     settings, folder = loaded.settings, loaded.folder
     try:
+        load_mappings(loaded)
         if settings.snmp.community is not None:
             settings.snmp.community.read(folder)
         _check_jmx_files(settings.jmx, folder)
@@ -52,7 +56,7 @@ def check_files(loaded: LoadedConfiguration) -> None:
             if not isinstance(part, RabbitMqSource):
                 amqp = part.amqp if isinstance(part, QmfSource) else part.publish.amqp
                 tls_context(amqp_endpoint(amqp, folder))
-    except SecretError as error:
+    except (SecretError, DocumentError, MappingError) as error:
         raise CommandError(ExitCode.CONFIGURATION, str(error)) from error
     except LinkError as error:
         raise CommandError(OF_TROUBLE[error.trouble], str(error)) from error

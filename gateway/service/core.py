@@ -22,7 +22,7 @@ from gateway.inventory.classes import ClassRegistry
 from gateway.inventory.instance_file import InstanceIndexError
 from gateway.inventory.instances import InstanceIndex
 from gateway.inventory.inventory import Inventory
-from gateway.mapping.files import MappingError, load_shipped_mappings, secret_patterns
+from gateway.mapping.files import MappingError, secret_patterns
 from gateway.model.secrets import SecretRules
 from gateway.operations.audit import Audit
 from gateway.operations.desk import DeskSettings, OperationDesk
@@ -34,6 +34,7 @@ from gateway.service.former_operations import former_operations
 from gateway.service.garbage import tune_garbage_collection
 from gateway.service.index_upkeep import count_start, keep_index
 from gateway.service.lifeline import Lifeline
+from gateway.service.mappings import load_mappings
 from gateway.service.metrics.core import (
     feed_readings,
     index_readings,
@@ -83,7 +84,7 @@ async def _run_locked(
     lifeline: Lifeline,
     needs_upkeep: asyncio.Event,
 ) -> None:
-    mappings = load_shipped_mappings()
+    mappings = load_mappings(loaded)
     patterns = [pattern for mapping in mappings.values() for pattern in secret_patterns(mapping)]
     epoch = count_start(state, index)
     feed: FeedServer | None = None

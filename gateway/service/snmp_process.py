@@ -17,10 +17,11 @@ from gateway.config.files import LoadedConfiguration
 from gateway.config.types import SecretError
 from gateway.feed.client import FeedLink
 from gateway.feed.refusal_reports import RefusalReports
-from gateway.mapping.files import MappingError, load_shipped_mappings
+from gateway.mapping.files import MappingError
 from gateway.service.exit_codes import CommandError, ExitCode
 from gateway.service.garbage import tune_garbage_collection
 from gateway.service.lifeline import Lifeline
+from gateway.service.mappings import load_mappings
 from gateway.service.metrics.snmp import (
     command_readings,
     notification_readings,
@@ -80,7 +81,7 @@ async def _run(loaded: LoadedConfiguration, state: StateFolder, clock: Clock, li
     writers = read_writers(loaded, state, community)
     try:
         locks = load_shipped_locks()
-        mappings = load_shipped_mappings() if writers else {}
+        mappings = load_mappings(loaded) if writers else {}
     except FileNotFoundError as error:
         raise CommandError(ExitCode.CONFIGURATION, str(error)) from error
     site = SiteSchemas(state.path, loaded.settings.site)
