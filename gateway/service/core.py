@@ -122,6 +122,7 @@ async def _run_locked(
         if event_log is None or last is None
         else Lasting(state.path, DeliveryLedger(event_log, last.deliveries), last),
         operations,
+        state.path,
     )
     sources = [source_of(name, settings, surroundings) for name, settings in loaded.settings.sources.items()]
     async with AsyncExitStack() as running:

@@ -46,6 +46,7 @@ class Surroundings:
         metrics: what the core tells of itself.
         lasting: for durable subscriptions; ``None`` where no source has one.
         operations: where sources take operations from, and bring their answers to.
+        state: the state folder; ``None`` where nothing is kept.
     """
 
     inventory: Inventory
@@ -57,6 +58,7 @@ class Surroundings:
     metrics: Metrics = field(default_factory=Metrics)
     lasting: Lasting | None = None
     operations: Operations = field(default_factory=NoOperations)
+    state: Path | None = None
 
     @property
     def usable_lasting(self) -> Lasting | None:
