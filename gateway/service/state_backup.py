@@ -16,13 +16,16 @@ from typing import BinaryIO
 from gateway.durable_files import replaced_durably
 from gateway.inventory.instance_file import copy_index
 from gateway.service.backup_file import MAX_FILE_OCTETS, NAME, Manifest, entry_of, write_backup
+from gateway.service.session_logs import FOLDER as SESSION_LOGS
 from gateway.state_folder import StateError, StateFolder
 
 INDEX = "instances.sqlite3"
 SECRETS = "secrets"
 
-_LEFT_OUT = frozenset({"LOCK", "feed.sock", "log", "lost+found", INDEX, f"{INDEX}-wal", f"{INDEX}-shm"})
-"""Of the folder itself. The index is copied by its own means; the log is no state, and has its own life."""
+_LEFT_OUT = frozenset(
+    {"LOCK", "feed.sock", "log", SESSION_LOGS, "lost+found", INDEX, f"{INDEX}-wal", f"{INDEX}-shm"}
+)
+"""Of the folder itself. The index is copied by its own means; logs are no state, and have their own lives."""
 
 
 @dataclass(frozen=True, slots=True)
