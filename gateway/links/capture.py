@@ -6,26 +6,76 @@ The tap stands between a session and what surrounds it: it is a session itself, 
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import fields
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from gateway.dialects.effects import Delivery, Effect, Send
 from gateway.dialects.stream_effects import Close, Peer, StreamEffect, StreamSession, Write
 from gateway.links.amqp import LinkedSession
 from gateway.links.capture_file import CaptureFile, Fields
-from gateway.links.conversation import Session, Unsent
+from gateway.links.capture_operations import operation_fields
+from gateway.links.conversation import Session
+from gateway.model.operations import MethodCall, ObjectFetch, ObjectModify
 
 
 class MessagingSession(LinkedSession, Session, Protocol):
     """A session that an AMQP link carries, as far as it is captured and replayed."""
 
 
-class CapturedSession:
-    """A session over AMQP, and what is said to it and by it in a file.
+class MessagingConsole(MessagingSession, Protocol):
+    """A console that an AMQP link carries, as far as it is captured."""
 
-    What it says when it is not told anything, such as a request of an operator, `asked` writes down.
-    """
+    def call(self, call: MethodCall, now: int) -> list[Effect]:
+        """Call a method."""
+        ...
+
+    def fetch(self, fetch: ObjectFetch, now: int) -> list[Effect]:
+        """Read an object anew."""
+        ...
+
+
+@runtime_checkable
+class ModifyingConsole(MessagingConsole, Protocol):
+    """One whose dialect has a request of its own to set properties."""
+
+    def modify(self, modify: ObjectModify, now: int) -> list[Effect]:
+        """Set them."""
+        ...
+
+
+class StreamConsole(StreamSession, Protocol):
+    """A session over byte streams of which operators can ask something."""
+
+    def call(self, call: MethodCall, now: int) -> list[StreamEffect]:
+        """Call a method."""
+        ...
+
+    def fetch(self, fetch: ObjectFetch, now: int) -> list[StreamEffect]:
+        """Read an object anew."""
+        ...
+
+
+@runtime_checkable
+class ToldOfUnsent(Protocol):
+    """A session that is told what was not sent."""
+
+    def unsent(self, sends: Sequence[Send], reason: str, now: int) -> Iterable[Effect]:
+        """These certainly were not sent."""
+        ...
+
+
+@runtime_checkable
+class CatchesUp(Protocol):
+    """A session over a queue that is kept for its return."""
+
+    def catch_up(self, missed: str, waiting: int, now: int) -> Iterable[Effect]:
+        """What waited arrives next."""
+        ...
+
+
+class CapturedSession:
+    """A session over AMQP, and what is said to it and by it in a file."""
 
     def __init__(self, session: MessagingSession, file: CaptureFile) -> None:
         self._session = session
@@ -59,32 +109,19 @@ class CapturedSession:
         self._event(now, "tick")
         return self._said(self._session.tick(now), now)
 
-    def telling_unsent(self, unsent: Unsent) -> Unsent:
-        """``unsent`` of the session, captured too."""
+    def unsent(self, sends: Sequence[Send], reason: str, now: int) -> list[Effect]:
+        """As of the session, where it wants to know."""
+        self._event(now, "unsent", reason=reason, sends=[message_fields(send) for send in sends])
+        if not isinstance(self._session, ToldOfUnsent):
+            return []
+        return self._said(list(self._session.unsent(sends, reason, now)), now)
 
-        def captured(sends: Sequence[Send], reason: str, now: int) -> Iterable[Effect]:
-            self._event(now, "unsent", reason=reason, sends=[message_fields(send) for send in sends])
-            return self._said(list(unsent(sends, reason, now)), now)
-
-        return captured
-
-    def catching_up(
-        self, catch_up: Callable[[str, int, int], list[Effect]]
-    ) -> Callable[[str, int, int], list[Effect]]:
-        """``catch_up`` of the session, captured too."""
-
-        def captured(missed: str, waiting: int, now: int) -> list[Effect]:
-            self._event(now, "catch-up", missed=missed, waiting=waiting)
-            return self._said(catch_up(missed, waiting, now), now)
-
-        return captured
-
-    def asked(self, effects: Iterable[Effect], now: int) -> None:
-        """What it wants because somebody asked it: written down, and not expected of a replay."""
-        for effect in effects:
-            if isinstance(effect, Send):
-                fields = message_fields(effect)
-                self._write(now, {"dir": self._file.directions.sent, "asked": True, **fields})
+    def catch_up(self, missed: str, waiting: int, now: int) -> list[Effect]:
+        """As of the session, where its queue may be kept."""
+        self._event(now, "catch-up", missed=missed, waiting=waiting)
+        if not isinstance(self._session, CatchesUp):
+            return []
+        return self._said(list(self._session.catch_up(missed, waiting, now)), now)
 
     def _said(self, effects: list[Effect], now: int) -> list[Effect]:
         for effect in effects:
@@ -97,6 +134,44 @@ class CapturedSession:
 
     def _write(self, now: int, record: Fields) -> None:
         self._file.write({"ns": now, **record}, now, self._standing)
+
+
+class CapturedConsole(CapturedSession):
+    """As `CapturedSession`, with what operators ask of it, which a replay asks again."""
+
+    def __init__(self, session: MessagingConsole, file: CaptureFile) -> None:
+        super().__init__(session, file)
+        self._console = session
+
+    def call(self, call: MethodCall, now: int) -> list[Effect]:
+        """As of the session."""
+        self._write(now, operation_fields(call))
+        return self._said(self._console.call(call, now), now)
+
+    def fetch(self, fetch: ObjectFetch, now: int) -> list[Effect]:
+        """As of the session."""
+        self._write(now, operation_fields(fetch))
+        return self._said(self._console.fetch(fetch, now), now)
+
+
+class CapturedModifyingConsole(CapturedConsole):
+    """As `CapturedConsole`, of a dialect that has a request of its own to set properties."""
+
+    def __init__(self, session: ModifyingConsole, file: CaptureFile) -> None:
+        super().__init__(session, file)
+        self._modifying = session
+
+    def modify(self, modify: ObjectModify, now: int) -> list[Effect]:
+        """As of the session."""
+        self._write(now, operation_fields(modify))
+        return self._said(self._modifying.modify(modify, now), now)
+
+
+def captured_console(session: MessagingConsole, file: CaptureFile) -> CapturedConsole:
+    """``session``, captured; it can modify where the session can."""
+    if isinstance(session, ModifyingConsole):
+        return CapturedModifyingConsole(session, file)
+    return CapturedConsole(session, file)
 
 
 class CapturedStreamSession:
@@ -134,11 +209,6 @@ class CapturedStreamSession:
         self._write(now, {"event": "tick"})
         return self._said(self._session.tick(now), now)
 
-    def asked(self, effects: Iterable[StreamEffect], now: int) -> None:
-        """What it wants because somebody asked it: written down, and not expected of a replay."""
-        for said in _stream_records(effects):
-            self._write(now, {"dir": self._file.directions.sent, "asked": True, **said})
-
     def _said(self, effects: list[StreamEffect], now: int) -> list[StreamEffect]:
         for said in _stream_records(effects):
             self._write(now, {"dir": self._file.directions.sent, **said})
@@ -147,6 +217,24 @@ class CapturedStreamSession:
     def _write(self, now: int, record: Fields) -> None:
         standing = {"open": [_peer_fields(number, peer) for number, peer in self._open.items()]}
         self._file.write({"ns": now, **record}, now, standing)
+
+
+class CapturedStreamConsole(CapturedStreamSession):
+    """As `CapturedStreamSession`, with what operators ask of it, which a replay asks again."""
+
+    def __init__(self, session: StreamConsole, file: CaptureFile) -> None:
+        super().__init__(session, file)
+        self._console = session
+
+    def call(self, call: MethodCall, now: int) -> list[StreamEffect]:
+        """As of the session."""
+        self._write(now, operation_fields(call))
+        return self._said(self._console.call(call, now), now)
+
+    def fetch(self, fetch: ObjectFetch, now: int) -> list[StreamEffect]:
+        """As of the session."""
+        self._write(now, operation_fields(fetch))
+        return self._said(self._console.fetch(fetch, now), now)
 
 
 def message_fields(message: Delivery | Send) -> dict[str, Any]:

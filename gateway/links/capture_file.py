@@ -10,6 +10,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final, TypeAlias
 
 import structlog
@@ -75,8 +76,14 @@ class CaptureFile:
         dialect: that its session speaks.
         directions: what is received and sent.
         now: nanoseconds since 1970.
+        about: what else the head of each file says.
         largest_file: octets.
         files: the newest that are kept.
+
+    Attributes:
+        trouble: why the capture ended by itself; empty while it goes on.
+        records: written so far.
+        octets: likewise, of all files.
 
     Raises:
         OSError: the file cannot be made, or is there.
@@ -90,13 +97,16 @@ class CaptureFile:
         directions: Directions,
         now: int,
         *,
+        about: Fields = MappingProxyType({}),
         largest_file: int = LARGEST_FILE,
         files: int = FILES,
     ) -> None:
         self.directions = directions
         self.trouble = ""
-        """Why the capture ended by itself; empty while it goes on."""
+        self.records = 0
+        self.octets = 0
         self._path = path
+        self._about = about
         self._largest = largest_file
         self._files = files
         self._head = CaptureHead(source, dialect, directions.received, directions.sent)
@@ -121,6 +131,7 @@ class CaptureFile:
             if self._size + len(line) > self._largest:
                 self._rotate(now, standing)
             self._append(line)
+            self.records += 1
         except OSError as error:
             self.trouble = f"{self._path}: {error.strerror or error}: the capture has ended"
             log.warning("capture-ended", detail=self.trouble)
@@ -134,12 +145,7 @@ class CaptureFile:
 
     def _rotate(self, now: int, standing: Fields) -> None:
         self.close()
-        for number in range(self._files - 1, 0, -1):
-            older = self._path.with_name(f"{self._path.name}.{number}")
-            newer = self._path if number == 1 else self._path.with_name(f"{self._path.name}.{number - 1}")
-            if newer.exists():
-                newer.replace(older)
-        self._path.unlink(missing_ok=True)  # where one file alone is kept
+        make_room(self._path, self._files)
         self._begin(self._head.part + 1, now, standing)
 
     def _begin(self, part: int, now: int, standing: Fields) -> None:
@@ -149,15 +155,34 @@ class CaptureFile:
         self._head = CaptureHead(
             self._head.source, self._head.dialect, self._head.received, self._head.sent, part, now
         )
-        self._append(_line({"capture": VERSION, "warning": WARNING, **asdict(self._head), **standing}))
+        self._append(
+            _line({"capture": VERSION, "warning": WARNING, **asdict(self._head), **self._about, **standing})
+        )
 
     def _append(self, line: bytes) -> None:
         """Whole lines, without a buffer of ours: what led to a crash is what one wants to see."""
         self._size += len(line)
+        self.octets += len(line)
         left = memoryview(line)
         while left and self._descriptor is not None:
             left = left[os.write(self._descriptor, left) :]
 
 
+def make_room(path: Path, files: int = FILES) -> None:
+    """Give every file of a capture the name of an older one, and keep one fewer than ``files``.
+
+    Raises:
+        OSError: that cannot be done.
+    """
+    for number in range(files - 1, 0, -1):
+        older = path.with_name(f"{path.name}.{number}")
+        newer = path if number == 1 else path.with_name(f"{path.name}.{number - 1}")
+        if newer.exists():
+            newer.replace(older)
+    path.unlink(missing_ok=True)  # where one file alone is kept
+
+
 def _line(record: Fields) -> bytes:
-    return json.dumps(record, separators=(",", ":"), ensure_ascii=False).encode() + b"\n"
+    return (
+        json.dumps(record, separators=(",", ":"), ensure_ascii=False).encode(errors="surrogatepass") + b"\n"
+    )

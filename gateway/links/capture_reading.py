@@ -5,7 +5,8 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Final, TypeVar
@@ -153,6 +154,47 @@ def read_capture(file: BinaryIO) -> Capture:
         first.time,
     )
     return Capture(head, first, lines)
+
+
+@contextmanager
+def opened_capture(path: Path) -> Iterator[Capture]:
+    """The capture whose newest file this is, from the beginning of its session as far as that is kept.
+
+    Lines are counted through all its files, the oldest first.
+
+    Raises:
+        CaptureError: it is none.
+        OSError: a file cannot be read.
+    """
+    with ExitStack() as files:
+        parts: list[Capture] = []
+        for older in reversed(captured_files(path)):
+            try:
+                part = read_capture(files.enter_context(older.open("rb")))
+            except CaptureError:
+                if parts:
+                    break  # something else of that name
+                raise
+            if parts and not _precedes(part.head, parts[0].head):
+                break
+            parts.insert(0, part)
+            if part.head.part == 1:
+                break
+        yield Capture(parts[0].head, parts[0].first, _of_all(parts))
+
+
+def _precedes(older: CaptureHead, newer: CaptureHead) -> bool:
+    return (older.source, older.dialect, older.part) == (newer.source, newer.dialect, newer.part - 1)
+
+
+def _of_all(parts: Sequence[Capture]) -> Iterator[Record]:
+    before = 0
+    for part in parts:
+        number = 1
+        for record in part.records:
+            number = record.line
+            yield Record(before + number, record.told)
+        before += number
 
 
 def captured_files(path: Path) -> list[Path]:

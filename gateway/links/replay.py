@@ -6,15 +6,17 @@ No broker, no socket, no waiting: what took an hour takes as long as the session
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, TypeAlias, runtime_checkable
 
-from gateway.dialects.effects import Delivery, Effect, Observed, Send, WakeAt
+from gateway.dialects.effects import Answered, Delivery, Effect, Note, Observed, Send, WakeAt
 from gateway.dialects.stream_effects import Peer, StreamEffect, StreamSession
-from gateway.links.capture import MessagingSession, message_fields, stream_fields
+from gateway.links.capture import CatchesUp, MessagingSession, ToldOfUnsent, message_fields, stream_fields
+from gateway.links.capture_operations import OPERATIONS, read_operation
 from gateway.links.capture_reading import Capture, CaptureError, Record
 from gateway.model.observations import Observation
+from gateway.model.operations import Answer, MethodCall, ObjectFetch, ObjectModify
 
 KEPT_DIFFERENCES: Final = 100
 OVERDUE: Final = 10**9
@@ -27,21 +29,34 @@ Said: TypeAlias = dict[str, Any]
 
 
 @runtime_checkable
-class ToldOfUnsent(Protocol):
-    """A session that is told what was not sent."""
-
-    def unsent(self, sends: Sequence[Send], reason: str, now: int) -> Iterable[Effect]:
-        """These certainly were not sent."""
-        ...
+class _Calls(Protocol):
+    def call(self, call: MethodCall, now: int) -> Iterable[Any]: ...
 
 
 @runtime_checkable
-class CatchesUp(Protocol):
-    """A session over a queue that is kept for its return."""
+class _Modifies(Protocol):
+    def modify(self, modify: ObjectModify, now: int) -> Iterable[Any]: ...
 
-    def catch_up(self, missed: str, waiting: int, now: int) -> Iterable[Effect]:
-        """What waited arrives next."""
-        ...
+
+@runtime_checkable
+class _Fetches(Protocol):
+    def fetch(self, fetch: ObjectFetch, now: int) -> Iterable[Any]: ...
+
+
+class Witness:
+    """Sees what comes of a replay, with the captured times; this one looks at nothing."""
+
+    def passed(self, now: int) -> None:
+        """The captured time (nanoseconds since 1970) is ``now``; what follows happens then."""
+
+    def observed(self, observations: tuple[Observation, ...], now: int) -> None:
+        """The session told what it learnt."""
+
+    def answered(self, answer: Answer) -> None:
+        """The session told what came of an operation."""
+
+    def noted(self, note: Note, line: int) -> None:
+        """The session remarked something, being told what stands in ``line``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +83,6 @@ class Outcome:
         same: how much it said as the captured one did.
         different: how much it did not.
         differences: the first of those.
-        asked: what the captured session said because somebody asked it; nobody did now.
         passed_over: events that this session has no use for.
     """
 
@@ -76,7 +90,6 @@ class Outcome:
     same: int = 0
     different: int = 0
     differences: list[Difference] = field(default_factory=list)
-    asked: int = 0
     passed_over: int = 0
 
     def compare(self, line: int, captured: Sequence[Said], replayed: Sequence[Said]) -> None:
@@ -92,47 +105,48 @@ class Outcome:
                 self.differences.append(Difference(line, before, after))
 
 
+_NOBODY: Final = Witness()
+
+
 def replay(
     capture: Capture,
     session: MessagingSession,
-    observe: Callable[[tuple[Observation, ...]], None] = lambda _: None,
+    witness: Witness = _NOBODY,
 ) -> Outcome:
     """Play a capture of a session over AMQP.
 
     Args:
         capture: read from its beginning. One that is not the first part begins with a link that is up.
         session: a new one, configured as the captured one was.
-        observe: given what the session observes.
+        witness: told what comes of it.
 
     Raises:
         CaptureError: the capture cannot be read further, or is of another kind.
     """
-    player = _MessagingPlayer(session)
-    player.observe = observe
+    player = _MessagingPlayer(session, witness)
     reply_to = capture.first.value("reply_to", str, "")
     if reply_to:
-        player.told(capture.first, session.connected(reply_to, capture.head.ns))
+        player.told(capture.first, capture.head.ns, session.connected(reply_to, capture.head.ns))
     return player.play(capture)
 
 
 def replay_streams(
     capture: Capture,
     session: StreamSession,
-    observe: Callable[[tuple[Observation, ...]], None] = lambda _: None,
+    witness: Witness = _NOBODY,
 ) -> Outcome:
     """Play a capture of a session over byte streams; as `replay`."""
-    player = _StreamPlayer(session)
-    player.observe = observe
+    player = _StreamPlayer(session, witness)
     for peer in capture.first.records("open"):
-        player.told(capture.first, player.opened(peer, capture.head.ns))
+        player.told(capture.first, capture.head.ns, player.opened(peer, capture.head.ns))
     return player.play(capture)
 
 
 class _Player(ABC):
     """What both kinds of replay have in common: the order, the clock, the comparison."""
 
-    def __init__(self, session: MessagingSession | StreamSession) -> None:
-        self.observe: Callable[[tuple[Observation, ...]], None] = lambda _: None
+    def __init__(self, session: MessagingSession | StreamSession, witness: Witness) -> None:
+        self._witness = witness
         self._waking = session
         self._wake: int | None = None
         self._line = 1
@@ -146,24 +160,28 @@ class _Player(ABC):
             if record.event or record.value("dir", str) == capture.head.received:
                 self._settle(record.line)
                 self._tell(record)
-            elif record.value("asked", bool, False):
-                self._outcome.asked += 1
             else:
                 self._captured.append(self.captured(record))
         self._settle(self._line)
         return self._outcome
 
-    def told(self, record: Record, effects: Iterable[Effect] | Iterable[StreamEffect]) -> None:
+    def told(self, record: Record, now: int, effects: Iterable[Effect] | Iterable[StreamEffect]) -> None:
         """The session was told what stands in ``record``, and wants this."""
         self._line = record.line
         self._outcome.told += 1
+        self._witness.passed(now)
         for effect in effects:
-            if isinstance(effect, WakeAt):
-                self._wake = effect.time
-            elif isinstance(effect, Observed):
-                self.observe(effect.observations)
-            elif (said := self.replayed(effect)) is not None:
-                self._replayed.append(said)
+            match effect:
+                case WakeAt(time):
+                    self._wake = time
+                case Observed(observations):
+                    self._witness.observed(observations, now)
+                case Answered(answer):
+                    self._witness.answered(answer)
+                case Note():
+                    self._witness.noted(effect, record.line)
+                case _ if (said := self.replayed(effect)) is not None:
+                    self._replayed.append(said)
 
     def _tell(self, record: Record) -> None:
         now = record.time
@@ -175,15 +193,30 @@ class _Player(ABC):
             if self._wake is None or self._wake + OVERDUE > now:
                 break
             self._wake_up(record, self._wake)
-        effects = self.event(record, now) if record.event else self.received(record, now)
+        if record.event in OPERATIONS:
+            effects = self._operated(record, now)
+        else:
+            effects = self.event(record, now) if record.event else self.received(record, now)
         if effects is None:
             self._outcome.passed_over += 1
         else:
-            self.told(record, effects)
+            self.told(record, now, effects)
+
+    def _operated(self, record: Record, now: int) -> Iterable[Any] | None:
+        """Ask what an operator asked then; ``None`` where that cannot be asked of this session."""
+        session: object = self._waking
+        match read_operation(record):
+            case MethodCall() as call if isinstance(session, _Calls):
+                return session.call(call, now)
+            case ObjectModify() as modify if isinstance(session, _Modifies):
+                return session.modify(modify, now)
+            case ObjectFetch() as fetch if isinstance(session, _Fetches):
+                return session.fetch(fetch, now)
+        return None
 
     def _wake_up(self, record: Record, now: int) -> None:
         self._wake = None
-        self.told(record, self._waking.tick(now))
+        self.told(record, now, self._waking.tick(now))
 
     def _settle(self, line: int) -> None:
         self._outcome.compare(self._line, self._captured, self._replayed)
@@ -209,8 +242,8 @@ class _Player(ABC):
 
 
 class _MessagingPlayer(_Player):
-    def __init__(self, session: MessagingSession) -> None:
-        super().__init__(session)
+    def __init__(self, session: MessagingSession, witness: Witness) -> None:
+        super().__init__(session, witness)
         self._session = session
 
     def captured(self, record: Record) -> Said:
@@ -243,8 +276,8 @@ class _MessagingPlayer(_Player):
 
 
 class _StreamPlayer(_Player):
-    def __init__(self, session: StreamSession) -> None:
-        super().__init__(session)
+    def __init__(self, session: StreamSession, witness: Witness) -> None:
+        super().__init__(session, witness)
         self._session = session
 
     def captured(self, record: Record) -> Said:

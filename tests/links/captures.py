@@ -8,11 +8,13 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from gateway.dialects.effects import Delivery, Effect, Observed, Send, WakeAt
+from gateway.dialects.effects import Delivery, Effect, Note, Observed, Send, WakeAt
 from gateway.links.capture import CapturedSession
 from gateway.links.capture_file import AS_CONSOLE, CaptureFile
 from gateway.links.capture_reading import Capture, read_capture
-from gateway.model.observations import SourceState, SourceStateSeen
+from gateway.links.replay import Witness
+from gateway.model.observations import Observation, SourceState, SourceStateSeen
+from gateway.model.operations import Answer
 
 SECOND = 10**9
 START = 1_800_000_000 * SECOND
@@ -65,8 +67,31 @@ class AskingSession:
         ]
 
 
-def capture_file(path: Path, **bounds: int) -> CaptureFile:
-    return CaptureFile(path, "shop", "cml", AS_CONSOLE, START, **bounds)
+class Seen(Witness):
+    """Keeps what a replay tells."""
+
+    def __init__(self) -> None:
+        self.observations: list[Observation] = []
+        self.times: list[int] = []
+        self.answers: list[Answer] = []
+        self.notes: list[tuple[int, str]] = []
+
+    def passed(self, now: int) -> None:
+        self.times.append(now)
+
+    def observed(self, observations: tuple[Observation, ...], now: int) -> None:
+        assert now == self.times[-1]
+        self.observations += observations
+
+    def answered(self, answer: Answer) -> None:
+        self.answers.append(answer)
+
+    def noted(self, note: Note, line: int) -> None:
+        self.notes.append((line, note.event))
+
+
+def capture_file(path: Path, largest_file: int = 1 << 20, files: int = 4) -> CaptureFile:
+    return CaptureFile(path, "shop", "cml", AS_CONSOLE, START, largest_file=largest_file, files=files)
 
 
 def answer(number: int, body: bytes = b"<answer/>") -> Delivery:

@@ -22,11 +22,11 @@ from gateway.dialects.qmf.console import ConsoleConfig, ConsoleSession
 from gateway.links.amqp import AmqpLink, AmqpRole
 from gateway.links.amqp_connection import AmqpEndpoint
 from gateway.links.capture import CapturedSession
-from gateway.links.capture_file import AS_CONSOLE, CaptureFile
-from gateway.links.capture_reading import CaptureError, captured_files, read_capture
+from gateway.links.capture_file import AS_CONSOLE, CaptureFile, make_room
+from gateway.links.capture_reading import CaptureError, captured_files, opened_capture, read_capture
 from gateway.links.conversation import Conversation
 from gateway.links.replay import Difference, Outcome, replay
-from gateway.model.observations import Observation, SourceState, SourceStateSeen
+from gateway.model.observations import SourceState, SourceStateSeen
 from tests.components.amqp_peer import AmqpPeer
 from tests.components.waiting import eventually
 from tests.links.captures import (
@@ -34,6 +34,7 @@ from tests.links.captures import (
     SECOND,
     START,
     AskingSession,
+    Seen,
     answer,
     capture_file,
     converse,
@@ -102,12 +103,14 @@ def test_no_file_is_overwritten(tmp_path: Path) -> None:
 def test_the_same_session_says_the_same_again(tmp_path: Path) -> None:
     path = tmp_path / "shop.jsonl"
     converse(CapturedSession(AskingSession(), capture_file(path)))
-    seen: list[tuple[Observation, ...]] = []
+    seen = Seen()
 
-    outcome = replay(reading(path), AskingSession(), seen.append)
+    outcome = replay(reading(path), AskingSession(), seen)
 
     assert outcome == Outcome(told=8, same=4)
-    assert seen == [(SourceStateSeen(SourceState.SYNCHRONISED),)]
+    assert seen.observations == [SourceStateSeen(SourceState.SYNCHRONISED)]
+    assert seen.times[0] == START
+    assert seen.times[-1] == START + 100 * SECOND
 
 
 def test_what_is_said_otherwise_is_shown(tmp_path: Path) -> None:
@@ -143,23 +146,14 @@ def test_what_is_said_no_more_or_only_now_is_shown(tmp_path: Path) -> None:
     ]
 
 
-def test_operations_are_not_expected_of_a_replay(tmp_path: Path) -> None:
-    path = tmp_path / "shop.jsonl"
-    session = CapturedSession(AskingSession(), capture_file(path))
-    session.connected("q", START)
-    session.asked([REQUEST, WakeAt(START)], START)
-
-    assert replay(reading(path), AskingSession()) == Outcome(told=1, same=1, asked=1)
-
-
 def test_doubt_and_what_was_not_sent_are_replayed_too(tmp_path: Path) -> None:
     path = tmp_path / "shop.jsonl"
     session = AskingSession()
     captured = CapturedSession(session, capture_file(path))
-    captured.catching_up(session.catch_up)("away", 3, START)
+    captured.catch_up("away", 3, START)
     captured.connected("q", START)
     captured.resync("doubt", START + 2, START + 1)
-    captured.telling_unsent(session.unsent)([REQUEST], "returned", START + 3)
+    captured.unsent([REQUEST], "returned", START + 3)
 
     assert replay(reading(path), AskingSession()) == Outcome(told=4, same=4)
 
@@ -208,6 +202,47 @@ def test_a_later_part_begins_with_a_link_that_is_up(tmp_path: Path) -> None:
 
     assert captured_files(path) == [path]
     assert session.reply_to == "q"
+
+
+def test_a_session_is_read_from_the_first_file_that_is_kept(tmp_path: Path) -> None:
+    path = tmp_path / "shop.jsonl"
+    converse(CapturedSession(AskingSession(), capture_file(path, 2000, files=100)), answers=30)
+    with opened_capture(path) as capture:
+        whole = replay(capture, AskingSession())
+    assert whole == Outcome(told=62, same=31)
+
+    first, *_, last_but_one, _newest = captured_files(path)
+    first.unlink()
+    with opened_capture(path) as capture:
+        assert capture.head.part == 2
+        numbers = [record.line for record in capture.records]
+    assert numbers == sorted(set(numbers))
+
+    last_but_one.write_text("something else", encoding="ascii")
+    with opened_capture(path) as capture:
+        assert capture.head.part == len(captured_files(path)) + 1
+
+
+def test_a_session_before_is_another_capture(tmp_path: Path) -> None:
+    path = tmp_path / "shop.jsonl"
+    for answers in (30, 2):
+        make_room(path, 100)
+        converse(CapturedSession(AskingSession(), capture_file(path, 2000, files=100)), answers)
+    with opened_capture(path) as capture:
+        assert replay(capture, AskingSession()) == Outcome(told=6, same=3)
+
+
+def test_a_file_that_is_no_capture_is_not_opened(tmp_path: Path) -> None:
+    (tmp_path / "shop.jsonl").write_text("{}\n", encoding="ascii")
+    with pytest.raises(CaptureError), opened_capture(tmp_path / "shop.jsonl"):
+        pass
+
+
+def test_any_text_can_be_captured(tmp_path: Path) -> None:
+    session = CapturedSession(AskingSession(), capture_file(tmp_path / "shop.jsonl"))
+    session.disconnected("a name \ud800 that is no Unicode", START)
+    outcome = replay(reading(tmp_path / "shop.jsonl"), AskingSession())
+    assert outcome == Outcome(told=1)
 
 
 def test_a_body_that_alone_would_fill_a_file_is_left_out(tmp_path: Path) -> None:

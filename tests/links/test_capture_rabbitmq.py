@@ -18,6 +18,7 @@ from gateway.model.observations import Observation, SourceState, SourceStateSeen
 from tests.components.called_agent import calling_site
 from tests.components.rabbitmq import VirtualHost
 from tests.components.waiting import eventually
+from tests.links.captures import Seen
 from tests.links.recording import endpoint_of
 
 SYNCHRONISED = SourceStateSeen(SourceState.SYNCHRONISED)
@@ -46,10 +47,10 @@ async def test_a_console_says_and_observes_the_same_again(virtual_host: VirtualH
     conversation.stop()
     file.close()
 
-    again: list[Observation] = []
+    again = Seen()
     with path.open("rb") as written:
-        outcome = replay(read_capture(written), ConsoleSession(config), again.extend)
+        outcome = replay(read_capture(written), ConsoleSession(config), again)
 
     assert not outcome.differences
     assert outcome.same > 2
-    assert again == seen
+    assert again.observations == seen
