@@ -39,7 +39,22 @@ class Close:
     connection: int
 
 
-StreamEffect: TypeAlias = Write | Close | Observed | Answered | WakeAt | Note
+@dataclass(frozen=True, slots=True)
+class Logged:
+    """A line of a session that an application asked to have logged, without secrets and without its end.
+
+    Attributes:
+        application: as it logged in; anything, so no name of a file.
+        line: octets.
+        outgoing: whether we said it.
+    """
+
+    application: str
+    line: bytes
+    outgoing: bool = False
+
+
+StreamEffect: TypeAlias = Write | Close | Observed | Answered | Logged | WakeAt | Note
 
 
 class StreamSession(Protocol):

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from gateway.clock import Clock
 from gateway.dialects.effects import Answered, Note, Observed, WakeAt
-from gateway.dialects.stream_effects import Close, Peer, StreamEffect, StreamSession, Write
+from gateway.dialects.stream_effects import Close, Logged, Peer, StreamEffect, StreamSession, Write
 from gateway.links.session_surroundings import SessionNotes, WakeUp
 from gateway.model.observations import Observation
 from gateway.model.operations import Answer
@@ -37,6 +37,7 @@ class StreamConversation:
         clock: the gateway's.
         counters: ``connections``, ``octets``, ``protocol_errors`` and ``refused`` are counted here.
         answered: told what came of operations, behind what they led to.
+        logged: given lines of sessions that applications ask to be logged.
     """
 
     def __init__(
@@ -47,12 +48,14 @@ class StreamConversation:
         clock: Clock,
         counters: Counter[str],
         answered: Callable[[Answer], None] = lambda _: None,
+        logged: Callable[[Logged], None] = lambda _: None,
     ) -> None:
         self._session = session
         self._observe = observe
         self._clock = clock
         self._counters = counters
         self._answered = answered
+        self._logged = logged
         self._notes = SessionNotes(name, clock, counters)
         self._wake_up = WakeUp(clock, self._woken)
         self._streams: Streams | None = None
@@ -91,20 +94,27 @@ class StreamConversation:
         """Carry out what the session wants."""
         for effect in effects:
             match effect:
-                case Write(connection, octets):
-                    if self._streams is not None:
-                        self._streams.write(connection, octets)
-                case Close(connection):
-                    if self._streams is not None:
-                        self._streams.close(connection)
+                case Write() | Close():
+                    self._carry(effect)
                 case Observed(observations):
                     self._observe(observations)
                 case Answered(answer):
                     self._answered(answer)
+                case Logged():
+                    self._logged(effect)
                 case WakeAt(time):
                     self._wake_up.at(time)
                 case Note():
                     self._notes.take(effect)
+
+    def _carry(self, effect: Write | Close) -> None:
+        if self._streams is None:
+            return
+        match effect:
+            case Write(connection, octets):
+                self._streams.write(connection, octets)
+            case Close(connection):
+                self._streams.close(connection)
 
     async def until_failed(self) -> None:
         """Wait for a fault of the session, where nobody else waits for it.
