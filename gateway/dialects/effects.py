@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from gateway.model.observations import Observation
 from gateway.model.operations import Answer
 from gateway.model.schema import ClassKey
-from gateway.model.values import Values
+from gateway.model.values import Value, Values
 
 _MILLISECOND: Final = 1_000_000
 
@@ -122,6 +123,23 @@ class Called:
 
 
 @dataclass(frozen=True, slots=True)
+class ModifyAsked:
+    """A console gave properties of an object other values: as one, once; tell what came of it.
+
+    Attributes:
+        handle, key, number, user_id, deadline: as of `Called`.
+        values: by the names of the properties, as the schema allows them.
+    """
+
+    handle: int
+    key: ClassKey
+    number: int
+    values: Mapping[str, Value]
+    user_id: str
+    deadline: int
+
+
+@dataclass(frozen=True, slots=True)
 class ReadAsked:
     """A console asked for one object of an agent: read it anew, and tell when that is done.
 
@@ -152,4 +170,4 @@ class Note:
     detail: str = ""
 
 
-Effect: TypeAlias = Send | Observed | Answered | Called | ReadAsked | WakeAt | Note
+Effect: TypeAlias = Send | Observed | Answered | Called | ModifyAsked | ReadAsked | WakeAt | Note

@@ -68,6 +68,8 @@ _XML: Final = {
     # The shell hands values to printf, and crashes at %s; numeric references it leaves as they are.
     ord("%"): "&#37;",
 }
+_REPLACEMENT: Final = "\ufffd"
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _NOT_XML: Final = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
 
 
@@ -138,3 +140,18 @@ def escape_for_xml(text: str) -> str:
     if found := _NOT_XML.search(text):
         raise LocalProtocolError(f"a text has the character U+{ord(found[0]):04X}, which XML cannot carry")
     return text.translate(_XML)
+
+
+def carried_by_openamq(text: str) -> str:
+    """Return ``text`` with U+FFFD in place of what `escape_for_openamq` refuses."""
+    return _without_surrogates(text).replace("\0", _REPLACEMENT)
+
+
+def carried_by_xml(text: str) -> str:
+    """Return ``text`` with U+FFFD in place of what `escape_for_xml` refuses."""
+    return _NOT_XML.sub(_REPLACEMENT, _without_surrogates(text))
+
+
+def _without_surrogates(text: str) -> str:
+    # Also of text that means octets: they are Latin-1 characters, and no surrogates.
+    return text if isinstance(text, Latin1Text) or text.isascii() else _SURROGATE.sub(_REPLACEMENT, text)

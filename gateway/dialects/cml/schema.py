@@ -174,7 +174,7 @@ def read_classes(reply: SchemaReply, is_statistic: IsStatistic = _never) -> tupl
     _refuse_repeated(names, "classes")
     parents: dict[str, set[str]] = {}
     for each in reply.classes:
-        for _, _, field in _flattened(each.fields):
+        for _, _, field in flattened_fields(each.fields):
             if TYPES.get(field.type) is ValueType.REFERENCE:
                 parents.setdefault(field.name, set()).add(each.name)
     package = package_of(reply.name)
@@ -187,7 +187,7 @@ def read_classes(reply: SchemaReply, is_statistic: IsStatistic = _never) -> tupl
 def _described(
     package: str, each: SchemaClass, parents: set[str], names: set[str], is_statistic: IsStatistic
 ) -> ClassDescription:
-    flattened = list(_flattened(each.fields))
+    flattened = list(flattened_fields(each.fields))
     own_names = Counter(field.name for _, _, field in flattened)
     elements: list[tuple[Element, str, _Slot]] = []
     listings: list[Children] = []
@@ -251,16 +251,16 @@ def _refuse_repeated(names: list[str], what: str) -> None:
         raise ProtocolError(f"{what} with names of their own", repr(repeated[0][:_SHOWN]))
 
 
-def _flattened(
+def flattened_fields(
     members: tuple[SchemaMember, ...], outer: SchemaGroup | None = None, path: tuple[str, ...] = ()
 ) -> Iterator[tuple[str, tuple[str, ...], SchemaField]]:
-    """Yield name, path of groups, and each field, with what its groups say of it."""
+    """Yield the model's name, the path of groups, and each field with what its groups say of it."""
     for member in members:
         inspect = member.inspect and (outer is None or outer.inspect)
         modify = member.modify or (outer is not None and outer.modify)
         inherited = replace(member, inspect=inspect, modify=modify)
         if isinstance(inherited, SchemaGroup):
-            yield from _flattened(inherited.fields, inherited, (*path, inherited.name))
+            yield from flattened_fields(inherited.fields, inherited, (*path, inherited.name))
         else:
             yield ".".join((*path, inherited.name)), path, inherited
 
@@ -286,7 +286,7 @@ def _element(name: str, group: tuple[str, ...], field: SchemaField) -> Element:
 
 
 def _method(method: SchemaMethod) -> Method:
-    flattened = list(_flattened(method.fields))
+    flattened = list(flattened_fields(method.fields))
     _refuse_repeated([field.name for _, _, field in flattened], f"arguments of {method.name}")
     arguments = tuple(_argument(field) for _, _, field in flattened)
     return Method(method.name, arguments, method.label, method.description)

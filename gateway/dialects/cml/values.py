@@ -116,6 +116,13 @@ def write_value(value: Value, item: Element | Argument, spelling: Spelling) -> s
     return write(item, value, spelling)
 
 
+def shown_value(value: Value, item: Element | Argument, spelling: Spelling) -> str:
+    """Return a value as a reply shows it: as `write_value`, which it raises as, but strings of any length."""
+    if item.type is ValueType.STRING and isinstance(value, str):
+        return value
+    return write_value(value, item, spelling)
+
+
 def _written_string(item: Element | Argument, value: Value, _: Spelling) -> str:
     text = str(value)
     if len(octets_of(text)) > MAX_STRING:

@@ -17,12 +17,16 @@ INVALID = HEAD + b"<invalid/>" + TAIL + b"\0"
 
 @dataclass(frozen=True)
 class Exchange:
-    """A request and what came back; ``ended_the_broker`` marks those that must never be sent."""
+    """A request and what came back; ``ended_the_broker`` marks those that must never be sent.
+
+    ``user`` is ``guest``, who reads, or ``super``.
+    """
 
     id: str
     request: bytes
     replies: tuple[bytes, ...]
     ended_the_broker: bool
+    user: str
 
     @property
     def by_shell(self) -> bool:
@@ -39,6 +43,7 @@ def exchanges() -> tuple[Exchange, ...]:
             row["request"].encode("latin-1"),
             tuple(reply.encode("latin-1") for reply in row["replies"]),
             "ended_the_broker" in row,
+            row["user"],
         )
         for row in rows
     )

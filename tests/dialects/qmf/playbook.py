@@ -10,7 +10,17 @@ from collections.abc import Sequence
 from typing import TypeAlias
 from uuid import UUID
 
-from gateway.dialects.effects import Answered, Called, Delivery, Effect, Observed, ReadAsked, Send, WakeAt
+from gateway.dialects.effects import (
+    Answered,
+    Called,
+    Delivery,
+    Effect,
+    ModifyAsked,
+    Observed,
+    ReadAsked,
+    Send,
+    WakeAt,
+)
 from gateway.dialects.qmf.agent import AgentConfig, AgentSession, ManagedObject
 from gateway.dialects.qmf.console import ConsoleConfig, ConsoleSession
 from gateway.dialects.qmf.definitions import Definitions
@@ -31,7 +41,7 @@ CONSOLE_USER = "gateway"
 BROKER = UUID(int=1)
 NEXT_BROKER = UUID(int=2)
 
-Step: TypeAlias = tuple[str, Received] | Observation | Answer | Called | ReadAsked | str
+Step: TypeAlias = tuple[str, Received] | Observation | Answer | Called | ModifyAsked | ReadAsked | str
 
 
 class _Play:
@@ -53,7 +63,7 @@ class _Play:
                 self._steps.extend(effect.observations)
             elif isinstance(effect, Answered):
                 self._steps.append(effect.answer)
-            elif isinstance(effect, Called | ReadAsked):
+            elif isinstance(effect, Called | ModifyAsked | ReadAsked):
                 self._steps.append(effect)
             else:
                 self._steps.append(effect.event)

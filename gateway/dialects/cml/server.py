@@ -1,0 +1,297 @@
+"""The CML server session: shows objects to consoles, and asks its program for what they want changed.
+
+Its replies suit a client that follows the specification and OpenAMQ's own shell alike: class and object stand
+in all that are ok, objects in a list are text and ``id``, and what ends the shell is left out of what is told
+to who may be it (it sends no message-id). Sources: "AMQP Console Interface", the wiki's "3-CML",
+OpenAMQ 1.4c1.
+
+The program behind it tells objects (`ServerSession.put`, `delete`), calls `start` when all are told, does
+what `Called` and `ModifyAsked` say and tells what came of it (`done`), and sends what is returned.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final, TypeAlias
+
+from gateway.dialects.cml.entities import octets_of
+from gateway.dialects.cml.messages import (
+    Field,
+    InspectReply,
+    InspectRequest,
+    Invalid,
+    MethodReply,
+    MethodRequest,
+    ModifyReply,
+    ModifyRequest,
+    Notify,
+    Received,
+    Reply,
+    SchemaReply,
+    SchemaRequest,
+    Spelling,
+    Status,
+)
+from gateway.dialects.cml.reader import read_message
+from gateway.dialects.cml.safety import MAX_SHOWN, shell_would_end
+from gateway.dialects.cml.server_calls import MAX_WAITING, AskedFor, ServerCalls
+from gateway.dialects.cml.server_config import ServerConfig
+from gateway.dialects.cml.server_objects import ServedObject, ServerObjects, carried
+from gateway.dialects.cml.server_requests import RefusedError, arguments, settings
+from gateway.dialects.cml.writer import write_message
+from gateway.dialects.effects import Binding, Called, Delivery, Effect, ModifyAsked, Note, Send, WakeAt
+from gateway.dialects.errors import ProtocolError
+from gateway.model.events import Severity
+
+__all__ = ["ServedObject", "ServerConfig", "ServerSession"]
+
+_CONTENT_TYPE: Final = "text/xml"
+_MILLISECOND: Final = 1_000_000
+_MAX_NOTICE: Final = 200
+_CUT: Final = "..."
+_PERCENT: Final = "\uff05"
+"""A full-width percent sign, in place of one that would go to the shell's printf."""
+
+_Request: TypeAlias = InspectRequest | ModifyRequest | MethodRequest
+_REPLIES: Final[dict[type[_Request], type[InspectReply | ModifyReply | MethodReply]]] = {
+    InspectRequest: InspectReply,
+    ModifyRequest: ModifyReply,
+    MethodRequest: MethodReply,
+}
+_NOTIFICATIONS: Final = {
+    Severity.CRITICAL: ("E", "amq.error"),
+    Severity.MAJOR: ("E", "amq.error"),
+    Severity.MINOR: ("W", "amq.warning"),
+    Severity.WARNING: ("W", "amq.warning"),
+}
+_OTHER_NOTIFICATION: Final = ("I", "amq.info")
+
+
+class ServerSession:
+    """A CML server, without I/O.
+
+    Args:
+        config: see `ServerConfig`.
+        schema: what is served, whole; `schema_writing.write_classes` makes it of classes of the model.
+
+    Raises:
+        ProtocolError: as `schema.read_classes`.
+    """
+
+    def __init__(self, config: ServerConfig, schema: SchemaReply) -> None:
+        self._config = config
+        self._schema = schema
+        self._objects = ServerObjects(schema, config.spelling)
+        self._calls = ServerCalls(config.call_deadline)
+        self._started = False
+
+    def bindings(self, reply_to: str) -> tuple[Binding, ...]:  # noqa: ARG002  a server asks nobody
+        """What the server's queue must be bound to."""
+        return (Binding(self._config.system_exchange, self._config.routing_key),)
+
+    # The program's side.
+
+    @property
+    def objects(self) -> ServerObjects:
+        """What is known: supports ``number in``, ``len`` and `ServerObjects.find`."""
+        return self._objects
+
+    def put(self, served: ServedObject) -> None:
+        """Add an object, or tell the values of a known one anew; raises as `ServerObjects.put`."""
+        self._objects.put(served)
+
+    def delete(self, number: int) -> bool:
+        """Remove an object; False if there is none."""
+        return self._objects.delete(number)
+
+    def start(self) -> None:
+        """All objects are told: answer from now on. A console takes for gone what is not listed."""
+        self._started = True
+
+    def suspend(self) -> None:
+        """What is managed cannot be read: answer nothing until `start`."""
+        self._started = False
+
+    def done(self, handle: int, status: Status, now: int, notice: str = "") -> list[Effect]:
+        """Tell what came of a change, after the values that it led to; nothing where nobody waits for it.
+
+        Args:
+            handle: of the `Called` or `ModifyAsked`.
+            status: ``ok``, or why it was not done.
+            now: nanoseconds.
+            notice: one line for people.
+        """
+        ended = self._calls.ended(handle)
+        if ended is None:
+            return []
+        asked_for, behind = ended
+        effects = self._answer(asked_for, status, notice)
+        for each in behind:
+            effects += self._about_object(each, now)
+        return effects
+
+    def notify(self, severity: Severity, text: str) -> list[Effect]:
+        """Tell consoles of something. The routing keys are ours, such as the example ``amq.*`` matches."""
+        letter, routing_key = _NOTIFICATIONS.get(severity, _OTHER_NOTIFICATION)
+        notify = Notify(f"{letter}: {carried(text, self._config.spelling)}")
+        return [self._send(self._config.notify_exchange, routing_key, notify, "")]
+
+    # The link's side.
+
+    def connected(self, reply_to: str, now: int) -> list[Effect]:  # noqa: ARG002  as every session's
+        """The link is up."""
+        return []
+
+    def disconnected(self, detail: str, now: int) -> list[Effect]:  # noqa: ARG002  as every session's
+        """The link is down; what is under way goes on, and is answered if it can be by then."""
+        return []
+
+    def resync(self, reason: str, now: int, since: int = 0) -> list[Effect]:  # noqa: ARG002  as every session's
+        """Requests may have been lost on the way: who sent them asks again."""
+        return []
+
+    def tick(self, now: int) -> list[Effect]:
+        """Give up waiting for what should have ended by now."""
+        effects: list[Effect] = []
+        for handle in self._calls.overdue(now):
+            text = "no answer in time: whether it was carried out is not known"
+            effects += self.done(handle, Status.INVALID, now, text)
+        return [*effects, *self._wake()]
+
+    def receive(self, delivery: Delivery, now: int) -> list[Effect]:
+        """Answer a request, or ask the program. Whatever arrives, nothing is raised."""
+        if not self._started:
+            return [Note("not-ready", "a request came before the objects are known")]
+        notes: list[Effect] = []
+        request: Received
+        try:
+            request = read_message(delivery.body)
+        except ProtocolError as error:
+            notes = [Note("protocol-error", f"request from {delivery.user_id!r}: {error}")]
+            request = Invalid()
+        if isinstance(request, _Request):
+            return self._about_object(AskedFor(request, delivery, self._deadline(delivery, now)), now)
+        if isinstance(request, SchemaRequest):
+            may_read = self._config.may_read(delivery.user_id)
+            return self._reply(delivery, self._schema if may_read else SchemaReply(Status.NO_ACCESS))
+        return [*notes, *self._reply(delivery, Invalid())]
+
+    def _deadline(self, delivery: Delivery, now: int) -> int:
+        if delivery.timestamp and delivery.expiration:
+            return delivery.timestamp + delivery.expiration * _MILLISECOND
+        return now + self._config.call_deadline
+
+    def _about_object(self, asked_for: AskedFor, now: int) -> list[Effect]:
+        try:
+            number = self._object(asked_for.request)
+            if self._calls.is_busy(number):
+                self._refuse_if_full()
+                self._calls.wait(number, asked_for)
+                return []
+            self._refuse_strangers(number, asked_for)
+            if isinstance(asked_for.request, InspectRequest):
+                return self._answer(asked_for, Status.OK)
+            return self._begin(asked_for.request, number, asked_for, now)
+        except RefusedError as refused:
+            return self._answer(asked_for, refused.status, str(refused))
+
+    def _object(self, request: _Request) -> int:
+        if not isinstance(request.object_id, int):
+            raise RefusedError("the number of an object is wanted")
+        if isinstance(request, MethodRequest) and not request.name:
+            raise RefusedError("the name of a method is wanted")
+        return request.object_id
+
+    def _refuse_if_full(self) -> None:
+        if self._calls.is_full:
+            raise RefusedError(f"not carried out: {MAX_WAITING} requests are under way already")
+
+    def _refuse_strangers(self, number: int, asked_for: AskedFor) -> None:
+        """As OpenAMQ does: an object that is not there is not found by those either who may not ask."""
+        if number not in self._objects:
+            raise RefusedError("", Status.NOT_FOUND)
+        reads = isinstance(asked_for.request, InspectRequest)
+        may = self._config.may_read if reads else self._config.may_write
+        if not may(asked_for.delivery.user_id):
+            raise RefusedError("", Status.NO_ACCESS)
+
+    def _begin(
+        self, request: ModifyRequest | MethodRequest, number: int, asked_for: AskedFor, now: int
+    ) -> list[Effect]:
+        """Ask the program for a change.
+
+        Raises:
+            RefusedError: it is none that the schema has, or it is too late, or there are too many.
+        """
+        served_class = self._objects.class_of(number)
+        key, user_id, deadline = served_class.schema.key, asked_for.delivery.user_id, asked_for.deadline
+        if isinstance(request, ModifyRequest):
+            wanted = settings(served_class.settable, request.fields)
+            if not wanted:
+                return self._answer(asked_for, Status.OK)
+            change: ModifyAsked | Called = ModifyAsked(0, key, number, wanted, user_id, deadline)
+        else:
+            method = served_class.methods.get(request.name or "")
+            if method is None:
+                raise RefusedError(f"{key.name} has no such method")
+            values = arguments(method, request.fields)
+            change = Called(0, key, number, method.name, values, user_id, deadline)
+        if now > asked_for.deadline:
+            raise RefusedError("not carried out: it came after the time that it was given")
+        self._refuse_if_full()
+        handle = self._calls.begin(number, asked_for)
+        return [*self._wake(), replace(change, handle=handle)]
+
+    def _wake(self) -> list[Effect]:
+        end = self._calls.next_end
+        return [WakeAt(end)] if end else []
+
+    # Replies.
+
+    def _answer(self, asked_for: AskedFor, status: Status, notice: str = "") -> list[Effect]:
+        request = asked_for.request
+        reply, number = _REPLIES[type(request)](status), request.object_id
+        # OpenAMQ says nothing but that it failed. The number of what is not there could be any.
+        bare = status is not Status.OK and self._config.spelling is Spelling.OPENAMQ
+        if not bare:
+            reply = replace(reply, notice=notice)
+        if not bare and isinstance(number, int) and number in self._objects:
+            class_name = self._objects.class_of(number).schema.key.name
+            reply = replace(reply, class_name=class_name, object_id=number)
+            if isinstance(reply, InspectReply) and status is Status.OK:
+                reply = replace(reply, fields=self._objects.fields(number))
+        return self._reply(asked_for.delivery, reply)
+
+    def _reply(self, delivery: Delivery, reply: Reply) -> list[Effect]:
+        if not delivery.reply_to:
+            return []  # OpenAMQ carries such a request out too
+        spelling = self._config.spelling
+        if isinstance(reply, InspectReply | ModifyReply | MethodReply):
+            notice = carried(reply.notice.replace("%", _PERCENT), spelling)[:_MAX_NOTICE]
+            reply = replace(reply, notice=notice)
+            if not delivery.message_id and isinstance(reply, InspectReply):
+                reply = _for_shell(reply, spelling)
+        return [self._send(self._config.reply_exchange, delivery.reply_to, reply, delivery.message_id)]
+
+    def _send(self, exchange: str, routing_key: str, message: Reply, message_id: str) -> Send:
+        body = write_message(message, self._config.spelling)
+        return Send(exchange, routing_key, body, content_type=_CONTENT_TYPE, message_id=message_id)
+
+
+def _for_shell(reply: InspectReply, spelling: Spelling) -> InspectReply:
+    """``reply`` as OpenAMQ's shell can show it; other clients learn from the notice what is not whole."""
+    if not shell_would_end(reply, spelling):
+        return reply
+    shown = tuple(_shell_field(field, spelling) for field in reply.fields)
+    changed = [field.name for field, other in zip(reply.fields, shown, strict=True) if field != other]
+    notice = f"shortened for amq_shell, whole with a message-id: {', '.join(changed)}"
+    return replace(reply, fields=shown, notice=notice[:_MAX_NOTICE])
+
+
+def _shell_field(field: Field, spelling: Spelling) -> Field:
+    text = field.text
+    if spelling is Spelling.OPENAMQ and field.name != "name":
+        text = text.replace("%", _PERCENT)
+    if len(octets_of(text)) > MAX_SHOWN:
+        text = octets_of(text)[: MAX_SHOWN - len(_CUT)].decode(errors="ignore") + _CUT
+    return field if text == field.text else replace(field, text=text)
