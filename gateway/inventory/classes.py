@@ -10,7 +10,7 @@ from gateway.feed.records import ClassRecord, EventClassRecord
 from gateway.inventory.identity import part_text
 from gateway.inventory.own_events import OWN_EVENTS
 from gateway.inventory.predicates import Predicate, predicates_of
-from gateway.mapping.files import applied, applied_event, settable_by_methods
+from gateway.mapping.files import applied, applied_event, settable_by_methods, settable_natively
 from gateway.mapping.rules import ClassRule, Condition, EventRule, Mapping, MethodRule, SetRule
 from gateway.model.schema import ClassKey, ClassSchema, EventSchema
 from gateway.model.values import Values, ValueType
@@ -43,16 +43,23 @@ class ClassRegistry:
         for schema in OWN_EVENTS:
             self.event_record(schema)
 
-    def class_record(self, schema: ClassSchema) -> ClassRecord:
-        """The record of a class as learnt from the wire; the same for an equal schema."""
-        mapping = self._mappings.get(schema.key.package)
+    def class_record(self, schema: ClassSchema, *, sets_natively: bool = False) -> ClassRecord:
+        """The record of a class as learnt from the wire; the same for what comes to an equal schema.
+
+        Args:
+            schema: as learnt.
+            sets_natively: the dialect of who tells it has a request of its own to set properties.
+        """
+        mapping, rule = self._mappings.get(schema.key.package), self._rule(schema.key)
         mapped = applied(mapping, schema) if mapping else schema
-        mapped = settable_by_methods(mapped, mapping.classes.get(schema.key.name) if mapping else None)
+        if sets_natively:
+            mapped = settable_natively(mapped, schema, rule)
+        else:
+            mapped = settable_by_methods(mapped, rule)
         versions = self._classes.setdefault(schema.key, [])
         for record in versions:
             if record.schema == mapped:
                 return record
-        rule = self._rule(schema.key)
         names = {element.name for element in mapped.properties}
         record = ClassRecord(
             self._number(),

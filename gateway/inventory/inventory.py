@@ -49,9 +49,18 @@ class Inventory:
         """All of them."""
         return tuple(self._sources.values())
 
-    def add_source(self, name: str, kind: str, max_objects: int = 200_000) -> SourceInventory:
-        """Take a source in; its number is the one its name always had in this state folder."""
-        identity = SourceIdentity(self._index.source_number(name), name, kind)
+    def add_source(
+        self, name: str, kind: str, max_objects: int = 200_000, *, sets_natively: bool = False
+    ) -> SourceInventory:
+        """Take a source in; its number is the one its name always had in this state folder.
+
+        Args:
+            name: as configured.
+            kind: as configured.
+            max_objects: more than these are refused and counted.
+            sets_natively: its dialect has a request of its own to set properties.
+        """
+        identity = SourceIdentity(self._index.source_number(name), name, kind, sets_natively)
         source = SourceInventory(identity, self._classes, self._index, self._numbers, max_objects)
         self._sources[name] = source
         return source

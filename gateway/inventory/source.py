@@ -70,11 +70,15 @@ _UNREACHED = frozenset({SourceState.CONNECTING, SourceState.DOWN})
 
 @dataclass(frozen=True, slots=True)
 class SourceIdentity:
-    """What configuration and state say of a source: the number is the state's, for its name, for ever."""
+    """What configuration and state say of a source: the number is the state's, for its name, for ever.
+
+    ``sets_natively``: its dialect has a request of its own to set properties, beside methods.
+    """
 
     number: int
     name: str
     kind: str
+    sets_natively: bool = False
 
 
 class SourceInventory:
@@ -271,7 +275,7 @@ class SourceInventory:
         self._out.append(self._agents[heartbeat.agent])
 
     def _class_learned(self, learned: ClassLearned, now: int) -> None:  # noqa: ARG002  one of the handlers
-        record = self._classes.class_record(learned.schema)
+        record = self._classes.class_record(learned.schema, sets_natively=self.identity.sets_natively)
         self._known[learned.schema.key] = record
         self._out.append(record)
 

@@ -208,26 +208,65 @@ def applied(mapping: Mapping, schema: ClassSchema) -> ClassSchema:
 def settable_by_methods(schema: ClassSchema, rule: ClassRule | None) -> ClassSchema:
     """``schema`` with as settable what a method of it sets, by the mapping, and nothing else.
 
-    QMF has no way to set a property, whatever access an agent tells of it: there must be a method, and
-    somebody must know which.
+    For sources whose dialect has no way to set a property, as QMF AM2, whatever access an agent tells of it:
+    there must be a method, and somebody must know which.
     """
-    methods = {method.name: {a.name for a in method.arguments} for method in schema.methods}
-
-    def is_settable(element: Element) -> bool:
-        known = rule.properties.get(element.name) if rule is not None else None
-        if known is None or known.set_by is None:
-            return False
-        return known.set_by.argument in methods.get(known.set_by.method, ())
-
+    methods = _arguments_by_method(schema)
     return replace(
         schema,
         properties=tuple(
-            replace(element, access=Access.READ_ONLY)
-            if element.access is Access.READ_WRITE and not is_settable(element)
-            else element
+            _only_if(_is_set_by_method(_rule_of(rule, element), methods), element)
             for element in schema.properties
         ),
     )
+
+
+def settable_natively(schema: ClassSchema, told: ClassSchema, rule: ClassRule | None) -> ClassSchema:
+    """``schema`` with as settable what a method of it sets, by the mapping, or its dialect's own request.
+
+    That sets what the agent tells as settable. Where the mapping knows the element it must say so as well:
+    what MIB modules call read-only is not set.
+
+    Args:
+        schema: ``told`` with the mapping laid over it.
+        told: as learnt from the wire.
+        rule: what the mapping says of the class.
+    """
+    methods = _arguments_by_method(schema)
+
+    def settable(element: Element, on_the_wire: Element) -> Element:
+        known = _rule_of(rule, element)
+        is_native = on_the_wire.access is Access.READ_WRITE and (
+            known is None or known.access is Access.READ_WRITE
+        )
+        return _only_if(is_native or _is_set_by_method(known, methods), element)
+
+    return replace(
+        schema,
+        properties=tuple(map(settable, schema.properties, told.properties)),
+        statistics=tuple(map(settable, schema.statistics, told.statistics)),
+    )
+
+
+def _arguments_by_method(schema: ClassSchema) -> dict[str, set[str]]:
+    return {method.name: {a.name for a in method.arguments} for method in schema.methods}
+
+
+def _rule_of(rule: ClassRule | None, element: Element) -> ElementRule | None:
+    if rule is None:
+        return None
+    return rule.properties.get(element.name) or rule.statistics.get(element.name)
+
+
+def _is_set_by_method(known: ElementRule | None, methods: MappingOf[str, set[str]]) -> bool:
+    set_by = known.set_by if known is not None else None
+    return set_by is not None and set_by.argument in methods.get(set_by.method, ())
+
+
+def _only_if(is_settable: bool, element: Element) -> Element:  # noqa: FBT001  what it asks is its name
+    if is_settable or element.access is not Access.READ_WRITE:
+        return element
+    return replace(element, access=Access.READ_ONLY)
 
 
 _OVERLAID = (

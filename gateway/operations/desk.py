@@ -25,10 +25,10 @@ from gateway.feed.refusal_limit import Attempt, CountedAttempts, RefusalLimit
 from gateway.inventory.classes import ClassRegistry
 from gateway.inventory.inventory import Inventory
 from gateway.model.observations import SourceState
-from gateway.model.operations import Answer, MethodCall, ObjectFetch, Outcome
+from gateway.model.operations import Answer, MethodCall, ObjectFetch, ObjectModify, Outcome
 from gateway.operations.audit import Audit
 from gateway.operations.effects import Effect, Reply, ReplyTo, Send, Tell
-from gateway.operations.operation import CallNext, Ended, Next, Operation, ReadNext
+from gateway.operations.operation import CallNext, Ended, ModifyNext, Next, Operation, ReadNext
 from gateway.operations.planning import Planner, Target, check_reachable
 from gateway.operations.policy import Policy
 from gateway.operations.refusals import Refusal
@@ -179,7 +179,7 @@ class OperationDesk:
         return [*self._start(one, now), *self._go_on(one.request.source, now)]
 
     def answered(self, answer: Answer, now: int) -> list[Effect]:
-        """A source brought an answer to a call or fetch."""
+        """A source brought an answer to a call, modification or fetch."""
         number = self._waiting_for.pop(answer.token, None)
         if number is None:
             return self._settling.answered(answer, now)
@@ -308,20 +308,16 @@ class OperationDesk:
             step = one.operation.answered(_unreachable(one), now)
         return self._end(one, step, now)
 
-    def _message(self, one: _UnderWay, step: CallNext | ReadNext) -> MethodCall | ObjectFetch | None:
-        operation = one.operation
-        fetch = fetch_of(operation.plan.target, one.token, operation.deadline)
+    def _message(
+        self, one: _UnderWay, step: CallNext | ModifyNext | ReadNext
+    ) -> MethodCall | ObjectModify | ObjectFetch | None:
+        fetch = fetch_of(one.operation.plan.target, one.token, one.operation.deadline)
         if fetch is None or isinstance(step, ReadNext):
             return fetch
-        return MethodCall(
-            fetch.token,
-            fetch.key,
-            fetch.agent,
-            fetch.native_id,
-            step.method,
-            step.arguments,
-            fetch.deadline,
-        )
+        which = (fetch.token, fetch.key, fetch.agent, fetch.native_id)
+        if isinstance(step, ModifyNext):
+            return ObjectModify(*which, step.values, fetch.deadline)
+        return MethodCall(*which, step.method, step.arguments, fetch.deadline)
 
     def _end(self, one: _UnderWay, ended: Ended, now: int) -> list[Effect]:
         number, plan = one.record.number, one.operation.plan

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from gateway.feed.operations import OperationAnswer, OperationRecord
-from gateway.model.operations import MethodCall, ObjectFetch
+from gateway.model.operations import MethodCall, ObjectFetch, ObjectModify
 
 ReplyTo: TypeAlias = Callable[[OperationAnswer], None]
 """Where the answer to a request goes; nothing here calls it."""
@@ -27,10 +27,10 @@ class Tell:
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """Give a call or fetch to the port of a source (its number), once."""
+    """Give a call, modification or fetch to the port of a source (its number), once."""
 
     source: int
-    message: MethodCall | ObjectFetch
+    message: MethodCall | ObjectModify | ObjectFetch
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,15 +1,16 @@
-"""One operation from its turn to its outcome: reads, calls, reads back; each call at most once.
+"""One operation from its turn to its outcome: reads, calls or modifies, reads back; sends each at most once.
 
-A set reads the object first: who asks for what is there already changes nothing. Then it calls the methods
-that set what differs, one after the other, up to the first that fails, and reads back: what is found counts,
-not what was said.
+A set reads the object first: who asks for what is there already changes nothing. Then it sends what sets
+that which differs, step by step, up to the first that fails, and reads back: what is found counts, not what
+was said. A step is a call of a method that sets one element, or one request of the dialect's own that sets
+all of those that it can, in the place of the first of these.
 """
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from gateway.feed.operations import OperationKind
@@ -28,6 +29,13 @@ class CallNext:
 
     method: str
     arguments: Values
+
+
+@dataclass(frozen=True, slots=True)
+class ModifyNext:
+    """Give properties of the object other values, by name, as one request of the dialect's own."""
+
+    values: Mapping[str, Value | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +64,13 @@ class Ended:
     reported: bool = False
 
 
-Next: TypeAlias = CallNext | ReadNext | Ended
+Next: TypeAlias = CallNext | ModifyNext | ReadNext | Ended
+
+_Step: TypeAlias = tuple[Setting, ...]
+"""What is sent as one: of several elements they are all set by a request of the dialect's own."""
+
+_SAYS_NOTHING = frozenset({"", "OK"})
+_REPORTED = frozenset({Outcome.APPLIED, Outcome.APPLIED_DIFFERENTLY, Outcome.NOT_APPLIED})
 
 
 class Phase(enum.Enum):
@@ -86,8 +100,9 @@ class Operation:
         self.deadline = deadline
         self.phase = Phase.TURN
         self.former: dict[str, FeedValue] = _values_of(plan.target.entry, _readable(plan.settings))
-        self._pending: list[Setting] = []
+        self._pending: list[_Step] = []
         self._done: list[Setting] = []
+        self._notices: list[str] = []
         self._failure: Ended | None = None
 
     @property
@@ -134,7 +149,7 @@ class Operation:
             case Phase.VERIFYING:
                 ended = Ended(Outcome.UNKNOWN, f"reported as done, but not read back: {text}", reported=True)
             case Phase.CALLING:
-                element = self._pending[0].element if self._pending else ""
+                element = _element(self._pending[0]) if self._pending else ""
                 text = f"{text}: it may have been carried out, or may still be{self._set_before()}"
                 ended = Ended(Outcome.UNKNOWN, text, element)
             case _:
@@ -161,6 +176,30 @@ class Operation:
             return Ended(Outcome.NOT_APPLIED, text, name, values=found)
         text = f"{reported}{name} has another value than the one asked for"
         return Ended(Outcome.APPLIED_DIFFERENTLY, text, name, values=found)
+
+    def late(self, answer: Answer) -> Ended:
+        """What came of it by an answer that came late, as far as the object cannot tell."""
+        text = f"answered late: {answer.text}" if answer.text else "answered late"
+        left = [setting for step in self._pending[1:] for setting in step]
+        if answer.outcome is Outcome.APPLIED and left:
+            text = f"{text}; the time was up before {_names(left)} was set"
+            return Ended(Outcome.NOT_NOW, text, left[0].element, answer.code)
+        outputs = self.outputs(answer.outputs) if self.plan.method else {}
+        element = _element(self._pending[0]) if self._pending else ""
+        return Ended(answer.outcome, text, element, answer.code, outputs)
+
+    def noted(self, text: str) -> None:
+        """Who manages the object said this when it reported something as set: the outcome tells it, too."""
+        if text not in _SAYS_NOTHING and text not in self._notices:
+            self._notices.append(text)
+
+    def with_remarks(self, ended: Ended) -> Ended:
+        """An end with what else is to be said of it: what nobody can read back, and what was noted."""
+        remarks = list(self._notices)
+        unread = [setting for setting in self._done if not setting.readable]
+        if unread and ended.outcome in _REPORTED:
+            remarks.insert(0, f"{_names(unread)} cannot be read back: reported as done")
+        return replace(ended, text="; ".join(filter(None, (ended.text, *remarks))))
 
     # ---- a call, a reading ----------------------------------------------------------------------------
 
@@ -204,33 +243,43 @@ class Operation:
         self.former = self.found(entry)
         unreadable = [setting for setting in self.plan.settings if not setting.readable]
         differing = [*self._differing(entry), *unreadable]
-        self._pending = [setting for setting in self.plan.settings if setting in differing]
+        self._pending = _steps([setting for setting in self.plan.settings if setting in differing])
         if not self._pending:
             text = "it has these values already: nothing was sent"
             return self._over(Ended(Outcome.APPLIED, text, values=self.former))
         return self._set_next(now)
 
     def _set_next(self, now: int) -> Next:
-        setting = self._pending[0]
+        step = self._pending[0]
         if now >= self.deadline:
-            text = f"the time was up before {setting.element} was set{self._set_before()}"
-            return self._over(Ended(Outcome.NOT_NOW, text, setting.element))
+            text = f"the time was up before {_names(step)} was set{self._set_before()}"
+            return self._over(Ended(Outcome.NOT_NOW, text, _element(step)))
         self.phase = Phase.CALLING
-        return CallNext(setting.method, setting.arguments)
+        if step[0].method:
+            return CallNext(step[0].method, step[0].arguments)
+        return ModifyNext({setting.element: setting.sent for setting in step})
 
     def _set(self, answer: Answer, now: int) -> Next:
-        setting = self._pending[0]
+        step = self._pending[0]
         if answer.outcome is Outcome.APPLIED:
-            self._done.append(self._pending.pop(0))
+            self._done += self._pending.pop(0)
+            self.noted(answer.text)
             return self._set_next(now) if self._pending else self._verify()
         text = f"{answer.text}{self._set_before()}"
-        ended = Ended(answer.outcome, text, setting.element, answer.code)
-        if answer.outcome is Outcome.REMOTE_FAILURE or (
-            self._done and answer.outcome not in {Outcome.UNKNOWN, Outcome.SOURCE_DOWN}
-        ):
+        ended = Ended(answer.outcome, text, _element(step), answer.code)
+        if self._is_perhaps_partly_done(step, answer):
             self._failure = ended
             return self._verify()
         return self._over(ended)
+
+    def _is_perhaps_partly_done(self, step: _Step, answer: Answer) -> bool:
+        """Whether something may have been set, although this step has failed for certain."""
+        if answer.outcome in {Outcome.UNKNOWN, Outcome.SOURCE_DOWN}:
+            return False
+        if answer.outcome is Outcome.REMOTE_FAILURE or self._done:
+            return True
+        # Who refuses one of several elements may have set those before it.
+        return len(step) > 1 and answer.code is not None and answer.outcome is not Outcome.OBJECT_GONE
 
     def _verify(self) -> Next:
         if not _readable(self.plan.settings):
@@ -264,12 +313,11 @@ class Operation:
         )
 
     def _set_before(self) -> str:
-        names = ", ".join(setting.element for setting in self._done)
-        return f"; {names} was set before" if names else ""
+        return f"; {_names(self._done)} was set before" if self._done else ""
 
     def _over(self, ended: Ended) -> Ended:
         self.phase = Phase.OVER
-        return ended
+        return self.with_remarks(ended)
 
 
 def _is_there(value: FeedValue | None, wanted: FeedValue | None) -> bool:
@@ -277,6 +325,26 @@ def _is_there(value: FeedValue | None, wanted: FeedValue | None) -> bool:
     if wanted is None and isinstance(value, str | Mapping | tuple):
         return not value
     return is_same(value, wanted)
+
+
+def _steps(settings: Sequence[Setting]) -> list[_Step]:
+    """What is sent one after the other."""
+    native = tuple(setting for setting in settings if not setting.method)
+    first = native[:1]
+    return [
+        native if (setting,) == first else (setting,)
+        for setting in settings
+        if setting.method or (setting,) == first
+    ]
+
+
+def _element(step: _Step) -> str:
+    """What an outcome of the step is about; empty where it is about several."""
+    return step[0].element if len(step) == 1 else ""
+
+
+def _names(settings: Iterable[Setting]) -> str:
+    return ", ".join(setting.element for setting in settings)
 
 
 def _readable(settings: Iterable[Setting]) -> list[Setting]:

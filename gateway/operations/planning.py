@@ -1,9 +1,9 @@
-"""From a request to what is to be done: which object, which calls with which arguments; or why not."""
+"""From a request to what is to be done: which object, which values or arguments, how; or why not."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from gateway.feed.operations import InvokeMethod, OperationKind, OperationRequest, SetElements
@@ -12,12 +12,11 @@ from gateway.inventory.classes import ClassRegistry
 from gateway.inventory.inventory import Inventory
 from gateway.inventory.objects import Entry
 from gateway.inventory.source import SourceInventory
-from gateway.mapping.rules import SetRule
 from gateway.model.observations import SourceState
 from gateway.model.operations import Outcome
 from gateway.model.schema import Access, Argument, ClassKey, Direction, Element, Method
 from gateway.model.secrets import SecretRules
-from gateway.model.values import Values
+from gateway.model.values import Value, Values
 from gateway.operations.policy import CallMethod, Policy, ReadAnew, SetElement, Subject, Wish
 from gateway.operations.refusals import Refusal
 from gateway.operations.validation import FindObject, as_sent, checked
@@ -58,7 +57,8 @@ class Setting:
         position: in the class's elements.
         wanted: the value it is to have; ``None`` for none.
         readable: whether it can be read back.
-        method: that sets it.
+        sent: the value with references as native ids.
+        method: that sets it; empty where a request of the dialect's own does.
         arguments: of that method.
     """
 
@@ -66,8 +66,9 @@ class Setting:
     position: int
     wanted: FeedValue | None
     readable: bool
-    method: str
-    arguments: Values
+    sent: Value | None
+    method: str = ""
+    arguments: Values = ()
 
     @property
     def shown(self) -> FeedValue | None:
@@ -103,6 +104,14 @@ class Plan:
     method: Method | None = None
     arguments: Values = ()
     secret_arguments: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class _Setter:
+    """A method that sets an element, and the argument that takes the value."""
+
+    method: Method
+    argument: Argument
 
 
 class Planner:
@@ -166,28 +175,36 @@ class Planner:
     ) -> Plan:
         if not values:
             raise Refusal(Outcome.WRONG_VALUE, "there is nothing to set")
-        known = {name: self._settable(entry, name) for name in values}
+        known = {name: self._settable(target, entry, name) for name in values}
         for name in known:
             self._decide(request, target, SetElement(name), f"set {name}", name)
         find = _finder(target.source)
         settings = tuple(
-            _setting(entry, element, rule, method, values[name], find)
-            for name, (element, rule, method) in known.items()
+            _setting(entry, element, setter, values[name], find) for name, (element, setter) in known.items()
         )
         return Plan(
             OperationKind.SET, target, {setting.element: setting.wanted for setting in settings}, settings
         )
 
-    def _settable(self, entry: Entry, name: str) -> tuple[Element, SetRule, Method]:
+    def _settable(self, target: Target, entry: Entry, name: str) -> tuple[Element, _Setter | None]:
+        """An element, and the method that sets it; without one a request of the dialect's own does."""
         schema = entry.class_record.schema
         position = schema.positions.get(name)
         if position is None:
             raise Refusal(Outcome.UNKNOWN_ELEMENT, f"{schema.key} has no element {name!r}", name)
-        element, rule = schema.elements[position], self._classes.set_rule(schema.key, name)
-        method = None if rule is None else _method(entry, rule.method)
-        if element.access is not Access.READ_WRITE or rule is None or method is None:
+        element, setter = schema.elements[position], self._setter(entry, name)
+        can_be_set = setter is not None or target.source.identity.sets_natively
+        if element.access is not Access.READ_WRITE or not can_be_set:
             raise Refusal(Outcome.READ_ONLY, f"{name} of {schema.key} cannot be set", name)
-        return element, rule, method
+        return element, setter
+
+    def _setter(self, entry: Entry, name: str) -> _Setter | None:
+        rule = self._classes.set_rule(entry.key, name)
+        method = None if rule is None else _method(entry, rule.method)
+        if rule is None or method is None:
+            return None
+        taken = (argument for argument in method.arguments if argument.name == rule.argument)
+        return next((_Setter(method, argument) for argument in taken), None)
 
     def _plan_call(
         self,
@@ -255,30 +272,22 @@ def _finder(source: SourceInventory) -> FindObject:
 
 
 def _setting(
-    entry: Entry,
-    element: Element,
-    rule: SetRule,
-    method: Method,
-    value: FeedValue | None,
-    find: FindObject,
+    entry: Entry, element: Element, setter: _Setter | None, value: FeedValue | None, find: FindObject
 ) -> Setting:
     name = element.name
-    argument = next(argument for argument in method.arguments if argument.name == rule.argument)
-    wanted: FeedValue | None = None
-    if value is not None:
-        wanted = checked(value, element, find, name)
-        checked(wanted, argument, find, name)
-    elif not (argument.optional and element.optional):
+    wanted = None if value is None else checked(value, element, find, name)
+    if wanted is None and not (element.optional and (setter is None or setter.argument.optional)):
         raise Refusal(Outcome.WRONG_VALUE, f"{name} must have a value", name)
-    arguments = _arguments(method, {rule.argument: wanted}, find, name)
-    return Setting(
-        name,
-        entry.class_record.schema.positions[name],
-        wanted,
-        element.readable,
-        method.name,
-        tuple(as_sent(value, find) for value in arguments.values()),
+    setting = Setting(
+        name, entry.class_record.schema.positions[name], wanted, element.readable, as_sent(wanted, find)
     )
+    if setter is None:
+        return setting
+    if wanted is not None:
+        checked(wanted, setter.argument, find, name)
+    arguments = _arguments(setter.method, {setter.argument.name: wanted}, find, name)
+    sent = tuple(as_sent(value, find) for value in arguments.values())
+    return replace(setting, method=setter.method.name, arguments=sent)
 
 
 def _arguments(

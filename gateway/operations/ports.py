@@ -4,22 +4,26 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from gateway.model.operations import Answer, MethodCall, ObjectFetch
+from gateway.model.operations import Answer, MethodCall, ObjectFetch, ObjectModify
 
 
 class SourcePort(Protocol):
-    """What carries calls and fetches to one source, each once, never again.
+    """What carries calls, modifications and fetches to one source, each once, never again.
 
     Each is answered with its token, perhaps before the method returns: ``SOURCE_DOWN`` where it certainly was
     not sent, ``UNKNOWN`` at its deadline or when the link is lost after it was sent; after ``UNKNOWN``
-    another answer may follow when it comes late. What a call or fetch led to is observed before its answer
-    is told. Answers go to `Operations.answered`.
+    another answer may follow when it comes late. What each led to is observed before its answer is told.
+    Answers go to `Operations.answered`.
 
-    Neither method waits nor raises.
+    No method waits or raises.
     """
 
     def call(self, call: MethodCall) -> None:
         """Call a method."""
+        ...
+
+    def modify(self, modify: ObjectModify) -> None:
+        """Set properties by a request of the dialect's own; ``READ_ONLY`` where it has none."""
         ...
 
     def fetch(self, fetch: ObjectFetch) -> None:
@@ -35,7 +39,7 @@ class Operations(Protocol):
         ...
 
     def answered(self, answer: Answer) -> None:
-        """What came of a call or fetch; to be given to a `Conversation` as ``answered``."""
+        """What came of a call, modification or fetch; to be given to a `Conversation` as ``answered``."""
         ...
 
 

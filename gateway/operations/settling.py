@@ -1,4 +1,4 @@
-"""Finds out what came of operations whose outcome is unknown; never sends a call.
+"""Finds out what came of operations whose outcome is unknown; never sends a change.
 
 A late answer tells. Of a set, the object tells, too: it is read a few times, and whatever else is told of it
 is looked at. It has the values asked for: it was applied. It has those from before, for long: it was not.
@@ -73,10 +73,9 @@ class Settling:
             return []
         if one.operation.can_be_read and answer.outcome is Outcome.APPLIED:
             one.reported, one.readings, one.since = True, 0, now
+            one.operation.noted(answer.text)
             return self._read(one, now)
-        outputs = one.operation.outputs(answer.outputs) if one.operation.plan.method else {}
-        text = f"answered late: {answer.text}" if answer.text else "answered late"
-        return self._settle(one, Ended(answer.outcome, text, one.record.element, answer.code, outputs), now)
+        return self._settle(one, one.operation.late(answer), now)
 
     def _was_read(self, one: Unsettled, answer: Answer, now: int) -> list[Effect]:
         self._unsettled.was_read(one)
@@ -164,7 +163,8 @@ class Settling:
 
     def _settle(self, one: Unsettled, ended: Ended, now: int) -> list[Effect]:
         self._unsettled.remove(one)
-        return [Tell(self._audit.settled(one.record, one.operation, ended, now))]
+        remarked = one.operation.with_remarks(ended)
+        return [Tell(self._audit.settled(one.record, one.operation, remarked, now))]
 
 
 def fetch_of(target: Target, token: int, deadline: int) -> ObjectFetch | None:

@@ -2,19 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import Generic, Protocol, TypeVar, runtime_checkable
 
 from gateway.clock import Clock
-from gateway.dialects.qmf.console import ConsoleSession
-from gateway.links.conversation import Conversation
-from gateway.model.operations import Answer, MethodCall, ObjectFetch, Outcome
+from gateway.model.operations import Answer, MethodCall, ObjectFetch, ObjectModify, Outcome
+
+EffectT = TypeVar("EffectT")
+EffectT_co = TypeVar("EffectT_co", covariant=True)
+EffectT_contra = TypeVar("EffectT_contra", contravariant=True)
 
 
-class ConsolePort:
-    """Carries calls and fetches to the console session of one source (`gateway.operations.ports`).
+class OperableSession(Protocol[EffectT_co]):
+    """A console session of any dialect, as far as operations go; ``now`` is in nanoseconds."""
+
+    def call(self, call: MethodCall, now: int) -> Iterable[EffectT_co]:
+        """Call a method."""
+        ...
+
+    def fetch(self, fetch: ObjectFetch, now: int) -> Iterable[EffectT_co]:
+        """Read an object anew."""
+        ...
+
+
+@runtime_checkable
+class ModifyingSession(Protocol[EffectT_co]):
+    """One whose dialect has a request of its own to set properties."""
+
+    def modify(self, modify: ObjectModify, now: int) -> Iterable[EffectT_co]:
+        """Set them."""
+        ...
+
+
+class Performer(Protocol[EffectT_contra]):
+    """What carries the effects of a session out: its conversation."""
+
+    def perform(self, effects: Iterable[EffectT_contra]) -> None:
+        """Carry them out, in order."""
+        ...
+
+
+class ConsolePort(Generic[EffectT]):
+    """Carries what is asked of one source to its console session (`gateway.operations.ports`).
 
     Args:
-        session: of the source.
+        session: of the source; perhaps a `ModifyingSession`, too.
         conversation: of the session.
         clock: the gateway's.
         answered: told of what is not even given to the session; the conversation has it for the rest.
@@ -24,8 +56,8 @@ class ConsolePort:
 
     def __init__(
         self,
-        session: ConsoleSession,
-        conversation: Conversation,
+        session: OperableSession[EffectT],
+        conversation: Performer[EffectT],
         clock: Clock,
         answered: Callable[[Answer], None],
         unreachable: Callable[[], str] = lambda: "",
@@ -40,6 +72,14 @@ class ConsolePort:
         """Call a method."""
         if self._is_reachable(call.token):
             self._conversation.perform(self._session.call(call, self._clock.now()))
+
+    def modify(self, modify: ObjectModify) -> None:
+        """Set properties; ``READ_ONLY`` where the session has no request to do so."""
+        if not isinstance(self._session, ModifyingSession):
+            text = "not sent: the source has no request of its own to set properties"
+            self._answered(Answer(modify.token, Outcome.READ_ONLY, text))
+        elif self._is_reachable(modify.token):
+            self._conversation.perform(self._session.modify(modify, self._clock.now()))
 
     def fetch(self, fetch: ObjectFetch) -> None:
         """Read an object anew."""

@@ -18,7 +18,7 @@ from gateway.feed.operations import OperationRecord, OperationRequest
 from gateway.feed.records import Batch, EventLogRecord, EventLogState
 from gateway.feed.server import Reply as ReplyTo
 from gateway.inventory.inventory import Inventory
-from gateway.model.operations import Answer, MethodCall, ObjectFetch
+from gateway.model.operations import Answer, MethodCall, ObjectFetch, ObjectModify
 from gateway.operations.desk import OperationDesk
 from gateway.operations.effects import Effect, Reply, Send, Tell
 from gateway.operations.policy import Permission, Policy
@@ -103,7 +103,7 @@ class CoreOperations:
         self._perform(self._desk.asked(_with_time_left(request), reply, self._clock.now()))
 
     def answered(self, answer: Answer) -> None:
-        """A source brought an answer to a call or fetch."""
+        """A source brought an answer to a call, modification or fetch."""
         self._perform(self._desk.answered(answer, self._clock.now()))
 
     def noticed(self, batch: Batch) -> None:
@@ -141,12 +141,15 @@ class CoreOperations:
             case Reply(to, answer):
                 to(answer)
 
-    def _send(self, port: SourcePort, message: MethodCall | ObjectFetch) -> None:
+    def _send(self, port: SourcePort, message: MethodCall | ObjectModify | ObjectFetch) -> None:
         try:
-            if isinstance(message, MethodCall):
-                port.call(message)
-            else:
-                port.fetch(message)
+            match message:
+                case MethodCall():
+                    port.call(message)
+                case ObjectModify():
+                    port.modify(message)
+                case ObjectFetch():
+                    port.fetch(message)
         except Exception:
             # A fault of ours: whether it was sent is not known, and the deadline will say so.
             log.exception("operation-not-sent")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
 from functools import partial
+from typing import Final
 
 from gateway.config.sources import QmfSource, RabbitMqSource
 from gateway.service.endpoints import amqp_endpoint, event_endpoint, http_reader, http_writer
@@ -11,6 +12,9 @@ from gateway.service.former_objects import former_identities
 from gateway.service.qmf_source import run_qmf
 from gateway.service.rabbitmq_source import BrokerAccess, run_rabbitmq
 from gateway.service.surroundings import Surroundings
+
+SETS_NATIVELY: Final = frozenset({"cml"})
+"""Kinds of source whose dialect has a request of its own to set properties, beside methods."""
 
 RunSource = Callable[[], Coroutine[None, None, None]]
 """Runs a source until it is cancelled."""
@@ -23,7 +27,9 @@ def source_of(name: str, settings: QmfSource | RabbitMqSource, around: Surroundi
         SecretError: a secret of its cannot be read.
         CommandError: its certificates cannot be read.
     """
-    source = around.inventory.add_source(name, settings.kind, settings.max_objects)
+    source = around.inventory.add_source(
+        name, settings.kind, settings.max_objects, sets_natively=settings.kind in SETS_NATIVELY
+    )
     if settings.durable is not None and around.lasting is not None:
         source.remember(former_identities(around.lasting.last, name))
     if isinstance(settings, QmfSource):

@@ -45,12 +45,28 @@ def mapping(access: str = "read-write", argument: str = "value") -> Mapping:
     )
 
 
-def limit_of(*methods: Method, mapped: Mapping | None, access: Access = Access.READ_WRITE) -> Element:
-    schema = ClassSchema(
+def silent() -> Mapping:
+    """A mapping that knows the element, and says nothing of setting it."""
+    told = mapping().model_dump()
+    told["classes"]["till"] = {"properties": {"limit": {"type": "u32"}}}
+    return Mapping.model_validate(told)
+
+
+def till(*methods: Method, access: Access = Access.READ_WRITE) -> ClassSchema:
+    return ClassSchema(
         ClassKey("shop", "till"), (dataclasses.replace(LIMIT, access=access),), methods=methods
     )
+
+
+def limit_of(
+    *methods: Method,
+    mapped: Mapping | None,
+    access: Access = Access.READ_WRITE,
+    sets_natively: bool = False,
+) -> Element:
     registry = ClassRegistry({"shop": mapped} if mapped else {})
-    return registry.class_record(schema).schema.properties[0]
+    record = registry.class_record(till(*methods, access=access), sets_natively=sets_natively)
+    return record.schema.properties[0]
 
 
 def test_what_a_method_sets_can_be_set() -> None:
@@ -67,6 +83,37 @@ def test_what_no_method_of_the_agent_sets_cannot_whatever_the_mapping_says(
 def test_what_no_mapping_knows_how_to_set_cannot_be_set_whatever_the_agent_says() -> None:
     assert limit_of(SET_LIMIT, mapped=None).access is Access.READ_ONLY
     assert limit_of(SET_LIMIT, mapped=None, access=Access.READ_CREATE).access is Access.READ_CREATE
+
+
+@pytest.mark.parametrize(
+    ("methods", "mapped", "told", "shown"),
+    [
+        pytest.param((), None, Access.READ_WRITE, Access.READ_WRITE, id="as the agent tells it"),
+        pytest.param((), None, Access.READ_ONLY, Access.READ_ONLY, id="as the agent tells it, not"),
+        pytest.param((), mapping(), Access.READ_WRITE, Access.READ_WRITE, id="where its method is not there"),
+        pytest.param(
+            (), mapping(), Access.READ_ONLY, Access.READ_ONLY, id="not where only the mapping says so"
+        ),
+        pytest.param((), silent(), Access.READ_WRITE, Access.READ_ONLY, id="not what MIBs call read-only"),
+        pytest.param((SET_LIMIT,), mapping(), Access.READ_ONLY, Access.READ_WRITE, id="what a method sets"),
+    ],
+)
+def test_a_dialect_with_a_request_of_its_own_sets_what_agent_and_mapping_say(
+    methods: tuple[Method, ...], mapped: Mapping | None, told: Access, shown: Access
+) -> None:
+    assert limit_of(*methods, mapped=mapped, access=told, sets_natively=True).access is shown
+
+
+def test_sources_of_two_kinds_may_tell_the_same_class() -> None:
+    registry = ClassRegistry({})
+    by_methods, natively = registry.class_record(till()), registry.class_record(till(), sets_natively=True)
+    assert by_methods.number != natively.number
+    assert [one.schema.properties[0].access for one in (by_methods, natively)] == [
+        Access.READ_ONLY,
+        Access.READ_WRITE,
+    ]
+    assert registry.class_record(till()) is by_methods
+    assert registry.class_record(till(), sets_natively=True) is natively
 
 
 def test_the_rules_of_methods_are_known_by_name() -> None:

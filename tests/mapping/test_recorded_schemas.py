@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.mapping.files import applied, applied_event, settable_by_methods
+from gateway.mapping.files import applied, applied_event, settable_by_methods, settable_natively
 from gateway.model.events import Severity
 from gateway.model.schema import Access, ClassSchema, EventSchema, Kind
 from gateway.model.secrets import SecretRules
@@ -110,6 +110,16 @@ def test_nothing_of_a_qpid_broker_is_settable_because_no_method_sets_a_property(
                 rule = MAPPINGS[package].classes[schema.key.name]
                 shown = settable_by_methods(applied(MAPPINGS[package], schema), rule)
                 assert all(each.access is not Access.READ_WRITE for each in shown.elements)
+
+
+def test_what_can_be_set_on_an_openamq_is_what_its_mib_calls_writable() -> None:
+    for schema in recorded(OPENAMQ):
+        assert isinstance(schema, ClassSchema)
+        rule = MAPPINGS[OPENAMQ].classes[schema.key.name]
+        shown = settable_natively(applied(MAPPINGS[OPENAMQ], schema), schema, rule)
+        settable = {each.name for each in shown.elements if each.access is Access.READ_WRITE}
+        rules = rule.properties | rule.statistics
+        assert settable == {name for name, one in rules.items() if one.access is Access.READ_WRITE}
 
 
 def test_passwords_are_secret_and_those_inside_urls_masked() -> None:

@@ -108,7 +108,8 @@ def test_a_reading_answers_all_there_is_behind_what_was_told(works: Works) -> No
     request = works.read()
     works.answer(found=boiler(limit=6))
     answer = works.answers[request]
-    assert answer.values == {"name": "north", "limit": 6, "label": "old", "mode": "hot", "heat": 70}
+    told = {"name": "north", "limit": 6, "label": "old", "mode": "hot", "speed": 20}
+    assert answer.values == {**told, "heat": 70}
     assert [record.state for record in works.told] == [OperationState.BEGUN, OperationState.ENDED]
     assert works.record.kind is OperationKind.READ
     assert works.record.found == {}

@@ -16,7 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from gateway.feed.operations import OperationKind, OperationState, SetElements
 from gateway.model.observations import ObjectSeen, ResyncBegan, SourceState, SourceStateSeen
-from gateway.model.operations import MethodCall, ObjectFetch, Outcome
+from gateway.model.operations import MethodCall, ObjectFetch, ObjectModify, Outcome
 from tests.operations.works import SECOND, Works, boiler
 
 LIMITS = st.integers(1, 4)
@@ -185,11 +185,11 @@ class Interleaving(RuleBasedStateMachine):
         assert wake_at is None or wake_at > self.works.now
 
     @property
-    def open(self) -> list[MethodCall | ObjectFetch]:
+    def open(self) -> list[MethodCall | ObjectModify | ObjectFetch]:
         """What was sent and not answered yet."""
         return [message for message in self.works.sent if message.token not in self.answered]
 
-    def carry_out(self, message: MethodCall | ObjectFetch) -> None:
+    def carry_out(self, message: MethodCall | ObjectModify | ObjectFetch) -> None:
         """Do what a call says, once."""
         if isinstance(message, MethodCall) and message.token not in self.done:
             self.done.add(message.token)
@@ -198,7 +198,7 @@ class Interleaving(RuleBasedStateMachine):
                 assert isinstance(message.arguments[0], int)
                 self.limit = message.arguments[0]
 
-    def answer(self, message: MethodCall | ObjectFetch) -> None:
+    def answer(self, message: MethodCall | ObjectModify | ObjectFetch) -> None:
         """Say what is true."""
         if isinstance(message, ObjectFetch):
             self.answered[message.token] = Outcome.APPLIED

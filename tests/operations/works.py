@@ -1,4 +1,8 @@
-"""Boilers with everything that can be set or called, and a desk for them: told, asked and answered."""
+"""Boilers with everything that can be set or called, and a desk for them: told, asked and answered.
+
+Limit, label, mode and code are set by methods; speed, tag and seal by a request of the dialect's own,
+and only where the source has one.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +36,7 @@ from gateway.model.observations import (
     SourceState,
     SourceStateSeen,
 )
-from gateway.model.operations import Answer, MethodCall, ObjectFetch, Outcome, Principal
+from gateway.model.operations import Answer, MethodCall, ObjectFetch, ObjectModify, Outcome, Principal
 from gateway.model.schema import ClassSchema
 from gateway.model.secrets import SecretRules
 from gateway.model.values import Value
@@ -92,6 +96,9 @@ classes:
         set_by: {method: setMode, argument: value}
       code: {type: string, access: read-write, set_by: {method: setCode, argument: value}}
       lidPassword: {type: string, optional: true}
+      speed: {type: u32, access: read-write, minimum: 1, maximum: 900000}
+      tag: {type: string, access: read-write, optional: true, max_length: 8}
+      seal: {type: string, access: read-write, values: [wax, lead]}
     statistics:
       heat: {type: u32}
 """,
@@ -102,7 +109,8 @@ _DEFINED = class_schemas(MAPPING)["boiler"]
 BOILER: ClassSchema = dataclasses.replace(
     _DEFINED,
     properties=tuple(
-        dataclasses.replace(element, readable=element.name != "code") for element in _DEFINED.properties
+        dataclasses.replace(element, readable=element.name not in {"code", "seal"})
+        for element in _DEFINED.properties
     ),
 )
 
@@ -117,11 +125,13 @@ def boiler(
     limit: Value | None = 5,
     label: Value | None = "old",
     mode: Value = "hot",
+    speed: Value | None = 20,
+    tag: Value | None = None,
     sampled: int = NOW,
     deleted: int = 0,
 ) -> ObjectSeen:
     """A boiler told whole; its native id is made of its name."""
-    values = (name, limit, label, mode, None, None)
+    values = (name, limit, label, mode, None, None, speed, tag, None)
     return ObjectSeen(BOILER.key, AGENT, f"id-{name}", sampled, 0, deleted, values, (70,))
 
 
@@ -134,10 +144,11 @@ class Works:
         *permissions: Permission,
         max_running: int = 4,
         schema: ClassSchema = BOILER,
+        sets_natively: bool = False,
     ) -> None:
         self.now = NOW
         self.told: list[OperationRecord] = []
-        self.sent: list[MethodCall | ObjectFetch] = []
+        self.sent: list[MethodCall | ObjectModify | ObjectFetch] = []
         self.answers: dict[int, OperationAnswer] = {}
         self.order: list[str] = []
         self.auto_record = True
@@ -147,7 +158,7 @@ class Works:
         self._index = InstanceIndex(folder / "instances.sqlite3")
         classes = ClassRegistry({"works": MAPPING})
         self.inventory = Inventory("gw", 3, classes, self._index, self._published)
-        self.source = self.inventory.add_source("works", "qmf", 1000)
+        self.source = self.inventory.add_source("works", "any", 1000, sets_natively=sets_natively)
         self.desk = OperationDesk(
             self.inventory,
             classes,
@@ -180,7 +191,7 @@ class Works:
         outcome: Outcome = Outcome.APPLIED,
         text: str = "",
         *,
-        to: MethodCall | ObjectFetch | None = None,
+        to: MethodCall | ObjectModify | ObjectFetch | None = None,
         code: int | None = 0,
         outputs: tuple[Value | None, ...] = (),
         found: ObjectSeen | None = None,
@@ -265,6 +276,11 @@ class Works:
     def calls(self) -> list[MethodCall]:
         """Methods that were called."""
         return [message for message in self.sent if isinstance(message, MethodCall)]
+
+    @property
+    def modifications(self) -> list[ObjectModify]:
+        """Requests of the dialect's own to set something."""
+        return [message for message in self.sent if isinstance(message, ObjectModify)]
 
     @property
     def record(self) -> OperationRecord:

@@ -26,7 +26,7 @@ from gateway.inventory.classes import ClassRegistry
 from gateway.inventory.instances import InstanceIndex
 from gateway.inventory.inventory import Inventory
 from gateway.model.observations import ClassLearned, ResyncBegan, ResyncEnded, SourceState, SourceStateSeen
-from gateway.model.operations import Answer, MethodCall, ObjectFetch, Outcome
+from gateway.model.operations import Answer, MethodCall, ObjectFetch, ObjectModify, Outcome
 from gateway.model.secrets import SecretRules
 from gateway.operations.audit import Audit
 from gateway.operations.desk import OperationDesk
@@ -70,7 +70,7 @@ class Site:
         clock, classes = SystemClock(), ClassRegistry({"works": MAPPING})
         self.event_log = event_log
         self.told: list[OperationRecord] = []
-        self.sent: asyncio.Queue[MethodCall | ObjectFetch] = asyncio.Queue()
+        self.sent: asyncio.Queue[MethodCall | ObjectModify | ObjectFetch] = asyncio.Queue()
         index = InstanceIndex(folder / "instances.sqlite3")
         self.inventory = Inventory("gw", 1, classes, index, self._published)
         source = self.inventory.add_source("works", "qmf")
@@ -95,11 +95,15 @@ class Site:
         """As the source's port."""
         self.sent.put_nowait(call)
 
+    def modify(self, modify: ObjectModify) -> None:
+        """As the source's port."""
+        self.sent.put_nowait(modify)
+
     def fetch(self, fetch: ObjectFetch) -> None:
         """As the source's port."""
         self.sent.put_nowait(fetch)
 
-    async def next_sent(self) -> MethodCall | ObjectFetch:
+    async def next_sent(self) -> MethodCall | ObjectModify | ObjectFetch:
         async with asyncio.timeout(DEADLINE):
             return await self.sent.get()
 

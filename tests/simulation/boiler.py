@@ -89,7 +89,14 @@ class BoilerAgent:
         self._perform(self._session.read_done(asked.handle))
 
     def _put(self) -> None:
-        values: dict[str, Value] = {"name": "north", "limit": self._boiler.limit, "mode": "hot", "code": ""}
+        values: dict[str, Value] = {
+            "name": "north",
+            "limit": self._boiler.limit,
+            "mode": "hot",
+            "code": "",
+            "speed": 20,
+            "seal": "wax",
+        }
         now = self._clock.now()
         properties = tuple(values.get(element.name) for element in BOILER.properties)
         self._session.put(ManagedObject(BOILER.key, NUMBER, 1, properties, (70,), now))

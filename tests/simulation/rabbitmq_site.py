@@ -164,7 +164,7 @@ class RabbitMqSite:
             core.operations.answered,
             session.unsent,
         )
-        port = ConsolePort(session, console, core.clock, core.operations.answered, sight.unreachable)  # type: ignore[arg-type]  # simulated
+        port = ConsolePort(session, console, core.clock, core.operations.answered, sight.unreachable)
         core.operations.connect(source.identity.number, port)
         sight.resync = lambda reason: console.perform(session.resync(reason, core.clock.now()))
         config = AgentConfig(

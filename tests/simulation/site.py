@@ -126,7 +126,7 @@ class ConsoleOverAmqp:
             core.operations.answered,
             session.unsent,
         )
-        port = ConsolePort(session, conversation, core.clock, core.operations.answered)  # type: ignore[arg-type]  # simulated
+        port = ConsolePort(session, conversation, core.clock, core.operations.answered)
         core.operations.connect(source.identity.number, port)
         self.client = AmqpClient(
             stage.scheduler,
