@@ -94,7 +94,7 @@ class CapturedSession:
         self._event(now, "disconnected", detail=detail)
         return self._said(self._session.disconnected(detail, now), now)
 
-    def resync(self, reason: str, now: int, since: int) -> list[Effect]:
+    def resync(self, reason: str, now: int, since: int = 0) -> list[Effect]:
         """As of the session."""
         self._event(now, "resync", reason=reason, since=since)
         return self._said(self._session.resync(reason, now, since), now)

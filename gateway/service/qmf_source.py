@@ -10,7 +10,7 @@ import structlog
 
 from gateway.config.sources import QmfSource
 from gateway.dialects.qmf.console import ConsoleConfig, ConsoleSession
-from gateway.dialects.qmf.console_agents import HeartbeatRules
+from gateway.dialects.qmf.console_agents import HeartbeatRules, Heartbeats
 from gateway.inventory.source import SourceInventory
 from gateway.links.amqp import AmqpLink, AmqpRole, KeptConversation
 from gateway.links.amqp_connection import AmqpEndpoint
@@ -40,7 +40,8 @@ async def run_qmf(
             heard_until=lasting.last.heard_until.get(name, 0),
             first_sequence=secrets.randbits(_SEQUENCE_BITS),
         )
-    session = ConsoleSession(config)
+    console = ConsoleSession(config)
+    session = around.captured(name, settings.kind, console, config)
 
     def observed(observations: tuple[Observation, ...]) -> None:
         around.inventory.observed(source, observations, around.clock.now())
@@ -64,7 +65,7 @@ async def run_qmf(
     subscription = around.subscription("console", name, settings.durable)
     role = AmqpRole(
         "console",
-        session.bindings,
+        console.bindings,
         probed=settings.exchange,
         max_queue_length=settings.max_queue_length,
         kept=KeptConversation(subscription, session.catch_up) if subscription is not None else None,
@@ -73,7 +74,7 @@ async def run_qmf(
     if schemas is None:
         await link.run()
     else:
-        await until_one_ends(link.run(), schemas.keep(lambda: session.definitions))
+        await until_one_ends(link.run(), schemas.keep(lambda: console.definitions))
 
 
 def _console_config(settings: QmfSource, around: Surroundings) -> ConsoleConfig:
@@ -84,6 +85,7 @@ def _console_config(settings: QmfSource, around: Surroundings) -> ConsoleConfig:
         management_exchange=settings.exchange,
         direct_exchange=settings.direct_exchange,
         secrets=around.secrets,
-        heartbeats=HeartbeatRules(interval=settings.heartbeat),
+        heartbeats=HeartbeatRules(Heartbeats(settings.heartbeats), settings.heartbeat),
         request_deadline=settings.request_deadline,
+        object_limit=settings.max_objects,
     )

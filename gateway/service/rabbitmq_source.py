@@ -89,13 +89,12 @@ async def _talk(
 ) -> None:
     """Agent and console in one process, talking over the loopback as they would over a broker."""
     clock, inventory = around.clock, around.inventory
-    console = ConsoleSession(
-        ConsoleConfig(
-            believed=frozenset({USER_ID}),
-            secrets=around.secrets,
-            heartbeats=HeartbeatRules(interval=LOOPBACK_INTERVAL),
-        )
+    config = ConsoleConfig(
+        believed=frozenset({USER_ID}),
+        secrets=around.secrets,
+        heartbeats=HeartbeatRules(interval=LOOPBACK_INTERVAL),
     )
+    console = around.captured(name, settings.kind, ConsoleSession(config), config)
     sight = Sight(source, inventory, clock)
     answered = around.operations.answered
     console_side = Conversation(

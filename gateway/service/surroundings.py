@@ -11,11 +11,13 @@ from gateway.clock import Clock
 from gateway.config.sources import DurableSettings
 from gateway.eventlog.last_state import LastState
 from gateway.inventory.inventory import Inventory
+from gateway.links.capture import CapturedConsole
 from gateway.links.kept_counts import KeptCounts
 from gateway.links.kept_queue import KeptSubscription, default_name
 from gateway.mapping.rules import Mapping as MappingFile
 from gateway.model.secrets import SecretRules
 from gateway.operations.ports import NoOperations, Operations
+from gateway.service.captures import Captures, SessionT
 from gateway.service.delivery_ledger import DeliveryLedger
 from gateway.service.metrics.core import kept_queue_readings
 from gateway.service.metrics.readings import Metrics
@@ -47,6 +49,7 @@ class Surroundings:
         lasting: for durable subscriptions; ``None`` where no source has one.
         operations: where sources take operations from, and bring their answers to.
         state: the state folder; ``None`` where nothing is kept.
+        captures: of sessions; ``None`` where none is captured.
     """
 
     inventory: Inventory
@@ -59,6 +62,13 @@ class Surroundings:
     lasting: Lasting | None = None
     operations: Operations = field(default_factory=NoOperations)
     state: Path | None = None
+    captures: Captures | None = None
+
+    def captured(
+        self, source: str, kind: str, session: SessionT, config: object
+    ) -> SessionT | CapturedConsole:
+        """``session``, captured where the source is to be (`Captures.console`)."""
+        return session if self.captures is None else self.captures.console(source, kind, session, config)
 
     @property
     def usable_lasting(self) -> Lasting | None:

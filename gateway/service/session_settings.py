@@ -1,0 +1,67 @@
+"""What was chosen about a session, as JSON: with it a replay makes the session that was captured."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Collection, Mapping
+from typing import Any, Final, TypeVar, get_type_hints
+
+from pydantic import BaseModel, ConfigDict, ValidationError, create_model
+
+from gateway.links.capture_reading import CaptureError
+
+ConfigT = TypeVar("ConfigT")
+
+_LARGEST: Final = 2**63
+
+
+def settings_of(config: object, left_out: Collection[str]) -> dict[str, Any]:
+    """The fields of a frozen dataclass as JSON, without those ``left_out``, which have no such form."""
+    kind = type(config)
+    told = {name: getattr(config, name) for name in _fields(kind, left_out)}
+    return _model(kind, left_out).model_construct(None, **told).model_dump(mode="json")
+
+
+def with_settings(config: ConfigT, told: object, left_out: Collection[str]) -> ConfigT:
+    """``config`` with the fields that ``told`` has, which is what `settings_of` gave.
+
+    Fields that it does not have, or not any more, stay as they are: the capture may be of another version.
+
+    Raises:
+        CaptureError: ``told`` is something else.
+    """
+    kind = type(config)
+    if not isinstance(told, Mapping):
+        raise CaptureError("line 1: 'settings' is no object")
+    known = {name: value for name, value in told.items() if name in _fields(kind, left_out)}
+    try:
+        _bounded(known)
+        read = _model(kind, left_out).model_validate(known)
+    except (ValidationError, ValueError, RecursionError) as error:
+        first = error.errors()[0] if isinstance(error, ValidationError) else None
+        what = f"{'.'.join(map(str, first['loc']))}: {first['msg']}" if first is not None else str(error)
+        raise CaptureError(f"line 1: 'settings' cannot be used: {what}") from error
+    return dataclasses.replace(config, **{name: getattr(read, name) for name in known})  # type: ignore[type-var]
+
+
+def _fields(kind: type, left_out: Collection[str]) -> list[str]:
+    return [field.name for field in dataclasses.fields(kind) if field.name not in left_out]
+
+
+def _model(kind: type, left_out: Collection[str]) -> type[BaseModel]:
+    hints = get_type_hints(kind)
+    fields: dict[str, Any] = {name: (hints[name], None) for name in _fields(kind, left_out)}
+    return create_model(kind.__name__, __config__=ConfigDict(extra="forbid"), **fields)
+
+
+def _bounded(told: object) -> None:
+    """Raise `ValueError` for a number that no setting has."""
+    if isinstance(told, Mapping):
+        for value in told.values():
+            _bounded(value)
+    elif isinstance(told, list):
+        for value in told:
+            _bounded(value)
+    elif isinstance(told, int | float) and not (math.isfinite(told) and 0 <= told < _LARGEST):
+        raise ValueError("a number is below 0, or 2^63 or more")
