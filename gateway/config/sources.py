@@ -117,6 +117,8 @@ class QmfSource(StrictModel):
     Attributes:
         believe: users, as the broker checked them, whose messages are taken for an agent's.
         believe_anyone: take messages without a checked user too, as a Qpid broker's own are.
+        heartbeats: whether the broker's agent must be heard each interval (``expected``), or is asked for
+            everything when it was silent for two (``none``), or the latter until it has sent one (``auto``).
         durable: keep what agents say while the gateway is away.
     """
 
@@ -127,6 +129,7 @@ class QmfSource(StrictModel):
     exchange: AmqpName = "qpid.management"
     direct_exchange: AmqpName = "amq.direct"
     packages: tuple[str, ...] | None = None
+    heartbeats: Literal["auto", "expected", "none"] = "auto"
     heartbeat: Duration = 10 * SECOND
     request_deadline: Duration = 30 * SECOND
     max_queue_length: Annotated[int, Field(ge=100, le=1_000_000)] = 20_000

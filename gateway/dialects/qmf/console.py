@@ -56,7 +56,7 @@ class ConsoleSession:
     @property
     def broker(self) -> UUID | None:
         """The incarnation of the management broker that answered last."""
-        return self._talk.broker
+        return self._talk.restarts.broker
 
     def bindings(self, queue: str) -> tuple[Binding, ...]:
         """What the queue of this name must be bound to before `connected`; its name is the reply key."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
@@ -9,10 +10,17 @@ from typing import Final
 from gateway.dialects.qmf.addresses import BROKER_AGENT
 from gateway.dialects.qmf.definitions import ClassDefinition
 from gateway.dialects.qmf.messages import Content
-from gateway.dialects.qmf.object_id import ObjectId
 
 SECOND: Final = 1_000_000_000
 _AGENT_CLASS: Final = ("org.apache.qpid.broker", "agent")
+
+
+class Heartbeats(enum.Enum):
+    """What the silence of the broker's agent says. Other agents are missed once they sent a heartbeat."""
+
+    EXPECTED = "expected"  # it speaks each interval: silence is its loss
+    NONE = "none"  # it may have nothing to say: it is asked, and everything is read anew
+    AUTO = "auto"  # none, until it has sent a heartbeat: expected from then on
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,14 +28,14 @@ class HeartbeatRules:
     """When an agent counts as lost. Durations are nanoseconds.
 
     Attributes:
-        expected: whether the broker's agent must send heartbeats at all; the Java broker sends none.
+        mode: whether the broker's agent must send heartbeats at all; the Java broker sends none.
         interval: between two heartbeats, until an agent's own is known from two of them.
-        missed: so many intervals without a word, and the agent is lost.
+        missed: so many intervals without a word, and the agent is lost; one that is asked is so one earlier.
         shortest: an interval learnt is taken as no shorter,
         longest: and as no longer than this.
     """
 
-    expected: bool = True
+    mode: Heartbeats = Heartbeats.EXPECTED
     interval: int = 10 * SECOND
     missed: int = 3
     shortest: int = SECOND
@@ -35,7 +43,7 @@ class HeartbeatRules:
 
 
 class _Agent:
-    __slots__ = ("beat_heard", "beat_time", "beats", "heard", "interval", "lost", "spoke")
+    __slots__ = ("asked", "beat_heard", "beat_time", "beats", "heard", "interval", "lost", "spoke")
 
     def __init__(self, heard: int, spoke: int, interval: int) -> None:
         self.heard = heard
@@ -45,6 +53,7 @@ class _Agent:
         self.beat_time: int | None = None
         self.beat_heard = 0
         self.lost = False
+        self.asked = False
 
 
 class Agents:
@@ -92,7 +101,7 @@ class Agents:
                 self._agents[agent] = _Agent(now, spoke, self._rules.interval)
             return None
         silent_since = known.spoke if known.lost else None
-        known.heard, known.spoke, known.lost = now, spoke, False
+        known.heard, known.spoke, known.lost, known.asked = now, spoke, False, False
         return silent_since
 
     def interrupted(self, agent: str) -> None:
@@ -116,10 +125,27 @@ class Agents:
         known.beats, known.beat_time, known.beat_heard = True, time, now
 
     def _deadline(self, agent: str, known: _Agent) -> int | None:
-        expected = known.beats or (self._rules.expected and agent == BROKER_AGENT)
-        if known.lost or not expected:
+        if known.lost or not (known.beats or agent == BROKER_AGENT):
             return None
         return known.heard + self._rules.missed * known.interval
+
+    def _question(self) -> int | None:
+        """When the broker's agent is to be asked, because its silence alone says nothing."""
+        known, mode = self._agents.get(BROKER_AGENT), self._rules.mode
+        if known is None or known.lost or known.asked or mode is Heartbeats.EXPECTED:
+            return None
+        if mode is Heartbeats.AUTO and known.beats:
+            return None
+        return known.heard + max(1, self._rules.missed - 1) * known.interval
+
+    def newly_quiet(self, now: int) -> int | None:
+        """Return since when the broker's agent is silent, if it is to be asked and was not yet."""
+        asked_at = self._question()
+        if asked_at is None or asked_at > now:
+            return None
+        known = self._agents[BROKER_AGENT]
+        known.asked = True
+        return known.heard
 
     def newly_lost(self, now: int) -> list[tuple[str, int]]:
         """Return the agents that are lost since the last call, and since when they are silent."""
@@ -133,40 +159,9 @@ class Agents:
 
     @property
     def next_deadline(self) -> int | None:
-        """When `newly_lost` has something to return, unless agents speak until then."""
-        deadlines = (self._deadline(agent, known) for agent, known in self._agents.items())
-        return min((deadline for deadline in deadlines if deadline is not None), default=None)
-
-
-class Boots:
-    """By the ids of its objects, whether the broker's agent was started anew since they were last read.
-
-    A boot sequence alone says nothing: qpidd keeps one object, of number 0, under the first one for ever.
-    """
-
-    def __init__(self) -> None:
-        self._known: set[int] = set()
-        self._in_doubt = False
-
-    def doubt(self) -> None:
-        """The agent announced itself, or was out of hearing: it may have been started anew."""
-        self._in_doubt = bool(self._known)
-
-    def forget(self) -> None:
-        """It was started anew: none of its former ids means anything any more."""
-        self._known.clear()
-        self._in_doubt = False
-
-    def shows_restart(self, object_id: ObjectId) -> bool:
-        """Whether this id, told by the broker's agent, is the first that shows a restart."""
-        sequence = object_id.sequence
-        if not sequence or not object_id.number or sequence in self._known:
-            return False
-        restarted = self._in_doubt
-        if restarted:
-            self.forget()
-        self._known.add(sequence)  # of 12 bits: there are no more than 4,095
-        return restarted
+        """When `newly_lost` or `newly_quiet` has something to return, unless agents speak until then."""
+        deadlines = [self._deadline(agent, known) for agent, known in self._agents.items()]
+        return min((one for one in (*deadlines, self._question()) if one is not None), default=None)
 
 
 def agent_described(definition: ClassDefinition, message: Content) -> str | None:

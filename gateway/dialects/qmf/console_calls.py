@@ -83,6 +83,7 @@ class Caller:
         """Send a call, or answer at once why it is not sent."""
         try:
             operation = self._operation(call)
+            self._check_object(operation)
             arguments = _encoded(operation.definition, call)
             sequence = self._talk.operations.begin(operation)
             key = operation.definition.key
@@ -130,6 +131,17 @@ class Caller:
         except ProtocolError as error:
             raise _RefusedError(Outcome.OBJECT_GONE, f"not sent: {error}") from error
         return Operation(request, definition, object_id)
+
+    def _check_object(self, operation: Operation) -> None:
+        """Refuse to name an object that a Java broker may not know: it would end the session."""
+        talk = self._talk
+        if operation.definition.key.hash != NO_HASH or operation.object_id in talk.living:
+            return
+        if talk.state is State.SYNCHRONISED and not talk.living.is_full:
+            raise _RefusedError(
+                Outcome.OBJECT_GONE, "not sent: the agent does not tell of this object any more"
+            )
+        raise _RefusedError(Outcome.NOT_NOW, "not sent: the agent has not told of this object yet")
 
     def _send(self, request: MethodCall | ObjectFetch, message: Message) -> None:
         body = write(message)

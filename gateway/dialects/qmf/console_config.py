@@ -30,6 +30,7 @@ class ConsoleConfig:
         greeting_interval: agents that announce themselves are greeted no more often than this.
         class_limit: classes and events kept.
         agent_limit: agents watched.
+        object_limit: objects of a Java broker that methods can be called of.
         definitions: classes and events known from before: what waited while nobody listened can be read
             before anybody is asked.
         heard_until: when something was heard last, by a console before this one; 0 where there was none.
@@ -53,6 +54,7 @@ class ConsoleConfig:
     greeting_interval: int = 2 * SECOND
     class_limit: int = 4096
     agent_limit: int = 256
+    object_limit: int = 200_000
     definitions: tuple[ClassDefinition | EventDefinition, ...] = ()
     heard_until: int = 0
     first_sequence: int = 0

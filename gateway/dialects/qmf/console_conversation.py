@@ -12,9 +12,10 @@ from gateway.dialects.effects import Answered, Effect, Note, Observed, Send, Wak
 from gateway.dialects.errors import LocalProtocolError
 from gateway.dialects.qmf import addresses
 from gateway.dialects.qmf.addresses import BROKER_AGENT
-from gateway.dialects.qmf.console_agents import SECOND, Agents, Boots
+from gateway.dialects.qmf.console_agents import SECOND, Agents
 from gateway.dialects.qmf.console_config import ConsoleConfig
 from gateway.dialects.qmf.console_hearing import Hearing, gap_until_now
+from gateway.dialects.qmf.console_objects import LivingObjects
 from gateway.dialects.qmf.console_operations import Operation, Operations
 from gateway.dialects.qmf.console_requests import (
     NEVER,
@@ -26,9 +27,11 @@ from gateway.dialects.qmf.console_requests import (
     Subject,
     routing_key,
 )
+from gateway.dialects.qmf.console_restarts import Restarts
+from gateway.dialects.qmf.console_resync import Resync
 from gateway.dialects.qmf.console_states import TRANSITIONS, Signal, State
 from gateway.dialects.qmf.definitions import Definitions
-from gateway.dialects.qmf.object_id import ObjectId
+from gateway.dialects.qmf.messages import Content
 from gateway.dialects.qmf.writer import write
 from gateway.model.observations import (
     AgentLost,
@@ -50,10 +53,6 @@ class Conversation:
     """What a console session knows and does between messages.
 
     ``now`` is set before anything is called; `finish` hands out what came of it.
-
-    Attributes:
-        listed: package and name of the classes to get, in the order told.
-        missed: classes whose objects were told before their schema, and the agent that did.
     """
 
     def __init__(self, config: ConsoleConfig) -> None:
@@ -61,26 +60,17 @@ class Conversation:
         self.now = 0
         self.state = State.DISCONNECTED
         self.reply_to = ""
-        self.broker: UUID | None = None
-        self.restarted = False
         self.requests = Requests(config.request_rules, config.first_sequence)
         self.operations = Operations(config.operation_limit, config.first_sequence)
         self.definitions = Definitions(config.class_limit)
         self.agents = Agents(config.heartbeats, config.agent_limit)
-        self._boots = Boots()
-        self._restart_told = False
+        self.restarts = Restarts()
+        self.resync = Resync()
+        self.living = LivingObjects(config.object_limit)
         self._hearing = Hearing(self.agents, config.heard_until)
-        self.listed: dict[tuple[str, str], None] = {}
-        self.missed: dict[ClassKey, str] = {}
         self.observations: list[Observation] = []
         self._effects: list[Effect] = []
-        self._unavailable: set[ClassKey] = set()
         self._source_state: SourceStateSeen | None = None
-        self._resync_open = False
-        self._shortcoming = ""  # why the resync under way is incomplete
-        self._shortfalls = 0
-        self._resync_at = NEVER
-        self._resync_reason = ""
         self._last_greeting = -NEVER
         self._wake_at = NEVER
 
@@ -101,10 +91,11 @@ class Conversation:
     def connect(self, reply_to: str) -> None:
         """Begin, with this queue for replies; `LocalProtocolError` if connected."""
         caught_up = self.state is State.CATCHING_UP
+        self.living.forget()
         self.move(Signal.CONNECTED)
         self.reply_to = reply_to
         self.agents.clear()
-        self._boots.doubt()
+        self.restarts.doubt()
         self.observations += self._hearing.connected(self.now, caught_up=caught_up)
         self.tell(SourceState.CONNECTING, f"greeting agents on exchange {self.config.management_exchange}")
         self.requests.add(Greeting())
@@ -115,7 +106,8 @@ class Conversation:
         for operation in self.operations.abandon():
             self._leave_open(operation, "the link went down before an answer came")
         self.move(Signal.DISCONNECTED)
-        self._resync_at = self._wake_at = NEVER
+        self.resync.cancel()
+        self._wake_at = NEVER
         self.tell(SourceState.DOWN, detail)
 
     def arrived(self, sent: int) -> None:
@@ -130,9 +122,9 @@ class Conversation:
         if self.state is State.CATCHING_UP:
             self._announced_meanwhile(package)
             return
-        if any(known == package for known, _ in self.listed):
+        if any(known == package for known, _ in self.resync.listed):
             self._hearing.interrupted()
-            self._boots.doubt()
+            self.restarts.doubt()
         self.greet_soon(f"an agent announces package {package}")
 
     def _announced_meanwhile(self, package: str) -> None:
@@ -142,15 +134,16 @@ class Conversation:
         self.observations += self._hearing.interrupted_meanwhile()
         self.observations.append(ResyncBegan(restarted=True))
 
-    def told(self, agent: str, object_id: ObjectId) -> None:
+    def told(self, agent: str, message: Content) -> None:
         """An agent told of an object. A new agent's objects come before it has been asked for them.
 
         They are those of before under other ids: none may be there twice meanwhile.
         """
-        if agent == BROKER_AGENT and self._boots.shows_restart(object_id):
-            self._restart_told = True
+        if agent == BROKER_AGENT and self.restarts.shown_by(message):
+            self.living.forget()
             self.observations.append(ResyncBegan(restarted=True))
             self.greet_soon(f"agent {agent} started anew")
+        self.living.told(message)
 
     def broker_answered(self, broker: UUID) -> None:
         """The greeting is answered: tell what was missed, and list what there is."""
@@ -158,11 +151,10 @@ class Conversation:
         interruption_told = self._hearing.answered()
         since = self._hearing.until
         silent_since = self.agents.heard(BROKER_AGENT, self.now, self._hearing.spoken_at)
-        self.restarted |= self.broker not in (None, broker)
-        self.broker = broker
-        if self.restarted:
+        restarted = self.restarts.answered(broker)
+        if restarted:
             self.agents.interrupted(BROKER_AGENT)
-        if self.restarted and not interruption_told:
+        if restarted and not interruption_told:
             self.miss(since, f"agent {BROKER_AGENT} started anew")
         elif silent_since is not None:
             self.miss(silent_since, f"agent {BROKER_AGENT} was silent")
@@ -173,21 +165,21 @@ class Conversation:
         self.observations.append(gap_until_now(since, self.now, reason))
 
     def pass_time(self) -> None:
-        """Miss heartbeats, and try again where it is time."""
+        """Miss heartbeats, ask who has none, and try again where it is time."""
         # The timer is spent, even if the clock was set back meanwhile and its time has not come.
         self._wake_at = NEVER
         for agent, since in self.agents.newly_lost(self.now):
             self.lose(agent, f"agent {agent} has been silent for {(self.now - since) // SECOND} s")
-        if self._resync_at <= self.now:
-            self.greet(self._resync_reason)
+        quiet_since = self.agents.newly_quiet(self.now)
+        if quiet_since is not None and self.state is State.SYNCHRONISED:
+            silence = (self.now - quiet_since) // SECOND
+            self.greet(f"agent {BROKER_AGENT} has said nothing for {silence} s: asking it for everything")
+        if self.resync.due_at <= self.now:
+            self.greet(self.resync.reason)
 
     def _list(self) -> None:
         self.move(Signal.ANSWERED)
-        self._resync_at = NEVER
-        self._shortcoming = ""
-        self.listed.clear()
-        self._unavailable.clear()
-        self.missed.clear()
+        self.resync.begin()
         self.tell(SourceState.SYNCHRONISING)
         self.ask(ListPackages())
 
@@ -214,7 +206,7 @@ class Conversation:
     def greet(self, reason: str) -> None:
         """Begin again with a greeting; where one is under way, repeat it."""
         self.observations += self._hearing.interruption(self.now)
-        self._resync_at = NEVER
+        self.resync.cancel()
         if self.state is State.GREETING:
             self.requests.hurry(Greeting(), self.now)
             return
@@ -230,31 +222,31 @@ class Conversation:
             return  # the greeting comes when all that was said meanwhile is heard
         if at <= self.now:
             self.greet(reason)
-        elif at < self._resync_at:
-            self._resync_at, self._resync_reason = at, reason
+        else:
+            self.resync.plan(at, reason)
 
     def abandon_resync(self) -> None:
         """Wait for nothing any more; a resync under way ends incomplete."""
         self.requests.clear()
-        if self._resync_open:
-            self._resync_open = False
+        if self.resync.is_open:
+            self.resync.is_open = False
             self.observations.append(ResyncEnded(complete=False))
 
     def fall_short(self, reason: str) -> None:
         """The resync under way, if any, will not be complete."""
-        if self.state in _RESYNCING and not self._shortcoming:
-            self._shortcoming = reason
+        if self.state in _RESYNCING and not self.resync.shortcoming:
+            self.resync.shortcoming = reason
 
     def _advance(self) -> None:
         """Go on to the next phase of the resync where nothing of this one is waited for any more."""
         if self.state is State.LISTING and not self.requests:
             self.move(Signal.LISTED)
-            self._resync_open = True
-            restarted = self.restarted and not self._restart_told
+            self.resync.is_open = True
+            restarted = self.restarts.resync_begins()
             if restarted:
-                self._boots.forget()
+                self.living.forget()
+            self.living.resync_began()
             self.observations.append(ResyncBegan(restarted=restarted))
-            self.restarted = self._restart_told = False
             for agent in dict.fromkeys((BROKER_AGENT, *self.agents)):
                 self.fetch_all(agent)
         if self.state is State.FETCHING and not self.requests:
@@ -262,24 +254,25 @@ class Conversation:
 
     def fetch_all(self, agent: str) -> None:
         """Ask an agent for the objects of every class."""
-        for package, name in self.listed:
+        for package, name in self.resync.listed:
             self.ask(FetchObjects(agent, package, name))
 
     def _end_resync(self) -> None:
-        self._resync_open = False
-        self.observations.append(ResyncEnded(complete=not self._shortcoming))
-        if not self._shortcoming:
-            self._shortfalls = 0
+        self.resync.is_open = False
+        self.observations.append(ResyncEnded(complete=not self.resync.shortcoming))
+        if not self.resync.shortcoming:
+            self.resync.succeeded()
+            self.living.resync_completed()
             self.move(Signal.FETCHED)
             self.tell(SourceState.SYNCHRONISED)
             return
         self.move(Signal.FELL_SHORT)
-        self._retry_later(f"resync incomplete: {self._shortcoming}")
+        self._retry_later(f"resync incomplete: {self.resync.shortcoming}")
 
     def _retry_later(self, reason: str) -> None:
-        self._shortfalls += 1
-        delay = self.config.retry_after(self._shortfalls)
-        self._resync_at, self._resync_reason = self.now + delay, reason
+        delay = self.config.retry_after(self.resync.fell_short())
+        self.resync.cancel()
+        self.resync.plan(self.now + delay, reason)
         self.tell(SourceState.DEGRADED, f"{reason}; next attempt in {delay // SECOND} s")
 
     # Requests.
@@ -331,9 +324,9 @@ class Conversation:
 
     def give_class_up(self, key: ClassKey) -> None:
         """Ask for this schema no more until the next resync."""
-        self.missed.pop(key, None)
-        if len(self._unavailable) < self.config.class_limit:
-            self._unavailable.add(key)
+        self.resync.missed.pop(key, None)
+        if len(self.resync.unavailable) < self.config.class_limit:
+            self.resync.unavailable.add(key)
 
     def _miss_greeting(self) -> None:
         waited = self.config.request_deadline // SECOND
@@ -365,7 +358,7 @@ class Conversation:
         wake_at = min(
             self.requests.next_deadline,
             self.operations.next_deadline,
-            self._resync_at,
+            self.resync.due_at,
             self.agents.next_deadline or NEVER,
         )
         # Each message moves the deadlines on; an early tick costs less than a timer set anew each time.
@@ -376,7 +369,7 @@ class Conversation:
 
     def ask_schema(self, key: ClassKey) -> bool:
         """Ask for a schema; False if it is not to be had."""
-        if key in self._unavailable:
+        if key in self.resync.unavailable:
             return False
         if key not in self.definitions and len(self.definitions) >= self.definitions.limit:
             self.fall_short("too many classes")

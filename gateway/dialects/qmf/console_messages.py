@@ -106,12 +106,12 @@ class Listener:
         if isinstance(subject, ListClasses):
             self._talk.requests.progress(message.sequence, self._talk.now)
             if message.kind is ClassKind.OBJECT:
-                self._talk.listed[key.package, key.name] = None
+                self._talk.resync.listed[key.package, key.name] = None
             # Without a hash only asking tells whether the class is still what it was.
             if key not in self._talk.definitions or key.hash == NO_HASH:
                 self._talk.ask_schema(key)
         elif not message.sequence and key not in self._talk.definitions and self._talk.ask_schema(key):
-            self._talk.missed[key] = BROKER_AGENT
+            self._talk.resync.missed[key] = BROKER_AGENT
 
     def _on_schema(self, message: SchemaResponse) -> None:
         definition = message.definition
@@ -122,9 +122,9 @@ class Listener:
         self._talk.requests.complete(message.sequence)
         if self._known(definition) != definition and self._talk.definitions.add(definition):
             self._talk.observations.append(self._translator.learn(definition))
-        agent = self._talk.missed.pop(key, None)
+        agent = self._talk.resync.missed.pop(key, None)
         if agent is not None and isinstance(definition, ClassDefinition):
-            self._talk.listed[key.package, key.name] = None
+            self._talk.resync.listed[key.package, key.name] = None
             if self._talk.state is not State.LISTING:
                 self._talk.ask(FetchObjects(agent, key.package, key.name))
 
@@ -157,7 +157,7 @@ class Listener:
     def _on_content(self, message: Content) -> None:
         seen = self._translator.content(message)
         self._talk.hear(seen.agent)
-        self._talk.told(seen.agent, message.object_id)
+        self._talk.told(seen.agent, message)
         if message.sequence:
             self._talk.requests.progress(message.sequence, self._talk.now)
             self.caller.on_content(message)
@@ -178,7 +178,7 @@ class Listener:
         if not message.deleted:
             self._talk.hear(agent)
         elif self._talk.agents.forget(agent):
-            for package, name in self._talk.listed:
+            for package, name in self._talk.resync.listed:
                 self._talk.requests.drop(FetchObjects(agent, package, name))
             self._talk.lose(agent, f"agent {agent} left the broker")
 
@@ -198,6 +198,6 @@ class Listener:
         subject = self._talk.requests.subject(message.sequence)
         agent = subject.agent if isinstance(subject, FetchObjects) else self._sender
         if self._talk.ask_schema(message.key):
-            self._talk.missed[message.key] = agent
+            self._talk.resync.missed[message.key] = agent
         if message.deleted or message.code == ord(EventIndication.opcode):
             self._talk.observations.append(RecordLost(message.key, agent))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gateway.dialects.qmf.console import ConsoleConfig
-from gateway.dialects.qmf.console_agents import HeartbeatRules
+from gateway.dialects.qmf.console_agents import HeartbeatRules, Heartbeats
 from gateway.dialects.qmf.console_states import State
 from gateway.dialects.qmf.definitions import ClassDefinition
 from gateway.dialects.qmf.messages import (
@@ -24,7 +24,7 @@ from gateway.model.observations import (
     SourceStateSeen,
 )
 from tests.dialects.qmf.examples import OBJECT_ID, TANK
-from tests.dialects.qmf.playbook import AGENT_USER, BROKER, START, ConsolePlay
+from tests.dialects.qmf.playbook import AGENT_USER, BROKER, SECOND, START, ConsolePlay
 
 PUSHED = "console.obj.1.0.shop.tank"
 GREETING = SourceStateSeen(SourceState.CONNECTING, "greeting agents on exchange qpid.management")
@@ -32,7 +32,7 @@ SYNCHRONISING = SourceStateSeen(SourceState.SYNCHRONISING)
 SYNCHRONISED = SourceStateSeen(SourceState.SYNCHRONISED)
 GET_TANKS = {"_class": "tank", "_package": "shop"}
 WITHOUT_HEARTBEATS = ConsoleConfig(
-    believed=frozenset({AGENT_USER}), heartbeats=HeartbeatRules(expected=False)
+    believed=frozenset({AGENT_USER}), heartbeats=HeartbeatRules(Heartbeats.NONE, interval=3600 * SECOND)
 )
 SEEN = ObjectSeen(TANK.key, "1.0", "0-5-1-0-4386", START, START, 0, ("t1", 100, None, None), (50.0, 9))
 

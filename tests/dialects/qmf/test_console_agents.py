@@ -45,7 +45,6 @@ from tests.dialects.qmf.console_story import (
     SEEN,
     SYNCHRONISED,
     SYNCHRONISING,
-    WITHOUT_HEARTBEATS,
     changed,
     got,
     listed,
@@ -279,12 +278,6 @@ def test_a_silent_agent_is_greeted_again_by_and_by() -> None:
     play.leaves("resync", ("broker", BrokerRequest(6)))
     play.arrives(BrokerResponse(6, BROKER))
     assert play.left()[0] == Gap(START, START + 35 * SECOND, "agent 1.0 was silent")
-
-
-def test_an_agent_that_never_sent_heartbeats_is_not_missed_where_none_are_expected() -> None:
-    play = synchronised(WITHOUT_HEARTBEATS)
-    play.time_passes(3600)
-    play.leaves()
 
 
 @pytest.mark.parametrize(

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from uuid import UUID
 
 import pytest
 
 from gateway.dialects.qmf.console import ConsoleConfig
 from gateway.dialects.qmf.definitions import ClassDefinition
-from gateway.dialects.qmf.fields import NO_HASH
 from gateway.dialects.qmf.messages import (
-    GetQuery,
     MethodRequest,
     MethodResponse,
 )
-from gateway.model.observations import ClassLearned
 from gateway.model.operations import Answer, Outcome
 from gateway.model.schema import Argument, ClassKey, ClassSchema, Direction, Element, Method
 from gateway.model.values import Reference, Value, ValueType
@@ -25,7 +21,6 @@ from tests.dialects.qmf.operations_story import (
     FIRST,
     calls,
     drain,
-    fetches,
     listed_again,
 )
 from tests.dialects.qmf.playbook import AGENT_USER, ConsolePlay
@@ -89,24 +84,3 @@ def test_a_request_that_would_be_dropped_for_its_length_is_not_sent() -> None:
     calls(play, drain(play, key=schema.key, method="turn", arguments=("x" * 60_000, "y" * 60_000)))
     text = "not sent: arguments of 120004 octets, 64512 are taken"
     play.leaves(Answer(1, Outcome.WRONG_LENGTH, text))
-
-
-def test_an_object_of_a_java_broker_is_asked_for_by_its_class() -> None:
-    play, _ = with_method(Method("turn"), NO_HASH)
-    schema = pump_learned(play)
-    fetches(play, key=schema.key)
-    selector = {"_class": "pump", "_package": "shop"}
-    play.leaves((AGENT_KEY, GetQuery(FIRST, selector)))
-    calls(play, drain(play, key=schema.key, method="turn", arguments=()))
-    wire_key = replace(schema.key, hash=NO_HASH)
-    play.leaves((AGENT_KEY, MethodRequest(FIRST + 1, OBJECT_ID, wire_key, "turn")))
-
-
-def pump_learned(play: ConsolePlay) -> ClassSchema:
-    """The class without a hash as the console tells it, learnt again by a console of the same kind."""
-    definitions = play.session.definitions
-    again = ConsolePlay(ConsoleConfig(frozenset({AGENT_USER}), definitions=definitions))
-    again.connects()
-    learnt = [one.schema for one in again.left() if isinstance(one, ClassLearned)]
-    (schema,) = [one for one in learnt if one.key.name == "pump"]
-    return schema

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from gateway.dialects.qmf.console import ConsoleConfig
-from gateway.dialects.qmf.console_agents import HeartbeatRules
+from gateway.dialects.qmf.console_agents import HeartbeatRules, Heartbeats
 from gateway.dialects.qmf.console_states import State
 from gateway.dialects.qmf.messages import (
     BrokerRequest,
@@ -68,7 +68,8 @@ class RecordedPeer:
 
 def synchronised(peer: str) -> tuple[ConsolePlay, RecordedPeer, list[object]]:
     play = ConsolePlay(
-        ConsoleConfig(believe_anyone=True, heartbeats=HeartbeatRules(expected=False)), known=definitions(peer)
+        ConsoleConfig(believe_anyone=True, heartbeats=HeartbeatRules(Heartbeats.NONE)),
+        known=definitions(peer),
     )
     answering = RecordedPeer(peer)
     told: list[object] = []

@@ -1,0 +1,163 @@
+"""What the silence of an agent says, peer by peer: the table of docs/conformance-qmf.md as plays."""
+
+from __future__ import annotations
+
+import pytest
+
+from gateway.dialects.qmf.console import ConsoleConfig
+from gateway.dialects.qmf.console_agents import Agents, HeartbeatRules, Heartbeats
+from gateway.dialects.qmf.console_states import State
+from gateway.dialects.qmf.messages import (
+    BrokerRequest,
+    BrokerResponse,
+    ClassIndication,
+    ClassKind,
+    CommandComplete,
+    Heartbeat,
+    PackageIndication,
+    PackageQuery,
+)
+from gateway.model.observations import (
+    AgentLost,
+    Gap,
+    HeartbeatSeen,
+    ResyncEnded,
+    SourceState,
+    SourceStateSeen,
+)
+from tests.dialects.qmf.console_story import (
+    PUSHED,
+    SYNCHRONISED,
+    SYNCHRONISING,
+    filled,
+    got,
+    listed,
+    synchronised,
+)
+from tests.dialects.qmf.examples import TANK
+from tests.dialects.qmf.playbook import AGENT_USER, BROKER, SECOND, START, ConsolePlay
+
+ASKED = ("resync", ("broker", BrokerRequest(6)))
+
+
+def rules(mode: Heartbeats) -> ConsoleConfig:
+    return ConsoleConfig(
+        frozenset({AGENT_USER}), heartbeats=HeartbeatRules(mode), request_deadline=30 * SECOND
+    )
+
+
+def beats(play: ConsolePlay) -> None:
+    play.arrives(Heartbeat(0, play.now), key="console.heartbeat.1.0")
+    play.leaves(HeartbeatSeen("1.0", play.now))
+
+
+def reads_everything_again(play: ConsolePlay, first: int) -> None:
+    """Answer the requests of a resync, of which the greeting is number ``first``."""
+    play.arrives(BrokerResponse(first, BROKER))
+    play.arrives(PackageIndication(first + 1, "shop"), CommandComplete(first + 1))
+    play.arrives(ClassIndication(first + 2, ClassKind.OBJECT, TANK.key), CommandComplete(first + 2))
+    play.arrives(got(first + 3), CommandComplete(first + 3))
+
+
+def test_an_idle_qpidd_of_m4_sends_heartbeats_only_and_is_believed() -> None:
+    play = synchronised(rules(Heartbeats.AUTO))
+    for _ in range(20):
+        play.time_passes(10)
+        beats(play)
+    assert play.session.state is State.SYNCHRONISED
+
+
+@pytest.mark.parametrize("mode", [Heartbeats.AUTO, Heartbeats.EXPECTED])
+def test_an_agent_whose_heartbeats_cease_is_lost_without_being_asked(mode: Heartbeats) -> None:
+    play = synchronised(rules(mode))
+    beats(play)
+    play.time_passes(29)
+    play.leaves()
+    play.time_passes(1)
+    lost = "agent 1.0 has been silent for 30 s"
+    play.leaves(AgentLost("1.0", lost), SourceStateSeen(SourceState.DEGRADED, f"{lost}; next attempt in 5 s"))
+
+
+def test_a_java_broker_that_publishes_each_interval_is_asked_nothing() -> None:
+    play = synchronised(rules(Heartbeats.AUTO))
+    for _ in range(20):
+        play.time_passes(10)
+        play.arrives(filled(), key=PUSHED)
+        assert len(play.left()) == 1
+    assert play.session.state is State.SYNCHRONISED
+
+
+@pytest.mark.parametrize("mode", [Heartbeats.AUTO, Heartbeats.NONE])
+def test_an_agent_without_heartbeats_that_has_nothing_to_say_is_asked_for_everything(
+    mode: Heartbeats,
+) -> None:
+    play = synchronised(rules(mode))
+    play.time_passes(19)
+    play.leaves()
+    play.time_passes(1)
+    play.leaves(*ASKED)
+    reads_everything_again(play, 6)
+    told = play.left()
+    assert told[-2:] == [ResyncEnded(complete=True), SYNCHRONISED]
+    assert not [one for one in told if isinstance(one, Gap | AgentLost)], "it was there all the time"
+    play.time_passes(20)
+    assert play.left()[-1] == ("broker", BrokerRequest(10)), "and again, as long as it is silent"
+
+
+def test_a_java_broker_that_died_is_asked_and_what_it_told_is_stale_in_time() -> None:
+    play = synchronised(rules(Heartbeats.AUTO))
+    play.time_passes(20)
+    play.leaves(*ASKED)
+    play.time_passes(10)
+    play.leaves(AgentLost("1.0", "agent 1.0 has been silent for 30 s"))
+    play.time_passes(20)
+    down = (
+        "no answer to the greeting on exchange qpid.management for 30 s: is an agent running there, "
+        "and does it obey this user?"
+    )
+    play.leaves(SourceStateSeen(SourceState.DOWN, down), ("broker", BrokerRequest(7)))
+    play.time_passes(5)
+    play.arrives(BrokerResponse(7, BROKER))
+    play.leaves(
+        Gap(START, START + 55 * SECOND, "agent 1.0 was silent"), SYNCHRONISING, ("broker", PackageQuery(8))
+    )
+
+
+def test_heartbeats_of_an_agent_that_needs_none_are_no_promise() -> None:
+    play = synchronised(rules(Heartbeats.NONE))
+    beats(play)
+    play.time_passes(20)
+    play.leaves(*ASKED)
+
+
+def test_an_agent_that_is_being_read_is_not_asked_once_more() -> None:
+    play = ConsolePlay(rules(Heartbeats.NONE))
+    listed(play)
+    play.time_passes(20)
+    play.leaves()
+    play.arrives(got(5), CommandComplete(5))
+    play.left()
+    play.time_passes(20)
+    play.leaves(*ASKED)
+
+
+@pytest.mark.parametrize(("missed", "asked_after"), [(1, 10), (2, 10), (3, 20), (6, 50)])
+def test_who_is_asked_has_an_interval_to_answer(missed: int, asked_after: int) -> None:
+    agents = Agents(HeartbeatRules(Heartbeats.NONE, missed=missed), limit=1)
+    agents.heard("1.0", START, START)
+    assert agents.next_deadline == START + asked_after * SECOND
+    assert agents.newly_quiet(agents.next_deadline - 1) is None
+    assert agents.newly_quiet(agents.next_deadline) == START
+    assert agents.newly_quiet(agents.next_deadline) is None, "asked once"
+    assert agents.newly_lost(START + missed * 10 * SECOND) == [("1.0", START)]
+    assert agents.next_deadline is None
+    assert agents.newly_quiet(START + 3600 * SECOND) is None, "lost: nothing is to be asked"
+
+
+def test_remote_agents_are_missed_by_their_own_heartbeats_only() -> None:
+    agents = Agents(HeartbeatRules(Heartbeats.AUTO), limit=3)
+    for agent in ("1.10", "1.11"):
+        agents.heard(agent, START, START)
+    agents.beat("1.11", START, START)
+    assert agents.newly_quiet(START + 3600 * SECOND) is None
+    assert agents.newly_lost(START + 3600 * SECOND) == [("1.11", START)]
