@@ -239,7 +239,7 @@ class ServerSession:
         if now > asked_for.deadline:
             raise RefusedError("not carried out: it came after the time that it was given")
         self._refuse_if_full()
-        handle = self._calls.begin(number, asked_for)
+        handle = self._calls.begin(number, replace(asked_for, class_name=key.name))
         return [*self._wake(), replace(change, handle=handle)]
 
     def _wake(self) -> list[Effect]:
@@ -255,9 +255,11 @@ class ServerSession:
         bare = status is not Status.OK and self._config.spelling is Spelling.OPENAMQ
         if not bare:
             reply = replace(reply, notice=notice)
-        if not bare and isinstance(number, int) and number in self._objects:
-            class_name = self._objects.class_of(number).schema.key.name
-            reply = replace(reply, class_name=class_name, object_id=number)
+        if not bare and isinstance(number, int):
+            known = number in self._objects
+            class_name = self._objects.class_of(number).schema.key.name if known else asked_for.class_name
+            if class_name:
+                reply = replace(reply, class_name=class_name, object_id=number)
             if isinstance(reply, InspectReply) and status is Status.OK:
                 reply = replace(reply, fields=self._objects.fields(number))
         return self._reply(asked_for.delivery, reply)

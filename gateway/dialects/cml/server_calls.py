@@ -21,12 +21,15 @@ MAX_WAITING: Final = 256
 class AskedFor:
     """A request about an object, and the message that it came in.
 
-    ``deadline``: nanoseconds; a change must not be begun later.
+    Attributes:
+        deadline: nanoseconds; a change must not be begun later.
+        class_name: of the object of a change that was begun, which may be the object's end.
     """
 
     request: InspectRequest | ModifyRequest | MethodRequest
     delivery: Delivery
     deadline: int
+    class_name: str = ""
 
 
 @dataclass(slots=True)

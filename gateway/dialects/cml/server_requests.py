@@ -13,7 +13,7 @@ from gateway.dialects.cml.entities import octets_of
 from gateway.dialects.cml.messages import Field, Status
 from gateway.dialects.cml.safety import MAX_STRING
 from gateway.dialects.cml.values import read_value
-from gateway.dialects.errors import LocalProtocolError, ProtocolError
+from gateway.dialects.errors import ProtocolError
 from gateway.model.misfits import misfit
 from gateway.model.schema import Argument, Element, Method
 from gateway.model.values import Value, Values
@@ -72,13 +72,11 @@ def _value(item: Element | Argument, field: Field) -> Value:
     text = field.text if field.object_id is None else str(field.object_id)
     try:
         value = read_value(text, item.type)
-        length = len(octets_of(text))
     except ProtocolError as error:
         raise RefusedError(f"{item.name}: {error.expected} was expected") from error
-    except LocalProtocolError as error:
-        raise RefusedError(f"{item.name}: {error}") from error
     if value is None:
         raise RefusedError(f"{item.name}: a value of type {item.type.value} was expected")
+    length = len(octets_of(text))
     if length > MAX_STRING:
         raise RefusedError(f"{item.name}: {length} octets, {MAX_STRING} are taken")
     wrong = misfit(item, value)
