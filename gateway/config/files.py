@@ -11,6 +11,8 @@ from gateway.config.model import Configuration
 from gateway.yaml_documents import read_document
 
 ENVIRONMENT_VARIABLE = "AMQP_GATEWAY_CONFIG"
+CAPTURES = "captures"
+"""The folder in the state folder that holds captures."""
 PLACES = (Path("gateway.yaml"), Path("/etc/amqp-gateway/gateway.yaml"))
 
 
@@ -44,6 +46,11 @@ class LoadedConfiguration:
         """Of the event log: as configured, else ``log`` in the state folder."""
         folder = self.settings.log.folder
         return self.state_folder / "log" if folder is None else self.folder / folder
+
+    @property
+    def capture_folder(self) -> Path:
+        """Of the captures of sources: ``captures`` in the state folder."""
+        return self.state_folder / CAPTURES
 
     @property
     def feed_socket(self) -> Path:

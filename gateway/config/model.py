@@ -109,10 +109,21 @@ class FeedSettings(StrictModel):
     max_waiting_records: Annotated[int, Field(ge=1000, le=10_000_000)] = 100_000
 
 
+class CaptureSettings(StrictModel):
+    """What the session of a source hears and says, in files of the state folder.
+
+    Attributes:
+        max_size: of all files of one source together, in MiB; the oldest goes when there is no more room.
+    """
+
+    max_size: Annotated[int, Field(ge=4, le=16_384)] = 256
+
+
 class Configuration(StrictModel):
     """A whole ``gateway.yaml``.
 
     Attributes:
+        captures: sources that are captured while the gateway runs, by their names.
         site: a label of this gateway, part of the names of provisional MIB modules.
         mappings: files of the operator's own, for packages that no shipped mapping knows.
     """
@@ -129,6 +140,14 @@ class Configuration(StrictModel):
     metrics: MetricsSettings = MetricsSettings()
     state: StateSettings = StateSettings()
     feed: FeedSettings = FeedSettings()
+    captures: dict[Name, CaptureSettings] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _captured_exist(self) -> Configuration:
+        for name in self.captures:
+            if name not in self.sources:
+                raise ValueError(f"captures.{name} is nothing: there is no such source under 'sources'")
+        return self
 
     @model_validator(mode="after")
     def _writers_exist(self) -> Configuration:

@@ -27,6 +27,7 @@ from gateway.model.secrets import SecretRules
 from gateway.operations.audit import Audit
 from gateway.operations.desk import DeskSettings, OperationDesk
 from gateway.operations.told_values import ToldValues
+from gateway.service.captures import Captures, CaptureTarget
 from gateway.service.delivery_ledger import DeliveryLedger
 from gateway.service.event_log import OFF, CoreEventLog, file_settings
 from gateway.service.exit_codes import CommandError, ExitCode
@@ -123,6 +124,7 @@ async def _run_locked(
         else Lasting(state.path, DeliveryLedger(event_log, last.deliveries), last),
         operations,
         state.path,
+        _captures(loaded, clock),
     )
     sources = [source_of(name, settings, surroundings) for name, settings in loaded.settings.sources.items()]
     async with AsyncExitStack() as running:
@@ -159,6 +161,15 @@ async def _run_locked(
             _keep_event_log(event_log, inventory, clock),
             *(run() for run in sources),
         )
+
+
+def _captures(loaded: LoadedConfiguration, clock: Clock) -> Captures:
+    folder, wished = loaded.capture_folder, loaded.settings.captures
+    targets = {
+        name: CaptureTarget(folder / f"{name}.jsonl", settings.max_size << 20, keeps=True)
+        for name, settings in wished.items()
+    }
+    return Captures(clock, targets)
 
 
 def _event_log(

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
+from gateway.config.files import CAPTURES
 from gateway.durable_files import replaced_durably
 from gateway.inventory.instance_file import copy_index
 from gateway.service.backup_file import MAX_FILE_OCTETS, NAME, Manifest, entry_of, write_backup
@@ -23,9 +24,11 @@ INDEX = "instances.sqlite3"
 SECRETS = "secrets"
 
 _LEFT_OUT = frozenset(
-    {"LOCK", "feed.sock", "log", SESSION_LOGS, "lost+found", INDEX, f"{INDEX}-wal", f"{INDEX}-shm"}
+    {"LOCK", "feed.sock", "log", SESSION_LOGS, CAPTURES, "lost+found", INDEX, f"{INDEX}-wal", f"{INDEX}-shm"}
 )
-"""Of the folder itself. The index is copied by its own means; logs are no state, and have their own lives."""
+"""Of the folder itself. The index is copied by its own means; logs and captures are no state, and have their
+own lives.
+"""
 
 
 @dataclass(frozen=True, slots=True)

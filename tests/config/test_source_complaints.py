@@ -11,7 +11,7 @@ from tests.config.sample import RABBITMQ, UNIT, complaints
     ("source", "complaint"),
     [
         ("{}", "'kind' is required"),
-        ("{kind: kafka}", "'kind' is 'kafka'; it can be 'rabbitmq', 'qmf'"),
+        ("{kind: kafka}", "'kind' is 'kafka'; it can be 'rabbitmq', 'qmf', 'ami'"),
         (
             "{kind: qmf, amqp: {url: 'amqp://broker', user: gateway, password: {env: P}}}",
             "name under 'believe' the users whose messages are an agent's",
@@ -110,3 +110,9 @@ agents:
     assert complaints(text) == [
         "10: agents.orders.publish.obey: Tuple should have at least 1 item after validation, not 0"
     ]
+
+
+def test_what_is_captured_is_a_source() -> None:
+    assert complaints(f"{RABBITMQ}captures: {{orders: {{max_size: 16}}}}") == []
+    (complaint,) = complaints(f"{RABBITMQ}captures: {{other: {{}}}}")
+    assert complaint.endswith("captures.other is nothing: there is no such source under 'sources'")
