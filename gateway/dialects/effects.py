@@ -160,6 +160,16 @@ class WakeAt:
 
 
 @dataclass(frozen=True, slots=True)
+class Rebind:
+    """The session's queue must be bound anew, and the link begin again for that; ``reason`` says why.
+
+    Some agents tell everything to whoever binds a queue, and can be asked for it in no other way.
+    """
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Note:
     """Something an operator may want to see in the log: ``event`` is a fixed name, ``detail`` for people.
 
@@ -170,4 +180,4 @@ class Note:
     detail: str = ""
 
 
-Effect: TypeAlias = Send | Observed | Answered | Called | ModifyAsked | ReadAsked | WakeAt | Note
+Effect: TypeAlias = Send | Observed | Answered | Called | ModifyAsked | ReadAsked | WakeAt | Rebind | Note

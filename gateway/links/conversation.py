@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final, Protocol, TypeAlias
 
 from gateway.clock import Clock
-from gateway.dialects.effects import Answered, Delivery, Effect, Note, Observed, Send, WakeAt
+from gateway.dialects.effects import Answered, Delivery, Effect, Note, Observed, Rebind, Send, WakeAt
+from gateway.links.amqp_connection import LinkError, Trouble
 from gateway.links.session_surroundings import SessionNotes, WakeUp
 from gateway.model.observations import Observation
 from gateway.model.operations import Answer
@@ -96,6 +97,8 @@ class Conversation:
                     self._answered(answer)
                 case WakeAt(time):
                     self._wake_up.at(time)
+                case Rebind(reason):
+                    self.fail(LinkError(Trouble.BROKEN, f"the queue is bound anew: {reason}"))
                 case Note():
                     self._notes.take(effect)
 

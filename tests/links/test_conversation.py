@@ -11,7 +11,8 @@ import pytest
 import structlog
 
 from gateway.clock import SystemClock
-from gateway.dialects.effects import Answered, Delivery, Effect, Note, Observed, Send, WakeAt
+from gateway.dialects.effects import Answered, Delivery, Effect, Note, Observed, Rebind, Send, WakeAt
+from gateway.links.amqp_connection import LinkError
 from gateway.links.conversation import MAX_OUTGOING, Conversation
 from gateway.model.observations import Observation, SourceState, SourceStateSeen
 from gateway.model.operations import Answer, Outcome
@@ -230,6 +231,13 @@ class FaultySession(ScriptedSession):
 
     def tick(self, now: int) -> list[Effect]:
         raise LookupError(f"at {now}")
+
+
+async def test_a_session_that_needs_its_queue_bound_anew_gets_a_new_link() -> None:
+    talk = Talk()
+    talk.conversation.perform([Rebind("agents tell everything to whoever binds")])
+    with pytest.raises(LinkError, match="bound anew: agents tell everything to whoever binds"):
+        await talk.conversation.next_send()
 
 
 async def test_a_fault_while_waking_reaches_who_carries_the_messages() -> None:

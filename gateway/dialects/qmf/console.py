@@ -33,12 +33,19 @@ class ConsoleSession:
     Every method returns what is to be done: requests to send, observations to apply (one `Observed` for
     each call, so one for each message body), notes, and when to call `tick`. Nothing that arrives makes a
     method raise. ``now`` is the gateway's clock in nanoseconds.
+
+    Args:
+        config: see `ConsoleConfig`.
+        talk: the conversation, and
+        listener: who understands what is said in it, of a version other than AM2.
     """
 
-    def __init__(self, config: ConsoleConfig) -> None:
+    def __init__(
+        self, config: ConsoleConfig, talk: Conversation | None = None, listener: Listener | None = None
+    ) -> None:
         self._config = config
-        self._talk = Conversation(config)
-        self._listener = Listener(self._talk)
+        self._talk = talk or Conversation(config)
+        self._listener = listener or Listener(self._talk)
         self._refused = 0
         self._errors = 0
         self._listener.learn(config.definitions)
@@ -161,13 +168,16 @@ class ConsoleSession:
         if self._talk.state is State.CATCHING_UP and delivery.exchange == self._config.direct_exchange:
             return self._receive_late(delivery)
         self._talk.arrived(delivery.timestamp)
-        sender = agent_of_key(delivery.routing_key)
         try:
-            for message in read_body(delivery.body, self._talk.definitions):
-                self._listener.hear(message, sender)
+            self._hear(delivery)
         except (ProtocolError, LocalProtocolError) as error:
             self._note_error(delivery, error)
         return self._talk.finish()
+
+    def _hear(self, delivery: Delivery) -> None:
+        sender = agent_of_key(delivery.routing_key)
+        for message in read_body(delivery.body, self._talk.definitions):
+            self._listener.hear(message, sender)
 
     def _receive_late(self, delivery: Delivery) -> list[Effect]:
         """An answer to what was asked before the link went down: it says what became of a call."""

@@ -15,7 +15,7 @@ from gateway.dialects.errors import LocalProtocolError, ProtocolError
 from gateway.dialects.qmf import addresses
 from gateway.dialects.qmf.console_content import ContentTranslator
 from gateway.dialects.qmf.console_conversation import Conversation
-from gateway.dialects.qmf.console_operations import Operation
+from gateway.dialects.qmf.console_operations import Operation, OperationRequest
 from gateway.dialects.qmf.console_states import State
 from gateway.dialects.qmf.definitions import ClassDefinition
 from gateway.dialects.qmf.fields import NO_HASH
@@ -45,7 +45,7 @@ MAX_HEAD: Final = 1_024
 MAX_TEXT: Final = 500
 """Characters of an agent's text that are passed on."""
 
-_OUTCOMES: Final[dict[int, Outcome]] = {
+OUTCOMES: Final[dict[int, Outcome]] = {
     Status.OK: Outcome.APPLIED,
     Status.UNKNOWN_OBJECT: Outcome.OBJECT_GONE,
     Status.UNKNOWN_METHOD: Outcome.UNKNOWN_ELEMENT,
@@ -61,7 +61,7 @@ _NOT_ASKING: Final = {
 }
 
 
-class _RefusedError(Exception):
+class RefusedError(Exception):
     """Nothing is sent, with this outcome."""
 
     def __init__(self, outcome: Outcome, text: str) -> None:
@@ -84,11 +84,11 @@ class Caller:
         try:
             operation = self._operation(call)
             self._check_object(operation)
-            arguments = _encoded(operation.definition, call)
+            arguments = encoded_arguments(operation.definition, call)
             sequence = self._talk.operations.begin(operation)
             key = operation.definition.key
             self._send(call, MethodRequest(sequence, operation.object_id, key, call.method, arguments))
-        except _RefusedError as refused:
+        except RefusedError as refused:
             self._talk.answer(Answer(call.token, refused.outcome, refused.text))
 
     def fetch(self, fetch: ObjectFetch) -> None:
@@ -101,7 +101,7 @@ class Caller:
             selector = {"_class": key.name, "_package": key.package}
             by_id = {"_objectid": str(operation.object_id)}
             self._send(fetch, GetQuery(sequence, selector if key.hash == NO_HASH else by_id))
-        except _RefusedError as refused:
+        except RefusedError as refused:
             self._talk.answer(Answer(fetch.token, refused.outcome, refused.text))
 
     def unsent(self, sends: Iterable[Send], reason: str) -> None:
@@ -111,25 +111,25 @@ class Caller:
             if operation is not None:
                 self._talk.answer(operation.answer(Outcome.SOURCE_DOWN, f"not sent: {reason}"))
 
-    def _operation(self, request: MethodCall | ObjectFetch) -> Operation:
+    def _operation(self, request: OperationRequest) -> Operation:
         """Check all that calls and fetches have in common."""
         why_not = _NOT_ASKING.get(self._talk.state)
         if why_not is None and self._talk.agents.is_lost(request.agent):
             why_not = f"agent {request.agent} is silent"
         if why_not is not None:
-            raise _RefusedError(Outcome.SOURCE_DOWN, f"not sent: {why_not}")
+            raise RefusedError(Outcome.SOURCE_DOWN, f"not sent: {why_not}")
         if request.deadline <= self._talk.now:
-            raise _RefusedError(Outcome.NOT_NOW, "not sent: no time was left for it")
+            raise RefusedError(Outcome.NOT_NOW, "not sent: no time was left for it")
         if self._talk.operations.is_full:
             limit = self._talk.operations.limit
-            raise _RefusedError(Outcome.NOT_NOW, f"not sent: {limit} operations are under way")
+            raise RefusedError(Outcome.NOT_NOW, f"not sent: {limit} operations are under way")
         definition = self._translator.definition(request.key)
         if definition is None:
-            raise _RefusedError(Outcome.NOT_NOW, f"not sent: the schema of {request.key} is not known")
+            raise RefusedError(Outcome.NOT_NOW, f"not sent: the schema of {request.key} is not known")
         try:
             object_id = ObjectId.parse(request.native_id)
         except ProtocolError as error:
-            raise _RefusedError(Outcome.OBJECT_GONE, f"not sent: {error}") from error
+            raise RefusedError(Outcome.OBJECT_GONE, f"not sent: {error}") from error
         return Operation(request, definition, object_id)
 
     def _check_object(self, operation: Operation) -> None:
@@ -138,10 +138,10 @@ class Caller:
         if operation.definition.key.hash != NO_HASH or operation.object_id in talk.living:
             return
         if talk.state is State.SYNCHRONISED and not talk.living.is_full:
-            raise _RefusedError(
+            raise RefusedError(
                 Outcome.OBJECT_GONE, "not sent: the agent does not tell of this object any more"
             )
-        raise _RefusedError(Outcome.NOT_NOW, "not sent: the agent has not told of this object yet")
+        raise RefusedError(Outcome.NOT_NOW, "not sent: the agent has not told of this object yet")
 
     def _send(self, request: MethodCall | ObjectFetch, message: Message) -> None:
         body = write(message)
@@ -164,7 +164,7 @@ class Caller:
         if operation is None or not isinstance(operation.request, MethodCall):
             return
         self._talk.operations.end(message.sequence)
-        outcome = _OUTCOMES.get(message.status, Outcome.REMOTE_FAILURE)
+        outcome = OUTCOMES.get(message.status, Outcome.REMOTE_FAILURE)
         outputs, text = self._outputs(operation.definition, operation.request.method, message)
         self._talk.answer(Answer(operation.request.token, outcome, text, message.status, outputs))
 
@@ -175,7 +175,7 @@ class Caller:
 
         Agents leave them out after some failures, and send them after others.
         """
-        text = _line(message.text)
+        text = one_line(message.text)
         if message.status != Status.OK and not message.arguments:
             return (), text
         try:
@@ -193,7 +193,7 @@ class Caller:
             return
         self._talk.operations.end(message.sequence)
         if message.code:
-            outcome, text, code = Outcome.REMOTE_FAILURE, _line(message.text), message.code
+            outcome, text, code = Outcome.REMOTE_FAILURE, one_line(message.text), message.code
         elif operation.found:
             outcome, text, code = Outcome.APPLIED, "", 0
         elif operation.trouble:
@@ -232,21 +232,25 @@ def _sequence(body: bytes) -> int:
     return int.from_bytes(body[4:8], "big")
 
 
-def _encoded(definition: ClassDefinition, call: MethodCall) -> bytes:
-    """The arguments of a call as they travel; `_RefusedError` where they are not the method's."""
+def encoded_arguments(definition: ClassDefinition, call: MethodCall) -> bytes:
+    """The arguments of a call as they travel.
+
+    Raises:
+        RefusedError: they are not the method's.
+    """
     method = definition.methods.get(call.method)
     if method is None:
-        raise _RefusedError(
+        raise RefusedError(
             Outcome.UNKNOWN_ELEMENT, f"not sent: {call.key} has no method {call.method!r} at this agent"
         )
     _check_arguments(method, call.arguments)
     try:
         octets = definition.inputs[call.method].write(wire_values(call.arguments))
     except LocalProtocolError as error:
-        raise _RefusedError(Outcome.WRONG_VALUE, f"not sent: {error}") from error
+        raise RefusedError(Outcome.WRONG_VALUE, f"not sent: {error}") from error
     if len(octets) > MAX_REQUEST - MAX_HEAD:
         text = f"not sent: arguments of {len(octets)} octets, {MAX_REQUEST - MAX_HEAD} are taken"
-        raise _RefusedError(Outcome.WRONG_LENGTH, text)
+        raise RefusedError(Outcome.WRONG_LENGTH, text)
     return octets
 
 
@@ -254,14 +258,14 @@ def _check_arguments(method: Method, values: Values) -> None:
     inputs = [one for one in method.arguments if one.direction is not Direction.OUT]
     if len(values) != len(inputs):
         text = f"not sent: {method.name} takes {len(inputs)} arguments, {len(values)} were given"
-        raise _RefusedError(Outcome.WRONG_VALUE, text)
+        raise RefusedError(Outcome.WRONG_VALUE, text)
     for argument, value in zip(inputs, values, strict=True):
         found = None if value is None else misfit(argument, value)
         if found is not None:
-            raise _RefusedError(found.outcome, f"not sent: {argument.name}: {found.text}")
+            raise RefusedError(found.outcome, f"not sent: {argument.name}: {found.text}")
 
 
-def _line(text: str) -> str:
+def one_line(text: str) -> str:
     """An agent's text as one line, without passwords in URIs and what cannot be printed."""
     shown = "".join(character if character.isprintable() else " " for character in mask_uris(text))
     line = " ".join(shown.split())

@@ -102,13 +102,13 @@ class ContentTranslator:
         """Return what to tell of a schema, and remember how to read its records."""
         if isinstance(definition, ClassDefinition):
             return self._learn_class(definition)
-        key = _model_key(definition.key, write_event(definition))
+        key = self.model_key(definition)
         self._events[definition.key] = key, _Group(definition.schema.arguments, self._rules)
         arguments = tuple(one for one in definition.schema.arguments if not self._rules.hides(one.name))
         return EventLearned(replace(definition.schema, key=key, arguments=arguments))
 
     def _learn_class(self, definition: ClassDefinition) -> ClassLearned:
-        key = _model_key(definition.key, write_class(definition))
+        key = self.model_key(definition)
         former = self._classes.get(definition.key)
         if former is not None:
             self._definitions.pop(former.key, None)
@@ -122,6 +122,20 @@ class ContentTranslator:
             statistics=tuple(one for one in visible.statistics if not self._rules.hides(one.name)),
         )
         return ClassLearned(shown)
+
+    def model_key(self, definition: ClassDefinition | EventDefinition) -> ClassKey:
+        """Return what the model calls a class or event.
+
+        With a hash of its own where the agent sends none, as the Java broker does.
+        """
+        key = definition.key
+        if key.hash != NO_HASH:
+            return key
+        if isinstance(definition, ClassDefinition):
+            octets = write_class(definition)
+        else:
+            octets = write_event(definition)
+        return replace(key, hash=schema_hash(key, octets))
 
     def definition(self, key: ClassKey) -> ClassDefinition | None:
         """Return the class that was told of under ``key``, unless it has changed since."""
@@ -189,8 +203,3 @@ def joined(first: ObjectSeen, second: ObjectSeen) -> ObjectSeen | None:
         first.properties,
         second.statistics,
     )
-
-
-def _model_key(key: ClassKey, schema_octets: bytes) -> ClassKey:
-    """Return the key with a hash of its own where the agent sends none, as the Java broker does."""
-    return replace(key, hash=schema_hash(key, schema_octets)) if key.hash == NO_HASH else key

@@ -41,7 +41,7 @@ from gateway.model.observations import (
     SourceState,
     SourceStateSeen,
 )
-from gateway.model.operations import Answer, MethodCall, Outcome
+from gateway.model.operations import Answer, ObjectFetch, Outcome
 from gateway.model.schema import ClassKey
 
 _MILLISECOND: Final = 1_000_000
@@ -311,8 +311,8 @@ class Conversation:
         self._effects.append(Answered(answer))
 
     def _leave_open(self, operation: Operation, why: str) -> None:
-        called = isinstance(operation.request, MethodCall)
-        doubt = ": it may have been carried out, or may still be" if called else ""
+        reads = isinstance(operation.request, ObjectFetch)
+        doubt = "" if reads else ": it may have been carried out, or may still be"
         self.answer(operation.answer(Outcome.UNKNOWN, f"{why}{doubt}"))
 
     def _give_up(self, subject: Subject) -> None:

@@ -8,15 +8,18 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 
 from gateway.dialects.qmf.console_requests import NEVER, REQUEST_SEQUENCES
 from gateway.dialects.qmf.definitions import ClassDefinition
 from gateway.dialects.qmf.object_id import ObjectId
-from gateway.model.operations import Answer, MethodCall, ObjectFetch, Outcome
+from gateway.model.operations import Answer, MethodCall, ObjectFetch, ObjectModify, Outcome
 
 REMEMBERED: Final = 1_000
 """Operations without an answer that are known still, the latest ones."""
+
+OperationRequest: TypeAlias = MethodCall | ObjectModify | ObjectFetch
+"""What a console can be given; `ObjectModify` only before AM2, which has no such request."""
 
 
 @dataclass(slots=True)
@@ -31,7 +34,7 @@ class Operation:
         trouble: what of the answer to a fetch could not be understood.
     """
 
-    request: MethodCall | ObjectFetch
+    request: OperationRequest
     definition: ClassDefinition
     object_id: ObjectId
     found: bool = False

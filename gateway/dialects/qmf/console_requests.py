@@ -80,7 +80,22 @@ class FetchObjects:
         return GetQuery(sequence, {"_class": self.name, "_package": self.package})
 
 
-Subject: TypeAlias = Greeting | ListPackages | ListClasses | FetchSchema | FetchObjects
+@dataclass(frozen=True, slots=True)
+class AwaitPublication:
+    """Tell everything again by yourself, as agents before AM2 do.
+
+    From February 2008 on they do whenever they were asked for a schema, as of ``key``; before that, whenever
+    a queue is bound, so that nothing is sent.
+    """
+
+    key: ClassKey
+
+    def message(self, sequence: int) -> Message:
+        """Return the request."""
+        return SchemaRequest(sequence, self.key)
+
+
+Subject: TypeAlias = Greeting | ListPackages | ListClasses | FetchSchema | FetchObjects | AwaitPublication
 
 
 def routing_key(subject: Subject) -> str:
@@ -154,6 +169,11 @@ class Requests:
         """Return what a reply of this sequence answers."""
         request = self._by_sequence.get(sequence)
         return request.subject if request else None
+
+    def sequence(self, subject: Subject) -> int:
+        """Return the number that ``subject`` was asked with last; 0 where it is not waited for."""
+        request = self._known.get(subject)
+        return request.sequences[-1] if request else 0
 
     def attempts(self, subject: Subject) -> int:
         """Return how often ``subject`` was asked for, since it was hurried if it was."""

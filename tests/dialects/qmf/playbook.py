@@ -16,8 +16,10 @@ from gateway.dialects.effects import (
     Delivery,
     Effect,
     ModifyAsked,
+    Note,
     Observed,
     ReadAsked,
+    Rebind,
     Send,
     WakeAt,
 )
@@ -41,7 +43,9 @@ CONSOLE_USER = "gateway"
 BROKER = UUID(int=1)
 NEXT_BROKER = UUID(int=2)
 
-Step: TypeAlias = tuple[str, Received] | Observation | Answer | Called | ModifyAsked | ReadAsked | str
+Step: TypeAlias = (
+    tuple[str, Received] | Observation | Answer | Called | ModifyAsked | ReadAsked | Rebind | str
+)
 
 
 class _Play:
@@ -63,10 +67,10 @@ class _Play:
                 self._steps.extend(effect.observations)
             elif isinstance(effect, Answered):
                 self._steps.append(effect.answer)
-            elif isinstance(effect, Called | ModifyAsked | ReadAsked):
-                self._steps.append(effect)
-            else:
+            elif isinstance(effect, Note):
                 self._steps.append(effect.event)
+            else:
+                self._steps.append(effect)
 
     def leaves(self, *expected: Step) -> None:
         """All that left since the last time is this."""
