@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.config import model, operations, snmp, sources
+from gateway.config import ami_source, model, operations, snmp, sources
 from gateway.dialects.qmf import console_states
 from gateway.eventlog.parquet import FILE_METADATA
 from gateway.service.exit_codes import ExitCode
@@ -66,6 +66,10 @@ SECTIONS: dict[str, type[StrictModel]] = {
     "### Its events": sources.EventSettings,
     "## A source of kind qmf": sources.QmfSource,
     "### A durable subscription": sources.DurableSettings,
+    "## A source of kind ami": ami_source.AmiSource,
+    "### Its TLS": ami_source.ListenerTls,
+    "### Logged sessions": ami_source.SessionLogSettings,
+    "### Limits of applications": ami_source.AmiLimits,
     "### Where it publishes": sources.AgentPublishing,
     "## AMQP": sources.AmqpSettings,
     "## SNMP": snmp.SnmpSettings,

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
+from gateway.config.ami_source import AmiSource
 from gateway.config.operations import SECOND
 from gateway.config.types import AmqpName, AmqpUrl, Duration, FilePath, HttpUrl, SecretSource, between
 from gateway.yaml_documents import StrictModel
@@ -143,7 +144,7 @@ class QmfSource(StrictModel):
         return self
 
 
-Source = Annotated[RabbitMqSource | QmfSource, Field(discriminator="kind")]
+Source = Annotated[RabbitMqSource | QmfSource | AmiSource, Field(discriminator="kind")]
 
 
 class AgentPublishing(StrictModel):

@@ -9,6 +9,7 @@ from gateway.agents.rabbitmq.events import EVENT_EXCHANGE
 from gateway.agents.rabbitmq.impersonators import tags_of
 from gateway.agents.rabbitmq.management_api import Document, NotManagement, OverviewRequest, Refused
 from gateway.agents.rabbitmq.management_changes import Lookup
+from gateway.config.ami_source import AmiSource
 from gateway.config.files import LoadedConfiguration
 from gateway.config.model import JmxSettings
 from gateway.config.sources import QmfSource, RabbitMqAgent, RabbitMqSettings, RabbitMqSource, Source
@@ -26,6 +27,7 @@ from gateway.links.amqp_connection import (
     tls_context,
 )
 from gateway.mapping.files import MappingError
+from gateway.service.ami_checks import check_listener, check_listener_files
 from gateway.service.endpoints import amqp_endpoint, event_endpoint, http_reader, http_writer
 from gateway.service.exit_codes import CommandError, ExitCode
 from gateway.service.jmx_health import greets
@@ -51,6 +53,9 @@ def check_files(loaded: LoadedConfiguration) -> None:
         _check_jmx_files(settings.jmx, folder)
         targets_of(loaded, "")
         for part in (*settings.sources.values(), *settings.agents.values()):
+            if isinstance(part, AmiSource):
+                check_listener_files(part, folder)
+                continue
             if isinstance(part, RabbitMqSettings):
                 http_reader(part, folder)
             if not isinstance(part, RabbitMqSource):
@@ -120,7 +125,9 @@ async def check_source(source: Source, folder: Path, tell: Tell) -> None:
         CommandError: it cannot be used.
     """
     try:
-        if isinstance(source, QmfSource):
+        if isinstance(source, AmiSource):
+            await check_listener(source, folder, tell)
+        elif isinstance(source, QmfSource):
             await check_amqp(amqp_endpoint(source.amqp, folder), source.exchange)
         else:
             await check_rabbitmq(source, folder, tell)

@@ -44,7 +44,7 @@ from gateway.service.metrics.core import (
     source_readings,
 )
 from gateway.service.operations import CoreOperations, policy_of
-from gateway.service.sources import source_of
+from gateway.service.sources import needs_last_state, source_of
 from gateway.service.surroundings import Lasting, Surroundings
 from gateway.state_folder import StateError, StateFolder
 from gateway.tasks import until_one_ends
@@ -182,12 +182,12 @@ def _event_log(
 
 
 def _last_state(loaded: LoadedConfiguration) -> LastState | None:
-    """How sources with a durable subscription stood when the log ended; ``None`` where there are none."""
-    durable = [name for name, settings in loaded.settings.sources.items() if settings.durable is not None]
-    if not durable:
+    """How sources stood that need to know, when the log ended; ``None`` where there are none."""
+    asking = [name for name, settings in loaded.settings.sources.items() if needs_last_state(settings)]
+    if not asking:
         return None
     try:
-        return last_state(loaded.log_folder, durable)
+        return last_state(loaded.log_folder, asking)
     except OSError as error:  # what is wrong with the log is said when it is opened
         log.warning("event-log-not-read", path=error.filename, reason=error.strerror)
         return LastState(is_complete=False)

@@ -6,7 +6,9 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Final
 
-from gateway.config.sources import QmfSource, RabbitMqSource
+from gateway.config.ami_source import AmiSource
+from gateway.config.sources import QmfSource, Source
+from gateway.service.ami_source import run_ami
 from gateway.service.endpoints import amqp_endpoint, event_endpoint, http_reader, http_writer
 from gateway.service.former_objects import former_identities
 from gateway.service.qmf_source import run_qmf
@@ -20,7 +22,12 @@ RunSource = Callable[[], Coroutine[None, None, None]]
 """Runs a source until it is cancelled."""
 
 
-def source_of(name: str, settings: QmfSource | RabbitMqSource, around: Surroundings) -> RunSource:
+def needs_last_state(settings: Source) -> bool:
+    """Whether a source has to know how it stood when the event log ended."""
+    return settings.durable is not None or (isinstance(settings, AmiSource) and settings.remember)
+
+
+def source_of(name: str, settings: Source, around: Surroundings) -> RunSource:
     """What runs one source until it is cancelled.
 
     Raises:
@@ -32,6 +39,8 @@ def source_of(name: str, settings: QmfSource | RabbitMqSource, around: Surroundi
     )
     if settings.durable is not None and around.lasting is not None:
         source.remember(former_identities(around.lasting.last, name))
+    if isinstance(settings, AmiSource):
+        return partial(run_ami, name, settings, source, around)
     if isinstance(settings, QmfSource):
         endpoint = amqp_endpoint(settings.amqp, around.folder)
         return partial(run_qmf, name, settings, endpoint, source, around)

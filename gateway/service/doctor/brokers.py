@@ -14,10 +14,12 @@ import httpx
 from gateway.agents.rabbitmq.http_reader import ManagementEndpoint, management_client, one_line
 from gateway.agents.rabbitmq.impersonators import impersonators, tags_of
 from gateway.agents.rabbitmq.management_api import Document, PermissionRequest, answer_of
+from gateway.config.ami_source import AmiSource
 from gateway.config.sources import QmfSource, RabbitMqAgent, RabbitMqSettings, Source
 from gateway.config.types import SecretError, SecretSource
 from gateway.mapping.paths import Json
 from gateway.service.checks import check_agent, check_source
+from gateway.service.doctor.applications import applications_heard
 from gateway.service.doctor.findings import Finding, Level
 from gateway.service.exit_codes import CommandError
 
@@ -43,6 +45,8 @@ async def source_findings(name: str, source: Source, folder: Path) -> list[Findi
     findings += [Finding("source", Level.NOTE, remark, subject=name) for remark in remarks]
     if isinstance(source, QmfSource):
         return [*findings, *_qmf(name, source)]
+    if isinstance(source, AmiSource):
+        return [*findings, *applications_heard(name, source)]
     return [*findings, *await _rights(name, source, folder)]
 
 

@@ -1,0 +1,60 @@
+"""A source of kind ami: what is said of a configuration that is wrong, and what stands where it says nothing."""
+
+from __future__ import annotations
+
+import pytest
+
+from gateway.config.ami_source import AmiSource
+from tests.config.sample import complaints
+
+BEYOND = "'listen' is beyond this machine, and AMI has no passwords: name under 'tls.client_ca' who vouches"
+
+
+def told(settings: str) -> list[str]:
+    return complaints(f"version: 1\nsources:\n  plant: {{kind: ami, {settings}}}\n")
+
+
+def test_what_stands_where_nothing_is_said() -> None:
+    source = AmiSource.model_validate({"kind": "ami"})
+    assert source.listen == ("127.0.0.1", 3289)
+    assert source.max_objects == 100_256
+    assert told("") == []
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        "anyone: true, listen: '0.0.0.0:3289'",
+        "listen: '[::1]:3289'",
+        "listen: '10.0.0.1:3289', tls: {certificate: a, key: b, client_ca: c}, own_name: true",
+        "tls: {certificate: a, key: b, client_ca: c}, certificates: [pump-7]",
+        "time_zone: Europe/Zurich, idle: 1h, options: [], logins: [pump-7, pump-8]",
+    ],
+)
+def test_what_can_be_said(settings: str) -> None:
+    assert told(settings) == []
+
+
+@pytest.mark.parametrize(
+    ("settings", "complaint"),
+    [
+        ("listen: '0.0.0.0:3289'", BEYOND),
+        ("listen: '[::]:3289', tls: {certificate: a, key: b}", BEYOND),
+        ("own_name: true", "'certificates' and 'own_name' need 'tls.client_ca': else no name is checked"),
+        (
+            "certificates: [pump-7], tls: {certificate: a, key: b}",
+            "'certificates' and 'own_name' need 'tls.client_ca': else no name is checked",
+        ),
+        ("time_zone: Middle-earth", "time_zone: write the name of a time zone, such as UTC or Europe/Zurich"),
+        ("time_zone: ../../etc/passwd", "time_zone: write the name of a time zone, such as UTC or Europe"),
+        ("listen: localhost", "listen: write ADDRESS:PORT with a numeric address"),
+        ("options: [QUIET]", "options.0: Input should be 'LOG' or 'TTY'"),
+        ("logins: []", "logins: Tuple should have at least 1 item"),
+        ("package: 'a:b'", "package: String should match pattern"),
+        ("limits: {line: 5}", "limits.line: Input should be greater than or equal to 256"),
+        ("durable: {}", "durable: unknown key"),
+    ],
+)
+def test_what_is_wrong(settings: str, complaint: str) -> None:
+    (found,) = told(settings)
+    assert found.removeprefix("3: sources.plant").lstrip(".: ").startswith(complaint)
