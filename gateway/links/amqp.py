@@ -269,8 +269,10 @@ class AmqpLink:
         queue: str,
         *parts: Coroutine[Any, Any, None],
     ) -> None:
-        bound_to = [binding.exchange for binding in self._role.bindings(queue)]
         able = abilities(consuming)
+        # OpenAMQ compares types in passive declarations too, and ends the connection where one differs; the
+        # type is not ours to know.
+        bound_to = [binding.exchange for binding in self._role.bindings(queue)] if able.extended else []
         watching = watched.watch(
             consuming,
             queue,

@@ -251,8 +251,11 @@ class _Connection:
                 self._close(540, f"{frame.name} is not implemented")
 
     def _declare_exchange(self, frame: spec.Exchange.Declare) -> None:
-        if frame.exchange in self._peer.routing.exchanges:
+        known = self._peer.routing.exchanges.get(frame.exchange)
+        if known == frame.exchange_type:
             self._say(1, spec.Exchange.DeclareOk())
+        elif known is not None:  # passive or not
+            self._close(530, "Exchange exists with different type")
         else:
             self._end_channel(404, f"no exchange {frame.exchange}", frame)
 

@@ -130,16 +130,15 @@ async def test_after_a_cut_everything_is_declared_anew() -> None:
     assert set(peer.routing.queues) <= {after}, "the former queue went with its connection"
 
 
-async def test_an_exchange_that_is_missing_is_named() -> None:
-    role = AmqpRole("cml", lambda queue: [Binding("amq.direct", queue)])
-    async with AmqpPeer() as peer, linked(endpoint_of(peer), role) as link:
-        queue = await link.up()
-        del peer.routing.exchanges["amq.direct"]
-        said = await link.down()
-        peer.routing.exchanges["amq.direct"] = "direct"
+async def test_exchanges_are_not_looked_at_which_such_a_broker_takes_for_declarations() -> None:
+    async with AmqpPeer() as peer, linked(endpoint_of(peer), CONSOLE) as link:
+        queue = peer.routing.queues[await link.up()]
 
-    assert "no exchange amq.direct" in said
-    assert queue
+        async def looked_at() -> bool:
+            return queue.looks > 2
+
+        await eventually(looked_at, "the queue is looked at")
+        assert not peer.complaints
 
 
 async def test_a_queue_that_nobody_bounds_is_given_up_when_it_grows() -> None:
