@@ -68,9 +68,7 @@ async def check_listener(settings: AmiSource, folder: Path, tell: Callable[[str]
                 f"{where} is taken by something that does not speak AMI: end it, or choose another address"
                 " under 'listen'",
             ) from error
-        tell(
-            f"{where} has a listener: this gateway's, if it runs; else a relay has it, and one must give way"
-        )
+        tell(f"{where} has a listener: this gateway's, if it runs; else a relay's, and one must give way")
         return
     tell(f"{where} is free: applications are heard there while the gateway runs")
 

@@ -1,4 +1,4 @@
-"""A source of kind ami: what is said of a configuration that is wrong, and what stands where it says nothing."""
+"""A source of kind ami: what is said of a wrong configuration, and what holds where nothing is said."""
 
 from __future__ import annotations
 
