@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 from uuid import UUID
 
-from gateway.dialects.effects import Answered, Effect, Note, Observed, Send, WakeAt
+from gateway.dialects.effects import Effect, Send
 from gateway.dialects.errors import LocalProtocolError
 from gateway.dialects.qmf import addresses
 from gateway.dialects.qmf.addresses import BROKER_AGENT
@@ -17,6 +17,7 @@ from gateway.dialects.qmf.console_config import ConsoleConfig
 from gateway.dialects.qmf.console_hearing import Hearing, gap_until_now
 from gateway.dialects.qmf.console_objects import LivingObjects
 from gateway.dialects.qmf.console_operations import Operation, Operations
+from gateway.dialects.qmf.console_outbox import Outbox
 from gateway.dialects.qmf.console_requests import (
     NEVER,
     FetchObjects,
@@ -30,18 +31,16 @@ from gateway.dialects.qmf.console_requests import (
 from gateway.dialects.qmf.console_restarts import Restarts
 from gateway.dialects.qmf.console_resync import Resync
 from gateway.dialects.qmf.console_states import TRANSITIONS, Signal, State
-from gateway.dialects.qmf.definitions import Definitions
+from gateway.dialects.qmf.definitions import ClassDefinition, Definitions
 from gateway.dialects.qmf.messages import Content
 from gateway.dialects.qmf.writer import write
 from gateway.model.observations import (
     AgentLost,
-    Observation,
     ResyncBegan,
     ResyncEnded,
     SourceState,
-    SourceStateSeen,
 )
-from gateway.model.operations import Answer, ObjectFetch, Outcome
+from gateway.model.operations import ObjectFetch, Outcome
 from gateway.model.schema import ClassKey
 
 _MILLISECOND: Final = 1_000_000
@@ -49,13 +48,14 @@ _RESYNCING: Final = (State.LISTING, State.FETCHING)
 _ASKING_LATER: Final = (State.CATCHING_UP, State.GREETING, State.LISTING)
 
 
-class Conversation:
+class Conversation(Outbox):
     """What a console session knows and does between messages.
 
     ``now`` is set before anything is called; `finish` hands out what came of it.
     """
 
     def __init__(self, config: ConsoleConfig) -> None:
+        super().__init__()
         self.config = config
         self.now = 0
         self.state = State.DISCONNECTED
@@ -68,11 +68,7 @@ class Conversation:
         self.resync = Resync()
         self.living = LivingObjects(config.object_limit)
         self._hearing = Hearing(self.agents, config.heard_until)
-        self.observations: list[Observation] = []
-        self._effects: list[Effect] = []
-        self._source_state: SourceStateSeen | None = None
         self._last_greeting = -NEVER
-        self._wake_at = NEVER
 
     # The link.
 
@@ -107,7 +103,7 @@ class Conversation:
             self._leave_open(operation, "the link went down before an answer came")
         self.move(Signal.DISCONNECTED)
         self.resync.cancel()
-        self._wake_at = NEVER
+        self.awake()
         self.tell(SourceState.DOWN, detail)
 
     def arrived(self, sent: int) -> None:
@@ -166,8 +162,7 @@ class Conversation:
 
     def pass_time(self) -> None:
         """Miss heartbeats, ask who has none, and try again where it is time."""
-        # The timer is spent, even if the clock was set back meanwhile and its time has not come.
-        self._wake_at = NEVER
+        self.awake()
         for agent, since in self.agents.newly_lost(self.now):
             self.lose(agent, f"agent {agent} has been silent for {(self.now - since) // SECOND} s")
         quiet_since = self.agents.newly_quiet(self.now)
@@ -191,17 +186,6 @@ class Conversation:
         if following is None:
             raise LocalProtocolError(f"{signal.value} means nothing while {self.state.value}")
         self.state = following
-
-    def tell(self, state: SourceState, detail: str = "") -> None:
-        """Observe the source's state, if that is news."""
-        seen = SourceStateSeen(state, detail)
-        if seen != self._source_state:
-            self._source_state = seen
-            self.observations.append(seen)
-
-    def note(self, event: str, detail: str) -> None:
-        """Leave a note for operators."""
-        self._effects.append(Note(event, detail))
 
     def greet(self, reason: str) -> None:
         """Begin again with a greeting; where one is under way, repeat it."""
@@ -231,11 +215,15 @@ class Conversation:
         if self.resync.is_open:
             self.resync.is_open = False
             self.observations.append(ResyncEnded(complete=False))
+        for agent in tuple(self.resync.agents):
+            self._abandon_reading(agent)
 
     def fall_short(self, reason: str) -> None:
         """The resync under way, if any, will not be complete."""
         if self.state in _RESYNCING and not self.resync.shortcoming:
             self.resync.shortcoming = reason
+        for agent, shortcoming in self.resync.agents.items():
+            self.resync.agents[agent] = shortcoming or reason
 
     def _advance(self) -> None:
         """Go on to the next phase of the resync where nothing of this one is waited for any more."""
@@ -251,6 +239,31 @@ class Conversation:
                 self.fetch_all(agent)
         if self.state is State.FETCHING and not self.requests:
             self._end_resync()
+        for agent in tuple(self.resync.agents):
+            if not self.requests.asks_objects_of(agent):
+                self._end_reading(agent)
+
+    def _read_agent(self, agent: str) -> None:
+        """Read a remote agent that appeared: what it had before, under whatever ids, is told anew or gone."""
+        if self.state is not State.FETCHING:  # there it is a part of the whole
+            self.resync.agents[agent] = ""
+            self.observations.append(ResyncBegan(agent))
+        known = (one.key for one in self.definitions if isinstance(one, ClassDefinition))
+        for package, name in dict.fromkeys(
+            (*self.resync.listed, *((key.package, key.name) for key in known))
+        ):
+            self.ask(FetchObjects(agent, package, name))
+
+    def _end_reading(self, agent: str) -> None:
+        shortcoming = self.resync.agents.pop(agent)
+        self.observations.append(ResyncEnded(not shortcoming, agent))
+        if shortcoming:
+            reason = f"agent {agent} was read incompletely: {shortcoming}"
+            self.resync.plan(self.now + self.config.retry_interval, reason)
+
+    def _abandon_reading(self, agent: str) -> None:
+        if self.resync.agents.pop(agent, None) is not None:
+            self.observations.append(ResyncEnded(complete=False, agent=agent))
 
     def fetch_all(self, agent: str) -> None:
         """Ask an agent for the objects of every class."""
@@ -289,7 +302,7 @@ class Conversation:
     def _send(self, subject: Subject, sequence: int) -> None:
         if isinstance(subject, Greeting):
             self._last_greeting = self.now
-        self._effects.append(
+        self.send(
             Send(
                 self.config.management_exchange,
                 routing_key(subject),
@@ -301,14 +314,6 @@ class Conversation:
         )
 
     # Operations.
-
-    def send(self, send: Send) -> None:
-        """Send what is sent once only."""
-        self._effects.append(send)
-
-    def answer(self, answer: Answer) -> None:
-        """Tell what came of an operation, behind what this call observes."""
-        self._effects.append(Answered(answer))
 
     def _leave_open(self, operation: Operation, why: str) -> None:
         reads = isinstance(operation.request, ObjectFetch)
@@ -351,21 +356,13 @@ class Conversation:
         self._advance()
         for subject, sequence in self.requests.launch(self.now):
             self._send(subject, sequence)
-        effects, self._effects = self._effects, []
-        if self.observations:
-            effects.insert(0, Observed(tuple(self.observations)))
-            self.observations = []
         wake_at = min(
             self.requests.next_deadline,
             self.operations.next_deadline,
             self.resync.due_at,
             self.agents.next_deadline or NEVER,
         )
-        # Each message moves the deadlines on; an early tick costs less than a timer set anew each time.
-        if wake_at != NEVER and (wake_at < self._wake_at or self._wake_at <= self.now):
-            self._wake_at = wake_at
-            effects.append(WakeAt(wake_at))
-        return effects
+        return self.hand_out(wake_at, self.now)
 
     def ask_schema(self, key: ClassKey) -> bool:
         """Ask for a schema; False if it is not to be had."""
@@ -389,10 +386,11 @@ class Conversation:
             self.miss(lost_since, f"agent {agent} was silent")
             self.greet_soon(f"agent {agent} speaks again")
         elif appeared and agent != BROKER_AGENT and self.state not in _ASKING_LATER:
-            self.fetch_all(agent)
+            self._read_agent(agent)
 
     def lose(self, agent: str, detail: str) -> None:
         """An agent is gone or silent."""
+        self._abandon_reading(agent)
         self.observations.append(AgentLost(agent, detail))
         if agent == BROKER_AGENT and self.state is State.SYNCHRONISED:
             self.move(Signal.SILENT)

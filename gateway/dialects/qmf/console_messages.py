@@ -178,8 +178,7 @@ class Listener:
         if not message.deleted:
             self._talk.hear(agent)
         elif self._talk.agents.forget(agent):
-            for package, name in self._talk.resync.listed:
-                self._talk.requests.drop(FetchObjects(agent, package, name))
+            self._talk.requests.drop_objects_of(agent)
             self._talk.lose(agent, f"agent {agent} left the broker")
 
     def _on_event(self, message: EventIndication) -> None:

@@ -105,6 +105,10 @@ def routing_key(subject: Subject) -> str:
     return addresses.BROKER_KEY
 
 
+def _is_of(subject: Subject, agent: str) -> bool:
+    return isinstance(subject, FetchObjects) and subject.agent == agent
+
+
 class _Request:
     __slots__ = ("attempts", "deadline", "patience", "sequences", "subject")
 
@@ -164,6 +168,17 @@ class Requests:
         self._known[subject] = None
         self._waiting.append(subject)
         return True
+
+    def asks_objects_of(self, agent: str) -> bool:
+        """Whether objects of this agent are waited for."""
+        return any(_is_of(one, agent) for one in self._known)
+
+    def drop_objects_of(self, agent: str) -> None:
+        """Wait for no objects of this agent, and ask for none."""
+        for subject in [one for one in self._known if _is_of(one, agent)]:
+            self.drop(subject)
+            self._known.pop(subject, None)
+        self._waiting = deque(one for one in self._waiting if one in self._known)
 
     def subject(self, sequence: int) -> Subject | None:
         """Return what a reply of this sequence answers."""

@@ -7,10 +7,8 @@ from dataclasses import replace
 import pytest
 
 from gateway.dialects.effects import Delivery
-from gateway.dialects.qmf.console import ConsoleConfig
 from gateway.dialects.qmf.console_agents import Agents, HeartbeatRules
 from gateway.dialects.qmf.console_states import State
-from gateway.dialects.qmf.definitions import ClassDefinition
 from gateway.dialects.qmf.messages import (
     BrokerRequest,
     BrokerResponse,
@@ -20,11 +18,9 @@ from gateway.dialects.qmf.messages import (
     CommandComplete,
     GetQuery,
     Heartbeat,
-    ObjectContent,
     PackageIndication,
     PackageQuery,
     PropertyContent,
-    SchemaResponse,
 )
 from gateway.dialects.qmf.object_id import ObjectId
 from gateway.dialects.qmf.writer import write
@@ -37,8 +33,6 @@ from gateway.model.observations import (
     SourceState,
     SourceStateSeen,
 )
-from gateway.model.schema import ClassKey, ClassSchema, Element
-from gateway.model.values import ValueType
 from tests.dialects.qmf.console_story import (
     GET_TANKS,
     GREETING,
@@ -50,7 +44,7 @@ from tests.dialects.qmf.console_story import (
     listed,
     synchronised,
 )
-from tests.dialects.qmf.examples import OBJECT_ID, TANK, shop
+from tests.dialects.qmf.examples import TANK
 from tests.dialects.qmf.playbook import AGENT_USER, BROKER, NEXT_BROKER, SECOND, START, ConsolePlay
 
 
@@ -322,60 +316,6 @@ def test_there_is_an_end_to_the_agents_that_are_watched() -> None:
     agents.heard("1.10", START, START)
     agents.beat("1.10", START, START)
     assert list(agents) == ["1.0"]
-
-
-def test_a_remote_agent_is_asked_for_its_objects_too() -> None:
-    play = synchronised()
-    play.arrives(Heartbeat(0, START), key="console.heartbeat.1.10")
-    play.leaves(HeartbeatSeen("1.10", START), ("agent.1.10", GetQuery(6, GET_TANKS)))
-    theirs = ObjectId.of(sequence=1, agent_bank=10, number=1)
-    play.arrives(got(6, object_id=theirs), CommandComplete(6))
-    play.leaves(replace(SEEN, agent="1.10", native_id="0-1-1-10-1"))
-    play.time_passes(1)
-    play.arrives(Heartbeat(0, START + SECOND), key="console.heartbeat.1.10")
-    play.left()
-    play.time_passes(4)
-    assert AgentLost("1.10", "agent 1.10 has been silent for 3 s") in play.left()
-    assert play.session.state is State.SYNCHRONISED
-
-
-def test_agents_beyond_the_limit_are_believed_but_not_asked() -> None:
-    play = synchronised(ConsoleConfig(believed=frozenset({AGENT_USER}), agent_limit=1))
-    play.arrives(Heartbeat(0, START), key="console.heartbeat.1.10")
-    play.leaves(HeartbeatSeen("1.10", START))
-
-
-AGENT_CLASS = ClassSchema(
-    ClassKey("org.apache.qpid.broker", "agent", b"A" * 16),
-    (
-        Element("label", ValueType.STRING),
-        Element("brokerBank", ValueType.U32),
-        Element("agentBank", ValueType.U32),
-    ),
-)
-
-
-def test_a_qpid_broker_tells_which_agents_come_and_go() -> None:
-    known = shop()
-    known.add(ClassDefinition.of(AGENT_CLASS))
-    play = ConsolePlay(known=known)
-    play.connects()
-    play.arrives(BrokerResponse(1, BROKER))
-    play.arrives(PackageIndication(2, "org.apache.qpid.broker"), CommandComplete(2))
-    play.arrives(ClassIndication(3, ClassKind.OBJECT, AGENT_CLASS.key), CommandComplete(3))
-    play.arrives(SchemaResponse(4, ClassDefinition.of(AGENT_CLASS)))
-    play.left()
-    agent = ObjectContent(5, AGENT_CLASS.key, 1, 1, 0, OBJECT_ID, ("farm", 1, 10), ())
-    play.arrives(agent)
-    query = GetQuery(6, {"_class": "agent", "_package": "org.apache.qpid.broker"})
-    assert play.left()[1:] == [("agent.1.10", query)]
-    gone = PropertyContent(0, AGENT_CLASS.key, 1, 1, 2, OBJECT_ID, ("farm", 1, 10))
-    play.arrives(gone, key="console.obj.1.0.org.apache.qpid.broker.agent")
-    assert play.left()[1:] == [AgentLost("1.10", "agent 1.10 left the broker")]
-    play.arrives(gone, key="console.obj.1.0.org.apache.qpid.broker.agent")
-    assert len(play.left()) == 1
-    play.arrives(CommandComplete(5))
-    assert ResyncEnded(complete=True) in play.left()
 
 
 def test_a_disconnection_in_the_middle_of_a_resync() -> None:
