@@ -30,8 +30,9 @@ class Interleaving(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self._folder = tempfile.TemporaryDirectory()
-        self.works = Works(Path(self._folder.name), max_running=3)
+        self.works = Works(Path(self._folder.name), max_running=3, sets_natively=True)
         self.limit = 5
+        self.speed = 20
         self.done: set[int] = set()
         self.truly_done: set[int] = set()
         self.answered: dict[int, Outcome] = {}
@@ -44,6 +45,10 @@ class Interleaving(RuleBasedStateMachine):
     @rule(limit=LIMITS, timeout=st.integers(1, 12))
     def set(self, limit: int, timeout: int) -> None:
         self.works.ask(SetElements({"limit": limit}), timeout=timeout * SECOND)
+
+    @rule(speed=LIMITS, limit=LIMITS)
+    def set_both(self, speed: int, limit: int) -> None:
+        self.works.set(speed=speed, limit=limit)
 
     @rule()
     def purge(self) -> None:
@@ -83,6 +88,16 @@ class Interleaving(RuleBasedStateMachine):
                 self.carry_out(message)
                 self.answer(message)
 
+    @precondition(lambda self: self.open)
+    @rule(data=st.data(), speed=st.sampled_from([None, 40]))
+    def it_says_that_it_did_and_did_something_else(self, data: st.DataObject, speed: int | None) -> None:
+        message = data.draw(st.sampled_from(self.open))
+        if isinstance(message, ObjectModify) and message.token not in self.done:
+            self.done.add(message.token)
+            self.speed = speed or self.speed
+            self.answered[message.token] = Outcome.APPLIED
+            self.works.answer(to=message)
+
     @rule(limit=LIMITS)
     def somebody_else_sets_it(self, limit: int) -> None:
         self.limit = limit
@@ -91,10 +106,10 @@ class Interleaving(RuleBasedStateMachine):
     def it_is_told(self) -> None:
         self.works.tell(self.seen())
 
-    @precondition(lambda self: self.works.calls)
+    @precondition(lambda self: self.changes)
     @rule(data=st.data())
     def it_answers_late(self, data: st.DataObject) -> None:
-        call = data.draw(st.sampled_from(self.works.calls))
+        call = data.draw(st.sampled_from(self.changes))
         if call.token in self.truly_done:
             self.answer(call)
 
@@ -144,13 +159,14 @@ class Interleaving(RuleBasedStateMachine):
         begun = [r for r in self.works.told if r.state is OperationState.BEGUN]
         changes = [r for r in begun if r.kind is not OperationKind.READ]
         assert len(self.works.calls) <= len(changes)
+        assert len(self.works.modifications) <= len([r for r in changes if "speed" in r.values])
 
     @invariant()
     def nothing_is_sent_that_was_not_told(self) -> None:
         begins = 0
         for step in self.works.order:
             begins += step.startswith("begun")
-            assert begins or not step.endswith(("Fetch", "Call"))
+            assert begins or not step.endswith(("Fetch", "Call", "Modify"))
 
     @invariant()
     def each_operation_ends_once_and_settles_once_at_most(self) -> None:
@@ -181,6 +197,7 @@ class Interleaving(RuleBasedStateMachine):
 
     @invariant()
     def whoever_asked_is_answered_in_time(self) -> None:
+        self.works.wait(0)  # what is due already is so at once
         wake_at = self.works.desk.wake_at
         assert wake_at is None or wake_at > self.works.now
 
@@ -189,14 +206,24 @@ class Interleaving(RuleBasedStateMachine):
         """What was sent and not answered yet."""
         return [message for message in self.works.sent if message.token not in self.answered]
 
+    @property
+    def changes(self) -> list[MethodCall | ObjectModify]:
+        """What was sent that changes something."""
+        return [*self.works.calls, *self.works.modifications]
+
     def carry_out(self, message: MethodCall | ObjectModify | ObjectFetch) -> None:
-        """Do what a call says, once."""
-        if isinstance(message, MethodCall) and message.token not in self.done:
-            self.done.add(message.token)
-            self.truly_done.add(message.token)
-            if message.method == "setLimit":
-                assert isinstance(message.arguments[0], int)
-                self.limit = message.arguments[0]
+        """Do what a call or modification says, once."""
+        if isinstance(message, ObjectFetch) or message.token in self.done:
+            return
+        self.done.add(message.token)
+        self.truly_done.add(message.token)
+        if isinstance(message, ObjectModify):
+            speed = message.values["speed"]
+            assert isinstance(speed, int)
+            self.speed = speed
+        elif message.method == "setLimit":
+            assert isinstance(message.arguments[0], int)
+            self.limit = message.arguments[0]
 
     def answer(self, message: MethodCall | ObjectModify | ObjectFetch) -> None:
         """Say what is true."""
@@ -208,7 +235,7 @@ class Interleaving(RuleBasedStateMachine):
             self.works.answer(to=message)
 
     def seen(self) -> ObjectSeen:
-        return dataclasses.replace(boiler(limit=self.limit), sampled=self.works.now)
+        return dataclasses.replace(boiler(limit=self.limit, speed=self.speed), sampled=self.works.now)
 
 
 TestInterleaving = Interleaving.TestCase

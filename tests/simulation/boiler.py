@@ -13,26 +13,36 @@ from gateway.model.values import Value
 from tests.operations.works import MAPPING
 from tests.simulation.amqp import AmqpBroker, AmqpClient
 from tests.simulation.conversation import Conversation
+from tests.simulation.native_dialect import MODIFY, ROUNDED, Whim, carried, with_request
 from tests.simulation.scheduler import MILLISECOND, SECOND, Clock, Scheduler
 from tests.simulation.site import AGENT_USER, CONSOLE_USER
 
-BOILER = class_schemas(MAPPING)["boiler"]
+BOILER = with_request(class_schemas(MAPPING)["boiler"])
 NUMBER = 7
 _QUICK = (1 * MILLISECOND, 100 * MILLISECOND)
 _SLOW = (1 * SECOND, 30 * SECOND)
 
 
 class Boiler:
-    """What is managed: it has a limit, and remembers every value that was set."""
+    """What is managed: it has a limit and a speed, and remembers every value that was set."""
 
     def __init__(self) -> None:
         self.limit = 1
+        self.speed = 1
         self.done: list[int] = []
 
     def set(self, limit: int) -> None:
         """Somebody sets it."""
         self.limit = limit
         self.done.append(limit)
+
+    def modify(self, speed: int, whim: Whim) -> None:
+        """Somebody sets its speed by a request that is answered as done, whatever becomes of it."""
+        if whim is Whim.DONE:
+            self.speed = speed
+            self.done.append(speed)
+        elif whim is Whim.ROUNDED:
+            self.speed = speed + ROUNDED
 
 
 class BoilerAgent:
@@ -78,8 +88,11 @@ class BoilerAgent:
         if self._clock.now() > call.deadline or random.random() < 0.1:
             self._perform(self._session.method_done(call.handle, Status.FORBIDDEN, "not now"))
             return
-        assert isinstance(call.arguments[0], int)
-        self._boiler.set(call.arguments[0])
+        if call.method == MODIFY.name:
+            self._boiler.modify(carried(call.arguments)["speed"], Whim.of(random))
+        else:
+            assert isinstance(call.arguments[0], int)
+            self._boiler.set(call.arguments[0])
         self._put()
         self._perform(self._session.tell(NUMBER, self._clock.now()))
         self._after(lambda: self._perform(self._session.method_done(call.handle, Status.OK, "OK")))
@@ -94,7 +107,7 @@ class BoilerAgent:
             "limit": self._boiler.limit,
             "mode": "hot",
             "code": "",
-            "speed": 20,
+            "speed": self._boiler.speed,
             "seal": "wax",
         }
         now = self._clock.now()

@@ -74,6 +74,7 @@ class Surroundings:
         permissions: who may change what.
         loop: what awaits runs on it.
         sources: starts each source's part, by name.
+        natively: names of the sources whose dialect has a request of its own to set properties.
         feed_limit: records that may wait for a subscriber.
     """
 
@@ -87,6 +88,7 @@ class Surroundings:
     permissions: Sequence[Permission]
     loop: VirtualLoop
     sources: dict[str, Callable[[Core, SourceInventory], SourceRun]] = field(default_factory=dict)
+    natively: frozenset[str] = frozenset()
     feed_limit: int = 100_000
 
 
@@ -111,7 +113,10 @@ class Core:
         self.inventory = parts.inventory(GATEWAY, epoch, classes, self._index, self._publish)
         self._hello = Hello(VERSION, epoch, GATEWAY, self.clock.now())
         self._timers: dict[Callable[[], None], Timer] = {}
-        known = {name: self.inventory.add_source(name, "qmf", 1000) for name in around.sources}
+        known = {
+            name: self.inventory.add_source(name, "any", 1000, sets_natively=name in around.natively)
+            for name in around.sources
+        }
         unfinished = around.unfinished()
         log = around.begins(self.inventory)
         patterns = [pattern for mapping in around.mappings.values() for pattern in secret_patterns(mapping)]

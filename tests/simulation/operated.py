@@ -23,7 +23,7 @@ from gateway.feed.records import Batch
 from gateway.inventory.classes import ClassRegistry
 from gateway.inventory.instances import InstanceIndex
 from gateway.inventory.inventory import Inventory
-from gateway.model.operations import Answer, MethodCall, ObjectFetch
+from gateway.model.operations import Answer, MethodCall, ObjectFetch, ObjectModify
 from gateway.model.secrets import SecretRules
 from gateway.operations.audit import Audit
 from gateway.operations.desk import DeskSettings, OperationDesk
@@ -35,6 +35,7 @@ from tests.operations.works import ANYTHING, BOILER_CLASS, MAPPING, OPERATOR
 from tests.simulation.amqp import AmqpBroker, AmqpClient
 from tests.simulation.boiler import Boiler, BoilerAgent
 from tests.simulation.conversation import Conversation
+from tests.simulation.native_dialect import NativeConsole
 from tests.simulation.scheduler import MILLISECOND, SECOND, Clock, Scheduler, Timer
 from tests.simulation.site import AGENT_USER, CONSOLE_USER, OUTAGE
 
@@ -67,7 +68,7 @@ class OperatedCore:
         self._index = InstanceIndex(folder / "instances.sqlite3")
         classes = ClassRegistry({"works": MAPPING})
         self._inventory = Inventory("gw", epoch, classes, self._index, self._published)
-        self._source = self._inventory.add_source("works", "qmf", 1000)
+        self._source = self._inventory.add_source("works", "any", 1000, sets_natively=True)
         audit = Audit("gw", epoch, ToldValues(SecretRules()))
         self.desk = OperationDesk(
             self._inventory, classes, Policy([ANYTHING]), audit, DeskSettings(DEADLINE, 4)
@@ -79,7 +80,7 @@ class OperatedCore:
             heartbeats=HeartbeatRules(interval=10 * SECOND),
             request_deadline=5 * SECOND,
         )
-        self._session = ConsoleSession(config)
+        self._session = NativeConsole(ConsoleSession(config))
         self._conversation = Conversation(
             scheduler,
             self._clock,
@@ -140,12 +141,16 @@ class OperatedCore:
 
         self._later(self._committed_at - self._scheduler.now, commit)
 
-    def _send(self, message: MethodCall | ObjectFetch) -> None:
+    def _send(self, message: MethodCall | ObjectModify | ObjectFetch) -> None:
         session, now = self._session, self._clock.now()
-        if isinstance(message, MethodCall):
-            self._conversation.perform(session.call(message, now))
-        else:
-            self._conversation.perform(session.fetch(message, now))
+        match message:
+            case MethodCall():
+                effects = session.call(message, now)
+            case ObjectModify():
+                effects = session.modify(message, now)
+            case ObjectFetch():
+                effects = session.fetch(message, now)
+        self._conversation.perform(effects)
 
     def _took(self, answer: Answer) -> None:
         self._perform(self.desk.answered(answer, self._clock.now()))
@@ -206,7 +211,7 @@ class OperatedBoiler:
         """Go through it.
 
         Args:
-            make: a request that gives the boiler this limit.
+            make: a request that gives the boiler this value.
         """
         self._make = make
         self._again(200 * MILLISECOND, 3 * SECOND, self._ask)

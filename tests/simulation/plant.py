@@ -22,6 +22,7 @@ from gateway.model.values import ValueType
 from gateway.snmp.lock import Lock
 from gateway.snmp.lock_growth import extend, new_lock
 from tests.simulation.ledger import Ledger
+from tests.simulation.native_dialect import ROUNDED, Whim, with_request
 from tests.simulation.scheduler import MILLISECOND, Clock, Scheduler
 from tests.simulation.truth import Thing, Truth
 
@@ -43,6 +44,7 @@ MACHINE = ClassSchema(
         Element("state", ValueType.STRING, values=(NamedValue("idle", "idle"), NamedValue("busy", "busy"))),
         Element("note", ValueType.STRING, optional=True, max_length=255),
         Element("limit", ValueType.U32, access=Access.READ_WRITE),
+        Element("speed", ValueType.U32, access=Access.READ_WRITE),
     ),
     statistics=(
         Element("load", ValueType.U64, kind=Kind.GAUGE),
@@ -70,6 +72,8 @@ JOB = ClassSchema(
     statistics=(Element("steps", ValueType.U64, kind=Kind.COUNTER),),
 )
 SCHEMAS = (HALL, MACHINE, JOB)
+TOLD = (HALL, with_request(MACHINE), JOB)
+"""As they are on the wire."""
 
 MAPPING = MappingFile.model_validate(
     {
@@ -97,6 +101,7 @@ MAPPING = MappingFile.model_validate(
                     "state": {"values": ["idle", "busy"]},
                     "note": {},
                     "limit": {"access": "read-write", "set_by": {"method": "setLimit", "argument": "value"}},
+                    "speed": {"access": "read-write"},
                 },
                 "methods": {
                     "setLimit": {"arguments": {"value": {}}},
@@ -173,6 +178,15 @@ class Plant:
         self._ledger.carried_out(limit, thing.values["limit"])
         self._changed(thing, {"limit": limit})
 
+    def modify(self, thing: Thing, speed: int) -> None:
+        """A user has a machine's speed set by a request that is answered as done, whatever becomes of it."""
+        whim = Whim.of(self._scheduler.random)
+        if whim is Whim.DONE:
+            self._ledger.carried_out(speed, thing.values["speed"])
+            self._changed(thing, {"speed": speed})
+        elif whim is Whim.ROUNDED:
+            self._changed(thing, {"speed": speed + ROUNDED})
+
     def polish(self, thing: Thing, grade: int) -> int:
         """A user has a machine polished; how often it was by now."""
         self._ledger.carried_out(grade)
@@ -189,7 +203,7 @@ class Plant:
                 if hall is not None:
                     leaf = random.choice(_MACHINES)
                     values = {"state": "idle", "note": None, "load": 0, "done": random.choice((0, 7, None))}
-                    values["limit"] = random.randrange(100)
+                    values |= {"limit": random.randrange(100), "speed": random.randrange(100)}
                     self._add("machine", f"{hall.name}|{leaf}", values, {"hall": hall}, durable=True)
             case "job":
                 self._add_job()

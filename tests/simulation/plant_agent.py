@@ -11,7 +11,8 @@ from gateway.dialects.qmf.messages import Status
 from gateway.model.values import Reference, Value
 from tests.simulation.amqp import AmqpBroker, AmqpClient
 from tests.simulation.conversation import Conversation
-from tests.simulation.plant import SCHEMAS, Plant
+from tests.simulation.native_dialect import MODIFY, carried
+from tests.simulation.plant import SCHEMAS, TOLD, Plant
 from tests.simulation.scheduler import MILLISECOND, SECOND, Scheduler, Timer
 from tests.simulation.site import AGENT_USER, CONSOLE_USER
 from tests.simulation.truth import Thing
@@ -46,7 +47,7 @@ class PlantAgent:
             reads_anew=random.random() < 0.5,
         )
         self._is_alive = True
-        self.session = AgentSession(config, SCHEMAS)
+        self.session = AgentSession(config, TOLD)
         self._scheduler = scheduler
         self._clock = clock
         self._plant = plant
@@ -147,15 +148,21 @@ class PlantAgent:
         if thing is None:
             self._done(call, Status.UNKNOWN_OBJECT, "UnknownObject")
             return
-        mark, *_ = call.arguments
-        assert isinstance(mark, int)
-        outputs: tuple[int, ...] = ()
-        if call.method == "setLimit":
-            self._plant.set_limit(thing, mark)
-        else:
-            outputs = (self._plant.polish(thing, mark),)
+        outputs = self._change(thing, call)
         self.conversation.perform(self.session.tell(call.number, self._clock.now()))
         self._later(lambda: self._done(call, Status.OK, "OK", outputs))
+
+    def _change(self, thing: Thing, call: Called) -> tuple[int, ...]:
+        """Do what a call says; its outputs."""
+        if call.method == MODIFY.name:
+            self._plant.modify(thing, carried(call.arguments)["speed"])
+            return ()
+        mark, *_ = call.arguments
+        assert isinstance(mark, int)
+        if call.method == "setLimit":
+            self._plant.set_limit(thing, mark)
+            return ()
+        return (self._plant.polish(thing, mark),)
 
     def _done(self, call: Called, status: Status, text: str, outputs: tuple[int, ...] = ()) -> None:
         self.conversation.perform(self.session.method_done(call.handle, status, text, outputs))

@@ -37,9 +37,11 @@ class PlantSite:
         for schema in plants.SCHEMAS
     }
 
+    sets_natively = True
     wishes: Mapping[str, Sequence[Wish]] = {
         "plant:machine": (
             lambda mark: SetElements({"limit": mark}),
+            lambda mark: SetElements({"speed": mark}),
             lambda mark: InvokeMethod("polish", {"grade": mark, "pin": SECRET}),
         )
     }
@@ -51,7 +53,9 @@ class PlantSite:
         self._clock = clock
         self._plant = Plant(stage.scheduler, stage.truth, self.name, clock, stage.ledger)
         self._broker = AmqpBroker(stage.scheduler)
-        self._console = ConsoleOverAmqp(stage, self._broker, random.choice((40, 200, 1000)))
+        self._console = ConsoleOverAmqp(
+            stage, self._broker, random.choice((40, 200, 1000)), self.sets_natively
+        )
         self._remembers_boots = random.random() < 0.5
         self._boots = itertools.count(1)
         self._agent: PlantAgent | None = None

@@ -53,6 +53,7 @@ class RabbitMqSite:
     mapping = MAPPING
     lock = LOCK
     shown = SHOWN
+    sets_natively = False
     wishes: Mapping[str, Sequence[Wish]] = {
         "rabbitmq:vhost": (lambda mark: SetElements({"maxConnections": mark}),),
         "rabbitmq:policy": (lambda mark: SetElements({"priority": mark}),),

@@ -142,6 +142,7 @@ class Simulation:
             (ANYTHING,),
             self._loop,
             {site.name: self._starter(site) for site in self._sites},
+            frozenset(site.name for site in self._sites if site.sets_natively),
             feed_limit=random.choice((6, 40, 100_000)),
         )
         self._receivers = Receivers(self.scheduler)

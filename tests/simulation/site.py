@@ -17,6 +17,7 @@ from tests.simulation.amqp import AmqpBroker, AmqpClient
 from tests.simulation.conversation import Conversation
 from tests.simulation.core import Core, SourceRun
 from tests.simulation.ledger import Ledger
+from tests.simulation.native_dialect import NativeConsole
 from tests.simulation.pipes import QUICK
 from tests.simulation.scheduler import MILLISECOND, SECOND, Clock, Scheduler
 from tests.simulation.truth import Truth
@@ -66,6 +67,7 @@ class Site(Protocol):
         lock: of its package.
         shown: the elements of each class (``package:class``) whose values are compared.
         wishes: what users want done to the objects of each class.
+        sets_natively: whether its dialect has a request of its own to set properties.
     """
 
     name: str
@@ -73,6 +75,7 @@ class Site(Protocol):
     lock: Lock
     shown: Mapping[str, frozenset[str]]
     wishes: Mapping[str, Sequence[Wish]]
+    sets_natively: bool
 
     def begin(self) -> None:
         """Start what is not the gateway's own."""
@@ -99,11 +102,13 @@ class ConsoleOverAmqp:
 
     Args:
         limit: messages that its queue holds.
+        sets_natively: its dialect has a request of its own to set properties.
     """
 
     stage: Stage
     broker: AmqpBroker
     limit: int
+    sets_natively: bool = False
     client: AmqpClient | None = field(default=None)
 
     def source(self, core: Core, source: SourceInventory) -> SourceRun:
@@ -114,7 +119,8 @@ class ConsoleOverAmqp:
             heartbeats=HeartbeatRules(interval=10 * SECOND),
             request_deadline=5 * SECOND,
         )
-        session = stage.console(config)
+        console = stage.console(config)
+        session = NativeConsole(console) if self.sets_natively else console
         name = source.identity.name
         conversation = Conversation(
             stage.scheduler,

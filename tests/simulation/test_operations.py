@@ -23,6 +23,11 @@ def set_limit(value: int) -> Action:
     return SetElements({"limit": value})
 
 
+def set_speed(value: int) -> Action:
+    """Set the element that the dialect itself sets."""
+    return SetElements({"speed": value})
+
+
 def call_set_limit(value: int) -> Action:
     """Call the method that sets it."""
     return InvokeMethod("setLimit", {"value": value})
@@ -53,10 +58,14 @@ def check(run: OperatedBoiler, name: str) -> Counter[str]:
     return outcomes
 
 
-@pytest.mark.parametrize("make", [set_limit, call_set_limit], ids=["set", "invoke"])
+@pytest.mark.parametrize(
+    ("make", "name"),
+    [(set_limit, "limit"), (set_speed, "speed"), (call_set_limit, "value")],
+    ids=["set", "native", "invoke"],
+)
 @pytest.mark.parametrize("part", range(4))
 def test_nothing_is_done_twice_and_nothing_told_that_was_not(
-    part: int, make: Callable[[int], Action], tmp_path: Path
+    part: int, make: Callable[[int], Action], name: str, tmp_path: Path
 ) -> None:
     first = secrets.randbelow(2**32) if PROVING else part * SEEDS_OF_A_PART
     for seed in range(first, first + SEEDS_OF_A_PART):
@@ -65,7 +74,7 @@ def test_nothing_is_done_twice_and_nothing_told_that_was_not(
         run = OperatedBoiler(seed, folder)
         try:
             run.run(make)
-            check(run, "limit" if make is set_limit else "value")
+            check(run, name)
         except AssertionError as error:
             error.add_note(f"seed {seed}")
             raise
