@@ -7,6 +7,8 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, model_validator
 
 from gateway.config.ami_source import AmiSource
+from gateway.config.amqp import AmqpSettings
+from gateway.config.cml_source import CmlSource
 from gateway.config.operations import SECOND
 from gateway.config.types import AmqpName, AmqpUrl, Duration, FilePath, HttpUrl, SecretSource, between
 from gateway.yaml_documents import StrictModel
@@ -19,21 +21,6 @@ def _own_queue(text: str) -> str:
 
 
 OwnQueueName = Annotated[AmqpName, AfterValidator(_own_queue)]
-
-
-class AmqpSettings(StrictModel):
-    """How to reach a virtual host of a broker by AMQP 0-9-1.
-
-    Attributes:
-        heartbeat: asked for; whole seconds.
-    """
-
-    url: AmqpUrl
-    vhost: AmqpName = "amqp-gateway"
-    user: AmqpName
-    password: SecretSource
-    ca_file: FilePath | None = None
-    heartbeat: Annotated[Duration, between("1s", "60s")] = 10 * SECOND
 
 
 class EventSettings(StrictModel):
@@ -144,7 +131,7 @@ class QmfSource(StrictModel):
         return self
 
 
-Source = Annotated[RabbitMqSource | QmfSource | AmiSource, Field(discriminator="kind")]
+Source = Annotated[RabbitMqSource | QmfSource | CmlSource | AmiSource, Field(discriminator="kind")]
 
 
 class AgentPublishing(StrictModel):

@@ -10,6 +10,7 @@ from gateway.agents.rabbitmq.impersonators import tags_of
 from gateway.agents.rabbitmq.management_api import Document, NotManagement, OverviewRequest, Refused
 from gateway.agents.rabbitmq.management_changes import Lookup
 from gateway.config.ami_source import AmiSource
+from gateway.config.cml_source import CmlSource
 from gateway.config.files import LoadedConfiguration
 from gateway.config.model import JmxSettings
 from gateway.config.sources import QmfSource, RabbitMqAgent, RabbitMqSettings, RabbitMqSource, Source
@@ -28,6 +29,8 @@ from gateway.links.amqp_connection import (
 )
 from gateway.mapping.files import MappingError
 from gateway.service.ami_checks import check_listener, check_listener_files
+from gateway.service.cml_checks import check_cml
+from gateway.service.cml_schemas import configured_schema
 from gateway.service.endpoints import amqp_endpoint, event_endpoint, http_reader, http_writer
 from gateway.service.exit_codes import CommandError, ExitCode
 from gateway.service.jmx_health import greets
@@ -58,8 +61,10 @@ def check_files(loaded: LoadedConfiguration) -> None:
                 continue
             if isinstance(part, RabbitMqSettings):
                 http_reader(part, folder)
+            if isinstance(part, CmlSource):
+                configured_schema(part, folder)
             if not isinstance(part, RabbitMqSource):
-                amqp = part.amqp if isinstance(part, QmfSource) else part.publish.amqp
+                amqp = part.amqp if isinstance(part, QmfSource | CmlSource) else part.publish.amqp
                 tls_context(amqp_endpoint(amqp, folder))
     except (SecretError, DocumentError, MappingError) as error:
         raise CommandError(ExitCode.CONFIGURATION, str(error)) from error
@@ -127,6 +132,8 @@ async def check_source(source: Source, folder: Path, tell: Tell) -> None:
     try:
         if isinstance(source, AmiSource):
             await check_listener(source, folder, tell)
+        elif isinstance(source, CmlSource):
+            await check_cml(source, folder, tell)
         elif isinstance(source, QmfSource):
             await check_amqp(amqp_endpoint(source.amqp, folder), source.exchange)
         else:

@@ -13,8 +13,9 @@ from gateway.agents.rabbitmq.http_reader import HttpReader, ManagementEndpoint
 from gateway.agents.rabbitmq.http_writer import HttpWriter
 from gateway.agents.rabbitmq.polling import PollingConfig
 from gateway.config import sources
+from gateway.config.amqp import AmqpSettings
 from gateway.config.operations import SECOND
-from gateway.config.sources import AmqpSettings, RabbitMqSettings
+from gateway.config.sources import RabbitMqSettings
 from gateway.config.types import SecretSource
 from gateway.dialects.qmf.agent import AgentConfig
 from gateway.links.amqp_connection import AmqpEndpoint

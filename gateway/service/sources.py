@@ -7,8 +7,11 @@ from functools import partial
 from typing import Final
 
 from gateway.config.ami_source import AmiSource
+from gateway.config.cml_source import CmlSource
 from gateway.config.sources import QmfSource, Source
 from gateway.service.ami_source import run_ami
+from gateway.service.cml_schemas import configured_schema
+from gateway.service.cml_source import run_cml
 from gateway.service.endpoints import amqp_endpoint, event_endpoint, http_reader, http_writer
 from gateway.service.former_objects import former_identities
 from gateway.service.qmf_source import run_qmf
@@ -32,7 +35,7 @@ def source_of(name: str, settings: Source, around: Surroundings) -> RunSource:
 
     Raises:
         SecretError: a secret of its cannot be read.
-        CommandError: its certificates cannot be read.
+        CommandError: its certificates, or the file of its schema, cannot be read.
     """
     source = around.inventory.add_source(
         name, settings.kind, settings.max_objects, sets_natively=settings.kind in SETS_NATIVELY
@@ -41,6 +44,10 @@ def source_of(name: str, settings: Source, around: Surroundings) -> RunSource:
         source.remember(former_identities(around.lasting.last, name))
     if isinstance(settings, AmiSource):
         return partial(run_ami, name, settings, source, around)
+    if isinstance(settings, CmlSource):
+        schema = configured_schema(settings, around.folder)
+        endpoint = amqp_endpoint(settings.amqp, around.folder)
+        return partial(run_cml, name, settings, endpoint, schema, source, around)
     if isinstance(settings, QmfSource):
         endpoint = amqp_endpoint(settings.amqp, around.folder)
         return partial(run_qmf, name, settings, endpoint, source, around)

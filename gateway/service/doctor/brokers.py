@@ -15,6 +15,7 @@ from gateway.agents.rabbitmq.http_reader import ManagementEndpoint, management_c
 from gateway.agents.rabbitmq.impersonators import impersonators, tags_of
 from gateway.agents.rabbitmq.management_api import Document, PermissionRequest, answer_of
 from gateway.config.ami_source import AmiSource
+from gateway.config.cml_source import CmlSource
 from gateway.config.sources import QmfSource, RabbitMqAgent, RabbitMqSettings, Source
 from gateway.config.types import SecretError, SecretSource
 from gateway.mapping.paths import Json
@@ -45,6 +46,8 @@ async def source_findings(name: str, source: Source, folder: Path) -> list[Findi
     findings += [Finding("source", Level.NOTE, remark, subject=name) for remark in remarks]
     if isinstance(source, QmfSource):
         return [*findings, *_qmf(name, source)]
+    if isinstance(source, CmlSource):
+        return [*findings, *_cml(name, source)]
     if isinstance(source, AmiSource):
         return [*findings, *applications_heard(name, source)]
     return [*findings, *await _rights(name, source, folder)]
@@ -78,6 +81,26 @@ def _qmf(name: str, source: QmfSource) -> Iterator[Finding]:
         "rabbitmqctl list_users shows all tags",
         name,
     )
+
+
+def _cml(name: str, source: CmlSource) -> Iterator[Finding]:
+    if source.believe is None:
+        yield Finding(
+            "believed",
+            Level.NOTE,
+            f"replies on {source.reply_exchange} name no sender: believed is who knows the number of a"
+            " request, and of notifications anybody",
+            "name the server's users under 'believe' where the broker checks them; an OpenAMQ does not",
+            name,
+        )
+    if source.short_lived == "yes":
+        yield Finding(
+            "short-lived",
+            Level.WARNING,
+            "objects are looked at as soon as they are listed: an OpenAMQ ends if one ends at that instant",
+            "say 'short_lived: second-listing', or leave it out",
+            name,
+        )
 
 
 async def _rights(name: str, settings: RabbitMqSettings, folder: Path) -> list[Finding]:
