@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from gateway.config import ami_source, model, operations, snmp, sources
+from gateway.config import ami_source, amqp, cml_source, model, operations, snmp, sources
 from gateway.dialects.qmf import console_states
 from gateway.eventlog.parquet import FILE_METADATA
+from gateway.mapping.rules import Mapping
 from gateway.service.exit_codes import ExitCode
 from gateway.service.metrics.families import FAMILIES
 from gateway.service.metrics.table import metrics_table
@@ -34,7 +35,10 @@ def samples() -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize(("page", "text"), samples())
 def test_sample_configurations_are_read(page: str, text: str) -> None:
-    assert parse_document(text, model.Configuration, Path(page)).sources
+    if text.startswith("version: 1\npackage:"):
+        assert parse_document(text, Mapping, Path(page)).classes
+    else:
+        assert parse_document(text, model.Configuration, Path(page)).sources
 
 
 def test_the_readme_shows_a_configuration() -> None:
@@ -71,7 +75,9 @@ SECTIONS: dict[str, type[StrictModel]] = {
     "### Logged sessions": ami_source.SessionLogSettings,
     "### Limits of applications": ami_source.AmiLimits,
     "### Where it publishes": sources.AgentPublishing,
-    "## AMQP": sources.AmqpSettings,
+    "## A source of kind cml": cml_source.CmlSource,
+    "### What polling may cost": cml_source.CmlBudget,
+    "## AMQP": amqp.AmqpSettings,
     "## SNMP": snmp.SnmpSettings,
     "### A receiver of notifications": snmp.NotificationTarget,
     "## JMX": model.JmxSettings,
