@@ -157,7 +157,7 @@ class Site:
         """Of the gateway; it must have been made."""
         return StateFolder(self.folder / "state")
 
-    def configure(self, **sections: Mapping[str, Any]) -> None:
+    def configure(self, **sections: Mapping[str, Any] | Sequence[str]) -> None:
         """Write the configuration: these sections over those that keep a test to itself."""
         settings = {
             "version": 1,

@@ -1,0 +1,65 @@
+"""An application that speaks AMI: plain lines on a socket, written by hand."""
+
+from __future__ import annotations
+
+import re
+import socket
+import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from tests.components.waiting import DEADLINE
+
+
+class Application:
+    """A connection to a relay.
+
+    Args:
+        connection: that is open.
+    """
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+        self._lines = connection.makefile("rb")
+
+    def say(self, *lines: str) -> None:
+        """Send lines, all at once."""
+        self._connection.sendall("".join(f"{line}\n" for line in lines).encode("ascii"))
+
+    def hear(self) -> str:
+        """The next line, without its end; empty where the other side has closed."""
+        return self._lines.readline().decode("ascii").strip("\r\n")
+
+    def hears(self, pattern: str) -> re.Match[str]:
+        """The next line in which the pattern is found; those before it are passed over.
+
+        Raises:
+            AssertionError: the other side has closed.
+        """
+        while line := self.hear():
+            if found := re.search(pattern, line):
+                return found
+        raise AssertionError(f"the connection is closed, and nothing like {pattern!r} was heard")
+
+    def log_in(self, name: str, more: str = "") -> None:
+        """Log in, and wait until that is taken."""
+        self.say(f'L|I="{name}"{more}')
+        self.hears(r"\|S=0")
+
+    def close(self) -> None:
+        """End the connection."""
+        self._lines.close()
+        self._connection.close()
+
+
+@contextmanager
+def connected(port: int, context: ssl.SSLContext | None = None) -> Iterator[Application]:
+    """An application that has connected to a port of this machine, and has not logged in."""
+    connection = socket.create_connection(("127.0.0.1", port), timeout=DEADLINE)
+    if context is not None:
+        connection = context.wrap_socket(connection, server_hostname="127.0.0.1")
+    application = Application(connection)
+    try:
+        yield application
+    finally:
+        application.close()
