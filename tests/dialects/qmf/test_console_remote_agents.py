@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from gateway.dialects.qmf.console import ConsoleConfig
-from gateway.dialects.qmf.console_requests import FetchObjects, FetchSchema, RequestRules, Requests
+from gateway.dialects.qmf.console_requests import FetchObjects, FetchSchema, RequestRules, Requests, Subject
 from gateway.dialects.qmf.console_states import State
 from gateway.dialects.qmf.definitions import ClassDefinition
 from gateway.dialects.qmf.messages import (
@@ -230,8 +230,12 @@ def test_what_an_agent_had_before_it_came_back_is_told_anew() -> None:
 
 def test_requests_to_one_agent_are_dropped_whether_sent_or_not() -> None:
     requests = Requests(RequestRules(SECOND, 3 * SECOND, window=2))
-    kept = [FetchObjects("1.0", "shop", "tank"), FetchSchema(TANK.key), FetchObjects("1.0", "shop", "pump")]
-    dropped = [FetchObjects("1.10", "shop", name) for name in ("tank", "pump")]
+    kept: list[Subject] = [
+        FetchObjects("1.0", "shop", "tank"),
+        FetchSchema(TANK.key),
+        FetchObjects("1.0", "shop", "pump"),
+    ]
+    dropped: list[Subject] = [FetchObjects("1.10", "shop", name) for name in ("tank", "pump")]
     for subject in (dropped[0], kept[0], kept[1], dropped[1], kept[2]):
         requests.add(subject)
     sent = requests.launch(START)
