@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from gateway.config.files import LoadedConfiguration, NoConfigurationError, load_configuration
+from gateway.config.sources import Source
 from gateway.service.exit_codes import CommandError, ExitCode
 from gateway.yaml_documents import DocumentError
 
@@ -30,3 +31,19 @@ def loaded(config: Path | None) -> LoadedConfiguration:
         return load_configuration(config)
     except (NoConfigurationError, DocumentError) as error:
         raise CommandError(ExitCode.CONFIGURATION, str(error)) from error
+
+
+def configured_source(configuration: LoadedConfiguration, name: str) -> Source:
+    """The settings of a source.
+
+    Raises:
+        CommandError: there is none of this name.
+    """
+    sources = configuration.settings.sources
+    if name not in sources:
+        known = ", ".join(sources) or "none"
+        raise CommandError(
+            ExitCode.CONFIGURATION,
+            f"{configuration.path}: no source {name!r} under 'sources'; there are: {known}",
+        )
+    return sources[name]

@@ -9,10 +9,10 @@ from pathlib import Path
 import click
 
 from gateway.cli.asking import Asked, with_gateway
-from gateway.cli.options import config_option, loaded
+from gateway.cli.options import config_option, configured_source, loaded
 from gateway.cli.printing import at_work, json_option, say, say_json
-from gateway.config.files import LoadedConfiguration
-from gateway.config.sources import Source
+from gateway.cli.source_capture import capture_command
+from gateway.cli.source_replay import replay_command
 from gateway.service.checks import check_source
 from gateway.service.exit_codes import CommandError, ExitCode
 from gateway.service.feed_session import FeedSession
@@ -73,7 +73,7 @@ def test_command(name: str, config: Path | None, *, as_json: bool) -> None:
     """
     configuration = loaded(config)
     configure_logs("source", logging.CRITICAL)
-    settings = _settings(configuration, name)
+    settings = configured_source(configuration, name)
     told: list[str] = []
     trouble: CommandError | None = None
     with at_work(f"reaching {name}"):
@@ -99,12 +99,5 @@ def test_command(name: str, config: Path | None, *, as_json: bool) -> None:
         raise trouble
 
 
-def _settings(configuration: LoadedConfiguration, name: str) -> Source:
-    sources = configuration.settings.sources
-    if name not in sources:
-        known = ", ".join(sources) or "none"
-        raise CommandError(
-            ExitCode.CONFIGURATION,
-            f"{configuration.path}: no source {name!r} under 'sources'; there are: {known}",
-        )
-    return sources[name]
+source.add_command(capture_command)
+source.add_command(replay_command)

@@ -11,8 +11,16 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, TypeAlias, runtime_checkable
 
 from gateway.dialects.effects import Answered, Delivery, Effect, Note, Observed, Send, WakeAt
+from gateway.dialects.errors import LocalProtocolError
 from gateway.dialects.stream_effects import Peer, StreamEffect, StreamSession
-from gateway.links.capture import CatchesUp, MessagingSession, ToldOfUnsent, message_fields, stream_fields
+from gateway.links.capture import (
+    CatchesUp,
+    MessagingSession,
+    ToldOfUnsent,
+    message_fields,
+    octets_fields,
+    stream_fields,
+)
 from gateway.links.capture_operations import OPERATIONS, read_operation
 from gateway.links.capture_reading import Capture, CaptureError, Record
 from gateway.model.observations import Observation
@@ -159,7 +167,11 @@ class _Player(ABC):
         for record in capture.records:
             if record.event or record.value("dir", str) == capture.head.received:
                 self._settle(record.line)
-                self._tell(record)
+                try:
+                    self._tell(record)
+                except LocalProtocolError as error:
+                    text = f"line {record.line}: the session cannot be told this now: {error}"
+                    raise CaptureError(text) from error
             else:
                 self._captured.append(self.captured(record))
         self._settle(self._line)
@@ -284,7 +296,7 @@ class _StreamPlayer(_Player):
         connection = record.value("connection", int)
         if record.value("close", bool, False):
             return {"connection": connection, "close": True}
-        return {"connection": connection, "body_b64": record.value("body_b64", str)}
+        return octets_fields(connection, record.body)
 
     def replayed(self, effect: object) -> Said | None:
         return stream_fields(effect)

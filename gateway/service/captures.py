@@ -16,11 +16,13 @@ from gateway.links.capture import (
     CapturedConsole,
     CapturedStreamConsole,
     MessagingConsole,
-    MessagingSession,
     StreamConsole,
     captured_console,
 )
-from gateway.links.capture_file import AS_CONSOLE, AS_RELAY, FILES, CaptureFile, make_room
+from gateway.links.capture_file import AS_CONSOLE, FILES, CaptureFile, Directions, make_room
+from gateway.links.capture_reading import Capture
+from gateway.links.replay import Outcome, Witness, replay
+from gateway.mapping.rules import Mapping as MappingFile
 from gateway.model.secrets import SecretRules
 from gateway.service.session_settings import settings_of
 
@@ -39,21 +41,26 @@ class SessionKind:
 
     Attributes:
         dialect: that they speak, as `amqp-gateway decode` calls it.
-        config: how they behave unless a capture says otherwise.
-        session: makes one.
+        config: how they behave unless a capture says otherwise; of the rules for secrets and the mappings.
+        session: makes one of that.
+        replay: plays a capture to it.
         left_out: fields of ``config`` that have no form as JSON.
+        directions: of messages.
     """
 
     dialect: str
-    config: Callable[[SecretRules], Any]
-    session: Callable[[Any], MessagingSession]
+    config: Callable[[SecretRules, Mapping[str, MappingFile]], Any]
+    session: Callable[[Any], Any]
+    replay: Callable[[Capture, Any, Witness], Outcome]
     left_out: frozenset[str]
+    directions: Directions = AS_CONSOLE
 
 
 _AM2: Final = SessionKind(
     "am2",
-    lambda secrets: ConsoleConfig(secrets=secrets),
+    lambda secrets, _: ConsoleConfig(secrets=secrets),
     ConsoleSession,
+    replay,
     frozenset({"secrets", "definitions"}),
 )
 KINDS: Final[Mapping[str, SessionKind]] = MappingProxyType({"qmf": _AM2, "rabbitmq": _AM2})
@@ -116,7 +123,6 @@ class Captures:
             return self.files.get(source)  # a source that began anew after a fault goes on in its file
         form = KINDS[kind]
         about = {"kind": kind, "settings": settings_of(config, form.left_out)}
-        directions = AS_RELAY if form.dialect == "ami" else AS_CONSOLE
         try:
             if target.keeps:
                 target.path.parent.mkdir(mode=0o700, exist_ok=True)
@@ -125,7 +131,7 @@ class Captures:
                 target.path,
                 source,
                 form.dialect,
-                directions,
+                form.directions,
                 self._clock.now(),
                 about=about,
                 largest_file=target.max_size // FILES,

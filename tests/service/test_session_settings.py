@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from gateway.dialects.qmf.console import ConsoleConfig
 from gateway.dialects.qmf.console_agents import HeartbeatRules
 from gateway.links.capture_reading import CaptureError
+from gateway.mapping.files import load_shipped_mappings
 from gateway.model.secrets import SecretRules
 from gateway.service.captures import KINDS
 from gateway.service.session_settings import settings_of, with_settings
@@ -28,7 +29,7 @@ def of_json(told: object) -> Any:  # noqa: ANN401  whatever JSON has
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_settings_of_every_kind_stand_in_a_capture(kind: str) -> None:
     form = KINDS[kind]
-    config = form.config(SecretRules())
+    config = form.config(SecretRules(), load_shipped_mappings())
     told = settings_of(config, form.left_out)
     assert with_settings(config, of_json(told), form.left_out) == config
     assert told

@@ -1,0 +1,152 @@
+"""``amqp-gateway source capture``."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import datetime as dt
+import logging
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import click
+from rich.console import Console
+
+from gateway.cli.log_options import duration
+from gateway.cli.options import config_option, configured_source, loaded
+from gateway.cli.printing import at_work, json_option, say, say_json
+from gateway.clock import SystemClock
+from gateway.config.files import LoadedConfiguration
+from gateway.config.types import SecretError
+from gateway.links.capture_file import FILES, WARNING
+from gateway.mapping.files import MappingError
+from gateway.service.captures import KINDS, MAX_SIZE, CaptureTarget
+from gateway.service.capturing import CaptureStands, capture_source
+from gateway.service.checks import check_source
+from gateway.service.exit_codes import CommandError, ExitCode
+from gateway.service.logs import configure_logs
+from gateway.service.termination import until_terminated
+from gateway.terminal.documents import Document
+from gateway.yaml_documents import DocumentError
+
+_MEBIBYTE: Final = 1 << 20
+_LEAST_SIZE: Final = FILES
+"""MiB: one for each file."""
+
+
+@click.command("capture")
+@click.argument("name")
+@config_option
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Where to; else NAME.TIME.jsonl here. A file that is there is not touched.",
+)
+@click.option(
+    "--for", "period", type=duration, metavar="DURATION", help="End after this time; else at Ctrl-C."
+)
+@click.option(
+    "--max-size",
+    type=click.IntRange(_LEAST_SIZE),
+    default=MAX_SIZE // _MEBIBYTE,
+    show_default=True,
+    metavar="MIB",
+    help="Of all files together; the oldest of four goes when there is no more room.",
+)
+@json_option
+def capture_command(
+    name: str,
+    config: Path | None,
+    *,
+    out: Path | None,
+    period: dt.timedelta | None,
+    max_size: int,
+    as_json: bool,
+) -> None:
+    """Write down what a session of the source NAME hears and says, for a report or a replay.
+
+    The gateway may run or not: the session is one of its own. Passwords may stand in the file.
+    """
+    configuration = loaded(config)
+    configure_logs("source", logging.CRITICAL)
+    settings = configured_source(configuration, name)
+    if settings.kind not in KINDS:
+        raise CommandError(ExitCode.USAGE, f"a source of the kind {settings.kind} cannot be captured")
+    clock = SystemClock()
+    path = out if out is not None else Path(f"{name}.{dt.datetime.now(dt.UTC):%Y%m%dT%H%M%SZ}.jsonl")
+    if path.exists():
+        raise CommandError(ExitCode.USAGE, f"{path}: is there already; say another with --out")
+    with at_work(f"reaching {name}"):
+        asyncio.run(check_source(settings, configuration.folder, lambda _: None))
+    click.echo(f"capturing {name} into {path}; Ctrl-C ends it. {WARNING}", err=True)
+    stands = _captured(configuration, name, CaptureTarget(path, max_size * _MEBIBYTE), period, clock)
+    if as_json:
+        say_json(_capture_document(path, stands))
+    else:
+        say([f"{path}: {_line(stands)}"])
+    if stands.trouble:
+        raise CommandError(ExitCode.FAILED, stands.trouble)
+    if not stands.messages:
+        raise CommandError(
+            ExitCode.UNREACHABLE, f"nothing was heard from {name}: {stands.state.value} {stands.detail}"
+        )
+
+
+def _captured(
+    configuration: LoadedConfiguration,
+    name: str,
+    target: CaptureTarget,
+    period: dt.timedelta | None,
+    clock: SystemClock,
+) -> CaptureStands:
+    stands = CaptureStands()
+    with _progress() as show:
+
+        def tell(how: CaptureStands) -> None:
+            nonlocal stands
+            stands = how
+            show(f"{name}: {_line(how)}")
+
+        async def work() -> None:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(None if period is None else period.total_seconds()):
+                    await capture_source(configuration, name, target, clock, tell)
+
+        try:
+            asyncio.run(until_terminated(work()))
+        except (DocumentError, MappingError, SecretError) as error:
+            raise CommandError(ExitCode.CONFIGURATION, str(error)) from error
+    return stands
+
+
+@contextlib.contextmanager
+def _progress() -> Iterator[Any]:
+    """Shows a line on standard error, where a person looks on."""
+    if not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    with Console(stderr=True).status("") as status:
+        yield status.update
+
+
+def _line(stands: CaptureStands) -> str:
+    state = f"{stands.state.value} {stands.detail}".rstrip()
+    return (
+        f"{state}, {stands.messages} messages heard, {stands.objects} objects, {stands.records} lines of"
+        f" {stands.octets / _MEBIBYTE:.1f} MiB"
+    )
+
+
+def _capture_document(path: Path, stands: CaptureStands) -> Document:
+    return {
+        "file": str(path),
+        "state": stands.state.value,
+        "detail": stands.detail,
+        "messages": stands.messages,
+        "objects": stands.objects,
+        "records": stands.records,
+        "octets": stands.octets,
+    }

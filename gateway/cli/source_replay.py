@@ -1,0 +1,183 @@
+"""``amqp-gateway source replay``."""
+
+from __future__ import annotations
+
+import base64
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from gateway.cli.decode import DECODERS
+from gateway.cli.options import loaded
+from gateway.cli.printing import json_option, say, say_json
+from gateway.dialects.decoding.body import Body, Decoder
+from gateway.dialects.errors import ProtocolError
+from gateway.links.capture_reading import CaptureError
+from gateway.links.replay import Difference, Said
+from gateway.mapping.files import MappingError, load_shipped_mappings
+from gateway.service.captures import KINDS
+from gateway.service.exit_codes import CommandError, ExitCode
+from gateway.service.logs import configure_logs
+from gateway.service.mappings import load_mappings
+from gateway.service.replaying import Replayed, replayed
+from gateway.terminal.documents import Document, brief_document, happening_document
+from gateway.terminal.happenings import Happening
+from gateway.terminal.lines import happening_line, tree_lines
+from gateway.terminal.picture import Picture
+from gateway.terminal.selection import Pattern
+from gateway.terminal.text_forms import time_text
+from gateway.yaml_documents import DocumentError
+
+_SHOWN: Final = 10
+"""Remarks and differences that a person is shown."""
+
+
+@click.command("replay")
+@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+@click.option(
+    "--config",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="A configuration, for the mappings that it names.",
+)
+@click.option("--tree", "with_tree", is_flag=True, help="Show the objects that were known at the end.")
+@click.option("--watch", "watching", is_flag=True, help="Show what happened, as `watch` would have.")
+@json_option
+def replay_command(
+    file: Path, config: Path | None, *, with_tree: bool, watching: bool, as_json: bool
+) -> None:
+    """Play the capture FILE to a session like the captured one, and say what it learnt; without a broker.
+
+    FILE is the newest of a capture; older ones beside it are played before it. The captured times are the
+    session's clock. Ends with 12 where the session says something else than the captured one said.
+    """
+    configure_logs("source", logging.CRITICAL)
+
+    def watch(happening: Happening, picture: Picture, now: int) -> None:
+        if watching and as_json:
+            say_json(happening_document(happening, picture, now))
+        elif watching:
+            say([happening_line(happening, picture, now)])
+
+    try:
+        mappings = load_shipped_mappings() if config is None else load_mappings(loaded(config))
+        with replayed(
+            file, mappings, watch if watching else lambda _happening, _picture, _now: None
+        ) as result:
+            if as_json:
+                say_json(_replay_document(result, with_tree=with_tree))
+            else:
+                say(_replay_lines(result))
+                say(tree_lines(result.picture, Pattern.of("")) if with_tree else ())
+    except (DocumentError, MappingError) as error:
+        raise CommandError(ExitCode.CONFIGURATION, str(error)) from error
+    except CaptureError as error:
+        raise CommandError(ExitCode.WRONG_VALUE, f"{file}: {error}") from error
+    except OSError as error:
+        raise CommandError(ExitCode.NOT_FOUND, f"{file}: {error.strerror or error}") from error
+    if different := result.outcome.different:
+        often = "once" if different == 1 else f"{different} times"
+        raise CommandError(
+            ExitCode.DIFFERENCE, f"{often} the session says something else than the captured one said"
+        )
+
+
+def _replay_lines(result: Replayed) -> Iterator[str]:
+    head, outcome, picture = result.head, result.outcome, result.picture
+    (source,) = picture.sources.values()
+    yield f"source      {head.source}, of the kind {result.kind}, {KINDS[result.kind].dialect}"
+    yield f"captured    {time_text(head.ns)} to {time_text(max(result.end, head.ns))}" + (
+        f", from part {head.part}" if head.part > 1 else ""
+    )
+    yield f"state       {source.state.value} {source.detail}".rstrip()
+    yield f"told        {outcome.told}, of no use {outcome.passed_over}"
+    yield f"said        {outcome.same} as then, {outcome.different} otherwise"
+    for (_, class_name), number in picture.counts().items():
+        yield f"objects     {number} {class_name}"
+    known = ", ".join(
+        f"{name} ({len(told.schema.elements)})" for name, told in sorted(picture.classes.items())
+    )
+    yield f"classes     {known or 'none'}"
+    for name, number in sorted(result.events.items()):
+        yield f"events      {number} {name}"
+    yield f"alarms      {len(picture.alarms)} active"
+    yield f"gaps        {result.gaps}"
+    for name, number in sorted(result.answers.items()):
+        yield f"operations  {number} {name}"
+    for name, number in sorted(result.remarks.items()):
+        yield f"remarks     {number} {name}"
+    for remark in result.first_remarks[:_SHOWN]:
+        yield f"line {remark.line}: {remark.event}: {remark.detail}"
+    decoder = DECODERS[KINDS[result.kind].dialect]()
+    for difference in outcome.differences[:_SHOWN]:
+        then, now = (_said(said, decoder) for said in (difference.captured, difference.replayed))
+        yield f"line {difference.line}: then {then}"
+        yield f"{' ' * len(f'line {difference.line}')}  now  {now}"
+
+
+def _replay_document(result: Replayed, *, with_tree: bool) -> Document:
+    head, outcome, picture = result.head, result.outcome, result.picture
+    (source,) = picture.sources.values()
+    decoder = DECODERS[KINDS[result.kind].dialect]()
+    document: Document = {
+        "source": head.source,
+        "source_kind": result.kind,
+        "dialect": KINDS[result.kind].dialect,
+        "from": time_text(head.ns),
+        "to": time_text(max(result.end, head.ns)),
+        "part": head.part,
+        "state": source.state.value,
+        "detail": source.detail,
+        "told": outcome.told,
+        "passed_over": outcome.passed_over,
+        "same": outcome.same,
+        "different": outcome.different,
+        "differences": [_difference(one, decoder) for one in outcome.differences],
+        "objects": {class_name: number for (_, class_name), number in picture.counts().items()},
+        "classes": sorted(picture.classes),
+        "events": dict(result.events),
+        "alarms": len(picture.alarms),
+        "gaps": result.gaps,
+        "operations": dict(result.answers),
+        "remarks": dict(result.remarks),
+        "first_remarks": [
+            {"line": one.line, "event": one.event, "detail": one.detail} for one in result.first_remarks
+        ],
+    }
+    if with_tree:
+        document["tree"] = [brief_document(known, picture) for known in Pattern.of("").objects(picture)]
+    return document
+
+
+def _difference(difference: Difference, decoder: Decoder) -> Document:
+    return {
+        "line": difference.line,
+        "captured": difference.captured,
+        "captured_text": _said(difference.captured, decoder),
+        "replayed": difference.replayed,
+        "replayed_text": _said(difference.replayed, decoder),
+    }
+
+
+def _said(said: Said | None, decoder: Decoder) -> str:
+    """What was said, for people."""
+    if said is None:
+        return "nothing"
+    if said.get("close"):
+        return f"connection {said['connection']} is closed"
+    where = f"connection {said['connection']}" if "connection" in said else said["routing_key"]
+    octets = base64.b64decode(said["body_b64"])
+    try:
+        messages = decoder.decode(
+            Body(octets, said.get("exchange", ""), said.get("routing_key", ""))
+        ).messages
+    except ProtocolError:
+        return f"{where}: {len(octets)} octets {octets[:40].hex()}"
+    return f"{where}: {'; '.join(map(_message, messages))}"
+
+
+def _message(message: dict[str, Any]) -> str:
+    about = " ".join(f"{name}={value!r:.80}" for name, value in message.items() if name != "message")
+    return f"{message['message']} {about}".rstrip()
