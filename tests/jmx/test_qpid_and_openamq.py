@@ -22,8 +22,10 @@ from tests.mapping.recorded_schemas import (
 
 
 def shown(schema: ClassSchema) -> ShownClass:
-    """The class as the core tells it, with its mapping laid over."""
-    return shown_class(ClassRegistry(MAPPINGS).class_record(schema), lambda _class_name, _element: "")
+    """The class as the core tells it, with its mapping laid over; only CML has a request to set."""
+    natively = schema.key.package == OPENAMQ
+    record = ClassRegistry(MAPPINGS).class_record(schema, sets_natively=natively)
+    return shown_class(record, lambda _class_name, _element: "")
 
 
 def attribute(shown_class: ShownClass, name: str) -> Attribute:
@@ -57,6 +59,21 @@ def test_every_element_is_shown_under_its_own_name_with_a_description(package: s
 def test_attributes(package: str, class_name: str, name: str, type_: AttributeType, notifies: bool) -> None:  # noqa: FBT001  expected
     found = attribute(shown(recorded_class(class_name, package)), name)
     assert (found.type, found.notifies) == (type_, notifies)
+
+
+@pytest.mark.parametrize(
+    ("package", "class_name", "writable", "others"),
+    [
+        (OPENAMQ, "config", {"port", "monitor", "keep_logs"}, {"name", "auto_crash", "auto_block"}),
+        (OPENAMQ, "connection", {"trace"}, {"name", "messages_in"}),
+        (QPID, "broker", set(), {"mgmtPubInterval"}),
+    ],
+)
+def test_attributes_are_writable_where_the_dialect_sets_them(
+    package: str, class_name: str, writable: set[str], others: set[str]
+) -> None:
+    found = {each.name: each.writable for each in shown(recorded_class(class_name, package)).attributes}
+    assert {name for name in writable | others if found[name]} == writable
 
 
 def test_a_queue_looks_the_same_in_both_brokers_as_far_as_both_tell_it() -> None:
