@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import ipaddress
 import itertools
+import os
 import socket
 import ssl
 from dataclasses import dataclass
@@ -175,7 +176,8 @@ class TcpListener:
             family = socket.AF_INET6 if version == 6 else socket.AF_INET  # noqa: PLR2004  that is its name
             listening = socket.create_server((host, port), family=family, backlog=_BACKLOG)
         except (ValueError, OSError) as error:
-            reason = error.strerror if isinstance(error, OSError) else str(error)
+            number = error.errno if isinstance(error, OSError) else None
+            reason = os.strerror(number) if number else str(error)  # without the address for a second time
             text = f"cannot listen on {host} port {port}: {reason}: configure another address or port"
             raise LinkError(Trouble.MISCONFIGURED, text) from error
         listening.setblocking(False)

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import errno
 import ipaddress
+import os
 import socket
 from collections.abc import Callable
 from pathlib import Path
@@ -59,8 +60,9 @@ async def check_listener(settings: AmiSource, folder: Path, tell: Callable[[str]
         _try_to_listen(host, port)
     except OSError as error:
         if error.errno != errno.EADDRINUSE:
-            advice = _ADVICE.get(error.errno or 0, "choose another address under 'listen'")
-            text = f"cannot listen on {where}: {error.strerror or error}: {advice}"
+            number = error.errno or 0
+            advice = _ADVICE.get(number, "choose another address under 'listen'")
+            text = f"cannot listen on {where}: {os.strerror(number)}: {advice}"
             raise CommandError(ExitCode.ADDRESS_IN_USE, text) from error
         if settings.tls is None and not await _speaks_ami(host, port):
             raise CommandError(
