@@ -36,9 +36,10 @@ class Matching(enum.Enum):
 class ShortLived(enum.Enum):
     """When objects are inspected that may end at any time: OpenAMQ dies of it in the instant of their end.
 
-    ``SECOND_LISTING``: every object when it was listed twice, so that those that come and go are left alone.
-    ``NO``: besides, connections and private queues with all that is in them are left out. ``YES``: all as
-    soon as they are listed.
+    That is connections, queues, which may be private, and what is in connections and private queues.
+    ``SECOND_LISTING``: when they were listed twice, so that those that come and go at once are left alone.
+    ``NO``: besides, connections and private queues with all that is in them are left out for good. ``YES``:
+    as soon as they are listed.
     """
 
     NO = "no"
@@ -113,7 +114,8 @@ class ConsoleConfig:
         schema: one that was saved: its classes are known before the broker is asked, and used where it cannot
             be; where name or version differ, what the broker tells takes its place.
         assured: what is known of the broker beyond what it tells (`safety.Assurance`).
-        short_lived_classes: those whose objects come and go with somebody's connection.
+        short_lived_classes: those whose objects come and go with somebody's connection,
+        doubtful_classes: and those of which some do, which only inspecting them tells.
         request_deadline: an answer is missed after this.
         request_attempts: after so many without an answer an object is in doubt.
         operation_limit: calls, modifications and fetches under way at once; more are refused.
@@ -140,6 +142,7 @@ class ConsoleConfig:
     assured: frozenset[Assurance] = frozenset()
     short_lived: ShortLived = ShortLived.SECOND_LISTING
     short_lived_classes: frozenset[str] = frozenset({"connection", "queue_connection", "connection_queue"})
+    doubtful_classes: frozenset[str] = frozenset({"queue"})
     budget: Budget = field(default_factory=Budget)
     intervals: Intervals = field(default_factory=Intervals)
     request_deadline: int = 10 * SECOND

@@ -1,0 +1,309 @@
+"""What users want done: what is sent for it, and what came of it.
+
+Everything is checked against the learnt schema before anything is sent: OpenAMQ says ``ok`` to methods that
+nobody has and to values that it cuts, and dies of some (`safety`). Each is sent once or never.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Set as AbstractSet
+from typing import Final
+
+from gateway.dialects.cml.console_conversation import Conversation
+from gateway.dialects.cml.console_pace import NEVER
+from gateway.dialects.cml.console_poller import Poller
+from gateway.dialects.cml.console_requests import AboutObject, Asked, Operation, Wanted
+from gateway.dialects.cml.console_states import State
+from gateway.dialects.cml.console_tree import Known
+from gateway.dialects.cml.console_views import ClassView
+from gateway.dialects.cml.messages import (
+    Field,
+    InspectReply,
+    InspectRequest,
+    MethodReply,
+    MethodRequest,
+    ModifyReply,
+    ModifyRequest,
+    Received,
+    Request,
+    Status,
+)
+from gateway.dialects.cml.safety import Assurance
+from gateway.dialects.cml.values import write_value
+from gateway.dialects.cml.writer import write_message
+from gateway.dialects.errors import LocalProtocolError, ProtocolError
+from gateway.model.misfits import misfit
+from gateway.model.operations import Answer, MethodCall, ObjectFetch, ObjectModify, Outcome
+from gateway.model.schema import Access, Argument, Element
+from gateway.model.secrets import mask_uris
+from gateway.model.values import Reference, Value, ValueType
+
+MAX_TEXT: Final = 500
+"""Characters of a broker's notice that are passed on."""
+
+_OUTCOMES: Final[dict[str, Outcome]] = {
+    Status.OK: Outcome.APPLIED,
+    Status.NOT_FOUND: Outcome.OBJECT_GONE,
+    Status.NO_ACCESS: Outcome.REMOTE_FAILURE,
+    Status.INVALID: Outcome.REMOTE_FAILURE,
+}
+_TEXTS: Final[dict[str, str]] = {
+    Status.NOT_FOUND: "the broker has no such object any more",
+    Status.NO_ACCESS: "the broker lets this user only read: log in as one of group super",
+    Status.INVALID: "the broker does not take the request (invalid)",
+}
+_CODES: Final[dict[str, int]] = {status: code for code, status in enumerate(Status)}
+_NOT_ASKING: Final = {
+    State.DISCONNECTED: "there is no connection to the broker",
+    State.LEARNING: "the broker has not told its schema yet",
+    State.UNREACHED: "the broker takes no requests",
+}
+_SILENT_METHODS: Final = frozenset({"shutdown", "kill"})
+"""Those that may end the broker or the console's own connection, so that no answer can come."""
+_MAY_BE_DONE: Final = "it may have been carried out, or may still be"
+_CONFIG: Final = "config"
+_NAME: Final = "name"
+
+
+class _RefusedError(Exception):
+    """Nothing is sent, with this outcome."""
+
+    def __init__(self, outcome: Outcome, text: str) -> None:
+        self.outcome = outcome
+        self.text = text
+        super().__init__(text)
+
+
+class Caller:
+    """Calls methods, sets and reads objects on behalf of a conversation."""
+
+    def __init__(self, conversation: Conversation, poller: Poller) -> None:
+        self._talk = conversation
+        self._poller = poller
+        self._waiting: deque[Operation] = deque()
+
+    # What is asked of the console.
+
+    def take(self, wanted: Wanted) -> None:
+        """Send it when nothing else about its object is under way, or answer at once why it is not sent."""
+        try:
+            self._waiting.append(self._operation(wanted))
+        except _RefusedError as refused:
+            self._talk.answer(Answer(wanted.token, refused.outcome, f"not sent: {refused.text}"))
+
+    def _operation(self, wanted: Wanted) -> Operation:
+        talk = self._talk
+        if talk.state in _NOT_ASKING:
+            raise _RefusedError(Outcome.SOURCE_DOWN, _NOT_ASKING[talk.state])
+        if wanted.deadline <= talk.now:
+            raise _RefusedError(Outcome.NOT_NOW, "no time was left for it")
+        if len(self._waiting) + talk.requests.operations >= talk.config.operation_limit:
+            text = f"{talk.config.operation_limit} operations are under way"
+            raise _RefusedError(Outcome.NOT_NOW, text)
+        known = self._known(wanted.native_id)
+        view = talk.views.find_key(wanted.key) if talk.views is not None else None
+        if view is None or view is not known.view:
+            raise _RefusedError(Outcome.NOT_NOW, f"the object is no {wanted.key} as it was told")
+        request, reply = self._request(wanted, known, view)
+        return Operation(wanted, known, request, reply, self._body(request))
+
+    def _body(self, request: Request) -> bytes:
+        """The request as it travels, if the broker survives it."""
+        spelling = self._talk.config.spelling
+        try:
+            write_message(request, spelling, frozenset(Assurance))
+        except LocalProtocolError as error:
+            raise _RefusedError(Outcome.WRONG_VALUE, str(error)) from error
+        try:
+            return write_message(request, spelling, self._assured())
+        except LocalProtocolError as error:
+            raise _RefusedError(Outcome.REFUSED, str(error)) from error
+
+    def _known(self, native_id: str) -> Known:
+        number = self._talk.runs.number(native_id)
+        known = None if number is None else self._talk.tree.find(number)
+        if known is not None and known.view is not None:
+            return known
+        raise _RefusedError(*self._gone())
+
+    def _gone(self) -> tuple[Outcome, str]:
+        """What to say of an object that is not known."""
+        if self._talk.state is State.WALKING:
+            return Outcome.NOT_NOW, "the broker's objects are being listed anew"
+        return Outcome.OBJECT_GONE, "the broker lists no such object"
+
+    def _request(self, wanted: Wanted, known: Known, view: ClassView) -> tuple[Request, type[AboutObject]]:
+        number, name = known.number, view.key.name
+        match wanted:
+            case ObjectFetch():
+                return InspectRequest(number, name), InspectReply
+            case ObjectModify():
+                return ModifyRequest(number, self._settings(wanted, view), name), ModifyReply
+            case MethodCall():
+                return MethodRequest(number, wanted.method, self._arguments(wanted, view), name), MethodReply
+
+    def _settings(self, modify: ObjectModify, view: ClassView) -> tuple[Field, ...]:
+        fields = []
+        elements = {element.name: element for element in view.schema.elements}
+        for name, value in modify.values.items():
+            element = elements.get(name)
+            if element is None:
+                raise _RefusedError(Outcome.UNKNOWN_ELEMENT, f"{modify.key} has no field {name!r}")
+            if element.access is not Access.READ_WRITE:
+                raise _RefusedError(Outcome.READ_ONLY, f"the broker lets nobody set {name}")
+            fields.append(Field(view.wire_name(name), self._text(element, value)))
+        if not fields:
+            raise _RefusedError(Outcome.WRONG_VALUE, "no field is to be set")
+        return tuple(fields)
+
+    def _arguments(self, call: MethodCall, view: ClassView) -> tuple[Field, ...]:
+        method = next((one for one in view.schema.methods if one.name == call.method), None)
+        if method is None:
+            raise _RefusedError(Outcome.UNKNOWN_ELEMENT, f"{call.key} has no method {call.method!r}")
+        if len(call.arguments) != len(method.arguments):
+            count, given = len(method.arguments), len(call.arguments)
+            raise _RefusedError(
+                Outcome.WRONG_VALUE, f"{method.name} takes {count} arguments, {given} were given"
+            )
+        pairs = zip(method.arguments, call.arguments, strict=True)
+        return tuple(Field(argument.name, self._text(argument, value)) for argument, value in pairs)
+
+    def _text(self, item: Element | Argument, value: Value | None) -> str:
+        """A value as it is sent; never an absent or empty one, which OpenAMQ takes for zero, or dies of."""
+        if value is None:
+            raise _RefusedError(Outcome.WRONG_VALUE, f"{item.name}: a value is wanted")
+        found = misfit(item, value)
+        if found is not None:
+            raise _RefusedError(found.outcome, f"{item.name}: {found.text}")
+        if item.type is ValueType.REFERENCE and isinstance(value, Reference):
+            number = self._talk.runs.number(value.native_id)
+            if number is None:
+                raise _RefusedError(Outcome.WRONG_VALUE, f"{item.name}: the broker has no such object")
+            value = Reference(str(number))
+        try:
+            text = write_value(value, item, self._talk.config.spelling)
+        except LocalProtocolError as error:
+            raise _RefusedError(Outcome.WRONG_VALUE, str(error)) from error
+        if not text.strip():
+            raise _RefusedError(Outcome.WRONG_VALUE, f"{item.name}: an empty value cannot be sent")
+        return text
+
+    def _assured(self) -> AbstractSet[Assurance]:
+        """What is known of the broker: its configuration file has a name where there is one."""
+        root = self._talk.tree.root
+        settings = [one for one in root.children.values() if one is not None and one.class_name == _CONFIG]
+        assured = set(self._talk.config.assured)
+        if any(one.name for one in settings):
+            assured.add(Assurance.CONFIG_FILE)
+        return assured
+
+    # What is sent.
+
+    def launch(self) -> None:
+        """Send what can be sent, in the order in which it was wanted: one request for an object at a time."""
+        talk = self._talk
+        if talk.state in _NOT_ASKING:
+            self.give_up_waiting(_NOT_ASKING[talk.state])
+        if not self._waiting:
+            return
+        held: deque[Operation] = deque()
+        blocked: set[int] = set()
+        for operation in self._waiting:
+            known = operation.known
+            is_free = not (known.busy or known.number in blocked or (talk.one_at_a_time and talk.requests))
+            if not self._is_current(known):
+                outcome, text = self._gone()
+                self._refuse(operation, outcome, text)
+            elif is_free:
+                talk.send_operation(operation)
+            else:
+                blocked.add(known.number)
+                held.append(operation)
+        self._waiting = held
+
+    def give_up_waiting(self, reason: str) -> None:
+        """The broker cannot be asked any more: what was not sent will not be."""
+        while self._waiting:
+            self._refuse(self._waiting.popleft(), Outcome.SOURCE_DOWN, reason)
+
+    def pass_time(self) -> None:
+        """What waited until its deadline is not sent."""
+        over = [one for one in self._waiting if one.wanted.deadline <= self._talk.now]
+        for operation in over:
+            self._waiting.remove(operation)
+            self._refuse(operation, Outcome.NOT_NOW, "other requests about the object took too long")
+
+    @property
+    def next_deadline(self) -> int:
+        """When `pass_time` has something to do."""
+        return min((one.wanted.deadline for one in self._waiting), default=NEVER)
+
+    def unsent(self, operation: Operation, reason: str) -> None:
+        """It certainly did not reach the broker."""
+        self._refuse(operation, Outcome.SOURCE_DOWN, reason)
+
+    def _refuse(self, operation: Operation, outcome: Outcome, text: str) -> None:
+        self._talk.answer(operation.answer(outcome, f"not sent: {text}"))
+
+    # What is answered.
+
+    def leave_open(self, asked: Asked, why: str) -> None:
+        """No answer came in time: nobody knows what became of it."""
+        operation = asked.operation
+        assert operation is not None
+        wanted = operation.wanted
+        if isinstance(wanted, ObjectFetch):
+            text = why
+        elif isinstance(wanted, MethodCall) and wanted.method in _SILENT_METHODS:
+            text = f"{why}: {wanted.method} may end whoever would answer; {_MAY_BE_DONE}"
+        else:
+            text = f"{why}: {_MAY_BE_DONE}"
+        self._talk.answer(operation.answer(Outcome.UNKNOWN, text))
+
+    def answered(self, asked: Asked, message: Received | ProtocolError) -> None:
+        """An answer came, perhaps after its time."""
+        operation = asked.operation
+        assert operation is not None
+        if not isinstance(message, operation.reply):
+            text = f"the answer is none to this request: {_line(str(message))}"
+            self._talk.answer(operation.answer(Outcome.UNKNOWN, text))
+        elif message.object_id not in (None, operation.known.number):
+            text = f"the answer is about another object, {message.object_id}"
+            self._talk.answer(operation.answer(Outcome.UNKNOWN, text))
+        elif isinstance(message, InspectReply):
+            self._talk.answer(self._fetched(operation, message))
+        else:
+            self._talk.answer(self._done(operation, message))
+
+    def _done(self, operation: Operation, reply: ModifyReply | MethodReply) -> Answer:
+        known = operation.known
+        if reply.status == Status.NOT_FOUND and self._is_current(known):
+            self._poller.gone(known)
+        notice = _line(reply.notice)
+        if reply.status not in _OUTCOMES:
+            text = f"the broker answers {reply.status[:40]!r}: {notice or _MAY_BE_DONE}"
+            return operation.answer(Outcome.UNKNOWN, text)
+        text = notice or _TEXTS.get(reply.status, "")
+        return operation.answer(_OUTCOMES[reply.status], text, _CODES[reply.status])
+
+    def _fetched(self, operation: Operation, reply: InspectReply) -> Answer:
+        known = operation.known
+        if not self._is_current(known):
+            return operation.answer(Outcome.NOT_NOW, "the broker's objects are being listed anew")
+        if self._poller.inspected(known, reply):
+            return operation.answer(Outcome.APPLIED, _line(reply.notice), _CODES[Status.OK])
+        if reply.status == Status.NOT_FOUND:
+            return operation.answer(Outcome.OBJECT_GONE, _TEXTS[Status.NOT_FOUND], _CODES[Status.NOT_FOUND])
+        text = known.shut or "the object cannot be shown"
+        return operation.answer(Outcome.REMOTE_FAILURE, _line(text), _CODES.get(reply.status))
+
+    def _is_current(self, known: Known) -> bool:
+        return self._talk.tree.find(known.number) is known
+
+
+def _line(text: str) -> str:
+    """A broker's text as one line, without passwords in URIs and what cannot be printed."""
+    shown = "".join(character if character.isprintable() else " " for character in mask_uris(text))
+    line = " ".join(shown.split())
+    return line if len(line) <= MAX_TEXT else f"{line[:MAX_TEXT]}…"

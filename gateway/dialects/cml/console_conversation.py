@@ -1,0 +1,230 @@
+"""The conversation of a console with its broker: where it stands, what it has asked, what it wants done.
+
+`console_states` has the table of states. What replies say is understood in `console_poller` and
+`console_calls`.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from gateway.dialects.cml.console_config import SECOND, ConsoleConfig, Matching
+from gateway.dialects.cml.console_pace import NEVER, Pace
+from gateway.dialects.cml.console_requests import Asked, Operation, Requests
+from gateway.dialects.cml.console_schedule import Schedule
+from gateway.dialects.cml.console_states import TRANSITIONS, Signal, State
+from gateway.dialects.cml.console_tree import Known, Tree
+from gateway.dialects.cml.console_views import Runs, Views
+from gateway.dialects.cml.messages import SchemaRequest
+from gateway.dialects.cml.writer import write_message
+from gateway.dialects.effects import Answered, Effect, Note, Observed, Send, WakeAt
+from gateway.dialects.errors import LocalProtocolError
+from gateway.model.observations import Observation, SourceState, SourceStateSeen
+from gateway.model.operations import Answer
+
+POLLING: Final = frozenset({State.WALKING, State.SYNCHRONISED, State.DOUBTFUL})
+"""States in which objects are inspected."""
+
+_CONTENT_TYPE: Final = "text/xml"
+_MILLISECOND: Final = 1_000_000
+_STRAYS: Final = 3
+"""Deadlines during which an answer that did not come may still do so."""
+
+
+class Conversation:
+    """What a console session knows and does between messages.
+
+    ``now`` is set before anything is called; `finish` hands out what came of it.
+
+    Attributes:
+        heard_at: when the broker was heard last; 0 for never.
+        retry_at: when to begin again; `NEVER` where there is no need.
+        one_at_a_time: replies carry no message id, so that a request waits for the answer to the one before.
+        strays_until: until then an answer may come to what is not waited for any more, with nothing to tell.
+    """
+
+    def __init__(self, config: ConsoleConfig) -> None:
+        self.config = config
+        self.now = 0
+        self.state = State.DISCONNECTED
+        self.reply_to = ""
+        self.heard_at = 0
+        self.views: Views | None = None
+        self.runs = Runs()
+        self.tree = Tree(config)
+        self.requests = Requests(config.message_id_prefix)
+        self.one_at_a_time = config.matching is Matching.ONE_AT_A_TIME
+        self.strays_until = 0
+        self.pace = self._new_pace()
+        self.schedule = Schedule(config.intervals)
+        self.retry_at = NEVER
+        self.retry_reason = ""
+        self.observations: list[Observation] = []
+        self._effects: list[Effect] = []
+        self._shortfalls = 0
+        self._source_state: SourceStateSeen | None = None
+        self._wake_at = NEVER
+
+    # The states.
+
+    def move(self, signal: Signal) -> None:
+        """Go to the next state; `LocalProtocolError` if the table has none."""
+        following = TRANSITIONS.get((self.state, signal))
+        if following is None:
+            raise LocalProtocolError(f"{signal.value} means nothing while {self.state.value}")
+        self.state = following
+
+    def tell(self, state: SourceState, detail: str = "") -> None:
+        """Observe the source's state, if that is news."""
+        seen = SourceStateSeen(state, detail)
+        if seen != self._source_state:
+            self._source_state = seen
+            self.observations.append(seen)
+
+    def note(self, event: str, detail: str) -> None:
+        """Leave a note for operators."""
+        self._effects.append(Note(event, detail))
+
+    def answer(self, answer: Answer) -> None:
+        """Tell what came of an operation, behind what this call observes."""
+        self._effects.append(Answered(answer))
+
+    def retry_later(self, state: SourceState, reason: str) -> None:
+        """Begin again after a while, longer each time; tell why."""
+        self._shortfalls += 1
+        delay = self.config.retry_after(self._shortfalls)
+        self.retry_at, self.retry_reason = self.now + delay, reason
+        self.tell(state, f"{reason}; next attempt in {delay // SECOND} s")
+
+    def succeeded(self) -> None:
+        """What fell short before did not this time."""
+        self._shortfalls = 0
+        self.retry_at = NEVER
+
+    def connect(self, reply_to: str) -> None:
+        """Begin with this key for replies; `LocalProtocolError` if connected."""
+        self.move(Signal.CONNECTED)
+        self.reply_to = reply_to
+        self.one_at_a_time = self.config.matching is Matching.ONE_AT_A_TIME
+        self._shortfalls = 0
+
+    def asking_anew(self) -> None:
+        """Nothing that the session asked for itself is waited for any more, nor to be asked."""
+        for asked in self.requests.forget_polls():
+            _free(asked)
+        self.tree = Tree(self.config, self.tree.numbers())
+        self.schedule = Schedule(self.config.intervals)
+        self.pace = self._new_pace()
+        self.retry_at = NEVER
+
+    def one_by_one(self) -> None:
+        """The peer puts no message ids on its replies."""
+        self.one_at_a_time = True
+        self.pace = self._new_pace()
+
+    def _new_pace(self) -> Pace:
+        return Pace(self.config.budget, one_at_a_time=self.one_at_a_time)
+
+    # Requests.
+
+    def ask_schema(self) -> None:
+        """Ask for the schema, which nothing else waits beside."""
+        body = write_message(SchemaRequest(), self.config.spelling)
+        self._send_own(None, body)
+
+    def send_operation(self, operation: Operation) -> None:
+        """Send what is sent once only."""
+        message_id = self.requests.next_id()
+        self.pace.charge()
+        self.schedule.drop(operation.known.number)
+        operation.known.busy = True
+        wanted = operation.wanted
+        self.requests.add(Asked(message_id, operation.known, operation, 1, self.now, wanted.deadline))
+        self._send(operation.body, message_id, not_after=wanted.deadline)
+
+    def end(self, asked: Asked) -> None:
+        """A request is not waited for any more, because it is answered."""
+        _free(asked)
+        if asked.operation is None:
+            self.pace.answered(self.now - asked.sent, asked.alongside)
+        elif asked.known is not None and self.tree.find(asked.known.number) is asked.known:
+            self.schedule.again(asked.known.number, asked.known.class_name, self.now)
+
+    def miss(self, asked: Asked) -> None:
+        """The same, because nothing answers it."""
+        _free(asked)
+        if asked.operation is None:
+            self.pace.missed()
+        elif asked.known is not None and self.tree.find(asked.known.number) is asked.known:
+            self.schedule.soon(asked.known.number, self.now)
+        if self.one_at_a_time:
+            self.strays_until = self.now + _STRAYS * self.config.request_deadline
+
+    def _send_own(self, known: Known | None, body: bytes) -> None:
+        message_id = self.requests.next_id()
+        alongside = self.pace.asked()
+        deadline = self.now + self.config.request_deadline
+        self.requests.add(Asked(message_id, known, None, alongside, self.now, deadline))
+        self._send(body, message_id)
+
+    def _send(self, body: bytes, message_id: str, not_after: int = 0) -> None:
+        config = self.config
+        self._effects.append(
+            Send(
+                config.system_exchange,
+                config.routing_key,
+                body,
+                reply_to=self.reply_to,
+                content_type=_CONTENT_TYPE,
+                expiration=0 if not_after else max(1, config.request_deadline // _MILLISECOND),
+                message_id=message_id,
+                not_after=not_after,
+                mandatory=True,
+            )
+        )
+
+    # The end of each call.
+
+    def timer_spent(self) -> None:
+        """The session was woken, even if the clock was set back and its time has not come."""
+        self._wake_at = NEVER
+
+    def finish(self, operations_due: int = NEVER) -> list[Effect]:
+        """Inspect what is due; return all that came of a call.
+
+        ``operations_due``: when the next operation is over that was not sent.
+        """
+        if self.state in POLLING:
+            self._inspect_due()
+        effects: list[Effect] = []
+        if self.observations:
+            effects.append(Observed(tuple(self.observations)))
+            self.observations.clear()
+        if self._effects:
+            effects += self._effects
+            self._effects.clear()
+        wake_at = min(self.requests.next_deadline, self.retry_at, operations_due, self._next_poll())
+        if wake_at < self._wake_at:
+            self._wake_at = wake_at
+            effects.append(WakeAt(wake_at))
+        return effects
+
+    def _inspect_due(self) -> None:
+        while self.pace.may_ask(self.now) and not (self.one_at_a_time and self.requests):
+            number = self.schedule.take(self.now)
+            if number is None:
+                return
+            known = self.tree.find(number)
+            assert known is not None  # who is removed is not scheduled any more
+            known.busy = True
+            self._send_own(known, known.body)
+
+    def _next_poll(self) -> int:
+        if self.state not in POLLING or (self.one_at_a_time and self.requests):
+            return NEVER
+        return max(self.schedule.next_due, self.pace.next_time(self.now))
+
+
+def _free(asked: Asked) -> None:
+    if asked.known is not None:
+        asked.known.busy = False

@@ -1,0 +1,245 @@
+"""Console sessions told as plays: what arrives and what must leave, in order, with a clock that tests move.
+
+A step that leaves is a request, an observation, an answer, or the name of a note. `Shop` is a broker that
+answers by itself where a test is not about that.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from gateway.dialects.cml.console import ConsoleConfig, ConsoleSession
+from gateway.dialects.cml.messages import (
+    Field,
+    InspectReply,
+    InspectRequest,
+    Reply,
+    Request,
+    SchemaClass,
+    SchemaField,
+    SchemaMethod,
+    SchemaReply,
+    SchemaRequest,
+    Spelling,
+    Status,
+)
+from gateway.dialects.cml.reader import read_message
+from gateway.dialects.cml.writer import write_message
+from gateway.dialects.effects import Answered, Delivery, Effect, Observed, Send, WakeAt
+from gateway.model.observations import Observation
+from gateway.model.operations import Answer
+
+SECOND = 10**9
+START = 1_700_000_000 * SECOND
+QUEUE = "amqp-gateway.console.1"
+STARTED = "2026-11-20T06:52+00:00"
+
+Step: TypeAlias = Request | Observation | Answer | str
+
+
+def _child(name: str) -> SchemaField:
+    return SchemaField(name, "objref", repeat=True)
+
+
+SCHEMA = SchemaReply(
+    Status.OK,
+    "shop",
+    "1.0",
+    (
+        SchemaClass(
+            "broker",
+            fields=(
+                SchemaField("name"),
+                SchemaField("started"),
+                _child("queue"),
+                _child("connection"),
+                SchemaField("config", "objref"),
+            ),
+            methods=(
+                SchemaMethod("shutdown"),
+                SchemaMethod("lock", fields=(SchemaField("setting", "bool"),)),
+            ),
+        ),
+        SchemaClass(
+            "config",
+            fields=(
+                SchemaField("name"),
+                SchemaField("port", modify=True),
+                SchemaField("limit", "int", modify=True),
+                SchemaField("auto_crash", "int", modify=True),
+                SchemaField("password", modify=True),
+                SchemaField("main", "object", modify=True),
+                SchemaField("day", "time", modify=True),
+            ),
+            methods=(SchemaMethod("commit"), SchemaMethod("rollback")),
+        ),
+        SchemaClass(
+            "queue",
+            fields=(
+                SchemaField("name"),
+                SchemaField("pending", "int"),
+                SchemaField("exclusive", "bool"),
+                _child("queue_connection"),
+                _child("queue_binding"),
+            ),
+            methods=(SchemaMethod("purge"),),
+        ),
+        SchemaClass("queue_connection", fields=(SchemaField("name"),)),
+        SchemaClass("queue_binding", fields=(SchemaField("name"),)),
+        SchemaClass(
+            "connection",
+            fields=(
+                SchemaField("name"),
+                SchemaField("trace", "int", modify=True),
+                _child("connection_queue"),
+            ),
+            methods=(SchemaMethod("kill"),),
+        ),
+        SchemaClass("connection_queue", fields=(SchemaField("name"),)),
+    ),
+)
+
+
+@dataclass
+class Shop:
+    """A broker's objects: class, fields and children by number."""
+
+    schema: SchemaReply = SCHEMA
+    objects: dict[int, tuple[str, dict[str, str], list[tuple[str, int]]]] = field(default_factory=dict)
+
+    def put(self, number: int, class_name: str, parent: int | None = None, **fields: str) -> None:
+        """Add an object, or change its fields."""
+        known = self.objects.get(number)
+        children = known[2] if known else []
+        self.objects[number] = (class_name, fields, children)
+        if known is None and parent is not None:
+            self.objects[parent][2].append((class_name, number))
+
+    def remove(self, number: int) -> None:
+        """End an object and what is in it; its parent lists it no more."""
+        class_name, _, children = self.objects.pop(number)
+        for _, child in children:
+            self.remove(child)
+        for _, _, listed in self.objects.values():
+            if (class_name, number) in listed:
+                listed.remove((class_name, number))
+
+    def reply(self, request: Request) -> Reply:
+        """What it answers to a request for schema or object."""
+        if isinstance(request, SchemaRequest):
+            return self.schema
+        assert isinstance(request, InspectRequest)
+        assert isinstance(request.object_id, int)
+        known = self.objects.get(request.object_id)
+        if known is None:
+            return InspectReply(Status.NOT_FOUND)
+        class_name, values, children = known
+        fields = [Field(name.replace("__", "-"), text) for name, text in values.items()]
+        fields += [Field(name, str(number)) for name, number in children]
+        return InspectReply(Status.OK, request.object_id, class_name, tuple(fields))
+
+
+def shop() -> Shop:
+    """A broker with settings, one queue with a binding, and one connection."""
+    stocked = Shop()
+    stocked.put(0, "broker", name="shop", started=STARTED)
+    stocked.put(1, "config", 0, name="shop.cfg", port="5672")
+    stocked.put(7, "queue", 0, name="orders", pending="3", exclusive="0")
+    stocked.put(8, "queue_binding", 7, name="orders")
+    stocked.put(9, "connection", 0, name="till", trace="0")
+    return stocked
+
+
+class ConsolePlay:
+    """A console session, its clock, and what waits on the way to its broker."""
+
+    def __init__(self, config: ConsoleConfig | None = None, broker: Shop | None = None) -> None:
+        self.now = START
+        self.wake_at = 0
+        self.broker = broker or shop()
+        self.waiting: deque[Send] = deque()
+        self.sent: list[Send] = []
+        self.session = ConsoleSession(config or ConsoleConfig(message_id_prefix="c-"))
+        self._steps: list[Step] = []
+
+    def take(self, effects: Sequence[Effect]) -> None:
+        """Keep what the session wants."""
+        for effect in effects:
+            if isinstance(effect, WakeAt):
+                self.wake_at = effect.time
+            elif isinstance(effect, Send):
+                self.sent.append(effect)
+                self.waiting.append(effect)
+                self._steps.append(self.read(effect))
+            elif isinstance(effect, Observed):
+                self._steps.extend(effect.observations)
+            elif isinstance(effect, Answered):
+                self._steps.append(effect.answer)
+            else:
+                self._steps.append(getattr(effect, "event", str(effect)))
+
+    @staticmethod
+    def read(send: Send) -> Request:
+        """The request that a message carries."""
+        message = read_message(send.body)
+        assert isinstance(message, Request)
+        return message
+
+    def connects(self) -> None:
+        self.take(self.session.connected(QUEUE, self.now))
+
+    def disconnects(self, detail: str = "connection reset") -> None:
+        self.waiting.clear()
+        self.take(self.session.disconnected(detail, self.now))
+
+    def answers(
+        self, reply: Reply | None = None, *, to: Send | None = None, message_id: str | None = None
+    ) -> None:
+        """The broker answers the oldest request, or ``to``; with ``reply``, or what is right."""
+        send = to or self.waiting.popleft()
+        if send in self.waiting:
+            self.waiting.remove(send)
+        answer = reply or self.broker.reply(self.read(send))
+        self.arrives(
+            write_message(answer, Spelling.OPENAMQ), send.message_id if message_id is None else message_id
+        )
+
+    def arrives(
+        self, body: bytes, message_id: str = "", exchange: str = "amq.direct", user: str = ""
+    ) -> None:
+        """A message arrives."""
+        delivery = Delivery(exchange, QUEUE, body, user_id=user, message_id=message_id)
+        self.take(self.session.receive(delivery, self.now))
+
+    def answers_all(self) -> None:
+        """The broker answers all that waits, and what is asked then."""
+        while self.waiting:
+            self.answers()
+
+    def time_passes(self, seconds: float, *, answering: bool = True) -> None:
+        """Time passes, the session is woken whenever it asked to be, and its broker answers at once."""
+        until = self.now + int(seconds * SECOND)
+        while True:
+            if answering:
+                self.answers_all()
+            if not self.now <= self.wake_at <= until:
+                break
+            self.now = max(self.now + 1, self.wake_at)
+            self.take(self.session.tick(self.now))
+        self.now = until
+
+    def leaves(self, *expected: Step) -> None:
+        """All that left since the last time is this."""
+        assert self.left() == list(expected)
+
+    def left(self) -> list[Step]:
+        """Return all that left since the last time."""
+        steps, self._steps = self._steps, []
+        return steps
+
+    def notes(self) -> list[str]:
+        """Return the names of the notes that left since the last time."""
+        return [step for step in self.left() if isinstance(step, str)]
