@@ -47,6 +47,10 @@ class ModifyingConsole(MessagingConsole, Protocol):
 class StreamConsole(StreamSession, Protocol):
     """A session over byte streams of which operators can ask something."""
 
+    def started(self, now: int) -> list[StreamEffect]:
+        """It listens."""
+        ...
+
     def call(self, call: MethodCall, now: int) -> list[StreamEffect]:
         """Call a method."""
         ...
@@ -225,6 +229,11 @@ class CapturedStreamConsole(CapturedStreamSession):
     def __init__(self, session: StreamConsole, file: CaptureFile) -> None:
         super().__init__(session, file)
         self._console = session
+
+    def started(self, now: int) -> list[StreamEffect]:
+        """As of the session."""
+        self._write(now, {"event": "started"})
+        return self._said(self._console.started(now), now)
 
     def call(self, call: MethodCall, now: int) -> list[StreamEffect]:
         """As of the session."""

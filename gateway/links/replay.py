@@ -51,6 +51,11 @@ class _Fetches(Protocol):
     def fetch(self, fetch: ObjectFetch, now: int) -> Iterable[Any]: ...
 
 
+@runtime_checkable
+class _Starts(Protocol):
+    def started(self, now: int) -> Iterable[StreamEffect]: ...
+
+
 class Witness:
     """Sees what comes of a replay, with the captured times; this one looks at nothing."""
 
@@ -310,6 +315,8 @@ class _StreamPlayer(_Player):
                 return self.opened(record, now)
             case "ended":
                 return self._session.ended(record.value("connection", int), record.value("reason", str), now)
+            case "started":
+                return self._session.started(now) if isinstance(self._session, _Starts) else None
             case "stopping":
                 return self._session.stopping(now)
         raise CaptureError(f"line {record.line}: no session over byte streams is told '{record.event}'")

@@ -65,7 +65,7 @@ async def _listen(
 ) -> None:
     """Listen until that fails."""
     config = relay_config(settings, around, known.classes)
-    session = RelaySession(config)
+    session = around.captured_relay(name, settings.kind, RelaySession(config), config)
     logs = _session_logs(name, settings, around)
 
     def observed(observations: tuple[Observation, ...]) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, TypeVar
@@ -11,7 +12,9 @@ from typing import Any, Final, TypeVar
 import structlog
 
 from gateway.clock import Clock
-from gateway.dialects.qmf.console import ConsoleConfig, ConsoleSession
+from gateway.dialects.ami.relay import RelayConfig, RelaySession
+from gateway.dialects.cml import console as cml
+from gateway.dialects.qmf import console as qmf
 from gateway.links.capture import (
     CapturedConsole,
     CapturedStreamConsole,
@@ -19,12 +22,18 @@ from gateway.links.capture import (
     StreamConsole,
     captured_console,
 )
-from gateway.links.capture_file import AS_CONSOLE, FILES, CaptureFile, Directions, make_room
+from gateway.links.capture_file import AS_CONSOLE, AS_RELAY, FILES, CaptureFile, Directions, make_room
 from gateway.links.capture_reading import Capture
-from gateway.links.replay import Outcome, Witness, replay
+from gateway.links.replay import Outcome, Witness, replay, replay_streams
+from gateway.mapping.files import is_statistic
 from gateway.mapping.rules import Mapping as MappingFile
 from gateway.model.secrets import SecretRules
-from gateway.service.session_settings import settings_of
+from gateway.service.session_settings import (
+    relay_settings_of,
+    settings_of,
+    with_relay_settings,
+    with_settings,
+)
 
 log = structlog.get_logger(__name__)
 
@@ -43,27 +52,53 @@ class SessionKind:
         dialect: that they speak, as `amqp-gateway decode` calls it.
         config: how they behave unless a capture says otherwise; of the rules for secrets and the mappings.
         session: makes one of that.
-        replay: plays a capture to it.
         left_out: fields of ``config`` that have no form as JSON.
+        replay: plays a capture to it.
         directions: of messages.
+        settings: the rest of ``config`` as JSON.
+        with_settings: a ``config`` with what that said. Raises `CaptureError` where it is something else.
     """
 
     dialect: str
     config: Callable[[SecretRules, Mapping[str, MappingFile]], Any]
     session: Callable[[Any], Any]
-    replay: Callable[[Capture, Any, Witness], Outcome]
     left_out: frozenset[str]
+    replay: Callable[[Capture, Any, Witness], Outcome] = replay
     directions: Directions = AS_CONSOLE
+    settings: Callable[[Any, Collection[str]], dict[str, Any]] = settings_of
+    with_settings: Callable[[Any, object, Collection[str]], Any] = with_settings
 
 
 _AM2: Final = SessionKind(
     "am2",
-    lambda secrets, _: ConsoleConfig(secrets=secrets),
-    ConsoleSession,
-    replay,
+    lambda secrets, _: qmf.ConsoleConfig(secrets=secrets),
+    qmf.ConsoleSession,
     frozenset({"secrets", "definitions"}),
 )
-KINDS: Final[Mapping[str, SessionKind]] = MappingProxyType({"qmf": _AM2, "rabbitmq": _AM2})
+KINDS: Final[Mapping[str, SessionKind]] = MappingProxyType(
+    {
+        "rabbitmq": _AM2,
+        "qmf": _AM2,
+        "cml": SessionKind(
+            "cml",
+            lambda secrets, mappings: cml.ConsoleConfig(
+                secrets=secrets, is_statistic=partial(is_statistic, mappings)
+            ),
+            cml.ConsoleSession,
+            frozenset({"secrets", "is_statistic", "schema"}),
+        ),
+        "ami": SessionKind(
+            "ami",
+            lambda secrets, _: RelayConfig(secrets=secrets),
+            RelaySession,
+            frozenset({"secrets", "dates", "schemas"}),
+            replay_streams,
+            AS_RELAY,
+            relay_settings_of,
+            with_relay_settings,
+        ),
+    }
+)
 """By the kind of a source, as in the configuration."""
 
 
@@ -122,7 +157,7 @@ class Captures:
         if target is None or source in self.files:
             return self.files.get(source)  # a source that began anew after a fault goes on in its file
         form = KINDS[kind]
-        about = {"kind": kind, "settings": settings_of(config, form.left_out)}
+        about = {"kind": kind, "settings": form.settings(config, form.left_out)}
         try:
             if target.keeps:
                 target.path.parent.mkdir(mode=0o700, exist_ok=True)

@@ -19,7 +19,6 @@ from gateway.model.observations import Observation
 from gateway.model.operations import Answer
 from gateway.service.captures import KINDS
 from gateway.service.passing_inventory import PassingInventory, passing_inventory
-from gateway.service.session_settings import with_settings
 from gateway.terminal.happenings import EventTold, GapTold, Happening
 from gateway.terminal.picture import Picture
 
@@ -95,7 +94,7 @@ def replayed(path: Path, mappings: Mapping[str, MappingFile], watch: Watcher) ->
         form = KINDS[kind]
         with passing_inventory(mappings, capture.head.ns) as passing:
             settings = capture.first.told.get("settings")
-            config = with_settings(form.config(passing.secrets, mappings), settings, form.left_out)
+            config = form.with_settings(form.config(passing.secrets, mappings), settings, form.left_out)
             source = passing.inventory.add_source(capture.head.source, kind)
             passing.begin()
             result = Replayed(capture.head, kind, passing.picture)

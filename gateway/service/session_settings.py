@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime as dt
 import math
 from collections.abc import Collection, Mapping
 from typing import Any, Final, TypeVar, get_type_hints
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
+from gateway.dialects.ami.relay import RelayConfig
 from gateway.links.capture_reading import CaptureError
 
 ConfigT = TypeVar("ConfigT")
@@ -43,6 +46,24 @@ def with_settings(config: ConfigT, told: object, left_out: Collection[str]) -> C
         what = f"{'.'.join(map(str, first['loc']))}: {first['msg']}" if first is not None else str(error)
         raise CaptureError(f"line 1: 'settings' cannot be used: {what}") from error
     return dataclasses.replace(config, **{name: getattr(read, name) for name in known})  # type: ignore[type-var]
+
+
+def relay_settings_of(config: RelayConfig, left_out: Collection[str]) -> dict[str, Any]:
+    """As `settings_of`, with the time zone of dates."""
+    return {**settings_of(config, left_out), "time_zone": str(config.dates.zone)}
+
+
+def with_relay_settings(config: RelayConfig, told: object, left_out: Collection[str]) -> RelayConfig:
+    """As `with_settings`, of what `relay_settings_of` gave."""
+    read = with_settings(config, told, left_out)
+    name = told.get("time_zone") if isinstance(told, Mapping) else None
+    try:
+        zone = dt.UTC if name == "UTC" else ZoneInfo(name) if isinstance(name, str) and name else None
+    except (ValueError, OSError, ZoneInfoNotFoundError):
+        zone = None
+    if zone is None:
+        raise CaptureError(f"line 1: 'settings' cannot be used: time_zone: {name!r:.80} is none")
+    return dataclasses.replace(read, dates=dataclasses.replace(read.dates, zone=zone))
 
 
 def _fields(kind: type, left_out: Collection[str]) -> list[str]:

@@ -11,13 +11,13 @@ from gateway.clock import Clock
 from gateway.config.sources import DurableSettings
 from gateway.eventlog.last_state import LastState
 from gateway.inventory.inventory import Inventory
-from gateway.links.capture import CapturedConsole
+from gateway.links.capture import CapturedConsole, CapturedStreamConsole
 from gateway.links.kept_counts import KeptCounts
 from gateway.links.kept_queue import KeptSubscription, default_name
 from gateway.mapping.rules import Mapping as MappingFile
 from gateway.model.secrets import SecretRules
 from gateway.operations.ports import NoOperations, Operations
-from gateway.service.captures import Captures, SessionT
+from gateway.service.captures import Captures, SessionT, StreamSessionT
 from gateway.service.delivery_ledger import DeliveryLedger
 from gateway.service.metrics.core import kept_queue_readings
 from gateway.service.metrics.readings import Metrics
@@ -69,6 +69,12 @@ class Surroundings:
     ) -> SessionT | CapturedConsole:
         """``session``, captured where the source is to be (`Captures.console`)."""
         return session if self.captures is None else self.captures.console(source, kind, session, config)
+
+    def captured_relay(
+        self, source: str, kind: str, session: StreamSessionT, config: object
+    ) -> StreamSessionT | CapturedStreamConsole:
+        """As `captured`, for a session over byte streams."""
+        return session if self.captures is None else self.captures.relay(source, kind, session, config)
 
     @property
     def usable_lasting(self) -> Lasting | None:

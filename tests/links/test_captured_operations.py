@@ -59,6 +59,9 @@ class SettingSession(OperatedSession):
 class OperatedStreams(GreetingSession):
     """The same over byte streams."""
 
+    def started(self, now: int) -> list[StreamEffect]:
+        return [Write(1, repr(now).encode())]
+
     def call(self, call: MethodCall, now: int) -> list[StreamEffect]:
         return [Write(1, repr((call.method, now)).encode())]
 
@@ -142,11 +145,14 @@ def test_a_session_that_does_not_want_to_know_is_not_told(tmp_path: Path) -> Non
 
 def test_they_are_asked_again_over_byte_streams(tmp_path: Path) -> None:
     session = CapturedStreamConsole(OperatedStreams(), capture_file(tmp_path / "orders.jsonl"))
+    session.started(START)
     session.call(CALL, START)
     session.fetch(FETCH, START)
 
     outcome = replay_streams(reading(tmp_path / "orders.jsonl"), OperatedStreams())
-    assert outcome == Outcome(told=2, same=2)
+    assert outcome == Outcome(told=3, same=3)
+    outcome = replay_streams(reading(tmp_path / "orders.jsonl"), GreetingSession())
+    assert (outcome.told, outcome.passed_over, outcome.different) == (0, 3, 3)
 
 
 TEXTS = st.text(max_size=5)

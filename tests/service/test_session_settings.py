@@ -6,18 +6,26 @@ import json
 from dataclasses import dataclass, replace
 from dataclasses import field as dataclass_field
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gateway.dialects.ami.dates import DateRules
+from gateway.dialects.ami.relay import RelayConfig
 from gateway.dialects.qmf.console import ConsoleConfig
 from gateway.dialects.qmf.console_agents import HeartbeatRules
 from gateway.links.capture_reading import CaptureError
 from gateway.mapping.files import load_shipped_mappings
 from gateway.model.secrets import SecretRules
 from gateway.service.captures import KINDS
-from gateway.service.session_settings import settings_of, with_settings
+from gateway.service.session_settings import (
+    relay_settings_of,
+    settings_of,
+    with_relay_settings,
+    with_settings,
+)
 
 AM2 = KINDS["qmf"]
 
@@ -30,9 +38,21 @@ def of_json(told: object) -> Any:  # noqa: ANN401  whatever JSON has
 def test_the_settings_of_every_kind_stand_in_a_capture(kind: str) -> None:
     form = KINDS[kind]
     config = form.config(SecretRules(), load_shipped_mappings())
-    told = settings_of(config, form.left_out)
-    assert with_settings(config, of_json(told), form.left_out) == config
+    told = form.settings(config, form.left_out)
+    assert form.with_settings(config, of_json(told), form.left_out) == config
     assert told
+
+
+def test_a_time_zone_is_the_same_again() -> None:
+    config = RelayConfig(dates=DateRules(ZoneInfo("Europe/Berlin")))
+    told = of_json(relay_settings_of(config, KINDS["ami"].left_out))
+    assert with_relay_settings(RelayConfig(secrets=config.secrets), told, KINDS["ami"].left_out) == config
+
+
+@pytest.mark.parametrize("zone", [None, 5, "", "Europe/Nowhere", "../../etc/passwd", "\0", "Europe"])
+def test_a_time_zone_that_is_none(zone: object) -> None:
+    with pytest.raises(CaptureError, match=r"^line 1: 'settings' cannot be used: time_zone: "):
+        with_relay_settings(RelayConfig(), {"time_zone": zone}, KINDS["ami"].left_out)
 
 
 def test_what_was_chosen_is_chosen_again() -> None:
