@@ -30,6 +30,9 @@ from gateway.snmp.written_values import WrittenValueError, may_differ, written_v
 MAX_RUNNING: Final = 64
 """SETs that wait for the core; a further one is answered resourceUnavailable."""
 
+_ALL_SENT: Final = frozenset({Outcome.APPLIED_DIFFERENTLY, Outcome.NOT_APPLIED})
+"""Outcomes of what was reported as done: every element of the set was sent."""
+
 Ask: TypeAlias = Callable[[OperationRequest], Awaitable[OperationAnswer]]
 """Asks the core (`gateway.feed.client.FeedLink.ask`); never raises for what goes wrong on the way."""
 
@@ -351,17 +354,21 @@ def _is_written_back(variable: Variable, value: bytes) -> bool:
 
 
 def _is_partly_done(values: Mapping[str, FeedValue | None], answer: OperationAnswer) -> bool:
-    """Whether an element that comes before the one that failed was found to be as asked for.
+    """Whether an element beside the one that failed was found to be as asked for.
 
-    What was to have no value may be so, too, where nothing is told of it: nobody can promise that it is as
-    before.
+    That is one before it; where all were sent, as those are which one request of the dialect's own sets, also
+    one behind it. What was to have no value may be so, too, where nothing is told of it: nobody can promise
+    that it is as before.
     """
-    if answer.outcome is Outcome.SOURCE_DOWN or answer.element not in values:
+    names = list(values)
+    if answer.outcome is Outcome.SOURCE_DOWN:
         return False
-    for name, value in values.items():
-        if name == answer.element:
-            return False
-        found = answer.values.get(name)
-        if found == value and (found is not None or answer.operation_id):  # else nothing was tried
-            return True
-    return False
+    if answer.outcome in _ALL_SENT or (answer.values and answer.element not in values):
+        others = [name for name in names if name != answer.element]
+    else:
+        others = names[: names.index(answer.element)] if answer.element in values else []
+    found = {name: answer.values.get(name) for name in others}
+    return any(
+        values[name] == one and (one is not None or bool(answer.operation_id))  # else nothing was tried
+        for name, one in found.items()
+    )

@@ -142,8 +142,8 @@ async def test_what_the_broker_put_within_its_bounds_was_not_set_as_asked_for(br
 
 
 async def test_what_another_variable_of_the_set_came_to_is_known(broker: OpenAmq) -> None:
-    status = await broker.set((at("monitor"), gauge(60)), (at("batching"), gauge(2**31 - 1)))
-    assert status == (message.UNDO_FAILED, 0)
+    variables = [(at("monitor"), gauge(60)), (at("batching"), gauge(2**31 - 1))]
+    assert await broker.set(*reversed(variables)) == (message.UNDO_FAILED, 0)
 
 
 @pytest.mark.parametrize(

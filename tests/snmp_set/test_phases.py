@@ -139,6 +139,24 @@ async def test_commit_failed_promises_that_nothing_has_changed() -> None:
 
 
 @pytest.mark.parametrize(
+    ("tried", "element", "note", "status"),
+    [
+        (Outcome.APPLIED_DIFFERENTLY, "limit", "x", (message.UNDO_FAILED, 0)),
+        (Outcome.APPLIED_DIFFERENTLY, "limit", "by the door", (message.COMMIT_FAILED, 1)),
+        (Outcome.REMOTE_FAILURE, "", "x", (message.UNDO_FAILED, 0)),
+        (Outcome.REMOTE_FAILURE, "", "by the door", (message.COMMIT_FAILED, 1)),
+        (Outcome.REMOTE_FAILURE, "limit", "x", (message.COMMIT_FAILED, 1)),  # nothing was sent behind it
+    ],
+)
+async def test_what_was_sent_as_one_may_have_changed_behind_the_one_that_failed(
+    tried: Outcome, element: str, note: str, status: tuple[int, int]
+) -> None:
+    shop = Shop()
+    shop.script = outcome(tried, element, note=note, limit=2)
+    assert await shop.set((at(LIMIT), integer(1)), (at(NOTE), text("x"))) == status
+
+
+@pytest.mark.parametrize(
     ("checked", "tried", "status"),
     [
         (Outcome.REFUSED, Outcome.APPLIED, message.NO_SUCH_NAME),
