@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import zoneinfo
 from collections.abc import Iterable
+from functools import partial
 from typing import Final
 
 import structlog
@@ -26,6 +27,7 @@ from gateway.service.ami_checks import server_certificate
 from gateway.service.console_port import ConsolePort
 from gateway.service.former_sightings import former_sightings
 from gateway.service.known_classes import KnownClasses
+from gateway.service.metrics.core import listener_readings
 from gateway.service.session_logs import FOLDER as SESSION_LOGS
 from gateway.service.session_logs import SessionLogLimits, SessionLogs
 from gateway.service.surroundings import Surroundings
@@ -88,6 +90,10 @@ async def _listen(
         limits=stream_limits(settings),
         certificate=server_certificate(settings.tls, around.folder),
     )
+
+    limit = settings.limits.connections
+    readings = partial(listener_readings, name, limit, lambda: listener.connections)
+    around.metrics.add(f"listener of {name}", readings)
 
     async def tell_started() -> None:
         await listener.listening.wait()

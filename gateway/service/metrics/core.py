@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from gateway.agents.rabbitmq.management_api import Answer, Document, ListingRequest, ManagementRequest
@@ -104,6 +104,12 @@ def _of_source(source: SourceInventory) -> Iterator[Reading]:
     yield families.SOURCE_ALARMS_MAX.at(MAX_ALARMS, name)
     for counter, family in SOURCE_COUNTERS.items():
         yield family.at(source.counters[counter], name)
+
+
+def listener_readings(source: str, limit: int, connections: Callable[[], int]) -> Iterator[Reading]:
+    """Of a source that listens, which may have ``limit`` connections."""
+    yield families.SOURCE_CONNECTIONS.at(connections(), source)
+    yield families.SOURCE_CONNECTIONS_MAX.at(limit, source)
 
 
 def kept_queue_readings(source: str, max_length: int, counts: KeptCounts) -> Iterator[Reading]:

@@ -110,6 +110,8 @@ SOURCE_OBJECTS_REFUSED = _counter("source_objects_refused", "Objects beyond the 
 SOURCE_ALARMS_REFUSED = _counter("source_alarms_refused", "Conditions beyond the bound.", "source")
 SOURCE_UNKNOWN = _counter("source_unknown_classes", "Objects and events told before their schema.", "source")
 SOURCE_EVENTS = _counter("source_events", "Events heard.", "source")
+SOURCE_CONNECTIONS = _gauge("source_connections", "Connections to a source that listens.", "source")
+SOURCE_CONNECTIONS_MAX = _gauge("source_connections_max", "Connections that it may have.", "source")
 
 # Durable subscriptions: of sources that have one.
 KEPT_WAITING = _gauge(
