@@ -69,7 +69,8 @@ def gateway(tmp_path_factory: pytest.TempPathFactory, rabbitmq: PrivateBroker) -
                 "interval": "1s",
                 # Of a name of its own: other tests' gateways use the same broker.
                 "durable": {"queue": KEPT_QUEUE, "expires": "10s", "max_length": 1234},
-            }
+            },
+            "applications": {"kind": "ami", "listen": f"127.0.0.1:{free_tcp_port()}"},
         },
         snmp={
             "listen": [f"127.0.0.1:{site.snmp_port}"],
