@@ -1,9 +1,26 @@
-"""The relay session: AMI's console, to which applications connect and tell what they manage."""
+"""The relay session: AMI's console, to which applications connect and tell what they manage.
+
+What an application tells is kept: AMI has no way to ask for it. Its types of objects (T) become classes, the
+keys that it uses their elements, its commands methods of its own object. `relay_instructions` has what each
+instruction does; who says what in which order is in the interface document and in the vendor's pages.
+"""
 
 from __future__ import annotations
 
+from gateway.dialects.ami.lines import Lines
+from gateway.dialects.ami.relay_applications import Applications, is_local
+from gateway.dialects.ami.relay_caller import Caller
+from gateway.dialects.ami.relay_calls import Calls
 from gateway.dialects.ami.relay_config import LoginRules, RelayConfig, RelayLimits
+from gateway.dialects.ami.relay_connections import Connection
+from gateway.dialects.ami.relay_effects import Collected
+from gateway.dialects.ami.relay_instructions import Instructions
+from gateway.dialects.ami.relay_lines import LineByLine, who
+from gateway.dialects.ami.relay_objects import Objects
+from gateway.dialects.ami.relay_schemas import OBJECT, Events
+from gateway.dialects.ami.writer import LineEnd
 from gateway.dialects.stream_effects import Peer, StreamEffect
+from gateway.model.observations import EventLearned, SourceState, SourceStateSeen
 from gateway.model.operations import MethodCall, ObjectFetch
 from gateway.model.schema import ClassSchema
 
@@ -20,37 +37,86 @@ class RelaySession:
 
     def __init__(self, config: RelayConfig) -> None:
         self._config = config
+        self._out = out = Collected()
+        self._events = Events(config.relay_package)
+        self._objects = objects = Objects(config, out)
+        self._applications = Applications(config, objects, self._events, out)
+        self._calls = Calls(config.limits.operations)
+        instructions = Instructions(config, objects, self._applications, self._calls, self._events, out)
+        self._lines = LineByLine(config, instructions, out)
+        self._caller = Caller(config, objects, self._applications, self._calls, self._lines, out)
+        self._connections: dict[int, Connection] = {}
+        for schema in config.schemas:
+            if schema.key.package == config.package:
+                objects.table(config.package, schema.key.name, OBJECT, schema.label)
 
     @property
     def schemas(self) -> tuple[ClassSchema, ...]:
-        """The latest version of each class: worth keeping for `RelayConfig.schemas`."""
-        return ()
+        """The latest version of each class that grows: worth keeping for `RelayConfig.schemas`."""
+        return self._objects.schemas
 
     # What the listener tells.
 
-    def started(self, now: int) -> list[StreamEffect]:
+    def started(self, now: int) -> list[StreamEffect]:  # noqa: ARG002  as all that it is told
         """It listens: the source is synchronised, though nobody may have connected yet."""
-        raise NotImplementedError
+        self._out.observe(SourceStateSeen(SourceState.SYNCHRONISED, "listening for applications"))
+        self._out.observe(*(EventLearned(schema) for schema in self._events.schemas))
+        self._objects.tell_classes()
+        return self._finish()
 
     def opened(self, connection: int, peer: Peer, now: int) -> list[StreamEffect]:
         """Somebody connected."""
-        raise NotImplementedError
+        if len(self._connections) >= self._config.limits.connections:
+            self._out.note("connection-refused", f"from {peer.address}: too many are open")
+            self._out.close(connection)
+        else:
+            lines = Lines(self._config.limits.line)
+            self._connections[connection] = Connection(connection, peer, now, lines)
+        return self._finish()
 
     def received(self, connection: int, octets: bytes, now: int) -> list[StreamEffect]:
         """Octets arrived, in order, in pieces of any length."""
-        raise NotImplementedError
+        known = self._connections.get(connection)
+        if known is not None and not known.over:
+            pieces = known.lines.feed(octets)
+            if known.lines.interactive:
+                self._greet_terminal(known, now)
+            for piece in pieces:
+                if not known.over:
+                    self._lines.take(known, piece, now)
+            self._end_if_over(known, now)
+        return self._finish()
 
     def ended(self, connection: int, reason: str, now: int) -> list[StreamEffect]:
         """A connection is over, whoever ended it; ``reason`` says why, for people."""
-        raise NotImplementedError
+        known = self._connections.pop(connection, None)
+        if known is not None:
+            self._lines.finish(known, now)
+            self._forget(known, reason, now)
+        return self._finish()
 
     def stopping(self, now: int) -> list[StreamEffect]:
         """The listener ends: nothing is vouched for any more."""
-        raise NotImplementedError
+        for known in self._connections.values():
+            self._end(known, "the gateway ends", now)
+        self._out.observe(SourceStateSeen(SourceState.DOWN, "the gateway ends"))
+        return self._finish()
 
     def tick(self, now: int) -> list[StreamEffect]:
         """The time it asked for has come: objects expire, calls are given up, classes are told anew."""
-        raise NotImplementedError
+        self._out.woken()
+        for known in self._connections.values():
+            if 0 < known.paused_until <= now:
+                self._lines.resume(known, now)
+                self._end_if_over(known, now)
+            elif 0 < self._login_deadline(known) <= now:
+                self._out.note("no-login", who(known))
+                self._end(known, "it has not logged in", now)
+        for one in self._calls.overdue(now):
+            self._out.answer(one)
+        self._objects.pass_time(now)
+        self._applications.tell_counts(now)
+        return self._finish()
 
     # What users want done.
 
@@ -60,8 +126,52 @@ class RelaySession:
         ``SOURCE_DOWN`` and the outcomes of a check: nothing was sent. ``UNKNOWN``: no answer in time, or the
         connection ended, or an answer that does not say it; another may follow when it comes late.
         """
-        raise NotImplementedError
+        self._caller.call(call, now)
+        return self._finish()
 
-    def fetch(self, fetch: ObjectFetch, now: int) -> list[StreamEffect]:
+    def fetch(self, fetch: ObjectFetch, now: int) -> list[StreamEffect]:  # noqa: ARG002  as `call`
         """Read an object anew: AMI has no such request, so that is what is answered."""
-        raise NotImplementedError
+        self._caller.fetch(fetch)
+        return self._finish()
+
+    # The ends of connections.
+
+    def _greet_terminal(self, known: Connection, now: int) -> None:
+        """Its first octet was telnet's: a person types, who must sit at this machine."""
+        if self._config.logins.terminal and is_local(known.peer):
+            known.end = known.end if known.application is not None else LineEnd.WINDOWS
+        else:
+            self._out.note("terminal-refused", who(known))
+            self._end(known, "a terminal of another machine", now)
+
+    def _end_if_over(self, known: Connection, now: int) -> None:
+        if known.over:
+            self._end(known, "it said that it ends (X)", now)
+
+    def _end(self, known: Connection, reason: str, now: int) -> None:
+        known.over = True
+        known.held.clear()
+        if not known.closed:
+            known.closed = True
+            self._out.close(known.number)
+        self._forget(known, reason, now)
+
+    def _forget(self, known: Connection, reason: str, now: int) -> None:
+        """Objects stay; what is open with a connection ends with it."""
+        for one in self._calls.abandon(known.number, reason):
+            self._out.answer(one)
+        self._applications.log_out(known, reason, now)
+
+    # Time.
+
+    def _login_deadline(self, known: Connection) -> int:
+        """Until when it must have logged in; 0 where it has, or is over."""
+        waits = known.application is None and not known.over
+        return known.opened + self._config.logins.within if waits else 0
+
+    def _finish(self) -> list[StreamEffect]:
+        """Hand out what is to be done, and when to be woken."""
+        times = [self._objects.next_time, self._applications.next_time, self._calls.next_deadline]
+        for known in self._connections.values():
+            times += [known.paused_until, self._login_deadline(known)]
+        return self._out.take(min((time for time in times if time), default=0))

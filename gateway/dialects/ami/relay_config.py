@@ -53,8 +53,10 @@ class RelayLimits:
         name: characters of a type, of an object's id, of an application's name, of a command's id.
         objects: of all applications, alerts among them.
         objects_each: of one application.
+        inserted: objects without id of one application; the oldest of more ends.
         octets: that all values take, about.
         commands: of one connection.
+        command_octets: of the definitions of these.
         operations: calls under way at once.
         held_lines: that wait behind a P, of one connection.
         held_octets: of these lines.
@@ -71,8 +73,10 @@ class RelayLimits:
     name: int = 200
     objects: int = 100_000
     objects_each: int = 50_000
+    inserted: int = 1_000
     octets: int = 256 << 20
     commands: int = 200
+    command_octets: int = 1 << 18
     operations: int = 1_000
     held_lines: int = 1_000
     held_octets: int = 1 << 18

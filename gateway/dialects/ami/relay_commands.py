@@ -1,0 +1,263 @@
+"""Commands of applications as methods, and calls of methods as instructions."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from gateway.dialects.ami.form import Input, InputType
+from gateway.dialects.ami.instructions import Command, Execute, Trigger
+from gateway.dialects.ami.model_values import to_model
+from gateway.dialects.ami.parameters import is_key, is_reserved
+from gateway.dialects.ami.relay_effects import RefusedError
+from gateway.dialects.ami.relay_tables import Row
+from gateway.dialects.ami.values import AmiValue, Json, Utc
+from gateway.model.misfits import misfit
+from gateway.model.operations import MethodCall, Outcome
+from gateway.model.schema import Argument, Direction, Method
+from gateway.model.secrets import MASK, SecretRules
+from gateway.model.values import Values, ValueType
+
+REPLY: Final = "reply"
+"""The output of every method: what the application answered beside status and text."""
+
+_MOST_TEXT: Final = 1_000
+"""Characters of a description."""
+
+
+class NotSentError(Exception):
+    """A call is not sent, with this outcome."""
+
+    def __init__(self, outcome: Outcome, text: str) -> None:
+        self.outcome = outcome
+        self.text = text
+        super().__init__(text)
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """A command that can be called.
+
+    Attributes:
+        command: as its application defined it.
+        method: what it is shown as.
+        inputs: those that are arguments, in the order of the arguments.
+        takes_rows: whether two arguments follow: a type, and an object or several.
+        unseen: variables whose values are not to be shown.
+    """
+
+    command: Command
+    method: Method
+    inputs: tuple[Input, ...]
+    takes_rows: bool
+    unseen: frozenset[str]
+
+    @property
+    def timeout(self) -> int:
+        """Milliseconds that an answer is waited for by its form; 0 where it does not say."""
+        form = self.command.form
+        return (form.timeout or 0) if form is not None else 0
+
+
+def offer(command: Command, secrets: SecretRules) -> Offer | None:
+    """What a command offers to people; ``None`` where only layouts call it.
+
+    Raises:
+        RefusedError: what is typed into its form could not be sent.
+    """
+    inputs = command.form.inputs if command.form is not None else ()
+    for one in inputs:
+        if not is_key(one.variable) or is_reserved(one.variable):
+            raise RefusedError("each variable of a form must be a key that is not reserved")
+    if Trigger.USER_CLICK not in command.triggers:
+        return None
+    asked = tuple(one for one in inputs if one.type is not InputType.HIDDEN)
+    taken = {REPLY}
+    arguments: list[Argument] = [_asked(one, secrets, taken) for one in asked]
+    takes_rows = command.selection.most != 0
+    if takes_rows:
+        arguments += _row_arguments(command, taken)
+    description = "Values that it answered with."
+    arguments.append(Argument(REPLY, ValueType.MAP, Direction.OUT, optional=True, description=description))
+    method = Method(command.command_id, tuple(arguments), command.name, _description(command))
+    hidden = (one for one in asked if one.type is InputType.PASSWORD or secrets.hides(one.variable))
+    unseen = frozenset(one.variable for one in hidden)
+    return Offer(command, method, asked, takes_rows, unseen)
+
+
+def _unused(name: str, taken: set[str]) -> str:
+    while name in taken:
+        name += "_"
+    taken.add(name)
+    return name
+
+
+def _asked(one: Input, secrets: SecretRules, taken: set[str]) -> Argument:
+    """What is typed unseen has a name that tells it, so that no record shows it."""
+    name, default = one.variable, one.value
+    if one.type is InputType.PASSWORD:
+        name, default = (name if secrets.hides(name) else f"{name}_password"), None
+    return Argument(
+        _unused(name, taken),
+        ValueType.STRING,
+        default=default,
+        label=one.label,
+        # The application's own expressions are not run: one could take for ever.
+        description=f"Matches {one.pattern}" if one.pattern else "",
+        values=one.options,
+        optional=not one.required or one.value is not None,
+    )
+
+
+def _row_arguments(command: Command, taken: set[str]) -> tuple[Argument, Argument]:
+    least, most = command.selection.least, command.selection.most
+    if most == 1:
+        which = "The id of the object that is meant."
+    else:
+        which = f"Ids of the objects that are meant, as a JSON list: {least} to {most or 'any number'}."
+    kind = Argument(
+        _unused("type", taken),
+        ValueType.STRING,
+        description="The type (T) of what is meant.",
+        optional=not least,
+    )
+    name = "object" if most == 1 else "objects"
+    rows = Argument(_unused(name, taken), ValueType.STRING, description=which, optional=not least)
+    return kind, rows
+
+
+def _description(command: Command) -> str:
+    """What the application says of it. Conditions are in the vendor's own language, and only shown."""
+    parts = (
+        command.help,
+        f"For objects where {command.where}." if command.where else "",
+        f"In panels where {command.panel_where}." if command.panel_where else "",
+        f"Enabled when {command.enabled_when}." if command.enabled_when else "",
+        f"Needs level {command.level}." if command.level not in (None, 1) else "",
+        "Has a script of the vendor's, which is not run." if command.script else "",
+    )
+    text = " ".join(part for part in parts if part)
+    return text if len(text) <= _MOST_TEXT else f"{text[:_MOST_TEXT]}…"
+
+
+FindRow = Callable[[str, str], Row | None]
+"""The object of a type, by its id, among those of the application that is called."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A call, checked.
+
+    Attributes:
+        instruction: to be sent.
+        shown: the same without what was typed unseen.
+        row: the only object that is meant; ``None`` where there is none, or there are several.
+    """
+
+    instruction: Execute
+    shown: Execute
+    row: Row | None
+
+
+def prepare(one: Offer, call: MethodCall, request_id: str, user: str, find: FindRow) -> Prepared:
+    """Turn a call into an instruction.
+
+    Raises:
+        NotSentError: the arguments are not the method's.
+    """
+    wanted = [argument for argument in one.method.arguments if argument.direction is not Direction.OUT]
+    if len(call.arguments) != len(wanted):
+        text = f"{one.method.name} takes {len(wanted)} arguments, {len(call.arguments)} were given"
+        raise NotSentError(Outcome.WRONG_VALUE, text)
+    for argument, value in zip(wanted, call.arguments, strict=True):
+        _check(argument, value)
+    values = _typed(one, call.arguments)
+    kind, rows = _rows(one, call.arguments, find) if one.takes_rows else (None, [])
+    single = rows[0] if len(rows) == 1 else None
+    if single is not None:
+        values = {**_fields(one.command, single), **values}
+    several = Json(_as_json(one.command, rows)) if len(rows) > 1 else None
+    known_as = None if single is None else str(single.properties[1])
+    execute = Execute(request_id, one.command.command_id, user, known_as, kind, None, several, values)
+    masked = {key: MASK if key in one.unseen else value for key, value in values.items()}
+    shown = Execute(request_id, one.command.command_id, user, known_as, kind, None, several, masked)
+    return Prepared(execute, shown, single)
+
+
+def _check(argument: Argument, value: object) -> None:
+    if value is None:
+        if not argument.optional:
+            raise NotSentError(Outcome.WRONG_VALUE, f"{argument.name} is needed")
+        return
+    if not isinstance(value, str):
+        raise NotSentError(Outcome.WRONG_TYPE, f"{argument.name}: text is wanted")
+    found = misfit(argument, value)
+    if found is not None:
+        raise NotSentError(found.outcome, f"{argument.name}: {found.text}")
+
+
+def _typed(one: Offer, arguments: Values) -> dict[str, AmiValue]:
+    """What stands for the form: what was given, else what the form has there by itself."""
+    given = dict(zip((each.variable for each in one.inputs), arguments, strict=False))
+    form = one.command.form
+    values: dict[str, AmiValue] = {}
+    for each in form.inputs if form is not None else ():
+        value = given.get(each.variable)
+        text = each.value if value is None else str(value)
+        if text is not None:
+            values[each.variable] = text
+    return values
+
+
+def _rows(one: Offer, arguments: Values, find: FindRow) -> tuple[str | None, list[Row]]:
+    kind, named = arguments[-2:]
+    if kind is None and named is None:
+        return None, []
+    if kind is None or named is None:
+        raise NotSentError(Outcome.WRONG_VALUE, "type and object belong together")
+    ids = [str(named)] if one.command.selection.most == 1 else _listed(str(named))
+    least, most = one.command.selection.least, one.command.selection.most
+    if len(ids) < least or (most is not None and len(ids) > most):
+        raise NotSentError(Outcome.WRONG_VALUE, f"{least} to {most or 'any number of'} objects are wanted")
+    rows = []
+    for known_as in ids:
+        row = find(str(kind), known_as)
+        if row is None:
+            text = "the application has no object of this type and id"
+            raise NotSentError(Outcome.OBJECT_GONE, text)
+        rows.append(row)
+    return str(kind), rows
+
+
+def _listed(text: str) -> list[str]:
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
+        raise NotSentError(Outcome.WRONG_VALUE, 'objects are wanted as a JSON list of ids, as ["t1", "t2"]')
+    if len(set(found)) < len(found):
+        raise NotSentError(Outcome.WRONG_VALUE, "an object is named twice")
+    return found
+
+
+def _fields(command: Command, row: Row) -> dict[str, AmiValue]:
+    """The columns that the command asks for, as far as they are there."""
+    keys = (key for key in command.fields if is_key(key) and not is_reserved(key))
+    return {key: row.values[key] for key in keys if key in row.values}
+
+
+def _as_json(command: Command, rows: Sequence[Row]) -> str:
+    shown = [
+        {"O": row.properties[1], **{key: _plain(value) for key, value in _fields(command, row).items()}}
+        for row in rows
+    ]
+    return json.dumps(shown, separators=(",", ":"))
+
+
+def _plain(value: AmiValue) -> object:
+    if isinstance(value, bytes):
+        return value.hex()
+    return int(value) if isinstance(value, Utc) else to_model(value)

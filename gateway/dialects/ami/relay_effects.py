@@ -1,0 +1,71 @@
+"""What a relay session wants done, collected until it is handed out in the order in which it holds."""
+
+from __future__ import annotations
+
+from gateway.dialects.effects import Answered, Note, Observed, WakeAt
+from gateway.dialects.stream_effects import Close, Logged, StreamEffect, Write
+from gateway.model.observations import Observation
+from gateway.model.operations import Answer
+
+
+class RefusedError(Exception):
+    """An instruction is refused, and changes nothing; the text is what its application is told."""
+
+
+class Collected:
+    """Of one call of the session: observations first, then answers, then what is written."""
+
+    def __init__(self) -> None:
+        self._observations: list[Observation] = []
+        self._answers: list[Answer] = []
+        self._lines: dict[int, bytearray] = {}
+        self._closed: list[int] = []
+        self._logged: list[Logged] = []
+        self._notes: list[Note] = []
+        self._wake_at = 0
+
+    def observe(self, *observations: Observation) -> None:
+        """The source told this."""
+        self._observations += observations
+
+    def answer(self, answer: Answer) -> None:
+        """This came of a call."""
+        self._answers.append(answer)
+
+    def write(self, connection: int, line: bytes) -> None:
+        """Send a line."""
+        self._lines.setdefault(connection, bytearray()).extend(line)
+
+    def close(self, connection: int) -> None:
+        """End a connection behind what is written."""
+        self._closed.append(connection)
+
+    def log(self, logged: Logged) -> None:
+        """A line for the log that an application asked for."""
+        self._logged.append(logged)
+
+    def note(self, event: str, detail: str) -> None:
+        """Something for the gateway's own log."""
+        self._notes.append(Note(event, detail))
+
+    def take(self, wake_at: int) -> list[StreamEffect]:
+        """All of it, and when to be woken (0: not); the time only where it is another one than before."""
+        effects: list[StreamEffect] = []
+        if self._observations:
+            effects.append(Observed(tuple(self._observations)))
+        effects += [Answered(answer) for answer in self._answers]
+        effects += self._logged
+        effects += [Write(connection, bytes(lines)) for connection, lines in self._lines.items()]
+        effects += [Close(connection) for connection in self._closed]
+        effects += self._notes
+        if wake_at and wake_at != self._wake_at:
+            effects.append(WakeAt(wake_at))
+        self._wake_at = wake_at
+        for part in (self._observations, self._answers, self._logged, self._closed, self._notes):
+            part.clear()
+        self._lines.clear()
+        return effects
+
+    def woken(self) -> None:
+        """What was wished is over."""
+        self._wake_at = 0

@@ -1,0 +1,143 @@
+"""Lines of connections: held up behind P, carried out one after the other, answered and logged."""
+
+from __future__ import annotations
+
+from gateway.dialects.ami.instructions import Comment, Instruction, Pause, Reply
+from gateway.dialects.ami.lines import Piece
+from gateway.dialects.ami.reader import read_line, stated_sequence
+from gateway.dialects.ami.relay_calls import one_line
+from gateway.dialects.ami.relay_config import MILLISECOND, RelayConfig
+from gateway.dialects.ami.relay_connections import Connection
+from gateway.dialects.ami.relay_effects import Collected, RefusedError
+from gateway.dialects.ami.relay_instructions import Instructions
+from gateway.dialects.ami.relay_log import logged_line
+from gateway.dialects.ami.writer import write_instruction
+from gateway.dialects.errors import ProtocolError
+from gateway.dialects.stream_effects import Logged
+
+
+class LineByLine:
+    """Takes what connections say.
+
+    Args:
+        config: of the session.
+        instructions: what lines lead to.
+        out: what is to be done.
+    """
+
+    def __init__(self, config: RelayConfig, instructions: Instructions, out: Collected) -> None:
+        self._config = config
+        self._instructions = instructions
+        self._out = out
+
+    def take(self, known: Connection, piece: Piece, now: int) -> None:
+        """A line came: carry it out, or hold it up."""
+        if not known.paused_until:
+            self._carry_out(known, piece, now)
+            return
+        limits, octets = self._config.limits, _octets(piece)
+        if len(known.held) >= limits.held_lines or known.held_octets + octets > limits.held_octets:
+            self._refuse(known, "too many lines wait behind P", _stated(piece))
+            return
+        known.held.append(piece)
+        known.held_octets += octets
+
+    def resume(self, known: Connection, now: int) -> None:
+        """A pause is over: say so, and go on up to the next one."""
+        number, text = known.pause_reply
+        known.paused_until = 0
+        self._reply(known, number, 0, text)
+        while known.held and not known.paused_until and not known.over:
+            piece = known.held.popleft()
+            known.held_octets -= _octets(piece)
+            self._carry_out(known, piece, now)
+
+    def finish(self, known: Connection, now: int) -> None:
+        """Carry out what is held up, as nothing more will be said: it was said before the end."""
+        while known.held and not known.over:
+            self._carry_out(known, known.held.popleft(), now)
+        lost = known.lines.end()
+        if lost and not known.over:
+            self._out.note("line-unfinished", f"{who(known)}: {lost} octets without an end of the line")
+
+    def say(self, known: Connection, line: bytes, shown: bytes) -> None:
+        """Send a line, with its end; ``shown`` is what a log may have of it."""
+        self._out.write(known.number, line)
+        self._log(known, shown, outgoing=True)
+
+    def _carry_out(self, known: Connection, piece: Piece, now: int) -> None:
+        if isinstance(piece, ProtocolError):
+            self._out.note("protocol-error", f"{who(known)}: {piece}")
+            self._refuse(known, str(piece), None)
+            return
+        try:
+            one = read_line(piece, self._config.reading, self._config.dates).instruction
+        except ProtocolError as error:
+            self._out.note("protocol-error", f"{who(known)}: {error}")
+            self._refuse(known, str(error), _stated(piece))
+            return
+        try:
+            text = self._instructions.carry_out(known, one, len(piece), now)
+        except RefusedError as error:
+            self._out.note("refused-instruction", f"{who(known)}: {error}")
+            self._refuse(known, str(error), _sequence(one))
+            return
+        if known.logs:
+            self._log(known, logged_line(piece, one, self._config.secrets))
+        number = self._count(known, one, now)
+        if isinstance(one, Pause):
+            known.pause_reply = (number, text)
+        elif not known.over:
+            self._reply(known, number, 0, text)
+
+    def _count(self, known: Connection, one: Instruction | Comment, now: int) -> int:
+        """An instruction was carried out; returns the number that the reply to it has."""
+        number = known.sequence.take(_sequence(one))
+        application = known.application
+        if application is not None:
+            application.instructions += 1
+            if not isinstance(one, Comment) and one.now is not None:
+                application.lag = now // MILLISECOND - one.now
+            application.note_sequence(known.sequence)
+            application.changed = True
+        return number
+
+    def _refuse(self, known: Connection, reason: str, sequence: int | None) -> None:
+        """A line has no effect: its sender is told why, and it is counted."""
+        text = one_line(reason, self._config.secrets)
+        number = known.sequence.take(sequence)
+        application = known.application
+        if application is not None:
+            application.refused += 1
+            application.note_sequence(known.sequence)
+            application.changed = True
+        self._log(known, f"refused: {text}".encode())
+        self._reply(known, number, 1, text)
+
+    def _reply(self, known: Connection, number: int, status: int, text: str) -> None:
+        """Say what became of an instruction (M): as in the pages, without a time and number of its own."""
+        if not known.quiet:
+            line = write_instruction(Reply(number, status, text), known.end)
+            self.say(known, line, line.strip())
+
+    def _log(self, known: Connection, line: bytes, *, outgoing: bool = False) -> None:
+        if known.logs and known.application is not None:
+            self._out.log(Logged(known.application.name, line, outgoing))
+
+
+def who(known: Connection) -> str:
+    """Who is at the other end, for people."""
+    name = known.application.name if known.application is not None else "nobody yet"
+    return f"{name!r} from {known.peer.address}"
+
+
+def _octets(piece: Piece) -> int:
+    return len(piece) if isinstance(piece, bytes) else 0
+
+
+def _stated(piece: Piece) -> int | None:
+    return stated_sequence(piece) if isinstance(piece, bytes) else None
+
+
+def _sequence(one: Instruction | Comment) -> int | None:
+    return None if isinstance(one, Comment) else one.sequence

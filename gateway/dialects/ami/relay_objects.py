@@ -1,0 +1,311 @@
+"""The objects of all applications of a relay: made, changed, expired and ended, within bounds."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from gateway.dialects.ami.relay_columns import without_secrets
+from gateway.dialects.ami.relay_config import RelayConfig
+from gateway.dialects.ami.relay_effects import Collected, RefusedError
+from gateway.dialects.ami.relay_tables import Fixed, Pace, Row, Table, Version, class_name
+from gateway.dialects.ami.values import AmiValue
+from gateway.model.observations import ClassLearned
+from gateway.model.schema import ClassKey, ClassSchema, Method
+from gateway.model.values import Values
+
+_EACH: Final = 64
+"""Octets that a value takes beside its own."""
+_ROW: Final = 512
+"""Octets that an object takes without values."""
+_VERSION_SIZE: Final = 64 << 20
+"""Characters that all versions of classes may take."""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What is told of one object.
+
+    Attributes:
+        agent: whose it is.
+        native_id: of the object.
+        sampled: when it was true, nanoseconds.
+        properties: values of the fixed elements; ``statistics`` as well.
+        values: by key; ``None`` takes one away, and those that are not here stay.
+        expires: nanoseconds; 0 for never, ``None`` as before.
+    """
+
+    agent: str
+    native_id: str
+    sampled: int
+    properties: Values
+    statistics: Values = ()
+    values: Mapping[str, AmiValue] = field(default_factory=dict)
+    expires: int | None = None
+
+
+class Objects:
+    """Tables by the names of their classes, and what bounds them all."""
+
+    def __init__(self, config: RelayConfig, out: Collected) -> None:
+        self._config = config
+        self._limits = config.limits
+        self._secrets = config.secrets
+        self._out = out
+        self._tables: dict[tuple[str, str], Table] = {}
+        self._expiring: list[tuple[int, int, Row]] = []
+        self._order = itertools.count()
+        self._learned: set[ClassKey] = set()
+        self._version_size = 0
+        self._size = 0
+        self._count = 0
+        self.owned: Counter[str] = Counter()
+        """How many objects each application has."""
+
+    def table(self, package: str, name: str, fixed: Fixed, label: str = "", description: str = "") -> Table:
+        """The table of a class, which is made where there is none."""
+        table = self._tables.get((package, name))
+        if table is None:
+            pace = Pace(self._config.settle, self._config.settle_longest)
+            table = Table(package, name, fixed, pace, label, description)
+            for schema in self._config.schemas:
+                if (schema.key.package, schema.key.name) == (package, name):
+                    table.learn(schema, self._secrets)
+            self._tables[package, name] = table
+        return table
+
+    def find(self, kind: str) -> Table | None:
+        """The table of a type of objects (T), if there is one."""
+        table = self._tables.get((self._config.package, class_name(kind)))
+        return table if table is not None and table.label == kind else None
+
+    def has(self, native_id: str) -> bool:
+        """Whether there is an object of this native id."""
+        return any(native_id in table.rows for table in self._tables.values())
+
+    def table_of_type(self, kind: str, fixed: Fixed) -> Table:
+        """The table of a type of objects (T).
+
+        Raises:
+            RefusedError: there are too many types, or its name is no name.
+        """
+        name = class_name(kind)
+        table = self._tables.get((self._config.package, name))
+        if table is not None:
+            if table.label != kind:
+                raise RefusedError("a type (T) must not be called as another one is shown")
+            return table
+        if not kind or len(kind) > self._limits.name or not kind.isprintable():
+            raise RefusedError(f"a type (T) must be of 1 to {self._limits.name} printable characters")
+        if sum(package == self._config.package for package, _ in self._tables) >= self._limits.types:
+            raise RefusedError(f"there are {self._limits.types} types of objects (T) already")
+        return self.table(self._config.package, name, fixed, kind)
+
+    @property
+    def schemas(self) -> tuple[ClassSchema, ...]:
+        """The latest version of each class that has something to tell, without methods."""
+        return tuple(table.version().schema for table in self._tables.values() if table.columns)
+
+    def tell_classes(self) -> None:
+        """Tell classes that are known from before."""
+        for table in self._tables.values():
+            self._learn(table.version())
+
+    def check(self, *tellings: tuple[Table, Told]) -> None:
+        """Make sure that all of this could be told, of one application.
+
+        Raises:
+            RefusedError: it is more than the bounds allow.
+        """
+        size = new = growing = 0
+        for table, told in tellings:
+            columns = table.gains(told.values, self._secrets)
+            if len(table.columns.keys() | columns.keys()) > self._limits.keys:
+                raise RefusedError(f"more than {self._limits.keys} keys")
+            growing += bool(columns) or not table.rows
+            new += told.native_id not in table.rows
+            size += self._added(table.rows.get(told.native_id), self._kept(table, told.values))
+        if growing:
+            self.check_growth(growing)
+        self._check_room(tellings[0][1].agent, size, new)
+
+    def tell(self, table: Table, told: Told, now: int) -> Row:
+        """An object is new, or has changed.
+
+        Raises:
+            RefusedError: it is more than the bounds allow; nothing has changed.
+        """
+        self.check((table, told))
+        return self.tell_checked(table, told, now)
+
+    def tell_checked(self, table: Table, told: Told, now: int) -> Row:
+        """As `tell`, of what `check` has let pass."""
+        table.grow(table.gains(told.values, self._secrets), now)
+        kept = self._kept(table, told.values)
+        row = table.rows.get(told.native_id)
+        if row is None:
+            row = self._made(table, told)
+            self._change(row, told, kept)
+            self._first(row, now)
+            return row
+        whole = _changes_properties(row, told)
+        self._change(row, told, kept)
+        self._out.observe(row.whole() if whole else row.measured())
+        return row
+
+    def drop_unused(self, table: Table) -> None:
+        """Forget a table that what was refused would have begun."""
+        if not table.rows and not table.columns:
+            self._tables = {key: one for key, one in self._tables.items() if one is not table}
+
+    def call_by(self, row: Row, methods: tuple[Method, ...], now: int) -> None:
+        """These methods can be called on an object from now on."""
+        if methods != row.methods:
+            row.methods = methods
+            row.table.changed(now)
+
+    def check_growth(self, classes: int = 1) -> None:
+        """Make sure that so many classes may change.
+
+        Raises:
+            RefusedError: they must not any more.
+        """
+        if len(self._learned) + classes > self._limits.versions or self._version_size >= _VERSION_SIZE:
+            raise RefusedError("classes have changed too often since the gateway was started")
+
+    def end(self, row: Row, now: int) -> None:
+        """An object is no more."""
+        del row.table.rows[row.native_id]
+        self._size -= row.size
+        self._count -= 1
+        self.owned[row.agent] -= 1
+        row.expires = 0
+        self._out.observe(row.end(now))
+
+    def end_all(self, agent: str, now: int) -> None:
+        """Nothing of an application is left."""
+        for row in self._of(agent):
+            self.end(row, now)
+        del self.owned[agent]
+
+    def tell_all(self, agent: str) -> None:
+        """Tell all that an application has, as it was told last."""
+        for row in self._of(agent):
+            self._out.observe(row.whole())
+
+    def _of(self, agent: str) -> list[Row]:
+        return [row for table in self._tables.values() for row in table.rows.values() if row.agent == agent]
+
+    # What time does.
+
+    def pass_time(self, now: int) -> None:
+        """End what has expired, and tell classes that have gained something."""
+        while self._expiring and self._expiring[0][0] <= now:
+            when, _, row = heapq.heappop(self._expiring)
+            if row.expires == when:
+                self.end(row, now)
+        for table in self._tables.values():
+            if 0 < table.due <= now:
+                self._settle(table, now)
+
+    @property
+    def next_time(self) -> int:
+        """When `pass_time` has something to do; 0 for never."""
+        times = [table.due for table in self._tables.values() if table.due]
+        return min(times + [one[0] for one in self._expiring[:1]], default=0)
+
+    def _settle(self, table: Table, now: int) -> None:
+        for row in table.settle(now):
+            self._show(row)
+            self._out.observe(row.whole())
+
+    def _first(self, row: Row, now: int) -> None:
+        """Tell a new object; the first one of a class does not wait for what it may gain."""
+        if len(row.table.rows) == 1:
+            self._settle(row.table, now)
+            return
+        self._show(row)
+        self._out.observe(row.whole())
+
+    def _show(self, row: Row) -> None:
+        """Have a row told under the class as it is now."""
+        row.version = row.table.version(row.methods)
+        self._learn(row.version)
+
+    def _learn(self, version: Version) -> None:
+        if version.schema.key not in self._learned:
+            self._learned.add(version.schema.key)
+            self._version_size += version.size
+            self._out.observe(ClassLearned(version.schema))
+
+    # What bounds.
+
+    def _kept(self, table: Table, values: Mapping[str, AmiValue]) -> dict[str, AmiValue]:
+        hides = self._secrets.hides
+        columns = table.columns
+        return {
+            key: without_secrets(value, self._secrets)
+            for key, value in values.items()
+            if not (columns[key].hidden if key in columns else hides(key))
+        }
+
+    def _added(self, row: Row | None, kept: Mapping[str, AmiValue]) -> int:
+        former = row.values if row is not None else {}
+        return sum(_size(value) - _size(former.get(key)) for key, value in kept.items())
+
+    def _check_room(self, agent: str, size: int, new: int) -> None:
+        if self._size + size + _ROW * new > self._limits.octets:
+            raise RefusedError("the values of all objects take too much room")
+        if new and self._count + new > self._limits.objects:
+            raise RefusedError(f"there are {self._limits.objects} objects already")
+        if new and self.owned[agent] + new > self._limits.objects_each:
+            raise RefusedError(f"there are {self._limits.objects_each} objects of this application already")
+
+    def _made(self, table: Table, told: Told) -> Row:
+        row = Row(table, told.agent, told.native_id, told.sampled, told.sampled, told.properties)
+        row.size = _ROW
+        table.rows[told.native_id] = row
+        self._size += _ROW
+        self._count += 1
+        self.owned[told.agent] += 1
+        return row
+
+    def _change(self, row: Row, told: Told, kept: Mapping[str, AmiValue]) -> None:
+        size = self._added(row, kept)
+        for key, value in kept.items():
+            if value is None:
+                row.values.pop(key, None)
+            else:
+                row.values[key] = value
+        row.size += size
+        self._size += size
+        row.sampled = told.sampled
+        row.properties, row.statistics = told.properties, told.statistics
+        if told.expires is not None and told.expires != row.expires:
+            row.expires = told.expires
+            self._expect(row)
+
+    def _expect(self, row: Row) -> None:
+        """Look at it when it expires. Former times of objects are passed over, and swept now and then."""
+        if row.expires:
+            heapq.heappush(self._expiring, (row.expires, next(self._order), row))
+        if len(self._expiring) > 2 * self._count + _EACH:
+            self._expiring = [one for one in self._expiring if one[2].expires == one[0]]
+            heapq.heapify(self._expiring)
+
+
+def _changes_properties(row: Row, told: Told) -> bool:
+    assert row.version is not None
+    return told.properties != row.properties or any(
+        column.key in told.values for column in row.version.properties
+    )
+
+
+def _size(value: AmiValue) -> int:
+    if value is None:
+        return 0
+    return _EACH + (len(value) if isinstance(value, str | bytes) else 0)

@@ -1,0 +1,245 @@
+"""Tables of a relay: a class each, whose elements grow with the keys that applications use."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from gateway.dialects.ami.relay_columns import Column, column_of, element_name, sort_of
+from gateway.dialects.ami.values import AmiValue
+from gateway.model.observations import ObjectSeen
+from gateway.model.schema import ClassKey, ClassSchema, Element, Method
+from gateway.model.secrets import SecretRules
+from gateway.model.values import Values
+
+_PLAIN_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,99}")
+_OTHERS: Final = re.compile(r"[^A-Za-z0-9_.-]+")
+_HASH: Final = 16
+"""Octets that tell versions of a class apart."""
+
+
+def class_name(kind: str) -> str:
+    """The name of the class that a type of objects (T) becomes.
+
+    Types may be any text. One that norths could not show, or tell from another, is named by what can be
+    shown of it and a hash.
+    """
+    if _PLAIN_NAME.fullmatch(kind):
+        return kind
+    digest = hashlib.sha256(kind.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+    plain = _OTHERS.sub("_", kind)[:40].strip("_")
+    return f"{plain if plain[:1].isalpha() else f'T{plain}'}_{digest}"
+
+
+@dataclass(frozen=True, slots=True)
+class Fixed:
+    """What a class has before any key: elements whose values the relay knows."""
+
+    properties: tuple[Element, ...]
+    statistics: tuple[Element, ...] = ()
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Of all of them."""
+        return frozenset(element.name for element in (*self.properties, *self.statistics))
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """A class as it was told: its schema, and the columns behind the fixed elements of both groups."""
+
+    schema: ClassSchema
+    properties: tuple[Column, ...]
+    statistics: tuple[Column, ...]
+    size: int
+    """Characters that describe it."""
+
+
+@dataclass(slots=True, eq=False)
+class Row:
+    """An object.
+
+    Attributes:
+        table: that it stands in.
+        agent: the application's name.
+        native_id: unique within the relay.
+        created: nanoseconds.
+        sampled: when its values were told last, nanoseconds.
+        properties: values of the fixed elements; statistics as well.
+        values: by key; those that hold secrets are not kept.
+        expires: nanoseconds; 0 for never.
+        size: octets that its values take, about.
+        methods: that can be called on it; they are part of its class.
+        version: of its class, as it was told last.
+    """
+
+    table: Table
+    agent: str
+    native_id: str
+    created: int
+    sampled: int
+    properties: Values
+    statistics: Values = ()
+    values: dict[str, AmiValue] = field(default_factory=dict)
+    expires: int = 0
+    size: int = 0
+    methods: tuple[Method, ...] = ()
+    version: Version | None = None
+
+    @property
+    def is_there(self) -> bool:
+        """Whether it has not ended."""
+        return self.table.rows.get(self.native_id) is self
+
+    def whole(self) -> ObjectSeen:
+        """What there is to tell of it."""
+        version = self._version
+        properties = [column.told(self.values.get(column.key), column.type) for column in version.properties]
+        return replace(self.measured(), properties=(*self.properties, *properties))
+
+    def measured(self) -> ObjectSeen:
+        """Its statistics only."""
+        version = self._version
+        statistics = [column.told(self.values.get(column.key), column.type) for column in version.statistics]
+        key = version.schema.key
+        told = (*self.statistics, *statistics)
+        return ObjectSeen(key, self.agent, self.native_id, self.sampled, self.created, 0, None, told)
+
+    def end(self, now: int) -> ObjectSeen:
+        """That it is no more."""
+        return ObjectSeen(self._version.schema.key, self.agent, self.native_id, now, self.created, now)
+
+    @property
+    def _version(self) -> Version:
+        assert self.version is not None  # set when it is told first
+        return self.version
+
+
+@dataclass(slots=True)
+class Pace:
+    """How long a class that gains elements waits for more of them.
+
+    Attributes:
+        shortest: nanoseconds; so are the others.
+        longest: up to which the wait is doubled while the class goes on gaining.
+    """
+
+    shortest: int
+    longest: int
+    wait: int = 0
+    last: int = 0
+
+    def due(self, now: int) -> int:
+        """When what is gained now is to be told."""
+        quiet = now - self.last > 4 * self.wait
+        self.wait = self.shortest if not self.wait or quiet else min(2 * self.wait, self.longest)
+        return now + self.wait
+
+
+class Table:
+    """One class, its columns and its rows.
+
+    Args:
+        package: of the class.
+        name: of the class.
+        fixed: elements that it always has.
+        pace: of its growth.
+        label: as applications call it.
+        description: of the class.
+
+    Attributes:
+        columns: by key, in the order in which they were told first.
+        rows: by native id.
+        due: when it is to be told anew, nanoseconds; 0 where there is nothing new.
+        label: as given.
+    """
+
+    def __init__(
+        self, package: str, name: str, fixed: Fixed, pace: Pace, label: str = "", description: str = ""
+    ) -> None:
+        self.columns: dict[str, Column] = {}
+        self.rows: dict[str, Row] = {}
+        self.due = 0
+        self._key = ClassKey(package, name)
+        self._fixed = fixed
+        self._names = fixed.names
+        self.label = label
+        self._description = description
+        self._pace = pace
+        self._versions: dict[tuple[Method, ...], Version] = {}
+        self._shown: tuple[Column, ...] = ()
+
+    def learn(self, schema: ClassSchema, secrets: SecretRules) -> None:
+        """Take over the elements of a version known from before."""
+        known = (column_of(one, secrets) for one in schema.elements if one.name not in self._names)
+        self.columns = {column.key: column for column in known}
+        self._shown = self._visible()
+
+    def gains(self, values: Mapping[str, AmiValue], secrets: SecretRules) -> dict[str, Column]:
+        """The columns that these values add or widen."""
+        found: dict[str, Column] = {}
+        for key, value in values.items():
+            column, sort = self.columns.get(key), sort_of(value)
+            if not sort:
+                continue
+            if column is None:
+                found[key] = Column(key, element_name(key, self._names), sort, secrets.hides(key))
+            elif sort & ~column.sorts:
+                found[key] = replace(column, sorts=column.sorts | sort)
+        return found
+
+    def grow(self, columns: Mapping[str, Column], now: int) -> None:
+        """Have these columns; `settle` tells them, unless nobody can see a difference."""
+        former = {key: self.columns.get(key) for key in columns}
+        self.columns |= columns
+        seen = (
+            not column.hidden and ((before := former[key]) is None or before.type is not column.type)
+            for key, column in columns.items()
+        )
+        if any(seen):
+            self.changed(now)
+
+    def changed(self, now: int) -> None:
+        """Its class is another one now; that is told when it is due."""
+        self.due = self.due or self._pace.due(now)
+
+    def settle(self, now: int) -> list[Row]:
+        """What it gained holds from now on; returns the rows to be told anew, whole."""
+        self.due = 0
+        self._pace.last = now
+        shown = self._visible()
+        if [(one.key, one.type) for one in shown] != [(one.key, one.type) for one in self._shown]:
+            self._versions.clear()
+        self._shown = shown
+        used = {row.methods for row in self.rows.values()}
+        self._versions = {methods: one for methods, one in self._versions.items() if methods in used}
+        return [row for row in self.rows.values() if row.version is not self.version(row.methods)]
+
+    def version(self, methods: tuple[Method, ...] = ()) -> Version:
+        """The class as it was settled last, with these methods."""
+        known = self._versions.get(methods)
+        if known is None:
+            known = self._versions[methods] = self._made(methods)
+        return known
+
+    def _visible(self) -> tuple[Column, ...]:
+        return tuple(column for column in self.columns.values() if not column.hidden)
+
+    def _made(self, methods: tuple[Method, ...]) -> Version:
+        measured = tuple(column for column in self._shown if column.is_measured)
+        others = tuple(column for column in self._shown if not column.is_measured)
+        schema = ClassSchema(
+            self._key,
+            (*self._fixed.properties, *(column.element() for column in others)),
+            (*self._fixed.statistics, *(column.element() for column in measured)),
+            methods,
+            self.label,
+            self._description,
+        )
+        content = repr(schema)
+        digest = hashlib.sha256(content.encode("utf-8", "surrogatepass")).digest()[:_HASH]
+        key = replace(self._key, hash=digest)
+        return Version(replace(schema, key=key), others, measured, len(content))
