@@ -44,7 +44,8 @@ class Pace:
     def may_ask(self, now: int) -> bool:
         """Whether a request may be sent now."""
         self._refill(now)
-        return self.in_flight < int(self._window) and self._requests >= 1 and self._time > 0
+        has_time = self._time > 0 or self._share >= 1
+        return has_time and self.in_flight < int(self._window) and self._requests >= 1
 
     def asked(self) -> int:
         """A request was sent; returns how many are in flight with it."""

@@ -263,7 +263,7 @@ class Poller:
 
     def _name_anew(self, known: Known, view: ClassView, read: ObjectRead) -> str:
         """The name by now. Who is called otherwise is another object, whatever its number."""
-        name = view.text(read, _NAME)
+        name = self._talk.config.secrets.masked_uris(view.text(read, _NAME))
         if known.native_id and (name != known.name or known.view is not view):
             self._tell_end(known)
         return name

@@ -7,6 +7,7 @@ from typing import Final, Protocol
 
 from tests.bench.dialects.ami import AmiPart
 from tests.bench.dialects.cml import CmlPart
+from tests.bench.dialects.cml_poll import CmlPollPart
 from tests.bench.dialects.qmf import QmfPart
 from tests.bench.run import Run
 
@@ -18,7 +19,7 @@ class Part(Protocol):
         """Give each side of each row its turn, once."""
 
 
-PARTS: Final[Sequence[Callable[[Run], Part]]] = (QmfPart, CmlPart, AmiPart)
+PARTS: Final[Sequence[Callable[[Run], Part]]] = (QmfPart, CmlPart, CmlPollPart, AmiPart)
 
 
 class DialectsBenchmark:

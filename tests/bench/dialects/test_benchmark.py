@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tests.bench.__main__ import main
 
-ROWS = {"am01-decode", "am2-decode", "am2-encode", "ami-decode", "cml-decode", "cml-encode"}
+ROWS = {"am01-decode", "am2-decode", "am2-encode", "ami-decode", "cml-decode", "cml-encode", "cml-poll"}
 
 
 def test_every_row_is_measured_beside_the_yardstick(tmp_path: Path) -> None:
