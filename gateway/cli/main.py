@@ -24,6 +24,7 @@ COMMANDS = {
     "set": "gateway.cli.set:set_command",
     "invoke": "gateway.cli.invoke:invoke",
     "provision": "gateway.cli.provision:provision",
+    "provision-cml": "gateway.cli.provision_cml:provision_cml",
     "init": "gateway.cli.init:init",
     "agent": "gateway.cli.agent:agent",
     "state": "gateway.cli.state:state",

@@ -5,24 +5,19 @@ All that is printed is one valid configuration: what is no configuration stands 
 
 from __future__ import annotations
 
-import ssl
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
-from urllib.parse import quote, urlsplit
+from typing import Any
+from urllib.parse import quote
 
 import click
 import httpx
-import yaml
-from pydantic import AfterValidator, TypeAdapter, ValidationError
 
 from gateway.agents.rabbitmq.impersonators import impersonators
 from gateway.agents.rabbitmq.provisioning import (
     ProvisionedUser,
     ProvisioningError,
-    Step,
-    carry_out,
     plan,
     read,
 )
@@ -37,15 +32,25 @@ from gateway.agents.rabbitmq.rights import (
     gateway_rights,
     writer_rights,
 )
+from gateway.cli.provision_management import (
+    NAME,
+    administrator_client,
+    administrator_options,
+    amqp_url,
+    checked,
+    comment,
+    listeners_of,
+    set_up,
+    yaml_of,
+)
 from gateway.cli.provision_passwords import Password
 from gateway.cli.provision_removal import remove
-from gateway.config.types import AmqpName, AmqpUrl, HttpUrl, SecretError, SecretSource
+from gateway.config.types import AmqpName, SecretError, SecretSource
 from gateway.links.kept_queue import default_name
 from gateway.mapping.paths import Json
 from gateway.service.exit_codes import CommandError, ExitCode
 from gateway.service.trouble_codes import OF_TROUBLE
 
-REQUEST_SECONDS = 20.0
 SOURCE, AGENT_SOURCE, AGENT = "rabbitmq", "rabbitmq-agent", "rabbitmq"
 
 
@@ -85,6 +90,11 @@ class Options:
             )
 
     @property
+    def administration(self) -> tuple[str, str, Path, Path | None]:
+        """Of `administrator_client`."""
+        return self.management, self.administrator, self.administrator_password_file, self.ca_file
+
+    @property
     def writer(self) -> str:
         """Who changes the broker; empty where that is not wanted."""
         return self.writing_user if self.writing else ""
@@ -102,68 +112,31 @@ class Options:
         return rights
 
 
-def _checked(type_: Any) -> Any:  # noqa: ANN401  a pydantic type, a click callback
-    """The configuration's own rules for a value, on the command line."""
-    adapter: TypeAdapter[str] = TypeAdapter(type_)
-
-    def check(context: click.Context, parameter: click.Parameter, value: Any) -> Any:  # noqa: ANN401  click's
-        try:
-            for one in value if isinstance(value, tuple) else (value,):
-                if one is not None:
-                    adapter.validate_python(one)
-        except ValidationError as error:
-            text = error.errors()[0]["msg"].removeprefix("Value error, ")
-            raise click.BadParameter(text, context, parameter) from error
-        return value
-
-    return check
-
-
-def _not_empty(name: str) -> str:
-    if not name:
-        raise ValueError("must not be empty")
-    return name
-
-
-_NAME = _checked(Annotated[AmqpName, AfterValidator(_not_empty)])
-
-
 @click.command()
-@click.option(
-    "--management", required=True, metavar="URL", callback=_checked(HttpUrl), help="Management API."
-)
-@click.option("--administrator", required=True, metavar="NAME", callback=_NAME, help="Who sets it up.")
-@click.option("--administrator-password-file", required=True, type=click.Path(path_type=Path))
-@click.option("--ca-file", type=click.Path(path_type=Path), help="Certificates to trust; else the system's.")
-@click.option(
-    "--amqp",
-    metavar="URL",
-    callback=_checked(AmqpUrl),
-    help="For the configuration; else as the broker tells.",
-)
+@administrator_options
 @click.option(
     "--watch",
     metavar="VHOST",
     multiple=True,
     default=["/"],
     show_default="/",
-    callback=_NAME,
+    callback=NAME,
     help="A virtual host whose objects are to be seen; repeat for more.",
 )
 @click.option(
-    "--vhost", default=MANAGEMENT_VHOST, show_default=True, callback=_NAME, help="Where agents speak."
+    "--vhost", default=MANAGEMENT_VHOST, show_default=True, callback=NAME, help="Where agents speak."
 )
-@click.option("--exchange", default=MANAGEMENT_EXCHANGE, show_default=True, callback=_NAME)
+@click.option("--exchange", default=MANAGEMENT_EXCHANGE, show_default=True, callback=NAME)
 @click.option(
-    "--event-vhost", default=EVENT_VHOST, show_default=True, callback=_NAME, help="Where events are."
+    "--event-vhost", default=EVENT_VHOST, show_default=True, callback=NAME, help="Where events are."
 )
-@click.option("--gateway-user", metavar="NAME", default="gateway", show_default=True, callback=_NAME)
+@click.option("--gateway-user", metavar="NAME", default="gateway", show_default=True, callback=NAME)
 @click.option(
     "--agent-user",
     metavar="NAME",
     default="agent",
     show_default=True,
-    callback=_checked(AmqpName),
+    callback=checked(AmqpName),
     help="Empty for none: the gateway reads by itself, and needs no virtual host for agents.",
 )
 @click.option(
@@ -172,7 +145,7 @@ _NAME = _checked(Annotated[AmqpName, AfterValidator(_not_empty)])
     help="Also a user who changes the broker when an operation that the configuration allows asks for it. It"
     " is an administrator.",
 )
-@click.option("--writing-user", metavar="NAME", default="gateway-writer", show_default=True, callback=_NAME)
+@click.option("--writing-user", metavar="NAME", default="gateway-writer", show_default=True, callback=NAME)
 @click.option(
     "--secrets",
     type=click.Path(path_type=Path),
@@ -186,7 +159,7 @@ _NAME = _checked(Annotated[AmqpName, AfterValidator(_not_empty)])
     "--kept-queue",
     metavar="NAME",
     multiple=True,
-    callback=_NAME,
+    callback=NAME,
     help="A queue of a durable subscription to be removed too, beside those named as in the configuration"
     " that was printed; repeat for more.",
 )
@@ -198,8 +171,8 @@ def provision(**options: Any) -> None:  # noqa: ANN401  see `Options`
     """
     wanted = Options(**options)
     try:
-        with _client(wanted) as client:
-            amqp_listeners = _listeners(client, wanted)
+        with administrator_client(*wanted.administration) as client:
+            amqp_listeners = listeners_of(client, wanted.management)
             if wanted.remove:
                 remove(client, _provisioned(wanted), _password_files(wanted), wanted)
             else:
@@ -208,16 +181,6 @@ def provision(**options: Any) -> None:  # noqa: ANN401  see `Options`
         raise CommandError(OF_TROUBLE[error.trouble], str(error)) from error
     except SecretError as error:
         raise CommandError(ExitCode.CONFIGURATION, str(error)) from error
-
-
-def _listeners(client: httpx.Client, wanted: Options) -> Json:
-    """What the broker listens on; so it is a RabbitMQ."""
-    overview = read(client, "overview")
-    if not isinstance(overview, dict) or "rabbitmq_version" not in overview:
-        raise CommandError(
-            ExitCode.UNREACHABLE, f"{wanted.management}: no RabbitMQ management API answers there"
-        )
-    return overview.get("listeners")
 
 
 def _password_files(wanted: Options) -> dict[str, Path]:
@@ -241,88 +204,34 @@ def _provisioned(wanted: Options) -> ProvisionedBroker:
 
 
 def _provision(client: httpx.Client, wanted: Options, listeners: Json) -> None:
-    amqp = wanted.amqp or _amqp_url(wanted.management, listeners)
+    amqp = wanted.amqp or amqp_url(wanted.management, listeners)
     passwords = {name: Password.of(client, name, wanted.secrets) for name in wanted.rights}
     users = tuple(
         ProvisionedUser(name, password.text, wanted.rights[name]) for name, password in passwords.items()
     )
     steps = plan(client, users, vhost=wanted.vhost if wanted.agent_user else "", exchange=wanted.exchange)
-    _set_up(client, passwords.values(), steps, dry_run=wanted.dry_run)
+    set_up(client, passwords.values(), steps, dry_run=wanted.dry_run)
     _warn(client, wanted, passwords.values())
     paths = {name: password.path for name, password in passwords.items()}
     click.echo(f"\n{_configuration(wanted, amqp, paths)}", nl=False)
 
 
-def _set_up(
-    client: httpx.Client, passwords: Iterable[Password], steps: tuple[Step, ...], *, dry_run: bool
-) -> None:
-    if dry_run:
-        _comment("dry run: nothing is changed. To do:")
-    for password in passwords:
-        if password.is_new:
-            _comment(f"generate a password into {password.path}")
-            if not dry_run:
-                password.write()
-    for step in steps:
-        _comment(step.told)
-        if not dry_run:
-            carry_out(client, step)
-    if not steps:
-        _comment("nothing: the broker is as it should be")
-
-
-def _client(wanted: Options) -> httpx.Client:
-    password = SecretSource(file=wanted.administrator_password_file).read(Path())
-    try:
-        context = ssl.create_default_context(cafile=wanted.ca_file)
-    except OSError as error:  # ssl.SSLError is one
-        reason = error.strerror or str(error)
-        raise CommandError(ExitCode.CONFIGURATION, f"{wanted.ca_file}: cannot be used: {reason}") from error
-    return httpx.Client(
-        base_url=f"{wanted.management.rstrip('/')}/api/",
-        auth=httpx.BasicAuth(wanted.administrator, password.get_secret_value()),
-        verify=context,
-        timeout=REQUEST_SECONDS,
-        trust_env=False,
-    )
-
-
 def _warn(client: httpx.Client, wanted: Options, passwords: Iterable[Password]) -> None:
     """What the operator should know, although it is nothing that this command may change."""
     for name in impersonators(read(client, "users?columns=name,tags")) or ():
-        _comment(
+        comment(
             f"careful: user {name!r} carries the tag 'impersonator' and can forge any sender: take"
             " the tag away and close that user's connections (docs/rights.md)"
         )
     for password in passwords:
         if password.is_open:
-            _comment(f"careful: others can read {password.path}: chmod 600")
+            comment(f"careful: others can read {password.path}: chmod 600")
     vhost = quote(wanted.event_vhost, safe="")
     if read(client, f"exchanges/{vhost}/{EVENT_EXCHANGE}") is None:
-        _comment(
+        comment(
             f"careful: there is no exchange {EVENT_EXCHANGE} in {wanted.event_vhost}: enable the plugin"
             " rabbitmq_event_exchange, or what comes and goes between two looks is not seen"
         )
-
-
-def _amqp_url(management: str, listeners: Json) -> str:
-    """Where the broker says that it listens for AMQP, on the host of the management API."""
-    ports = {
-        one["protocol"]: one["port"]
-        for one in reversed(listeners if isinstance(listeners, list) else [])
-        if isinstance(one, dict) and isinstance(one.get("port"), int) and isinstance(one.get("protocol"), str)
-    }
-    parts = urlsplit(management)
-    host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
-    schemes = {"amqp": "amqp", "amqp/ssl": "amqps"}
-    preferred = reversed(schemes) if parts.scheme == "https" else iter(schemes)
-    for protocol in preferred:
-        if protocol in ports:
-            return f"{schemes[protocol]}://{host}:{ports[protocol]}"
-    raise CommandError(
-        ExitCode.CONFIGURATION,
-        f"{management}: the broker names no AMQP listener: say where it is with --amqp",
-    )
 
 
 def _configuration(wanted: Options, amqp: str, passwords: Mapping[str, Path]) -> str:
@@ -343,7 +252,7 @@ def _configuration(wanted: Options, amqp: str, passwords: Mapping[str, Path]) ->
 
     gateway, agent = wanted.gateway_user, wanted.agent_user
     if not agent:
-        return _yaml({"version": 1, "sources": {SOURCE: reading(gateway)}})
+        return yaml_of({"version": 1, "sources": {SOURCE: reading(gateway)}})
     told = {
         "kind": "qmf",
         "amqp": speaking(gateway),
@@ -355,13 +264,7 @@ def _configuration(wanted: Options, amqp: str, passwords: Mapping[str, Path]) ->
     return (
         f"# Two sources show this broker: {SOURCE} is read by the gateway itself, {AGENT_SOURCE} is what\n"
         f"# `amqp-gateway agent {AGENT}` tells. Keep the one that you want.\n"
-        + _yaml({"version": 1, "sources": sources, "agents": {AGENT: {**reading(agent), "publish": publish}}})
+        + yaml_of(
+            {"version": 1, "sources": sources, "agents": {AGENT: {**reading(agent), "publish": publish}}}
+        )
     )
-
-
-def _yaml(document: Mapping[str, Any]) -> str:
-    return yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=1000)
-
-
-def _comment(line: str) -> None:
-    click.echo(f"# {' '.join(line.splitlines())}")

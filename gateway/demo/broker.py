@@ -240,15 +240,22 @@ class PrivateBroker:
                 shutil.rmtree(self.folder, ignore_errors=True)
             self._keeper = None
 
+    @property
+    def control(self) -> tuple[tuple[str, ...], dict[str, str]]:
+        """How ``rabbitmqctl`` is called for this node: how the command begins, and its environment."""
+        command = (str(find_server().with_name("rabbitmqctl")), "--node", self.node_name)
+        return command, self._node.environment()
+
     def rabbitmqctl(self, *arguments: str, timeout: float = 120.0) -> str:
         """Run ``rabbitmqctl`` against this node, and give what it printed.
 
         Raises:
             BrokerError: it failed; the text quotes what it said.
         """
+        command, environment = self.control
         done = subprocess.run(  # noqa: S603  no shell; the caller is a test or an operator
-            [str(find_server().with_name("rabbitmqctl")), "--node", self.node_name, *arguments],
-            env=self._node.environment(),
+            [*command, *arguments],
+            env=environment,
             cwd=self.folder,
             stdin=subprocess.DEVNULL,
             capture_output=True,

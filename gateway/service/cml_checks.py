@@ -85,7 +85,7 @@ async def ask_schema(endpoint: AmqpEndpoint, settings: CmlSource) -> SchemaReply
 
 def _advice(settings: CmlSource) -> str:
     named = settings.system_exchange, settings.reply_exchange, settings.notify_exchange or ""
-    provision = "amqp-gateway provision --cml makes what is missing on a RabbitMQ"
+    provision = "amqp-gateway provision-cml makes what is missing on a RabbitMQ"
     if any(name.startswith(_OURS) for name in named):
         return f"an OpenAMQ has these exchanges; {provision}"
     return f"{provision}; or name others in the configuration"

@@ -141,6 +141,25 @@ def agent_rights(
     return UserRights.of(("monitoring",), grants)
 
 
+def asking_by_cml(vhost: str, system: str, reply: str, notify: str) -> UserRights:
+    """Rights of a console of CML: to ask through ``system``, and hear replies and notifications.
+
+    Args:
+        vhost: where the exchanges are.
+        system: that requests are published to.
+        reply: that replies are.
+        notify: that notifications are; empty for none.
+    """
+    heard = (OWN_QUEUES, exactly(reply), *((exactly(notify),) if notify else ()))
+    return UserRights((), (Grant(vhost, (OWN_QUEUES,), (OWN_QUEUES, exactly(system)), heard),))
+
+
+def serving_cml(vhost: str, system: str, reply: str, notify: str) -> UserRights:
+    """Rights of a server of CML whose queue is called as the gateway's; arguments as of `asking_by_cml`."""
+    said = (OWN_QUEUES, exactly(reply), *((exactly(notify),) if notify else ()))
+    return UserRights((), (Grant(vhost, (OWN_QUEUES,), said, (OWN_QUEUES, exactly(system))),))
+
+
 def changing(vhost: str) -> Grant:
     """To delete what a virtual host has, and to empty its queues: as the management API does for a user."""
     return Grant(vhost, (ANYTHING,), (ANYTHING,), (ANYTHING,))

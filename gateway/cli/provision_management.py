@@ -1,0 +1,172 @@
+"""What the commands that set a RabbitMQ up have in common: who sets it up, and what they print.
+
+All that they print is one valid configuration: what is no configuration stands in it as a comment.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+from urllib.parse import urlsplit
+
+import click
+import httpx
+import yaml
+from pydantic import AfterValidator, TypeAdapter, ValidationError
+
+from gateway.agents.rabbitmq.provisioning import Step, carry_out, read
+from gateway.cli.provision_passwords import Password
+from gateway.config.types import AmqpName, AmqpUrl, HttpUrl, SecretSource
+from gateway.mapping.paths import Json
+from gateway.service.exit_codes import CommandError, ExitCode
+
+REQUEST_SECONDS = 20.0
+
+CommandT = TypeVar("CommandT", bound=Callable[..., None])
+
+
+def checked(type_: Any) -> Any:  # noqa: ANN401  a pydantic type, a click callback
+    """Return a callback of click that holds a value, or each of several, to the configuration's own rules."""
+    adapter: TypeAdapter[str] = TypeAdapter(type_)
+
+    def check(context: click.Context, parameter: click.Parameter, value: Any) -> Any:  # noqa: ANN401  click's
+        try:
+            for one in value if isinstance(value, tuple) else (value,):
+                if one is not None:
+                    adapter.validate_python(one)
+        except ValidationError as error:
+            text = error.errors()[0]["msg"].removeprefix("Value error, ")
+            raise click.BadParameter(text, context, parameter) from error
+        return value
+
+    return check
+
+
+def _not_empty(name: str) -> str:
+    if not name:
+        raise ValueError("must not be empty")
+    return name
+
+
+NAME = checked(Annotated[AmqpName, AfterValidator(_not_empty)])
+"""For a name that is not empty."""
+
+
+def administrator_options(command: CommandT) -> CommandT:
+    """Options that say which broker is set up, and by whom: the arguments of `administrator_client`."""
+    options = (
+        click.option(
+            "--management", required=True, metavar="URL", callback=checked(HttpUrl), help="Management API."
+        ),
+        click.option("--administrator", required=True, metavar="NAME", callback=NAME, help="Who sets it up."),
+        click.option("--administrator-password-file", required=True, type=click.Path(path_type=Path)),
+        click.option(
+            "--ca-file", type=click.Path(path_type=Path), help="Certificates to trust; else the system's."
+        ),
+        click.option(
+            "--amqp",
+            metavar="URL",
+            callback=checked(AmqpUrl),
+            help="For the configuration; else as the broker tells.",
+        ),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def administrator_client(
+    management: str, administrator: str, password_file: Path, ca_file: Path | None
+) -> httpx.Client:
+    """A client of the management API at ``management``, as `provisioning.plan` takes it.
+
+    Raises:
+        CommandError: the certificates cannot be read.
+        SecretError: the password cannot.
+    """
+    password = SecretSource(file=password_file).read(Path())
+    try:
+        context = ssl.create_default_context(cafile=ca_file)
+    except OSError as error:  # ssl.SSLError is one
+        reason = error.strerror or str(error)
+        raise CommandError(ExitCode.CONFIGURATION, f"{ca_file}: cannot be used: {reason}") from error
+    return httpx.Client(
+        base_url=f"{management.rstrip('/')}/api/",
+        auth=httpx.BasicAuth(administrator, password.get_secret_value()),
+        verify=context,
+        timeout=REQUEST_SECONDS,
+        trust_env=False,
+    )
+
+
+def listeners_of(client: httpx.Client, management: str) -> Json:
+    """What the broker listens on; so it is a RabbitMQ.
+
+    Raises:
+        CommandError: it is none.
+        ProvisioningError: it does not tell.
+    """
+    overview = read(client, "overview")
+    if not isinstance(overview, dict) or "rabbitmq_version" not in overview:
+        raise CommandError(ExitCode.UNREACHABLE, f"{management}: no RabbitMQ management API answers there")
+    return overview.get("listeners")
+
+
+def set_up(
+    client: httpx.Client, passwords: Iterable[Password], steps: tuple[Step, ...], *, dry_run: bool
+) -> None:
+    """Write new passwords and take the steps, saying each; with ``dry_run`` only say them.
+
+    Raises:
+        CommandError: a password cannot be written.
+        ProvisioningError: the broker refused a step; earlier ones stay done.
+    """
+    if dry_run:
+        comment("dry run: nothing is changed. To do:")
+    for password in passwords:
+        if password.is_new:
+            comment(f"generate a password into {password.path}")
+            if not dry_run:
+                password.write()
+    for step in steps:
+        comment(step.told)
+        if not dry_run:
+            carry_out(client, step)
+    if not steps:
+        comment("nothing: the broker is as it should be")
+
+
+def amqp_url(management: str, listeners: Json) -> str:
+    """Where the broker says that it listens for AMQP, on the host of the management API.
+
+    Raises:
+        CommandError: it says nothing of it.
+    """
+    ports = {
+        one["protocol"]: one["port"]
+        for one in reversed(listeners if isinstance(listeners, list) else [])
+        if isinstance(one, dict) and isinstance(one.get("port"), int) and isinstance(one.get("protocol"), str)
+    }
+    parts = urlsplit(management)
+    host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
+    schemes = {"amqp": "amqp", "amqp/ssl": "amqps"}
+    preferred = reversed(schemes) if parts.scheme == "https" else iter(schemes)
+    for protocol in preferred:
+        if protocol in ports:
+            return f"{schemes[protocol]}://{host}:{ports[protocol]}"
+    raise CommandError(
+        ExitCode.CONFIGURATION,
+        f"{management}: the broker names no AMQP listener: say where it is with --amqp",
+    )
+
+
+def yaml_of(document: Mapping[str, Any]) -> str:
+    """A configuration, as a file has it."""
+    return yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=1000)
+
+
+def comment(line: str) -> None:
+    """Print a remark."""
+    click.echo(f"# {' '.join(line.splitlines())}")
