@@ -110,7 +110,8 @@ class ObjectLifecycle:
     def begin_resync(self, began: ResyncBegan, now: int) -> None:
         """From here on, an object in the resync's scope that is not told again is missing."""
         if began.restarted:
-            self._settle(self._waiting.everyone(), now)  # their native ids are about to mean nothing
+            # Their native ids are about to mean nothing.
+            self._settle(self._waiting.everyone(began.agent, began.class_name), now)
         self._generation += 1
         self._resyncs[began.agent, began.class_name] = self._generation
         if began.restarted:
@@ -125,7 +126,7 @@ class ObjectLifecycle:
         began = self._resyncs.get((ended.agent, ended.class_name), 0)
         if not ended.complete:
             return
-        self._settle(self._waiting.everyone(), now)
+        self._settle(self._waiting.everyone(ended.agent, ended.class_name), now)
         for entry in self._objects:
             if entry.generation < began and _in_scope(entry, ended.agent, ended.class_name):
                 self._remove(entry, 0, inferred=True, now=now)

@@ -144,9 +144,15 @@ class WaitingRoom:
         """Take out all that have waited long enough, the oldest first."""
         return self._taken([n for n, one in self._waiting.items() if now - one.since >= self._patience])
 
-    def everyone(self) -> list[Waiting]:
-        """Take out all, the oldest first."""
-        return self._taken(list(self._waiting))
+    def everyone(self, agent: str = "", class_name: str = "") -> list[Waiting]:
+        """Take out all of an agent and class (``package:name``), the oldest first; empty does not narrow."""
+        return self._taken(
+            [
+                native_id
+                for native_id, one in self._waiting.items()
+                if agent in {"", one.seen.agent} and class_name in {"", str(one.seen.key)}
+            ]
+        )
 
     def _taken(self, native_ids: list[str]) -> list[Waiting]:
         return [waiting for native_id in native_ids if (waiting := self.leave(native_id)) is not None]

@@ -44,7 +44,10 @@ async def run_qmf(
     session = around.captured(name, settings.kind, console, config)
 
     def observed(observations: tuple[Observation, ...]) -> None:
+        unidentified = source.counters["unidentified"]
         around.inventory.observed(source, observations, around.clock.now())
+        if source.counters["unidentified"] != unidentified:
+            console.unnamed(around.clock.now())
         if schemas is not None and any(isinstance(one, ClassLearned | EventLearned) for one in observations):
             schemas.learnt()
 

@@ -120,6 +120,15 @@ class ConsoleSession:
                 self._talk.greet(reason)
         return self._talk.finish()
 
+    def unnamed(self, now: int) -> None:
+        """Statistics came of an object whose properties never did: read everything anew before long.
+
+        An agent of Apache Qpid 0.6 publishes no properties that it has told to another console that asked.
+        It is done with the next message or tick.
+        """
+        self._talk.now = now
+        self._talk.read_the_unnamed()
+
     def unsent(self, sends: Iterable[Send], reason: str, now: int) -> list[Effect]:
         """These certainly were not sent, and will not be; ``reason`` says why, for people.
 

@@ -28,6 +28,7 @@ class ConsoleConfig:
         retry_interval: until a resync that fell short is tried again; doubled each time,
         retry_longest: up to this.
         greeting_interval: agents that announce themselves are greeted no more often than this.
+        unnamed_interval: agents are read anew for objects without properties no more often than this.
         class_limit: classes and events kept.
         agent_limit: agents watched.
         object_limit: objects of a Java broker that methods can be called of.
@@ -52,6 +53,7 @@ class ConsoleConfig:
     retry_interval: int = 5 * SECOND
     retry_longest: int = 300 * SECOND
     greeting_interval: int = 2 * SECOND
+    unnamed_interval: int = 60 * SECOND
     class_limit: int = 4096
     agent_limit: int = 256
     object_limit: int = 200_000

@@ -69,6 +69,7 @@ class Conversation(Outbox):
         self.living = LivingObjects(config.object_limit)
         self._hearing = Hearing(self.agents, config.heard_until)
         self._last_greeting = -NEVER
+        self._unnamed_after = -NEVER
 
     # The link.
 
@@ -208,6 +209,13 @@ class Conversation(Outbox):
             self.greet(reason)
         else:
             self.resync.plan(at, reason)
+
+    def read_the_unnamed(self) -> None:
+        """As `greet_soon`, for objects that were told in part only; less often, as they may stay so."""
+        if self.state is State.SYNCHRONISED:
+            at = max(self.now + self.config.retry_interval, self._unnamed_after)
+            if self.resync.plan(at, "objects were told without their properties"):
+                self._unnamed_after = at + self.config.unnamed_interval
 
     def abandon_resync(self) -> None:
         """Wait for nothing any more; a resync under way ends incomplete."""

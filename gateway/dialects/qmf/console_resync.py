@@ -43,10 +43,12 @@ class Resync:
         """None is due any more."""
         self.due_at = NEVER
 
-    def plan(self, at: int, reason: str) -> None:
-        """One is due at ``at``, unless one is sooner."""
-        if at < self.due_at:
-            self.due_at, self.reason = at, reason
+    def plan(self, at: int, reason: str) -> bool:
+        """One is due at ``at``, unless one is sooner; returns whether it is not."""
+        if at >= self.due_at:
+            return False
+        self.due_at, self.reason = at, reason
+        return True
 
     def fell_short(self) -> int:
         """It stayed incomplete, or the agent was silent behind it; returns how often in a row."""

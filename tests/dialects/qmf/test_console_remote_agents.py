@@ -247,3 +247,32 @@ def test_requests_to_one_agent_are_dropped_whether_sent_or_not() -> None:
     assert [subject for subject, _ in requests.launch(START)] == [kept[1]]
     requests.drop(kept[1])
     assert [subject for subject, _ in requests.launch(START)] == [kept[2]]
+
+
+# Objects told in part.
+
+
+def test_objects_whose_properties_were_never_told_are_read_before_long_and_not_too_often() -> None:
+    play = synchronised()
+
+    def unnamed() -> None:
+        play.session.unnamed(play.now)
+        play.take(play.session.tick(play.now))
+
+    unnamed()
+    unnamed()
+    play.leaves()
+    play.time_passes(5)
+    play.leaves("resync", ("broker", BrokerRequest(6)))
+    unnamed()
+    play.arrives(BrokerResponse(6, BROKER))
+    play.arrives(CommandComplete(7))
+    assert play.session.state is State.SYNCHRONISED
+    play.left()
+    unnamed()
+    for _ in range(11):
+        play.time_passes(5)
+        beats(play, "1.0")
+    assert not [one for one in play.left() if isinstance(one, str)]
+    play.time_passes(5)
+    assert [one for one in play.left() if isinstance(one, str)] == ["resync"]
