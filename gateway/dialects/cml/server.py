@@ -11,6 +11,7 @@ what `Called` and `ModifyAsked` say and tells what came of it (`done`), and send
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final, TypeAlias
 
@@ -125,10 +126,7 @@ class ServerSession:
         if ended is None:
             return []
         asked_for, behind = ended
-        effects = self._answer(asked_for, status, notice)
-        for each in behind:
-            effects += self._about_object(each, now)
-        return effects
+        return [*self._answer(asked_for, status, notice), *self._go_on(behind, now)]
 
     def notify(self, severity: Severity, text: str) -> list[Effect]:
         """Tell consoles of something. The routing keys are ours, such as the example ``amq.*`` matches."""
@@ -151,11 +149,17 @@ class ServerSession:
         return []
 
     def tick(self, now: int) -> list[Effect]:
-        """Give up waiting for what should have ended by now."""
+        """Give up waiting for what should have ended by now.
+
+        It is not answered: whether it was carried out is not known, and CML has no status that says so.
+        """
         effects: list[Effect] = []
         for handle in self._calls.overdue(now):
-            text = "no answer in time: whether it was carried out is not known"
-            effects += self.done(handle, Status.INVALID, now, text)
+            ended = self._calls.ended(handle)
+            assert ended is not None
+            asked_for, behind = ended
+            text = f"not answered: {asked_for.class_name} {asked_for.request.object_id}: it took too long"
+            effects += [Note("gave-up", text), *self._go_on(behind, now)]
         return [*effects, *self._wake()]
 
     def receive(self, delivery: Delivery, now: int) -> list[Effect]:
@@ -175,6 +179,10 @@ class ServerSession:
             may_read = self._config.may_read(delivery.user_id)
             return self._reply(delivery, self._schema if may_read else SchemaReply(Status.NO_ACCESS))
         return [*notes, *self._reply(delivery, Invalid())]
+
+    def _go_on(self, behind: Iterable[AskedFor], now: int) -> list[Effect]:
+        """What waited for the end of a change has its turn."""
+        return [effect for each in behind for effect in self._about_object(each, now)]
 
     def _deadline(self, delivery: Delivery, now: int) -> int:
         if delivery.timestamp and delivery.expiration:

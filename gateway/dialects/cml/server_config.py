@@ -23,7 +23,7 @@ class ServerConfig:
             also senders that nothing was checked of.
         writers: users who may set fields and call methods; ``None`` for anybody who may read.
         call_deadline: what changes something must be begun so soon after its arrival, if it names no time of
-            its own, and ended in as much again. OpenAMQ's shell waits 10 s for a reply.
+            its own, and ended in as much again, else it is not answered. OpenAMQ's shell waits 10 s.
     """
 
     spelling: Spelling = Spelling.SPECIFICATION

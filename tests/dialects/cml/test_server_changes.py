@@ -17,7 +17,7 @@ from gateway.dialects.cml.messages import (
 )
 from gateway.dialects.cml.server import ServerConfig
 from gateway.dialects.cml.server_calls import MAX_WAITING
-from gateway.dialects.effects import Called, ModifyAsked
+from gateway.dialects.effects import Called, ModifyAsked, Note
 from gateway.model.schema import ClassKey
 from gateway.model.values import Reference
 from tests.dialects.cml.server_story import SECOND, START, WRITER, ServerPlay, fields, tank
@@ -149,17 +149,18 @@ def test_who_sets_and_asks_without_waiting_sees_what_was_set() -> None:
     assert levels == ["6", "7"]
 
 
-def test_what_is_not_answered_in_time_may_have_been_done() -> None:
+def test_what_takes_too_long_may_have_been_done_so_that_no_status_would_be_true() -> None:
     play = ServerPlay()
     play.asks(_SELL, InspectRequest(0))
     play.left()
     play.time_passes(7.9)
     assert play.left() == []
     play.time_passes(0.2)
-    given_up, inspected = play.replies()
-    text = "no answer in time: whether it was carried out is not known"
-    assert given_up == MethodReply(Status.INVALID, 0, "shop", text)
-    assert isinstance(inspected, InspectReply)
+    given_up, inspected = play.left()
+    assert given_up == Note("gave-up", "not answered: shop 0: it took too long")
+    play.take([inspected])
+    (reply,) = play.replies()
+    assert isinstance(reply, InspectReply)
     play.does(1)
     assert play.left() == []
 
@@ -171,9 +172,9 @@ def test_the_rest_is_waited_for_when_one_is_given_up() -> None:
     play.asks(ModifyRequest(7, fields(state="1")))
     play.left()
     play.time_passes(7.5)
-    assert len(play.replies()) == 1
+    assert [type(one) for one in play.left()] == [Note]
     play.time_passes(1)
-    assert len(play.replies()) == 1
+    assert [type(one) for one in play.left()] == [Note]
 
 
 def test_a_change_that_waited_too_long_is_not_begun() -> None:
