@@ -93,6 +93,7 @@ class SourceInventory:
 
     Attributes:
         counters: see `SHOWN_COUNTERS`.
+        was_read: all that there is was told once: what is not known is not there.
     """
 
     def __init__(
@@ -106,6 +107,7 @@ class SourceInventory:
         self.identity = identity
         self.max_objects = max_objects
         self.counters: Counter[str] = Counter()
+        self.was_read = False
         self._classes = classes
         self._known: dict[ClassKey, ClassRecord] = {}
         self._known_events: dict[ClassKey, EventClassRecord] = {}
@@ -294,6 +296,7 @@ class SourceInventory:
     def _resync_ended(self, ended: ResyncEnded, now: int) -> None:
         self._objects.end_resync(ended, now)
         if ended.complete and not ended.agent and not ended.class_name:
+            self.was_read = True
             self._conditions.resynchronised(now)
         if ended.complete and not ended.class_name:
             # One that had no objects to tell has answered all the same.

@@ -142,6 +142,8 @@ class Planner:
             raise Refusal(Outcome.OBJECT_GONE, f"there is no such object: {what}")
         if entry is None:
             outcome = _UNREAD.get(source.state, Outcome.OBJECT_GONE)
+            if source.state is SourceState.DEGRADED and not source.was_read:
+                outcome = Outcome.NOT_NOW
             if outcome is Outcome.OBJECT_GONE:
                 raise Refusal(outcome, f"there is no such object: {what}")
             text = f"the source {source.identity.name} is {source.state.value}, and {what} is not known yet"

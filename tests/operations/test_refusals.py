@@ -111,6 +111,14 @@ def test_an_object_that_was_not_read_yet_is_not_said_to_be_gone(
     assert works.sent == []
 
 
+def test_what_a_source_that_was_never_read_whole_lacks_is_not_said_to_be_gone(works: Works) -> None:
+    other = works.inventory.add_source("other", "any")
+    works.inventory.observed(other, [SourceStateSeen(SourceState.DEGRADED, "no answer")], works.now)
+    answer = works.answers[works.ask(SET, source=other.identity.number)]
+    assert (answer.outcome, works.sent) == (Outcome.NOT_NOW, [])
+    assert answer.text.endswith("row 1 of works:boiler is not known yet: no answer")
+
+
 @pytest.mark.parametrize("action", [SET, PURGE, MOVE, ReadFresh()])
 @pytest.mark.parametrize("check_only", [True, False])
 def test_whom_nothing_is_allowed_is_refused_and_that_is_told(

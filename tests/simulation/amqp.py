@@ -29,8 +29,8 @@ class AmqpBroker:
         self.blocked = False
         self._scheduler = scheduler
 
-    def route(self, send: Send, user: str, timestamp: int) -> None:
-        """A message arrived at an exchange."""
+    def route(self, send: Send, user: str, timestamp: int) -> bool:
+        """A message arrived at an exchange; returns whether it went into a queue."""
         seconds = timestamp // SECOND * SECOND
         lifetime = send.lifetime(seconds)
         delivery = Delivery(
@@ -43,11 +43,13 @@ class AmqpBroker:
             send.correlation_id,
             seconds,
             lifetime,
+            send.message_id,
         )
         expires = self._scheduler.now + lifetime * MILLISECOND if lifetime else 0
-        for client in self.clients:
-            if client.wants(send.exchange, send.routing_key):
-                client.queue.put((delivery, expires))
+        taken = [client for client in self.clients if client.wants(send.exchange, send.routing_key)]
+        for client in taken:
+            client.queue.put((delivery, expires))
+        return bool(taken)
 
     def stop(self) -> None:
         """The broker ends, and with it every connection."""
@@ -200,7 +202,8 @@ class AmqpClient:
         if send.is_too_late(self._clock.now()):
             self.conversation.unsent([send], TOO_LATE)
             return
-        self._broker.route(send, self._user, self._clock.now())
+        if not self._broker.route(send, self._user, self._clock.now()) and send.mandatory:
+            self.conversation.unsent([send], "the broker returned it: it leads into no queue")
 
     def _arrived(self, item: tuple[Delivery, int]) -> None:
         delivery, expires = item

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from uuid import UUID
 
-from gateway.dialects.effects import Called, Effect, ReadAsked
+from gateway.dialects.effects import Called, Effect, ModifyAsked, ReadAsked
 from gateway.dialects.qmf.agent import AgentConfig, AgentSession, ManagedObject
+from gateway.dialects.qmf.console import ConsoleConfig, ConsoleSession
+from gateway.dialects.qmf.console_agents import HeartbeatRules
 from gateway.dialects.qmf.messages import Status
 from gateway.mapping.files import class_schemas
 from gateway.model.values import Value
 from tests.operations.works import MAPPING
 from tests.simulation.amqp import AmqpBroker, AmqpClient
 from tests.simulation.conversation import Conversation
-from tests.simulation.native_dialect import MODIFY, ROUNDED, Whim, carried, with_request
+from tests.simulation.native_dialect import MODIFY, ROUNDED, NativeConsole, Whim, carried, with_request
 from tests.simulation.scheduler import MILLISECOND, SECOND, Clock, Scheduler
 from tests.simulation.site import AGENT_USER, CONSOLE_USER
 
@@ -77,10 +79,10 @@ class BoilerAgent:
         self._is_alive = False
         self.client.close()
 
-    def _asked(self, asked: Called | ReadAsked) -> None:
+    def _asked(self, asked: Called | ModifyAsked | ReadAsked) -> None:
         if isinstance(asked, Called):
             self._after(lambda: self._carry_out(asked))
-        else:
+        elif isinstance(asked, ReadAsked):
             self._after(lambda: self._read(asked))
 
     def _carry_out(self, call: Called) -> None:
@@ -121,6 +123,19 @@ class BoilerAgent:
 
     def _perform(self, effects: list[Effect]) -> None:
         self._conversation.perform(effects)
+
+
+def am2_console(_epoch: int) -> NativeConsole:
+    """The session of one run of the core."""
+    return NativeConsole(
+        ConsoleSession(
+            ConsoleConfig(
+                believed=frozenset({AGENT_USER}),
+                heartbeats=HeartbeatRules(interval=10 * SECOND),
+                request_deadline=5 * SECOND,
+            )
+        )
+    )
 
 
 class _AgentLink:

@@ -12,6 +12,7 @@ from gateway.dialects.effects import (
     Called,
     Delivery,
     Effect,
+    ModifyAsked,
     Note,
     Observed,
     ReadAsked,
@@ -75,7 +76,7 @@ class Conversation:
         answered: Callable[[Answer], None] = lambda _: None,
         unsent: Unsent = lambda _sends, _reason, _now: (),
     ) -> None:
-        self.asked: Callable[[Called | ReadAsked], None] = lambda _: None
+        self.asked: Callable[[Called | ModifyAsked | ReadAsked], None] = lambda _: None
         self._answered = answered
         self._unsent = unsent
         self.notes: Counter[str] = Counter()
@@ -102,8 +103,8 @@ class Conversation:
         self.perform(self.session.disconnected(detail, self._clock.now()))
 
     def unsent(self, sends: Iterable[Send], reason: str) -> None:
-        """These certainly were not sent: told of those that are sent once only."""
-        once = [send for send in sends if send.not_after]
+        """These certainly were not sent: told of those sent once only, or as mandatory."""
+        once = [send for send in sends if send.not_after or send.mandatory]
         if once:
             self._scheduler.tell(self.name, f"{len(once)} unsent: {reason}")
             self.perform(self._unsent(once, reason, self._clock.now()))
@@ -149,7 +150,7 @@ class Conversation:
             case Answered(answer):
                 self._scheduler.tell(self.name, f"answered {answer}")
                 self._answered(answer)
-            case Called() | ReadAsked():
+            case Called() | ModifyAsked() | ReadAsked():
                 self._scheduler.tell(self.name, f"asked {effect}")
                 self.asked(effect)
             case WakeAt(time):

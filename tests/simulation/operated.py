@@ -7,11 +7,13 @@ was done to it; the event log keeps what was committed, over all cores.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
-from gateway.dialects.qmf.console import ConsoleConfig, ConsoleSession
-from gateway.dialects.qmf.console_agents import HeartbeatRules
+from gateway.dialects.effects import Binding, Effect
+from gateway.dialects.effects import Send as Sent
 from gateway.feed.operations import (
     Action,
     OperationAnswer,
@@ -31,17 +33,54 @@ from gateway.operations.effects import Effect as Wanted
 from gateway.operations.effects import Reply, Send, Tell
 from gateway.operations.policy import Policy
 from gateway.operations.told_values import ToldValues
+from gateway.service.console_port import ModifyingSession, OperableSession
 from tests.operations.works import ANYTHING, BOILER_CLASS, MAPPING, OPERATOR
 from tests.simulation.amqp import AmqpBroker, AmqpClient
-from tests.simulation.boiler import Boiler, BoilerAgent
-from tests.simulation.conversation import Conversation
-from tests.simulation.native_dialect import NativeConsole
+from tests.simulation.boiler import Boiler, BoilerAgent, am2_console
+from tests.simulation.cml_boiler import CmlBoilerServer, cml_console
+from tests.simulation.conversation import Conversation, Session
 from tests.simulation.scheduler import MILLISECOND, SECOND, Clock, Scheduler, Timer
-from tests.simulation.site import AGENT_USER, CONSOLE_USER, OUTAGE
+from tests.simulation.site import CONSOLE_USER, OUTAGE
 
 DEADLINE = 10 * SECOND
 _QUICK = (1 * MILLISECOND, 100 * MILLISECOND)
 _SLOW = (1 * SECOND, 30 * SECOND)
+
+
+class Console(OperableSession[Effect], ModifyingSession[Effect], Session, Protocol):
+    """A console session of a dialect that sets by a request of its own."""
+
+    def bindings(self, queue: str) -> Sequence[Binding]:
+        """What its queue hears."""
+
+    def unsent(self, sends: Sequence[Sent], reason: str, now: int) -> Iterable[Effect]:
+        """These certainly were not sent."""
+
+
+class Agent(Protocol):
+    """One run of the process that manages the boiler."""
+
+    client: AmqpClient
+
+    def die(self) -> None:
+        """It is killed."""
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """What gateway and boiler speak.
+
+    Attributes:
+        console: makes the session of a core, by its boot.
+        agent: makes what manages the boiler, by its boot.
+    """
+
+    console: Callable[[int], Console]
+    agent: Callable[[Scheduler, AmqpBroker, Boiler, int], Agent]
+
+
+AM2 = Dialect(am2_console, BoilerAgent)
+CML = Dialect(cml_console, CmlBoilerServer)
 
 
 class OperatedCore:
@@ -53,10 +92,17 @@ class OperatedCore:
         folder: of the instance index.
         disk: what the log has, of all cores.
         epoch: its boot.
+        console: makes its session.
     """
 
     def __init__(
-        self, scheduler: Scheduler, broker: AmqpBroker, folder: Path, disk: list[OperationRecord], epoch: int
+        self,
+        scheduler: Scheduler,
+        broker: AmqpBroker,
+        folder: Path,
+        disk: list[OperationRecord],
+        epoch: int,
+        console: Callable[[int], Console],
     ) -> None:
         self._scheduler = scheduler
         self._clock = Clock(scheduler)
@@ -75,12 +121,7 @@ class OperatedCore:
         )
         self.desk.connect(self._source.identity.number)
         self._perform(self.desk.recover(unfinished(disk), self._clock.now()))
-        config = ConsoleConfig(
-            believed=frozenset({AGENT_USER}),
-            heartbeats=HeartbeatRules(interval=10 * SECOND),
-            request_deadline=5 * SECOND,
-        )
-        self._session = NativeConsole(ConsoleSession(config))
+        self._session = console(epoch)
         self._conversation = Conversation(
             scheduler,
             self._clock,
@@ -145,12 +186,11 @@ class OperatedCore:
         session, now = self._session, self._clock.now()
         match message:
             case MethodCall():
-                effects = session.call(message, now)
+                self._conversation.perform(session.call(message, now))
             case ObjectModify():
-                effects = session.modify(message, now)
+                self._conversation.perform(session.modify(message, now))
             case ObjectFetch():
-                effects = session.fetch(message, now)
-        self._conversation.perform(effects)
+                self._conversation.perform(session.fetch(message, now))
 
     def _took(self, answer: Answer) -> None:
         self._perform(self.desk.answered(answer, self._clock.now()))
@@ -187,13 +227,19 @@ def unfinished(disk: Iterable[OperationRecord]) -> list[OperationRecord]:
 class OperatedBoiler:
     """A whole run from one seed: some minutes of operations and faults, then quiet.
 
+    Args:
+        seed: of all chance.
+        folder: of the instance index.
+        dialect: what gateway and boiler speak.
+
     Attributes:
         disk: what the log has in the end.
         asked: what was asked for, each with a value of its own; ``None`` while it is not answered.
     """
 
-    def __init__(self, seed: int, folder: Path) -> None:
+    def __init__(self, seed: int, folder: Path, dialect: Dialect = AM2) -> None:
         self.scheduler = Scheduler(seed)
+        self._dialect = dialect
         self.boiler = Boiler()
         self.disk: list[OperationRecord] = []
         self.asked: dict[int, OperationAnswer | None] = {}
@@ -202,7 +248,7 @@ class OperatedBoiler:
         self._boots, self._epochs = itertools.count(1), itertools.count(1)
         self._values = itertools.count(2)
         self._core: OperatedCore | None = None
-        self._agent: BoilerAgent | None = None
+        self._agent: Agent | None = None
         self._is_quiet = False
         self._start_agent()
         self._start_core()
@@ -288,10 +334,12 @@ class OperatedBoiler:
 
     def _start_core(self) -> None:
         epoch = next(self._epochs)
-        self._core = OperatedCore(self.scheduler, self._broker, self._folder, self.disk, epoch)
+        self._core = OperatedCore(
+            self.scheduler, self._broker, self._folder, self.disk, epoch, self._dialect.console
+        )
 
     def _start_agent(self) -> None:
-        self._agent = BoilerAgent(self.scheduler, self._broker, self.boiler, next(self._boots))
+        self._agent = self._dialect.agent(self.scheduler, self._broker, self.boiler, next(self._boots))
 
     def _soon(self, action: Callable[[], None]) -> None:
         self.scheduler.after(self.scheduler.between(50 * MILLISECOND, 30 * SECOND), action)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from uuid import UUID
 
-from gateway.dialects.effects import Called, Delivery, Effect, ReadAsked, WakeAt
+from gateway.dialects.effects import Called, Delivery, Effect, ModifyAsked, ReadAsked, WakeAt
 from gateway.dialects.qmf.agent import AgentConfig, AgentSession, ManagedObject
 from gateway.dialects.qmf.messages import Status
 from gateway.model.values import Reference, Value
@@ -130,7 +130,7 @@ class PlantAgent:
 
     # What users want done.
 
-    def _asked(self, asked: Called | ReadAsked) -> None:
+    def _asked(self, asked: Called | ModifyAsked | ReadAsked) -> None:
         if isinstance(asked, Called):
             self._later(lambda: self._carry_out(asked))
         else:

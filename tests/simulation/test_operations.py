@@ -12,7 +12,7 @@ import pytest
 from gateway.feed.operations import Action, InvokeMethod, OperationState, SetElements
 from gateway.model.operations import Outcome
 from tests.hypothesis_profiles import PROVING
-from tests.simulation.operated import OperatedBoiler
+from tests.simulation.operated import AM2, CML, Dialect, OperatedBoiler
 
 SEEDS_OF_A_PART = 100 if PROVING else 3
 NOT_DONE = frozenset(Outcome) - {Outcome.APPLIED, Outcome.APPLIED_DIFFERENTLY, Outcome.UNKNOWN}
@@ -24,7 +24,7 @@ def set_limit(value: int) -> Action:
 
 
 def set_speed(value: int) -> Action:
-    """Set the element that the dialect itself sets."""
+    """Set the element that a request of the dialect's own sets."""
     return SetElements({"speed": value})
 
 
@@ -63,15 +63,16 @@ def check(run: OperatedBoiler, name: str) -> Counter[str]:
     [(set_limit, "limit"), (set_speed, "speed"), (call_set_limit, "value")],
     ids=["set", "native", "invoke"],
 )
+@pytest.mark.parametrize("dialect", [AM2, CML], ids=["am2", "cml"])
 @pytest.mark.parametrize("part", range(4))
 def test_nothing_is_done_twice_and_nothing_told_that_was_not(
-    part: int, make: Callable[[int], Action], name: str, tmp_path: Path
+    part: int, dialect: Dialect, make: Callable[[int], Action], name: str, tmp_path: Path
 ) -> None:
     first = secrets.randbelow(2**32) if PROVING else part * SEEDS_OF_A_PART
     for seed in range(first, first + SEEDS_OF_A_PART):
         folder = tmp_path / str(seed)
         folder.mkdir()
-        run = OperatedBoiler(seed, folder)
+        run = OperatedBoiler(seed, folder, dialect)
         try:
             run.run(make)
             check(run, name)
