@@ -13,6 +13,7 @@ from gateway.cli.options import config_option, configured_source, loaded
 from gateway.cli.printing import at_work, json_option, say, say_json
 from gateway.cli.source_capture import capture_command
 from gateway.cli.source_replay import replay_command
+from gateway.cli.source_schema import schema_command
 from gateway.service.checks import check_source
 from gateway.service.exit_codes import CommandError, ExitCode
 from gateway.service.feed_session import FeedSession
@@ -101,3 +102,4 @@ def test_command(name: str, config: Path | None, *, as_json: bool) -> None:
 
 source.add_command(capture_command)
 source.add_command(replay_command)
+source.add_command(schema_command)

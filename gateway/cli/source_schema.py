@@ -1,0 +1,57 @@
+"""``amqp-gateway source schema``."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from pathlib import Path
+
+import click
+
+from gateway.cli.options import config_option, configured_source, loaded
+from gateway.cli.printing import at_work
+from gateway.config.cml_source import CmlSource
+from gateway.config.types import SecretError
+from gateway.dialects.errors import LocalProtocolError
+from gateway.durable_files import write_durably
+from gateway.service.cml_checks import ask_schema
+from gateway.service.cml_schemas import schema_document
+from gateway.service.endpoints import amqp_endpoint
+from gateway.service.exit_codes import CommandError, ExitCode
+from gateway.service.logs import configure_logs
+
+
+@click.command("schema")
+@click.argument("name")
+@config_option
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Where to, for 'schema_file' of the source; a file that is there is replaced. Else it is printed.",
+)
+def schema_command(name: str, config: Path | None, out: Path | None) -> None:
+    """Ask the broker of the source NAME, of kind cml, for its schema; nothing is changed there.
+
+    The gateway need not run.
+    """
+    configuration = loaded(config)
+    configure_logs("source", logging.CRITICAL)
+    settings = configured_source(configuration, name)
+    if not isinstance(settings, CmlSource):
+        text = f"{configuration.path}: source {name!r} is of kind {settings.kind}: only those of cml have it"
+        raise CommandError(ExitCode.CONFIGURATION, text)
+    try:
+        endpoint = amqp_endpoint(settings.amqp, configuration.folder)
+        with at_work(f"asking {name}"):
+            document = schema_document(asyncio.run(ask_schema(endpoint, settings)))
+        if out is None:
+            click.echo(document, nl=False)
+        else:
+            write_durably(out, document)
+    except SecretError as error:
+        raise CommandError(ExitCode.CONFIGURATION, str(error)) from error
+    except LocalProtocolError as error:
+        raise CommandError(ExitCode.FAILED, f"the schema of {name} cannot be written: {error}") from error
+    except OSError as error:
+        raise CommandError(ExitCode.FAILED, f"{out}: cannot be written: {error.strerror or error}") from error

@@ -1,0 +1,232 @@
+"""What an OpenAMQ manages, with the schema that it tells, behind a CML server session of ours.
+
+It stands behind `AmqpPeer`, which is as strict and as poor on the wire as the original, or beside a RabbitMQ
+as a server of CML like any other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from typing import Any, TypeVar
+
+from gateway.clock import SystemClock
+from gateway.dialects.cml.messages import Field, SchemaReply, Spelling, Status
+from gateway.dialects.cml.reader import read_message
+from gateway.dialects.cml.schema import read_classes
+from gateway.dialects.cml.server import ServedObject, ServerConfig, ServerSession
+from gateway.dialects.effects import Binding, Called, Delivery, Effect, ModifyAsked, Send
+from gateway.links.amqp import AmqpLink, AmqpRole
+from gateway.links.amqp_connection import AmqpEndpoint
+from gateway.links.conversation import Conversation
+from gateway.model.events import Severity
+from gateway.model.values import Value
+from tests.components.amqp_peer import AmqpPeer, Reply, Request
+from tests.components.waiting import DEADLINE, eventually
+from tests.dialects.cml.recordings import exchanges
+
+ContextT = TypeVar("ContextT")
+ResultT = TypeVar("ResultT")
+
+BROKER, CONFIG, ORDERS, PRIVATE, CONNECTION = 0, 1, 22, 23, 30
+STARTED = "2026-11-20T06:52+00:00"
+
+
+def recorded_schema() -> SchemaReply:
+    """The schema as OpenAMQ 1.4c1 tells it."""
+    for each in exchanges():
+        reply = read_message(each.replies[0]) if b"schema-request" in each.request else None
+        if isinstance(reply, SchemaReply):
+            return reply
+    raise AssertionError("no schema was recorded")
+
+
+class OpenAmq:
+    """A broker with settings, exchanges, a shared and a private queue, and a connection.
+
+    Attributes:
+        session: that answers for it.
+        done: what was set and called, in order: object, name, value or arguments.
+        deaf: fields that are set without effect, as OpenAMQ does with what it takes for granted.
+        conversation: of a link, where it has one.
+        is_up: whether that link is.
+    """
+
+    def __init__(self, config: ServerConfig | None = None) -> None:
+        schema = recorded_schema()
+        self._classes = {each.schema.key.name: each for each in read_classes(schema)}
+        self._objects: dict[int, tuple[str, int | None, dict[str, str]]] = {}
+        self.session = ServerSession(config or ServerConfig(Spelling.OPENAMQ, writers=None), schema)
+        self.done: list[tuple[int, str, object]] = []
+        self.deaf: set[str] = set()
+        self.conversation: Conversation | None = None
+        self.is_up = False
+        self.put(BROKER, "broker", None, name="OpenAMQ 1.4c1", started=STARTED, locked="0", messages="3")
+        self.put(CONFIG, "config", BROKER, name="amq_server.cfg", port="5672", monitor="0", record_stats="0")
+        for number, name, kind in (
+            (2, "$default$", "direct"),
+            (3, "amq.direct", "direct"),
+            (4, "ticks", "topic"),
+        ):
+            self.put(number, "exchange", BROKER, name=name, type=kind, bindings="1")
+        self.put(16, "binding", 3, name="orders", queues="1")
+        self.put(ORDERS, "queue", BROKER, name="orders", pending="3", exclusive="0", auto_delete="0")
+        self.put(PRIVATE, "queue", BROKER, name="reply-1", pending="0", exclusive="1", auto_delete="1")
+        self.put(CONNECTION, "connection", BROKER, name="c1", address="127.0.0.1:4711", user_name="guest")
+        self.put(31, "connection_queue", CONNECTION, name="orders", enabled="1")
+        self.session.start()
+
+    def put(self, number: int, class_name: str, parent: int | None, **texts: str) -> None:
+        """An object, with what OpenAMQ would show of it; fields that are not named keep what they had."""
+        _, _, before = self._objects.get(number, ("", None, {}))
+        known = before | texts
+        self._objects[number] = class_name, parent, known
+        fields = [Field(name, text) for name, text in known.items()]
+        if number == BROKER:
+            fields.append(Field("config", str(CONFIG)))
+        values = self._classes[class_name].read_object(fields, parent).values
+        self.session.put(ServedObject(number, class_name, values))
+
+    def change(self, number: int, **texts: str) -> None:
+        """Fields of an object that is there have other values."""
+        class_name, parent, _ = self._objects[number]
+        self.put(number, class_name, parent, **texts)
+
+    def delete(self, number: int) -> None:
+        """An object has ended."""
+        del self._objects[number]
+        self.session.delete(number)
+
+    def text(self, number: int, name: str) -> str:
+        """What a field shows."""
+        return self._objects[number][2][name]
+
+    # As a session of a link.
+
+    def bindings(self, queue: str) -> tuple[Binding, ...]:
+        return self.session.bindings(queue)
+
+    def connected(self, reply_to: str, now: int) -> list[Effect]:
+        self.is_up = True
+        return self.session.connected(reply_to, now)
+
+    def disconnected(self, detail: str, now: int) -> list[Effect]:
+        self.is_up = False
+        return self.session.disconnected(detail, now)
+
+    def resync(self, reason: str, now: int, since: int) -> list[Effect]:
+        return self.session.resync(reason, now, since)
+
+    def tick(self, now: int) -> list[Effect]:
+        return self.session.tick(now)
+
+    def receive(self, delivery: Delivery, now: int) -> list[Effect]:
+        """Answer, and do at once what is asked for."""
+        effects: list[Effect] = []
+        for effect in self.session.receive(delivery, now):
+            if isinstance(effect, ModifyAsked):
+                for name, value in effect.values.items():
+                    self.done.append((effect.number, name, value))
+                    if name not in self.deaf:
+                        self.change(effect.number, **{name: _text(value)})
+                effects += self.session.done(effect.handle, Status.OK, now)
+            elif isinstance(effect, Called):
+                self.done.append((effect.number, effect.method, effect.arguments))
+                self._call(effect)
+                effects += self.session.done(effect.handle, Status.OK, now)
+            else:
+                effects.append(effect)
+        return effects
+
+    def _call(self, call: Called) -> None:
+        match call.method:
+            case "lock":
+                self.change(BROKER, locked=_text(call.arguments[0] or False))
+            case "purge":
+                self.change(call.number, pending="0")
+            case "kill":
+                self.delete(31)
+                self.delete(call.number)
+
+    def notify(self, severity: Severity, text: str) -> None:
+        """Tell consoles of something, over the link that it has."""
+        assert self.conversation is not None
+        self.conversation.perform(self.session.notify(severity, text))
+
+    def script(self, request: Request) -> Iterable[Reply]:
+        """What `AmqpPeer` answers."""
+        properties = request.properties
+        delivery = Delivery(
+            request.exchange,
+            request.routing_key,
+            request.body,
+            properties.reply_to or "",
+            message_id=properties.message_id or "",
+        )
+        for effect in self.receive(delivery, SystemClock().now()):
+            if isinstance(effect, Send):
+                yield Reply(effect.routing_key, effect.body, effect.message_id)
+
+
+def _text(value: Value) -> str:
+    return str(int(value)) if isinstance(value, bool) else str(value)
+
+
+@asynccontextmanager
+async def open_amq(port: int = 0) -> AsyncIterator[tuple[OpenAmq, AmqpPeer]]:
+    """An OpenAMQ that listens on 127.0.0.1, with heartbeats of 2 s that it insists on."""
+    broker = OpenAmq()
+    async with AmqpPeer(broker.script, port=port) as peer:
+        yield broker, peer
+
+
+@asynccontextmanager
+async def serving(endpoint: AmqpEndpoint, system_exchange: str = "amq.system") -> AsyncIterator[OpenAmq]:
+    """The same as a server of CML at a broker that has the exchanges, as the specification spells it."""
+    broker, clock = OpenAmq(ServerConfig(system_exchange=system_exchange, writers=None)), SystemClock()
+    broker.conversation = Conversation("server", broker, lambda _: None, clock, Counter())
+    role = AmqpRole("server", broker.bindings)
+    running = asyncio.create_task(AmqpLink(endpoint, role, broker, broker.conversation, clock).run())
+
+    async def up() -> bool:
+        return broker.is_up
+
+    try:
+        await eventually(up, "the server's link is up")
+        yield broker
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        broker.conversation.stop()
+
+
+@contextmanager
+def in_background(context: Callable[[], AbstractAsyncContextManager[ContextT]]) -> Iterator[ContextT]:
+    """What ``context`` gives, alive on an event loop of another thread until the block ends."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, daemon=True)
+    thread.start()
+    entered = context()
+
+    def carried_out(step: Coroutine[Any, Any, ResultT]) -> ResultT:
+        return asyncio.run_coroutine_threadsafe(step, loop).result(DEADLINE)
+
+    async def enter() -> ContextT:
+        return await entered.__aenter__()
+
+    async def leave() -> None:
+        await entered.__aexit__(None, None, None)
+
+    try:
+        entered_as = carried_out(enter())
+        try:
+            yield entered_as
+        finally:
+            carried_out(leave())
+    finally:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(DEADLINE)
+        loop.close()
