@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
-from gateway.dialects.effects import Called, Delivery, Note, ReadAsked
+from gateway.dialects.effects import Called, Delivery, ModifyAsked, Note, ReadAsked
 from gateway.dialects.errors import ProtocolError
 from gateway.dialects.qmf import fields
-from gateway.dialects.qmf.agent_objects import AgentObject
 from gateway.dialects.qmf.definitions import ClassDefinition
 from gateway.dialects.qmf.layout import Layout
 from gateway.dialects.qmf.messages import (
@@ -44,6 +43,20 @@ _MAX_TEXT: Final = 1_000
 _MAX_METHOD_TEXT: Final = 200
 """Of the one status whose text travels as str8."""
 _MAX_COMPLETION_TEXT: Final = 200
+
+
+class Target(Protocol):
+    """An object that can be called or read."""
+
+    @property
+    def object_id(self) -> ObjectId:
+        """Of the object."""
+        ...
+
+    @property
+    def definition(self) -> ClassDefinition:
+        """Of its class."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +89,8 @@ class AgentCalls:
         self._known: OrderedDict[tuple[str, str, int], int] = OrderedDict()
 
     def called(
-        self, request: MethodRequest, target: AgentObject | None, delivery: Delivery, now: int
-    ) -> Called | Refusal | Note:
+        self, request: MethodRequest, target: Target | None, delivery: Delivery, now: int
+    ) -> Called | MethodResponse | Note:
         """A call arrived: what the program is to do, or what is answered at once, as qpidd would."""
         sequence = request.sequence
         if target is None:
@@ -86,6 +99,30 @@ class AgentCalls:
             arguments = _understood(request, target)
         except _RefusedError as refused:
             return MethodResponse(sequence, refused.status, refused.text)
+        refusal = self._refused(sequence, delivery, now)
+        if refusal is not None:
+            return refusal
+        definition = target.definition
+        handle = self._wait(
+            Waiting(delivery.reply_to, sequence, target.object_id, definition.outputs[request.method])
+        )
+        deadline = self._deadline_of(delivery, now)
+        number = target.object_id.number
+        return Called(handle, definition.key, number, request.method, arguments, delivery.user_id, deadline)
+
+    def modify_asked(
+        self, sequence: int, target: Target, values: Mapping[str, Value], delivery: Delivery, now: int
+    ) -> ModifyAsked | MethodResponse | Note:
+        """A set arrived, whose values are checked: as `called`; AM2 has none."""
+        refusal = self._refused(sequence, delivery, now)
+        if refusal is not None:
+            return refusal
+        handle = self._wait(Waiting(delivery.reply_to, sequence, target.object_id))
+        number, deadline = target.object_id.number, self._deadline_of(delivery, now)
+        return ModifyAsked(handle, target.definition.key, number, values, delivery.user_id, deadline)
+
+    def _refused(self, sequence: int, delivery: Delivery, now: int) -> MethodResponse | Note | None:
+        """Why the program is not asked; ``None`` where it is, once."""
         call = (delivery.user_id, delivery.reply_to, sequence)
         if self._is_repeated(call, now):
             return Note("repeated-call", f"call {sequence} of {delivery.user_id!r} came twice: done once")
@@ -96,23 +133,17 @@ class AgentCalls:
             text = f"not carried out: {MAX_WAITING} calls are under way already"
             return MethodResponse(sequence, Status.EXCEPTION, text)
         self._known[call] = now
-        definition = target.agent_class.definition
-        handle = self._wait(
-            Waiting(delivery.reply_to, sequence, target.object_id, definition.outputs[request.method])
-        )
-        deadline = self._deadline_of(delivery, now)
-        number = target.object_id.number
-        return Called(handle, definition.key, number, request.method, arguments, delivery.user_id, deadline)
+        return None
 
     def asked(
-        self, query: GetQuery, target: AgentObject, delivery: Delivery, now: int
+        self, query: GetQuery, target: Target, delivery: Delivery, now: int
     ) -> ReadAsked | CommandComplete:
         """One object was asked for, and is to be read anew."""
         if len(self._waiting) >= MAX_WAITING:
             text = f"not read: {MAX_WAITING} calls are under way already"
             return CommandComplete(query.sequence, FAILED, text)
         handle = self._wait(Waiting(delivery.reply_to, query.sequence, target.object_id))
-        key = target.agent_class.definition.key
+        key = target.definition.key
         return ReadAsked(handle, key, target.object_id.number, self._deadline_of(delivery, now))
 
     def ended(self, handle: int) -> Waiting | None:
@@ -180,13 +211,13 @@ class _RefusedError(Exception):
         super().__init__(text)
 
 
-def _understood(request: MethodRequest, target: AgentObject) -> Values:
+def _understood(request: MethodRequest, target: Target) -> Values:
     """The arguments of a call, checked against the schema.
 
     Raises:
         _RefusedError: the class has no such method, or the arguments are not the method's.
     """
-    definition = target.agent_class.definition
+    definition = target.definition
     if (definition.key.package, definition.key.name) != (request.key.package, request.key.name):
         raise _RefusedError(Status.INVALID_PARAMETER, "InvalidParameter: the object is of another class")
     method = next((one for one in definition.schema.methods if one.name == request.method), None)
@@ -211,7 +242,7 @@ def _arguments(definition: ClassDefinition, method: Method, octets: bytes) -> Va
 
 
 def _checked(argument: Argument, wire: QmfValue) -> Value | None:
-    value = _model_value(wire)
+    value = model_value(wire)
     if argument.optional and (value is None or value in ("", (), {}) or value == 0):
         return None
     if value is None:
@@ -222,13 +253,13 @@ def _checked(argument: Argument, wire: QmfValue) -> Value | None:
     return value
 
 
-def _model_value(value: QmfValue) -> Value | None:
-    """``value`` as the model has it; voids in maps and lists are left out."""
+def model_value(value: QmfValue) -> Value | None:
+    """Return ``value`` as the model has it; voids in maps and lists are left out."""
     if isinstance(value, ObjectId):
         return Reference(str(value)) if value else None
     if isinstance(value, Mapping):
-        plain = ((key, _model_value(inner)) for key, inner in value.items())
+        plain = ((key, model_value(inner)) for key, inner in value.items())
         return {key: inner for key, inner in plain if inner is not None}
     if isinstance(value, tuple):
-        return tuple(inner for inner in map(_model_value, value) if inner is not None)
+        return tuple(inner for inner in map(model_value, value) if inner is not None)
     return value

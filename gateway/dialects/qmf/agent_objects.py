@@ -100,6 +100,11 @@ class AgentObject:
         self.properties_changed = False
         self.statistics_changed = False
 
+    @property
+    def definition(self) -> ClassDefinition:
+        """Of its class."""
+        return self.agent_class.definition
+
     def property_record(self, deleted: int = 0) -> bytes:
         """Encode a c record."""
         return write_header(b"c", 0) + self._head(deleted) + self.properties

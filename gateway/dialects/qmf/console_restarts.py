@@ -51,6 +51,10 @@ class Restarts:
             self._told = True
         return born_anew or counted
 
+    def tell(self) -> None:
+        """An object has shown a restart in another way, and it is told."""
+        self._told = True
+
     def resync_begins(self) -> bool:
         """Whether the resync that begins is the first to say that there was a restart."""
         restarted = self._restarted and not self._told

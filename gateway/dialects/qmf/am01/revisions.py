@@ -30,3 +30,6 @@ ALL: Final = frozenset(Revision)
 
 BROADCASTING: Final = frozenset((Revision.NOVEMBER_2007, Revision.JANUARY_2008))
 """Those whose classes have neither package nor hash."""
+
+ASKED: Final = frozenset((Revision.FEBRUARY_2008, Revision.MARCH_2008))
+"""Those that answer what they are asked on the key ``agent``; all others can only be heard."""

@@ -1,0 +1,337 @@
+"""The agent session before AM2: serves managed objects to consoles, in any revision.
+
+For peers that have no agent, and for tests. It does what the agents of 2008 did, but for this: it carries out
+nothing that it has not understood whole, and answers calls of objects and methods that it does not have
+without ending anybody's session. Sources: Apache Qpid management design notes; agents of November 2007 to
+March 2008.
+
+The program behind it tells objects (`Am01AgentSession.put`, `delete`), calls `tick` when told to wake, and
+`console_bound` when it learns that a queue was bound, and sends what is returned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from gateway.dialects.effects import Binding, Delivery, Effect, Note, Send, WakeAt
+from gateway.dialects.errors import LocalProtocolError, ProtocolError
+from gateway.dialects.qmf import agent_calls, severities
+from gateway.dialects.qmf.agent_calls import AgentCalls, model_value
+from gateway.dialects.qmf.agent_objects import ManagedObject
+from gateway.dialects.qmf.am01.agent_config import Am01AgentConfig
+from gateway.dialects.qmf.am01.agent_objects import News, ServedObject, ServedObjects
+from gateway.dialects.qmf.am01.get_and_set import GET, SET, read_changes, write_object
+from gateway.dialects.qmf.am01.keys import COMMAND_KEY, content_key, event_routing_key, package_key
+from gateway.dialects.qmf.am01.messages import (
+    AgentHello,
+    AgentIdentity,
+    ClassDescription,
+    Message,
+    MethodRequest,
+    Received,
+)
+from gateway.dialects.qmf.am01.reader import read
+from gateway.dialects.qmf.am01.revisions import ASKED, BROADCASTING, Revision
+from gateway.dialects.qmf.am01.schemas import event_key, event_name
+from gateway.dialects.qmf.am01.writer import write
+from gateway.dialects.qmf.definitions import Definitions
+from gateway.dialects.qmf.fields import NO_HASH
+from gateway.dialects.qmf.messages import (
+    BrokerRequest,
+    BrokerResponse,
+    ClassIndication,
+    ClassKind,
+    ClassQuery,
+    CommandComplete,
+    EventIndication,
+    GetQuery,
+    MethodResponse,
+    PackageIndication,
+    PackageQuery,
+    PropertyContent,
+    SchemaRequest,
+    Status,
+)
+from gateway.dialects.qmf.messages import MethodRequest as Call
+from gateway.dialects.qmf.model_values import wire_values
+from gateway.model.events import Severity
+from gateway.model.misfits import misfit
+from gateway.model.schema import Access, ClassKey, ClassSchema, EventSchema
+from gateway.model.values import Value, Values
+
+__all__ = ["Am01AgentConfig", "Am01AgentSession", "ManagedObject"]
+
+IDENTITY = "Broker ID"
+"""What every agent of February 2008 says of itself."""
+
+_MAX_TEXT = 200
+"""Characters of a status text: its length has one octet."""
+
+
+class Am01AgentSession:
+    """An agent before AM2, without I/O.
+
+    Args:
+        config: see `Am01AgentConfig`.
+        classes: the classes served; their hashes are computed.
+        events: the events that may be raised, named ``<class>.<event>``.
+
+    Raises:
+        LocalProtocolError: the revision cannot carry one of them.
+    """
+
+    def __init__(
+        self, config: Am01AgentConfig, classes: Iterable[ClassSchema], events: Iterable[EventSchema] = ()
+    ) -> None:
+        self._config = config
+        self._revision = config.revision
+        self._objects = ServedObjects(config.revision, classes, events, config.deletion_limit)
+        self._calls = AgentCalls(config.call_deadline)
+        self._started = False
+        self._republish = False
+        self._publish_at = 0
+        self._republish_at = 0
+
+    def bindings(self) -> tuple[Binding, ...]:
+        """What the agent's queue must be bound to before `start`."""
+        asked = self._revision in ASKED
+        keys = (COMMAND_KEY, "agent.method.#") if asked else ("method.#",)
+        return tuple(Binding(self._config.management_exchange, key) for key in keys)
+
+    # The program's side.
+
+    def put(self, managed: ManagedObject) -> None:
+        """Add an object, or tell the values of a known one anew; consoles hear of it by `tick`.
+
+        Raises:
+            LocalProtocolError: the class is not served, or a value does not fit: nothing has changed then.
+        """
+        self._objects.put(managed)
+
+    def delete(self, number: int, deleted_at: int) -> bool:
+        """Remove an object, deleted at ``deleted_at`` (nanoseconds); False if there is none."""
+        return self._objects.delete(number, deleted_at)
+
+    @property
+    def objects(self) -> ServedObjects:
+        """What is known: supports ``number in``, ``len`` and iteration over numbers."""
+        return self._objects
+
+    @property
+    def definitions(self) -> Definitions:
+        """The classes and events served, as consoles are told of them."""
+        return self._objects.definitions
+
+    def raise_event(self, key: ClassKey, time: int, severity: Severity, arguments: Values) -> list[Effect]:
+        """Publish an event at once; nothing while the session is not started.
+
+        Args:
+            key: package and ``<class>.<event>``; the hash is not looked at.
+            time: when it happened, nanoseconds since 1970-01-01 UTC.
+            severity: travels as one of four words.
+            arguments: in schema order.
+
+        Raises:
+            LocalProtocolError: the event is not served, events are not configured, or the revision has none.
+        """
+        owner, name = event_name(key)
+        served = self._objects.classes.get((key.package, owner))
+        if served is None:
+            raise LocalProtocolError(f"event {key} is not served")
+        full = event_key(served.definition.key, name)
+        level = severities.from_model(severity)
+        message = EventIndication(0, full, time, level, wire_values(arguments))
+        octets = write(message, self._revision, self.definitions, extended=self._config.events)
+        return [self._publication(event_routing_key(full, level), octets)] if self._started else []
+
+    # The link's side.
+
+    def start(self, now: int) -> list[Effect]:
+        """The link is up and the objects are known: announce the packages, publish from now on."""
+        self._started = self._republish = True
+        self._publish_at = now + self._config.publish_interval
+        self._republish_at = now
+        return [*(self._announcements() if self._revision in ASKED else ()), WakeAt(self._publish_at)]
+
+    def _announcements(self) -> Iterator[Send]:
+        key = package_key(self._revision, self._config.broker)
+        for package in self._packages():
+            yield self._publication(key, write(PackageIndication(0, package), self._revision))
+
+    def suspend(self) -> None:
+        """The link is down: say nothing until `start`. What changes meanwhile is kept, and told then."""
+        self._started = False
+
+    def console_bound(self, now: int) -> list[Effect]:
+        """A queue was bound: until February 2008, tell everything again at the next interval."""
+        self._republish |= self._revision not in ASKED
+        return [WakeAt(max(now, self._publish_at))] if self._started else []
+
+    def tick(self, now: int) -> list[Effect]:
+        """Publish what is due."""
+        if not self._started:
+            return []
+        if now < self._publish_at:
+            return [WakeAt(self._publish_at)]
+        interval = self._config.republish_interval
+        if interval is not None and now - self._republish_at >= interval:
+            self._republish = True
+        return [*self.flush(now), WakeAt(self._publish_at)]
+
+    def flush(self, now: int) -> list[Effect]:
+        """Publish now what consoles do not know yet."""
+        if not self._started:
+            return []
+        if self._republish:
+            self._republish, self._republish_at = False, now
+            self._objects.tell_everything()
+        # Late ticks do not add up: the next one counts from now.
+        self._publish_at = now + self._config.publish_interval
+        schemas = self._revision not in ASKED
+        return [self._told(one) for one in self._objects.take_news(schemas=schemas)]
+
+    def _told(self, message: News) -> Send:
+        if isinstance(message, ClassDescription):
+            kind, key = "schema", message.definition.key
+        else:
+            kind, key = ("config" if isinstance(message, PropertyContent) else "inst"), message.key
+        routing_key = content_key(self._revision, kind, key, self._config.broker)
+        return self._publication(routing_key, write(message, self._revision, self.definitions))
+
+    def _publication(self, routing_key: str, body: bytes) -> Send:
+        return Send(self._config.management_exchange, routing_key, body)
+
+    # Requests.
+
+    def receive(self, delivery: Delivery, now: int) -> list[Effect]:
+        """Answer a request. Whatever arrives, nothing is raised; what is refused leaves a note."""
+        who = f"request from {delivery.user_id!r}"
+        if delivery.user_id not in self._config.obey:
+            return [Note("refused-sender", f"{who}: only configured users are obeyed")]
+        if not self._started:
+            return [Note("not-ready", f"{who}: the objects are not known yet")]
+        if not delivery.reply_to and self._revision is not Revision.NOVEMBER_2007:
+            return [Note("protocol-error", f"{who}: no reply-to")]
+        try:
+            revisions = frozenset((self._revision,))
+            reading = read(delivery.routing_key, delivery.body, self.definitions, revisions)
+            return list(self._answer(reading.message, delivery, now))
+        except ProtocolError as error:
+            return [Note("protocol-error", f"{who}: {error}")]
+
+    def _answer(self, message: Received, delivery: Delivery, now: int) -> Iterator[Effect]:
+        reply_to = delivery.reply_to
+        match message:
+            case AgentHello():
+                yield self._reply(reply_to, AgentIdentity(IDENTITY))
+            case BrokerRequest(sequence):
+                yield self._reply(reply_to, BrokerResponse(sequence, self._config.broker))
+            case PackageQuery(sequence):
+                indications = (PackageIndication(sequence, package) for package in self._packages())
+                yield from self._listed(reply_to, sequence, indications)
+            case ClassQuery(sequence, package):
+                keys = (
+                    one.definition.key for one in self._objects.classes.values() if one.package == package
+                )
+                classes = (ClassIndication(sequence, ClassKind.OBJECT, key) for key in keys)
+                yield from self._listed(reply_to, sequence, classes)
+            case SchemaRequest(sequence, key):
+                yield from self._describe(reply_to, sequence, key)
+            case GetQuery(sequence, selector):
+                found = self._objects.of_class(str(selector.get("_class", "")))
+                yield from self._listed(reply_to, sequence, (one.whole(sequence) for one in found))
+            case MethodRequest():
+                asked = replace(delivery, reply_to=message.reply_queue or reply_to)
+                done = self._called(message, asked, now)
+                yield self._reply(asked.reply_to, done) if isinstance(done, MethodResponse) else done
+            case _:
+                yield Note("unserved-message", f"{type(message).__name__} is nothing that an agent answers")
+
+    def _listed(self, reply_to: str, sequence: int, messages: Iterable[Message]) -> Iterator[Effect]:
+        for message in messages:
+            yield self._reply(reply_to, message)
+        if self._revision is Revision.MARCH_2008:
+            yield self._reply(reply_to, CommandComplete(sequence))
+
+    def _describe(self, reply_to: str, sequence: int, key: ClassKey) -> Iterator[Effect]:
+        for served in self._objects.classes.values():
+            if served.definition.key == key:
+                self._republish = True
+                yield self._reply(reply_to, replace(served.description, sequence=sequence))
+
+    def _packages(self) -> Iterable[str]:
+        return dict.fromkeys(package for package, _ in self._objects.classes)
+
+    def _reply(self, reply_to: str, message: Message) -> Send:
+        return Send(self._config.direct_exchange, reply_to, write(message, self._revision, self.definitions))
+
+    # Calls.
+
+    def method_done(self, handle: int, status: int, text: str, outputs: Values = ()) -> list[Effect]:
+        """Tell what came of a call or a set; nothing where nobody waits for it.
+
+        Args:
+            handle: of the `Called` or `ModifyAsked`.
+            status: `Status`, or 0x10000 and up for one of the program's own; November 2007 has 0 to 3 only,
+                and is told 3 for all others.
+            text: one line for people.
+            outputs: the ``OUT`` and ``INOUT`` arguments in schema order; may be left out after a failure.
+
+        Raises:
+            LocalProtocolError: the outputs do not fit the method.
+        """
+        waiting = self._calls.ended(handle)
+        if waiting is None:
+            return []
+        answer = agent_calls.response(waiting, status, text, outputs)
+        return [self._reply(waiting.reply_to, self._carried(answer))]
+
+    def _carried(self, answer: MethodResponse) -> MethodResponse:
+        """An answer as the revision can tell it."""
+        status = answer.status
+        if self._revision is Revision.NOVEMBER_2007 and status > Status.NOT_IMPLEMENTED:
+            status = int(Status.NOT_IMPLEMENTED)
+        return replace(answer, status=status, text=answer.text[:_MAX_TEXT])
+
+    def _called(self, request: MethodRequest, delivery: Delivery, now: int) -> Effect | MethodResponse:
+        target = self._objects.find(request.object_id)
+        if self._config.get_and_set and target is not None:
+            if request.method == GET:
+                octets = write_object(target.definition, target.properties, target.statistics)
+                return MethodResponse(request.sequence, Status.OK, "OK", octets)
+            if request.method == SET:
+                return self._set(request, target, delivery, now)
+        key = request.key
+        if self._revision in BROADCASTING and key.package == self._config.package:
+            key = ClassKey("", key.name)
+        key = replace(key, hash=NO_HASH)  # which calls do not tell
+        call = Call(request.sequence, request.object_id, key, request.method, request.arguments)
+        done = self._calls.called(call, target, delivery, now)
+        return self._carried(done) if isinstance(done, MethodResponse) else done
+
+    def _set(
+        self, request: MethodRequest, target: ServedObject, delivery: Delivery, now: int
+    ) -> Effect | MethodResponse:
+        try:
+            values = _settable(target, request.arguments)
+        except ProtocolError as error:
+            text = f"InvalidParameter: {error}".encode("ascii", "replace").decode()
+            return self._carried(MethodResponse(request.sequence, Status.INVALID_PARAMETER, text))
+        done = self._calls.modify_asked(request.sequence, target, values, delivery, now)
+        return self._carried(done) if isinstance(done, MethodResponse) else done
+
+
+def _settable(target: ServedObject, arguments: bytes) -> dict[str, Value]:
+    """The values of a set as the schema allows them; `ProtocolError` where it does not."""
+    elements = {element.name: element for element in target.definition.schema.properties}
+    values: dict[str, Value] = {}
+    for name, wire in read_changes(target.definition, arguments).items():
+        value = model_value(wire)
+        if elements[name].access is not Access.READ_WRITE or value is None:
+            raise ProtocolError("a property that can be set", name)
+        wrong = misfit(elements[name], value)
+        if wrong is not None:
+            raise ProtocolError(f"a value that fits {name}", wrong.text)
+        values[name] = value
+    return values

@@ -1,0 +1,265 @@
+"""Calls, sets and fetches of a console of agents before AM2.
+
+All arguments are always sent: these agents read what is missing from left-overs of earlier requests, and
+carry the call out. An answer that does not fit their buffer ends their session.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from gateway.dialects.effects import Send
+from gateway.dialects.errors import LocalProtocolError, ProtocolError
+from gateway.dialects.qmf.am01.console_content import Am01Translator
+from gateway.dialects.qmf.am01.console_conversation import Am01Conversation
+from gateway.dialects.qmf.am01.get_and_set import GET, SET, read_object, write_changes
+from gateway.dialects.qmf.am01.keys import COMMAND_KEY, method_key
+from gateway.dialects.qmf.am01.messages import MethodRequest
+from gateway.dialects.qmf.am01.revisions import Revision
+from gateway.dialects.qmf.am01.writer import write
+from gateway.dialects.qmf.console_calls import (
+    MAX_HEAD,
+    MAX_REQUEST,
+    OUTCOMES,
+    Caller,
+    RefusedError,
+    encoded_arguments,
+    one_line,
+)
+from gateway.dialects.qmf.console_operations import Operation
+from gateway.dialects.qmf.console_requests import FetchSchema
+from gateway.dialects.qmf.definitions import ClassDefinition
+from gateway.dialects.qmf.messages import (
+    Content,
+    GetQuery,
+    MethodResponse,
+    ObjectContent,
+    PropertyContent,
+    StatisticContent,
+    Status,
+)
+from gateway.dialects.qmf.model_values import wire_values
+from gateway.model.misfits import misfit
+from gateway.model.operations import Answer, MethodCall, ObjectFetch, ObjectModify, Outcome
+from gateway.model.schema import Access, ClassKey, Direction
+from gateway.model.values import Values, ValueType
+
+MAX_RETURNED: Final = 3_000
+"""Octets of arguments that come back: agents have 4,096 for a whole answer."""
+
+_GROWING: Final = frozenset((ValueType.STRING,))
+
+
+class Am01Caller(Caller):
+    """As `Caller`, with sets."""
+
+    def __init__(self, conversation: Am01Conversation, translator: Am01Translator) -> None:
+        super().__init__(conversation, translator)
+        self._am01 = conversation
+        self._fetches: dict[int, bool] = {}  # waiting for a publication; whether it has a reason by now
+
+    # What is asked of the console.
+
+    def call(self, call: MethodCall) -> None:
+        """Send a call, or answer at once why it is not sent."""
+        try:
+            operation = self._operation(call)
+            arguments = encoded_arguments(operation.definition, call)
+            _check_returned(operation.definition, call)
+            self._ask(operation, call.method, arguments)
+        except RefusedError as refused:
+            self._talk.answer(Answer(call.token, refused.outcome, refused.text))
+
+    def modify(self, modify: ObjectModify) -> None:
+        """Send a set, or answer at once why it is not sent."""
+        try:
+            self._check_has_set()
+            operation = self._operation(modify)
+            self._ask(operation, SET, _changes(operation.definition, modify))
+        except RefusedError as refused:
+            self._talk.answer(Answer(modify.token, refused.outcome, refused.text))
+
+    def fetch(self, fetch: ObjectFetch) -> None:
+        """Ask for an object, or answer at once why it is not asked for."""
+        try:
+            operation = self._operation(fetch)
+            if self._am01.rules.get_and_set:
+                self._ask(operation, GET, b"")
+            elif self._am01.revision is Revision.MARCH_2008:
+                self._query(operation)
+            elif self._am01.revision is Revision.FEBRUARY_2008:
+                self._await(operation)
+            else:
+                self._refuse_fetch()
+        except RefusedError as refused:
+            self._talk.answer(Answer(fetch.token, refused.outcome, refused.text))
+
+    def unsent(self, sends: Iterable[Send], reason: str) -> None:
+        """These certainly were not sent, for ``reason``."""
+        for send in sends:
+            operation = self._talk.operations.end(sequence_of(send.body)) if send.not_after else None
+            if operation is not None:
+                self._talk.answer(operation.answer(Outcome.SOURCE_DOWN, f"not sent: {reason}"))
+
+    def _ask(self, operation: Operation, method: str, arguments: bytes) -> None:
+        revision = self._am01.revision
+        if revision is None:
+            spoken = ", ".join(sorted(one.value for one in self._am01.revisions))
+            text = f"not sent: it is not known yet which form of calls the agent has: {spoken}"
+            raise RefusedError(Outcome.NOT_NOW, text)
+        key = operation.request.key
+        queue = self._talk.reply_to if revision is Revision.NOVEMBER_2007 else ""
+        sequence = self._talk.operations.begin(operation)
+        request = MethodRequest(sequence, operation.object_id, key, method, arguments, queue)
+        self._send_once(operation, method_key(revision, key, method), write(request, revision))
+
+    def _check_has_set(self) -> None:
+        if not self._am01.rules.get_and_set:
+            text = "not sent: agents before AM2 have no set, unless `get_and_set` says that this one has"
+            raise RefusedError(Outcome.READ_ONLY, text)
+
+    def _refuse_fetch(self) -> None:
+        if self._am01.revision is None:
+            raise RefusedError(Outcome.NOT_NOW, "not sent: what the agent speaks is not known yet")
+        text = "not read: agents until January 2008 tell values by themselves only"
+        raise RefusedError(Outcome.NOT_NOW, text)
+
+    def _query(self, operation: Operation) -> None:
+        """Ask for all objects of its class: these agents know no other question."""
+        sequence = self._talk.operations.begin(operation)
+        query = GetQuery(sequence, {"_class": operation.definition.key.name})
+        self._send_once(operation, COMMAND_KEY, write(query, Revision.MARCH_2008))
+
+    def _await(self, operation: Operation) -> None:
+        """Have everything told: these agents do it whenever they have answered a request for a schema."""
+        if not self._talk.ask(FetchSchema(operation.definition.key)):
+            raise RefusedError(Outcome.NOT_NOW, "not sent: too many requests are waiting")
+        self._fetches[self._talk.operations.begin(operation)] = False
+
+    def _send_once(self, operation: Operation, routing_key: str, body: bytes) -> None:
+        self._talk.send(
+            Send(
+                self._talk.config.management_exchange,
+                routing_key,
+                body,
+                reply_to=self._talk.reply_to,
+                not_after=operation.request.deadline,
+            )
+        )
+
+    # What agents answer.
+
+    def on_response(self, message: MethodResponse) -> None:
+        """A call, a set or a get is answered, perhaps after its time."""
+        operation = self._talk.operations.find(message.sequence)
+        if operation is None or isinstance(operation.request, MethodCall):
+            super().on_response(message)
+            return
+        self._talk.operations.end(message.sequence)
+        outcome = OUTCOMES.get(message.status, Outcome.REMOTE_FAILURE)
+        text = one_line(message.text)
+        if isinstance(operation.request, ObjectFetch) and message.status == Status.OK:
+            outcome, text = self._got(operation, message.arguments)
+        self._talk.answer(operation.answer(outcome, text, message.status))
+
+    def _got(self, operation: Operation, arguments: bytes) -> tuple[Outcome, str]:
+        """Observe an object as its agent returned it."""
+        try:
+            properties, statistics = read_object(operation.definition, arguments)
+        except ProtocolError as error:
+            self._talk.note("protocol-error", f"get of {operation.definition.key}: {error}")
+            return Outcome.REMOTE_FAILURE, f"what was returned cannot be read: {error}"
+        key = operation.definition.key
+        content = ObjectContent(0, key, 0, 0, 0, operation.object_id, properties, statistics)
+        self._talk.observations.append(self._translator.content(content))
+        return Outcome.APPLIED, ""
+
+    def schema_answered(self, key: ClassKey) -> None:
+        """The agent will publish everything: who waits for an object of this class will see it."""
+        for sequence in self._fetches:
+            operation = self._talk.operations.find(sequence)
+            if operation is not None and operation.definition.key == key:
+                self._fetches[sequence] = True
+
+    def published(self, message: Content) -> None:
+        """An object was told; perhaps somebody waits for it."""
+        for sequence, is_due in list(self._fetches.items()):
+            operation = self._talk.operations.find(sequence)
+            if operation is None:
+                del self._fetches[sequence]
+            elif is_due and _completes(message, operation):
+                del self._fetches[sequence]
+                self._talk.operations.end(sequence)
+                gone = bool(message.deleted)
+                outcome = Outcome.OBJECT_GONE if gone else Outcome.APPLIED
+                self._talk.answer(operation.answer(outcome, "the agent deleted it" if gone else ""))
+
+    def unreadable(self, body: bytes, error: Exception) -> None:
+        """A body could not be read; perhaps it was an answer."""
+        sequence = sequence_of(body)
+        operation = self._talk.operations.find(sequence)
+        if operation is None:
+            return
+        if isinstance(operation.request, ObjectFetch):
+            operation.trouble = f"the answer cannot be read: {error}"
+            return
+        self._talk.operations.end(sequence)
+        self._talk.answer(operation.answer(Outcome.UNKNOWN, f"the answer cannot be read: {error}"))
+
+
+def sequence_of(body: bytes) -> int:
+    """Return where calls and their answers have their number; anything else has any."""
+    if body.startswith(b"AM01"):
+        return int.from_bytes(body[6:10], "big")
+    start = 4 if body.startswith(b"AM1") else 0
+    return int.from_bytes(body[start : start + 4], "big")
+
+
+def _completes(message: Content, operation: Operation) -> bool:
+    """Whether a record is the last of an object's: statistics come behind configuration."""
+    if message.object_id != operation.object_id:
+        return False
+    last = StatisticContent if operation.definition.schema.statistics else PropertyContent
+    return isinstance(message, last) or bool(message.deleted)
+
+
+def _check_returned(definition: ClassDefinition, call: MethodCall) -> None:
+    """Refuse arguments that come back and would not fit the agent's buffer."""
+    inputs = [one for one in definition.methods[call.method].arguments if one.direction is not Direction.OUT]
+    returned = sum(
+        len(str(value).encode())
+        for argument, value in zip(inputs, call.arguments, strict=True)
+        if argument.direction is Direction.INOUT and argument.type in _GROWING
+    )
+    if returned > MAX_RETURNED:
+        text = f"not sent: {returned} octets of arguments would come back, and agents take {MAX_RETURNED}"
+        raise RefusedError(Outcome.WRONG_LENGTH, text)
+
+
+def _changes(definition: ClassDefinition, modify: ObjectModify) -> bytes:
+    """The arguments of a set as they travel; `RefusedError` where they are not the class's."""
+    properties = {one.name: one for one in definition.schema.properties}
+    values: list[Values] = []
+    for name, value in modify.values.items():
+        element = properties.get(name)
+        if element is None:
+            text = f"not sent: {modify.key} has no property {name!r} at this agent"
+            raise RefusedError(Outcome.UNKNOWN_ELEMENT, text)
+        if element.access is not Access.READ_WRITE:
+            raise RefusedError(Outcome.READ_ONLY, f"not sent: the agent says that {name} is not to be set")
+        if value is None:
+            raise RefusedError(Outcome.WRONG_VALUE, f"not sent: {name} cannot be absent")
+        found = misfit(element, value)
+        if found is not None:
+            raise RefusedError(found.outcome, f"not sent: {name}: {found.text}")
+        values.append((value,))
+    try:
+        wire = [wire_values(one)[0] for one in values]
+        octets = write_changes(definition, dict(zip(modify.values, wire, strict=True)))
+    except LocalProtocolError as error:
+        raise RefusedError(Outcome.WRONG_VALUE, f"not sent: {error}") from error
+    if len(octets) > MAX_REQUEST - MAX_HEAD:
+        text = f"not sent: values of {len(octets)} octets, {MAX_REQUEST - MAX_HEAD} are taken"
+        raise RefusedError(Outcome.WRONG_LENGTH, text)
+    return octets

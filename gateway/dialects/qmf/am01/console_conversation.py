@@ -1,0 +1,351 @@
+"""The conversation of a console with an agent before AM2: what differs from AM2's.
+
+========================  ==============================  ===============================================
+revision                  greeted, listed                 objects are read anew
+========================  ==============================  ===============================================
+design notes, until       by hearing it: schemas are      by binding the queue anew; all is published
+January 2008              broadcast                       within an interval, and schemas with it
+February 2008             H; P, Q, S; listings end by     by asking for a schema; all is published within
+                          silence                         an interval
+March 2008                B; P, Q, S, as AM2              G for each class, as AM2
+========================  ==============================  ===============================================
+
+What the agent speaks is found out: both greetings are sent while it is not known, and what is heard narrows
+it down until the link ends. Agents send no heartbeats: one that has said nothing for an interval is asked
+something harmless (H, B, else a call of a method of an object that there is not).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+from uuid import UUID
+
+from gateway.dialects.effects import Effect, Observed, Rebind, Send, WakeAt
+from gateway.dialects.qmf.addresses import BROKER_AGENT
+from gateway.dialects.qmf.am01.console_config import NO_BROKER, Am01ConsoleConfig
+from gateway.dialects.qmf.am01.console_publication import Publication
+from gateway.dialects.qmf.am01.console_restarts import ObjectNumbers
+from gateway.dialects.qmf.am01.keys import COMMAND_KEY, method_key
+from gateway.dialects.qmf.am01.messages import AgentHello, Message, MethodRequest
+from gateway.dialects.qmf.am01.revisions import ASKED, BROADCASTING, Revision
+from gateway.dialects.qmf.am01.writer import write
+from gateway.dialects.qmf.console_agents import SECOND
+from gateway.dialects.qmf.console_conversation import Conversation
+from gateway.dialects.qmf.console_requests import (
+    NEVER,
+    AwaitPublication,
+    FetchObjects,
+    Greeting,
+    ListClasses,
+    ListPackages,
+    Subject,
+)
+from gateway.dialects.qmf.console_states import State
+from gateway.dialects.qmf.messages import (
+    BrokerRequest,
+    ClassQuery,
+    Content,
+    GetQuery,
+    PackageQuery,
+    SchemaRequest,
+)
+from gateway.dialects.qmf.object_id import NULL
+from gateway.model.observations import HeartbeatSeen, ObjectSeen, Observation, ResyncBegan, SourceState
+from gateway.model.schema import ClassKey
+
+PROBE_METHOD: Final = "probe"
+PROBE_SEQUENCE: Final = 0
+"""Operations are numbered from far above on (`console_operations`)."""
+
+END_PATIENCE: Final = SECOND
+"""Nanoseconds the end of an object waits for its last statistics, which come in a message of their own."""
+
+_MILLISECOND: Final = 1_000_000
+_UNDER_WAY: Final = (State.GREETING, State.LISTING, State.FETCHING)
+_FEBRUARY: Final = frozenset((Revision.FEBRUARY_2008,))
+_MARCH: Final = frozenset((Revision.MARCH_2008,))
+
+
+class Am01Conversation(Conversation):
+    """What a console of an agent before AM2 knows and does between messages.
+
+    Attributes:
+        rules: see `Am01ConsoleConfig`.
+        revisions: what the agent may speak, by all that it has said since the link is up.
+        publication: of everything, that is awaited or not.
+        known_class: the last class learnt, to ask by.
+    """
+
+    def __init__(self, config: Am01ConsoleConfig) -> None:
+        super().__init__(config)
+        self.rules = config
+        self.revisions = config.revisions
+        interval = config.republish_interval or config.heartbeats.interval
+        self.publication = Publication(interval, config.quiet)
+        self.known_class: ClassKey | None = None
+        self._numbers = ObjectNumbers()
+        self._quiet_at: dict[Subject, int] = {}
+        self._spoke_at = NEVER
+        self._probed_at = 0
+        self._form_asked = False
+        self._told_before = False
+        self._second_look = False
+        self._awaited = AwaitPublication(ClassKey("", ""))
+        self._ending: ObjectSeen | None = None
+        self._ending_until = NEVER
+
+    @property
+    def is_heard_only(self) -> bool:
+        """Whether the agent answers no questions but calls."""
+        return not self.revisions & ASKED
+
+    @property
+    def revision(self) -> Revision | None:
+        """What the agent speaks; ``None`` while that is not certain."""
+        return next(iter(self.revisions)) if len(self.revisions) == 1 else None
+
+    # The link.
+
+    def connect(self, reply_to: str) -> None:
+        """Begin anew, also to find out what the agent speaks; raises as `Conversation.connect`."""
+        self.revisions = self.rules.revisions
+        self._form_asked = False
+        super().connect(reply_to)
+
+    def disconnect(self, detail: str) -> None:
+        """The link is down."""
+        super().disconnect(detail)
+        self._spoke_at = NEVER
+
+    def speaks(self, revisions: frozenset[Revision]) -> None:
+        """The agent said something, which only these say so."""
+        self.revisions &= revisions
+        self._spoke_at = self.now
+        if self.state is State.GREETING and self.is_heard_only:
+            self.identified(NO_BROKER)
+            self._advance()
+
+    def identified(self, broker: UUID) -> None:
+        """The agent has answered the greeting, or needs none."""
+        self.requests.clear()
+        self.broker_answered(broker)
+
+    def broker_answered(self, broker: UUID) -> None:
+        """As `Conversation.broker_answered`."""
+        if self.restarts.broker not in (None, broker):
+            self._numbers.forget()  # the resync says that it was started anew
+        super().broker_answered(broker)
+
+    def lives(self) -> None:
+        """The agent has answered a question that only asked for that."""
+        self.observations.append(HeartbeatSeen(BROKER_AGENT, 0))
+
+    def told(self, agent: str, message: Content) -> None:
+        """The agent told of an object."""
+        self.publication.heard_object(self.now)
+        if not self._numbers.show_restart(message.object_id.number):
+            return
+        self.restarts.tell()
+        self.observations.append(ResyncBegan(restarted=True))
+        if self.state not in _UNDER_WAY or self.revisions == _MARCH:
+            self.greet_soon(f"agent {agent} started anew")
+        elif self.publication.is_awaited:
+            self.publication.begin(self.now)  # all of its objects are new, and published for that
+
+    # Reading everything anew.
+
+    def greet(self, reason: str) -> None:
+        """Begin again; an agent that cannot be asked tells everything to whoever binds a queue."""
+        super().greet(reason)
+        if not self.is_heard_only:
+            return
+        if self.rules.republish_interval is None:
+            self._effects.append(Rebind(reason))
+        else:
+            self.identified(NO_BROKER)
+
+    def _list(self) -> None:
+        if self.revisions == _FEBRUARY:
+            self.known_class = None  # one that is listed now can be asked for
+        super()._list()
+
+    def abandon_resync(self) -> None:
+        """Wait for nothing any more."""
+        super().abandon_resync()
+        self.publication.cancel()
+        self._quiet_at.clear()
+
+    def ask(self, subject: Subject) -> bool:
+        """Send a request when there is room; False if there will be none, or the agent answers none such."""
+        if self.is_heard_only:
+            return False
+        if isinstance(subject, FetchObjects) and self.revisions == _FEBRUARY:
+            return True  # who has answered a request for a schema publishes everything
+        return super().ask(subject)
+
+    def fetch_all(self, agent: str) -> None:
+        """Have everything told anew."""
+        if self.revisions == _MARCH:
+            super().fetch_all(agent)
+            return
+        self._second_look = self._told_before and not self.is_heard_only
+        self._await_publication()
+
+    def _await_publication(self) -> None:
+        if self.is_heard_only:
+            self._awaited = AwaitPublication(ClassKey("", ""))
+            self.publication.begin(self.now)
+        elif self.known_class is None:
+            return  # without a class there are no objects
+        else:
+            self._awaited = AwaitPublication(self.known_class)
+        self.requests.add(self._awaited)
+
+    def schema_answered(self, key: ClassKey) -> None:
+        """The agent has answered a request for a schema, so it will publish everything."""
+        if self._awaited.key == key and self.requests.sequence(self._awaited):
+            self.publication.begin(self.now)
+
+    def listing(self, subject: ListPackages | ListClasses) -> None:
+        """Part of a listing came that nothing but silence ends."""
+        self._quiet_at[subject] = self.now + self.rules.quiet
+
+    def _advance(self) -> None:
+        for subject in [one for one, quiet_at in self._quiet_at.items() if quiet_at <= self.now]:
+            del self._quiet_at[subject]
+            self.requests.drop(subject)
+        if self.publication.over_at <= self.now:
+            self._end_publication()
+        super()._advance()
+
+    def _end_publication(self) -> None:
+        self.publication.cancel()
+        self.requests.drop(self._awaited)
+        broadcasts = self.is_heard_only and self.rules.republish_interval is None
+        shortcoming = self.publication.shortcoming(broadcasts=broadcasts)
+        if shortcoming:
+            self.fall_short(shortcoming)
+        elif self._second_look:
+            # Silence in the middle of a publication looks like its end: what is missing is missed twice.
+            self._second_look = False
+            self._await_publication()
+        else:
+            self._told_before = True
+
+    def _give_up(self, subject: Subject) -> None:
+        if isinstance(subject, ListClasses) and self.revisions == _FEBRUARY:
+            # Nothing is answered for a package that has none.
+            self.note("no-classes", f"no class of package {subject.package} was told")
+            return
+        if isinstance(subject, AwaitPublication) and self.publication.is_awaited:
+            self.requests.add(subject)  # it was answered, and takes its time
+            return
+        super()._give_up(subject)
+
+    # Asking.
+
+    def _send(self, subject: Subject, sequence: int) -> None:
+        if isinstance(subject, Greeting):
+            self._last_greeting = self.now
+        expiration = max(1, self.config.request_deadline // _MILLISECOND)
+        for revision in sorted(self.revisions & ASKED, key=lambda one: one.value):
+            message = _request(subject, sequence, revision)
+            self._publish(COMMAND_KEY, write(message, revision), expiration)
+
+    def _publish(self, routing_key: str, body: bytes, expiration: int) -> None:
+        exchange = self.config.management_exchange
+        self._effects.append(Send(exchange, routing_key, body, reply_to=self.reply_to, expiration=expiration))
+
+    def pass_time(self) -> None:
+        """As `Conversation.pass_time`, and ask a silent agent whether it lives."""
+        super().pass_time()
+        if self._probe_at <= self.now:
+            self._probe()
+
+    @property
+    def _probe_at(self) -> int:
+        if self.state in (State.DISCONNECTED, State.GREETING):
+            return NEVER
+        return max(self._spoke_at, self._probed_at) + self.config.heartbeats.interval
+
+    def learn_form(self) -> None:
+        """Find out by a call whether methods have the form of November 2007 or of January 2008."""
+        if self.revisions == BROADCASTING and not self._form_asked:
+            self._form_asked = True
+            self._probe()
+
+    def _probe(self) -> None:
+        """Ask the agent for a sign of life, in each form that it may understand."""
+        self._probed_at = self.now
+        expiration = max(1, self.config.heartbeats.interval // _MILLISECOND)
+        for key, body in self._probes():
+            self._publish(key, body, expiration)
+
+    def _probes(self) -> Iterator[tuple[str, bytes]]:
+        for revision in sorted(self.revisions, key=lambda one: one.value):
+            if revision is Revision.FEBRUARY_2008:
+                yield COMMAND_KEY, write(AgentHello(), revision)
+            elif revision is Revision.MARCH_2008:
+                yield COMMAND_KEY, write(BrokerRequest(0), revision)
+            elif self.known_class is not None:
+                # No object has the number 0, and none this method: the agent says so, and does nothing.
+                queue = self.reply_to if revision is Revision.NOVEMBER_2007 else ""
+                call = MethodRequest(PROBE_SEQUENCE, NULL, self.known_class, PROBE_METHOD, reply_queue=queue)
+                yield method_key(revision, self.known_class, PROBE_METHOD), write(call, revision)
+
+    def _miss_greeting(self) -> None:
+        waited = self.config.request_deadline // SECOND
+        where = f"on exchange {self.config.management_exchange} for {waited} s"
+        if self.is_heard_only:
+            text = (
+                f"no agent was heard {where}: is one running there, and does it hear that a queue is bound?"
+            )
+        else:
+            text = f"no answer to the greeting {where}: is an agent running there, and what does it speak?"
+        self.tell(SourceState.DOWN, text)
+
+    # What is handed out.
+
+    def finish(self) -> list[Effect]:
+        """As `Conversation.finish`; the end of an object waits a moment for its last statistics."""
+        effects = super().finish()
+        first = effects[0] if effects else None
+        if isinstance(first, Observed) and self._is_ending(first.observations[-1]):
+            self.observations = [first.observations[-1]]
+            told = first.observations[:-1]
+            effects[:1] = [Observed(told)] if told else []
+        else:
+            self._ending, self._ending_until = None, NEVER
+        wake_at = min(self._ending_until, self.publication.over_at, self._probe_at, *self._quiet_at.values())
+        if wake_at != NEVER and (wake_at < self._wake_at or self._wake_at <= self.now):
+            self._wake_at = wake_at
+            effects.append(WakeAt(wake_at))
+        return effects
+
+    def _is_ending(self, last: Observation) -> bool:
+        """Whether ``last`` is the end of an object, told without its statistics, that waits for these."""
+        if self.state is State.DISCONNECTED or not isinstance(last, ObjectSeen):
+            return False
+        if not last.deleted or last.statistics is not None:
+            return False
+        if last is not self._ending:
+            self._ending, self._ending_until = last, self.now + END_PATIENCE
+        return self.now < self._ending_until
+
+
+def _request(subject: Subject, sequence: int, revision: Revision) -> Message:
+    """Return a request as a revision has it: AM01 numbers none, and knows no G."""
+    numbered = revision is Revision.MARCH_2008
+    number = sequence if numbered else 0
+    match subject:
+        case Greeting():
+            return BrokerRequest(number) if numbered else AgentHello()
+        case ListPackages():
+            return PackageQuery(number)
+        case ListClasses(package):
+            return ClassQuery(number, package)
+        case FetchObjects(name=name):
+            return GetQuery(number, {"_class": name})
+        case _:
+            return SchemaRequest(number, subject.key)
