@@ -289,12 +289,12 @@ class Caller:
 
     def _fetched(self, operation: Operation, reply: InspectReply) -> Answer:
         known = operation.known
-        if not self._is_current(known):
-            return operation.answer(Outcome.NOT_NOW, "the broker's objects are being listed anew")
-        if self._poller.inspected(known, reply):
+        if self._is_current(known) and self._poller.inspected(known, reply):
             return operation.answer(Outcome.APPLIED, _line(reply.notice), _CODES[Status.OK])
         if reply.status == Status.NOT_FOUND:
             return operation.answer(Outcome.OBJECT_GONE, _TEXTS[Status.NOT_FOUND], _CODES[Status.NOT_FOUND])
+        if not self._is_current(known):
+            return operation.answer(*self._gone())
         text = known.shut or "the object cannot be shown"
         return operation.answer(Outcome.REMOTE_FAILURE, _line(text), _CODES.get(reply.status))
 

@@ -55,7 +55,7 @@ class Conversation:
         self.requests = Requests(config.message_id_prefix)
         self.one_at_a_time = config.matching is Matching.ONE_AT_A_TIME
         self.strays_until = 0
-        self.pace = self._new_pace()
+        self.pace = Pace(config.budget)
         self.schedule = Schedule(config.intervals)
         self.retry_at = NEVER
         self.retry_reason = ""
@@ -114,16 +114,15 @@ class Conversation:
             _free(asked)
         self.tree = Tree(self.config, self.tree.numbers())
         self.schedule = Schedule(self.config.intervals)
-        self.pace = self._new_pace()
+        self.pace = Pace(self.config.budget)
+        if self.one_at_a_time:
+            self.pace.one_at_a_time()
         self.retry_at = NEVER
 
     def one_by_one(self) -> None:
         """The peer puts no message ids on its replies."""
         self.one_at_a_time = True
-        self.pace = self._new_pace()
-
-    def _new_pace(self) -> Pace:
-        return Pace(self.config.budget, one_at_a_time=self.one_at_a_time)
+        self.pace.one_at_a_time()
 
     # Requests.
 

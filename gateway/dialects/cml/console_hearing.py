@@ -86,8 +86,9 @@ class Listener:
             return True
         if asked.known is None:
             return isinstance(message, SchemaReply)
-        inspected = asked.operation is None and isinstance(message, InspectReply)
-        return inspected and message.object_id == asked.known.number
+        if asked.operation is not None or not isinstance(message, InspectReply):
+            return False
+        return message.object_id == asked.known.number
 
     def _hear_schema(self, message: Received | ProtocolError) -> None:
         if isinstance(message, SchemaReply):

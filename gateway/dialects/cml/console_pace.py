@@ -25,13 +25,12 @@ class Pace:
 
     Args:
         budget: what may be used up.
-        one_at_a_time: never more than one request in flight.
     """
 
-    def __init__(self, budget: Budget, *, one_at_a_time: bool = False) -> None:
+    def __init__(self, budget: Budget) -> None:
         self._rate = max(budget.rate, _LEAST)
         self._share = max(budget.share, _LEAST)
-        self._longest_window = 1 if one_at_a_time else max(1, budget.in_flight)
+        self._longest_window = max(1, budget.in_flight)
         self._window = 1.0
         self._most_requests = max(1.0, self._rate * _BURST)
         self._requests = self._most_requests
@@ -40,6 +39,11 @@ class Pace:
         self._quickest = 0.0
         self._usual = 0.0
         self.in_flight = 0
+
+    def one_at_a_time(self) -> None:
+        """Never more than one request in flight."""
+        self._longest_window = 1
+        self._window = 1.0
 
     def may_ask(self, now: int) -> bool:
         """Whether a request may be sent now."""

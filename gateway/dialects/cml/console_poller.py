@@ -8,28 +8,20 @@ from typing import Final
 from gateway.dialects.cml.console_config import SECOND
 from gateway.dialects.cml.console_conversation import Conversation
 from gateway.dialects.cml.console_requests import Asked
+from gateway.dialects.cml.console_rounds import Rounds
 from gateway.dialects.cml.console_states import Signal, State
 from gateway.dialects.cml.console_tree import Known, Listing
 from gateway.dialects.cml.console_views import ClassView, Views
 from gateway.dialects.cml.messages import InspectReply, SchemaReply, Status
 from gateway.dialects.cml.schema import ObjectRead
 from gateway.dialects.errors import ProtocolError
-from gateway.model.observations import (
-    AgentLost,
-    Gap,
-    HeartbeatSeen,
-    ResyncBegan,
-    ResyncEnded,
-    SourceState,
-)
+from gateway.model.observations import AgentLost, Gap, ResyncBegan, ResyncEnded, SourceState
 
 _MAX_DOUBTS: Final = 1_000
 """Different things that could not be read, which are noted once each."""
 _STARTED: Final = "started"
 _NAME: Final = "name"
 _CONNECTION: Final = "connection"
-_UNSEEN: Final = "what comes and goes between two looks is not seen"
-_LONG: Final = 2
 _SHOWN: Final = 80
 
 
@@ -47,11 +39,8 @@ class Poller:
         self._looked_again: set[int] = set()
         self._shortcoming = ""
         self._silent = False  # nothing at all is answered
-        self._shut: dict[int, str] = {}
         self._doubts: set[tuple[str, str]] = set()
-        self._round = 0
-        self._round_began = 0
-        self._behind = 0  # objects that were not answered in this round
+        self._rounds = Rounds(conversation)
 
     # The beginning.
 
@@ -152,10 +141,9 @@ class Poller:
         self._talk.move(Signal.LEARNED)
         self._shortcoming = ""
         self._looked_again.clear()
-        self._shut.clear()
+        self._rounds.shut.clear()
+        self._rounds.begin()
         self._unsettled = {self._talk.tree.root.number}
-        self._round += 1
-        self._round_began = self._talk.now
         self._talk.tell(SourceState.SYNCHRONISING)
         self._talk.schedule.soon(self._talk.tree.root.number, self._talk.now)
 
@@ -164,7 +152,7 @@ class Poller:
         self._unsettled.discard(number)
         if self._talk.state is State.WALKING and not self._unsettled:
             self._end_walk()
-        self._end_round()
+        self._rounds.end()
 
     def _end_walk(self) -> None:
         complete = not self._shortcoming and self._resync_open
@@ -174,44 +162,10 @@ class Poller:
         if complete:
             self._talk.move(Signal.WALKED)
             self._talk.succeeded()
-            self._begin_round()
+            self._rounds.synchronised()
             return
         self._talk.move(Signal.FELL_SHORT)
         self._talk.retry_later(SourceState.DEGRADED, f"not all could be read: {self._shortcoming}")
-
-    # Rounds of polling.
-
-    def _begin_round(self) -> None:
-        self._round += 1
-        self._round_began = self._talk.now
-        self._behind = len(self._talk.tree)
-        self._talk.tell(SourceState.SYNCHRONISED, self._detail())
-
-    def _answered(self, known: Known) -> None:
-        known.attempts = 0
-        if known.round != self._round:
-            known.round = self._round
-            self._behind -= 1
-
-    def _end_round(self) -> None:
-        if self._behind <= 0 and self._talk.state is State.SYNCHRONISED:
-            self._talk.observations.append(HeartbeatSeen(self._talk.config.agent, self._round_began))
-            self._begin_round()
-
-    def _detail(self) -> str:
-        """What is not seen, for people."""
-        tree, config = self._talk.tree, self._talk.config
-        parts = [_UNSEEN]
-        if tree.passed_over:
-            parts.append(f"{tree.passed_over} objects that come and go with connections are not inspected")
-        if tree.left_out:
-            parts.append(f"{tree.left_out} objects beyond the limit of {config.object_limit} are left out")
-        if self._shut:
-            number, why = next(iter(self._shut.items()))
-            parts.append(f"{len(self._shut)} objects cannot be shown (object {number}: {why})")
-        if self._talk.schedule.stretch >= _LONG:
-            parts.append(f"the budget makes intervals {self._talk.schedule.stretch:.0f} times as long")
-        return "; ".join(parts)
 
     # What inspect replies say.
 
@@ -233,7 +187,7 @@ class Poller:
             return False
         view = talk.views.find(reply.class_name or known.class_name)
         if view is None:
-            self._shut_off(known, f"its class {reply.class_name[:80]!r} is not in the schema")
+            self._shut_off(known, f"its class {reply.class_name[:_SHOWN]!r} is not in the schema")
             return False
         read = view.read(reply.fields, known.parent.number if known.parent is not None else None)
         return self._read(known, view, read)
@@ -246,7 +200,7 @@ class Poller:
         if not known.native_id and talk.tree.is_another(known):
             self.begin(f"object {known.number} is another one than before: restarted", restarted=True)
             return False
-        known.private = view.is_private(read)
+        known.private = known.parent is not None and view.is_private(read)
         if known.private and talk.tree.leaves_private_alone:
             for one in talk.tree.leave_alone(known):
                 self._forget(one)
@@ -255,10 +209,11 @@ class Poller:
         self._tell_doubts(view, read)
         seen = view.seen(read, talk.config.agent, known.number, talk.runs.native_id)
         known.view, known.native_id = view, seen.native_id
-        self._shut.pop(known.number, None)
+        self._rounds.shut.pop(known.number, None)
+        known.shut = ""
         talk.observations.append(seen)
         self._listed(known, talk.tree.list_children(known, read.children))
-        self._answered(known)
+        self._rounds.answered(known)
         return True
 
     def _name_anew(self, known: Known, view: ClassView, read: ObjectRead) -> str:
@@ -278,9 +233,11 @@ class Poller:
             self._reconnected = False
         self._newest_connection = newest
         if self._resync_open or talk.state is not State.WALKING:
-            if talk.runs.started in (None, view.text(read, _STARTED)):
+            if talk.runs.started == view.text(read, _STARTED):
                 return True
-            self.begin("the broker was restarted", restarted=True)
+            restarted = talk.runs.started is not None
+            reason = "the broker was restarted" if restarted else "the broker itself can be read by now"
+            self.begin(reason, restarted=restarted)
             return False
         restarted = talk.runs.began(view.text(read, _STARTED), anew=self._anew)
         self._anew = False
@@ -297,7 +254,7 @@ class Poller:
             self._forget(one)
         walking = talk.state is State.WALKING
         for one in listing.new:
-            one.round = self._round
+            self._rounds.joined(one)
             talk.schedule.soon(one.number, talk.now)
             if walking:
                 self._unsettled.add(one.number)
@@ -331,10 +288,9 @@ class Poller:
         """It is no part of the tree any more."""
         self._talk.schedule.drop(known.number)
         self._unsettled.discard(known.number)
-        self._shut.pop(known.number, None)
+        self._rounds.shut.pop(known.number, None)
         self._tell_end(known)
-        if known.round != self._round:
-            self._behind -= 1
+        self._rounds.left(known)
 
     def _tell_end(self, known: Known) -> None:
         if known.view is not None:
@@ -349,10 +305,10 @@ class Poller:
             return
         if not known.shut:
             self._talk.note("not-shown", f"object {known.number}: {why}")
-        known.shut = self._shut[known.number] = why
+        known.shut = self._rounds.shut[known.number] = why
         self._tell_end(known)
         self._forget_all(self._talk.tree.list_children(known, ()).gone)
-        self._answered(known)
+        self._rounds.answered(known)
         self._talk.schedule.again(known.number, known.class_name, self._talk.now)
         self._settled(known.number)
 
@@ -365,7 +321,7 @@ class Poller:
         if asked.known is None:
             self._missed_schema()
         elif talk.tree.find(asked.known.number) is not asked.known:
-            pass  # it was removed meanwhile
+            return  # it was removed meanwhile
         elif talk.heard_at <= asked.sent:
             self._try_again(asked.known)
             self._silent = True
@@ -388,7 +344,7 @@ class Poller:
         """An object was not answered as it should have been: ask again, and doubt it in the end."""
         self._try_again(known)
         if known.attempts >= self._talk.config.request_attempts:
-            self._lose(f"object {known.number} {known.name[:80]!r}: {why}")
+            self._lose(f"object {known.number} {known.name[:_SHOWN]!r}: {why}")
 
     def _try_again(self, known: Known) -> None:
         known.attempts += 1

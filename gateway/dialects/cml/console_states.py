@@ -32,7 +32,7 @@ class Signal(enum.Enum):
 
 _CONNECTED: Final = tuple(state for state in State if state is not State.DISCONNECTED)
 
-TRANSITIONS: Final = {
+TRANSITIONS: Final[dict[tuple[State, Signal], State]] = {
     (State.DISCONNECTED, Signal.CONNECTED): State.LEARNING,
     (State.LEARNING, Signal.LEARNED): State.WALKING,
     (State.WALKING, Signal.WALKED): State.SYNCHRONISED,

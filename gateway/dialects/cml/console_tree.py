@@ -167,6 +167,16 @@ class Tree:
             self._entries -= 1
         return removed[::-1]
 
+    def leave_alone(self, known: Known) -> list[Known]:
+        """Do not inspect it any more, although it is listed; returns what is removed, as `remove`."""
+        removed = self.remove(known)
+        assert known.parent is not None  # the root is nobody's
+        known.parent.children[known.number] = None
+        self._entries += 1
+        self.passed_over += 1
+        self._private.add(known.number)
+        return removed
+
     def _adopted(self, parent: Known, class_name: str, number: int, *, listed_before: bool) -> Known | None:
         """The object, if it may be inspected now."""
         if not self._is_candidate(class_name, number):

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from gateway.dialects.cml.console import ConsoleConfig, ConsoleSession
+from gateway.dialects.cml.console_states import State
 from gateway.dialects.cml.messages import (
     Field,
     InspectReply,
@@ -154,7 +155,11 @@ def shop() -> Shop:
 
 
 class ConsolePlay:
-    """A console session, its clock, and what waits on the way to its broker."""
+    """A console session, its clock, and what waits on the way to its broker.
+
+    Attributes:
+        spoils: what the broker answers in place of what is right, by request; ``None`` for nothing.
+    """
 
     def __init__(self, config: ConsoleConfig | None = None, broker: Shop | None = None) -> None:
         self.now = START
@@ -162,6 +167,7 @@ class ConsolePlay:
         self.broker = broker or shop()
         self.waiting: deque[Send] = deque()
         self.sent: list[Send] = []
+        self.spoils: dict[Request, Reply | None] = {}
         self.session = ConsoleSession(config or ConsoleConfig(message_id_prefix="c-"))
         self._steps: list[Step] = []
 
@@ -187,6 +193,11 @@ class ConsolePlay:
         message = read_message(send.body)
         assert isinstance(message, Request)
         return message
+
+    @staticmethod
+    def written(reply: Reply, spelling: Spelling = Spelling.OPENAMQ) -> bytes:
+        """The body of a reply."""
+        return write_message(reply, spelling)
 
     def connects(self) -> None:
         self.take(self.session.connected(QUEUE, self.now))
@@ -217,7 +228,13 @@ class ConsolePlay:
     def answers_all(self) -> None:
         """The broker answers all that waits, and what is asked then."""
         while self.waiting:
-            self.answers()
+            request = self.read(self.waiting[0])
+            if request not in self.spoils:
+                self.answers()
+            elif (spoilt := self.spoils[request]) is not None:
+                self.answers(spoilt)
+            else:
+                self.waiting.popleft()
 
     def time_passes(self, seconds: float, *, answering: bool = True) -> None:
         """Time passes, the session is woken whenever it asked to be, and its broker answers at once."""
@@ -230,6 +247,10 @@ class ConsolePlay:
             self.now = max(self.now + 1, self.wake_at)
             self.take(self.session.tick(self.now))
         self.now = until
+
+    def stands(self, state: State) -> None:
+        """The session stands there."""
+        assert self.session.state is state
 
     def leaves(self, *expected: Step) -> None:
         """All that left since the last time is this."""

@@ -1,0 +1,88 @@
+"""What the plays of the console session of CML begin with, and how what they observe is written."""
+
+from __future__ import annotations
+
+from gateway.dialects.cml.console import ConsoleConfig
+from gateway.dialects.cml.console_config import Intervals
+from gateway.dialects.cml.console_states import State
+from gateway.model.observations import ObjectSeen, SourceState, SourceStateSeen
+from gateway.model.operations import ObjectFetch, ObjectModify
+from gateway.model.schema import ClassKey
+from gateway.model.values import Reference, Value
+from tests.dialects.cml.playbook import SECOND, STARTED, ConsolePlay, Shop, Step, shop
+
+UNSEEN = "what comes and goes between two looks is not seen"
+CONNECTING = SourceStateSeen(SourceState.CONNECTING, "asking for the schema on exchange amq.system")
+SYNCHRONISING = SourceStateSeen(SourceState.SYNCHRONISING)
+SYNCHRONISED = SourceStateSeen(SourceState.SYNCHRONISED, UNSEEN)
+CONFIG = ConsoleConfig(message_id_prefix="c-", intervals=Intervals({"broker": 5 * SECOND}, 20 * SECOND))
+
+
+def native(number: int, run: str = STARTED) -> str:
+    """What the object of a number is called."""
+    return f"{run}/{number}" if run else str(number)
+
+
+def key(class_name: str) -> ClassKey:
+    return ClassKey("shop", class_name)
+
+
+def seen(
+    number: int, class_name: str, *values: Value | None, parent: int | None = 0, run: str = STARTED
+) -> ObjectSeen:
+    """An object is observed."""
+    own = values if parent is None else (Reference(native(parent, run)), *values)
+    return ObjectSeen(key(class_name), "broker", native(number, run), 0, 0, 0, own)
+
+
+def gone(number: int, class_name: str, now: int, run: str = STARTED) -> ObjectSeen:
+    """The end of an object is observed."""
+    return ObjectSeen(key(class_name), "broker", native(number, run), 0, 0, now)
+
+
+def the_broker(run: str = STARTED, started: str = STARTED, name: str = "shop") -> ObjectSeen:
+    """The shop's broker is observed."""
+    config = Reference(native(1, run))
+    return ObjectSeen(key("broker"), "broker", native(0, run), 0, 0, 0, (name, started, config))
+
+
+def synchronised(config: ConsoleConfig = CONFIG, broker: Shop | None = None) -> ConsolePlay:
+    """A console that has walked down the shop's tree."""
+    play = ConsolePlay(config, broker or shop())
+    play.connects()
+    play.time_passes(2)
+    play.stands(State.SYNCHRONISED)
+    play.left()
+    return play
+
+
+def told(steps: list[Step]) -> list[str]:
+    """The numbers of the objects that were observed, ``-`` before those that ended, in order."""
+    return [
+        f"{'-' if one.deleted else ''}{one.native_id.rpartition('/')[2]}"
+        for one in steps
+        if isinstance(one, ObjectSeen)
+    ]
+
+
+def states(steps: list[Step]) -> list[SourceStateSeen]:
+    """What was told of the source."""
+    return [one for one in steps if isinstance(one, SourceStateSeen)]
+
+
+def fetch(play: ConsolePlay, number: int, class_name: str, token: int = 1, seconds: float = 5) -> ObjectFetch:
+    """A wish to read an object anew."""
+    return ObjectFetch(token, key(class_name), "broker", native(number), play.now + int(seconds * SECOND))
+
+
+def modify(
+    play: ConsolePlay,
+    number: int,
+    class_name: str,
+    token: int = 1,
+    seconds: float = 5,
+    **values: Value | None,
+) -> ObjectModify:
+    """A wish to set fields."""
+    deadline = play.now + int(seconds * SECOND)
+    return ObjectModify(token, key(class_name), "broker", native(number), values, deadline)

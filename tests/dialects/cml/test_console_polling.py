@@ -1,0 +1,482 @@
+"""The console of CML at its daily work: what is inspected when, what comes and goes, what is not seen."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+
+from gateway.dialects.cml.console import ConsoleConfig
+from gateway.dialects.cml.console_config import Budget, ShortLived
+from gateway.dialects.cml.console_states import State
+from gateway.dialects.cml.messages import (
+    Field,
+    InspectReply,
+    InspectRequest,
+    Invalid,
+    SchemaRequest,
+    Spelling,
+    Status,
+)
+from gateway.model.observations import (
+    AgentLost,
+    HeartbeatSeen,
+    ObjectSeen,
+    ResyncBegan,
+    ResyncEnded,
+    SourceState,
+    SourceStateSeen,
+)
+from gateway.model.secrets import SecretRules
+from tests.dialects.cml.console_story import (
+    CONFIG,
+    SYNCHRONISED,
+    UNSEEN,
+    gone,
+    seen,
+    states,
+    synchronised,
+    the_broker,
+    told,
+)
+from tests.dialects.cml.playbook import SECOND, ConsolePlay, Shop, Step, shop
+
+
+def asked(steps: list[Step]) -> Counter[int | str | None]:
+    """How often each object was inspected."""
+    return Counter(one.object_id for one in steps if isinstance(one, InspectRequest))
+
+
+def test_each_class_is_inspected_at_its_interval() -> None:
+    play = synchronised()
+    play.time_passes(40)
+    assert asked(play.left()) == {0: 8, 1: 2, 7: 2, 8: 2, 9: 2}
+
+
+def test_hot_classes_of_an_openamq_are_inspected_oftener_than_its_settings() -> None:
+    intervals = ConsoleConfig().intervals
+    assert intervals.of("queue") < intervals.of("queue_binding") < intervals.of("config")
+
+
+def test_the_end_of_a_round_says_that_the_broker_is_heard() -> None:
+    play = synchronised()
+    play.time_passes(45)
+    beats = [one for one in play.left() if isinstance(one, HeartbeatSeen)]
+    assert len(beats) == 2
+    assert beats[0].time < beats[1].time
+
+
+# What comes and goes.
+
+
+def test_a_new_queue_is_inspected_when_it_was_listed_twice() -> None:
+    play = synchronised()
+    play.broker.put(20, "queue", 0, name="late", pending="0", exclusive="0")
+    play.broker.put(21, "queue_binding", 20, name="late")
+    play.time_passes(5)
+    assert told(play.left()) == ["0"]
+    play.time_passes(2)
+    play.leaves(
+        InspectRequest(0),
+        the_broker(),
+        InspectRequest(20, "queue"),
+        seen(20, "queue", "late", 0, False),
+        InspectRequest(21, "queue_binding"),
+        seen(21, "queue_binding", "late", parent=20),
+    )
+
+
+def test_what_came_and_went_between_two_listings_is_never_inspected() -> None:
+    play = synchronised()
+    play.broker.put(20, "connection", 0, name="gone soon")
+    play.time_passes(5)
+    play.broker.remove(20)
+    play.time_passes(10)
+    assert "20" not in told(play.left())
+
+
+def test_what_is_not_listed_any_more_is_gone_with_all_in_it() -> None:
+    play = synchronised()
+    play.broker.remove(7)
+    play.time_passes(5)
+    play.leaves(
+        InspectRequest(0), the_broker(), gone(8, "queue_binding", play.now), gone(7, "queue", play.now)
+    )
+    play.time_passes(40)
+    assert asked(play.left()).keys() == {0, 1, 9}
+
+
+def test_what_is_not_found_is_gone() -> None:
+    play = synchronised()
+    play.spoils = {InspectRequest(7, "queue"): InspectReply(Status.NOT_FOUND)}
+    play.time_passes(20)
+    assert told(play.left())[-4:-1] == ["-8", "-7", "9"]
+
+
+def test_an_answer_about_what_was_gone_meanwhile_is_no_news() -> None:
+    play = synchronised()
+    play.time_passes(19.9)
+    play.time_passes(0.1, answering=False)
+    requests = {play.read(send): send for send in play.waiting}
+    queue, root = requests[InspectRequest(7, "queue")], requests[InspectRequest(0)]
+    late = play.broker.reply(play.read(queue))
+    play.broker.remove(7)
+    play.left()
+    play.answers(to=root)
+    assert told(play.left()) == ["0", "-8", "-7"]
+    play.answers(late, to=queue)
+    assert told(play.left()) == []
+
+
+def test_an_object_that_is_called_otherwise_is_another_one() -> None:
+    play = synchronised()
+    play.broker.put(7, "queue", name="invoices", pending="1", exclusive="0")
+    play.time_passes(20)
+    steps = play.left()
+    when = steps.index(seen(7, "queue", "invoices", 1, False))
+    assert isinstance(before := steps[when - 1], ObjectSeen)
+    assert before.deleted
+    assert told([before]) == ["-7"]
+
+
+def test_an_object_of_another_class_is_another_one() -> None:
+    play = synchronised()
+    play.broker.put(7, "connection", name="orders", trace="0")
+    play.time_passes(20)
+    assert told([one for one in play.left() if isinstance(one, ObjectSeen) and "/7" in one.native_id]) == [
+        "-7",
+        "7",
+    ]
+
+
+def test_what_two_list_belongs_to_the_first() -> None:
+    play = synchronised()
+    play.broker.objects[9][2].append(("connection_queue", 8))
+    play.time_passes(45)
+    steps = play.left()
+    assert all(
+        one.key.name == "queue_binding"
+        for one in steps
+        if isinstance(one, ObjectSeen) and "/8" in one.native_id
+    )
+    play.broker.remove(8)
+    play.broker.put(8, "connection_queue", name="orders")
+    play.broker.objects[9][2].append(("connection_queue", 8))
+    play.time_passes(45)
+    assert [one.key.name for one in play.left() if isinstance(one, ObjectSeen) and "/8" in one.native_id][
+        :2
+    ] == [
+        "queue_binding",
+        "connection_queue",
+    ]
+
+
+def test_an_object_that_is_listed_twice_is_one() -> None:
+    broker = shop()
+    broker.objects[0][2].append(("queue", 7))
+    play = ConsolePlay(CONFIG, broker)
+    play.connects()
+    play.time_passes(4)
+    assert told(play.left()).count("7") == 1
+
+
+# What comes and goes with connections.
+
+
+def private() -> Shop:
+    broker = shop()
+    broker.put(30, "queue", 0, name="private", pending="0", exclusive="1")
+    broker.put(31, "queue_binding", 30, name="private")
+    broker.put(32, "queue_connection", 7, name="till")
+    return broker
+
+
+def test_what_is_in_private_queues_and_connections_is_inspected_when_it_was_listed_twice() -> None:
+    broker = private()
+    broker.put(33, "connection_queue", 9, name="orders")
+    play = ConsolePlay(CONFIG, broker)
+    play.connects()
+    play.time_passes(3)
+    assert told(play.left()) == ["0", "1", "0", "7", "9", "30", "8"]
+    play.time_passes(2)
+    steps = play.left()
+    assert sorted(told(steps)) == sorted(["7", "9", "30", "31", "32", "33"])
+    assert steps[-2:] == [ResyncEnded(complete=True), SYNCHRONISED]
+
+
+def test_they_can_be_inspected_as_soon_as_they_are_listed() -> None:
+    play = ConsolePlay(replace(CONFIG, short_lived=ShortLived.YES), private())
+    play.connects()
+    play.time_passes(0.5)
+    assert sorted(told(play.left())) == ["0", "1", "30", "31", "32", "7", "8", "9"]
+    play.stands(State.SYNCHRONISED)
+
+
+def test_they_can_be_left_alone_which_is_said() -> None:
+    play = ConsolePlay(replace(CONFIG, short_lived=ShortLived.NO), private())
+    play.connects()
+    play.time_passes(4)
+    steps = play.left()
+    assert told(steps) == ["0", "1", "0", "7", "8"]
+    assert asked(steps)[30] == 1  # only inspecting a queue tells whether it is private
+    text = f"{UNSEEN}; 3 objects that come and go with connections are not inspected"
+    assert states(steps)[-1].detail == text
+    play.broker.remove(30)
+    play.time_passes(45)
+    steps = play.left()
+    assert asked(steps)[30] == 0
+    assert states(steps)[-1].detail == text.replace("3", "2")
+
+
+def test_a_queue_that_turns_private_is_not_shown_any_more() -> None:
+    play = synchronised(replace(CONFIG, short_lived=ShortLived.NO))
+    play.broker.put(7, "queue", name="orders", pending="3", exclusive="1")
+    play.time_passes(25)
+    steps = told(play.left())
+    assert steps[steps.index("-8") :][:2] == ["-8", "-7"]
+    assert steps[-1] == "0"
+
+
+def test_a_broker_that_always_has_something_new_is_walked_all_the_same() -> None:
+    play = ConsolePlay(CONFIG)
+    play.connects()
+    for number in range(50, 58):
+        play.broker.put(number, "connection", 0, name=f"c{number}")
+        play.time_passes(1)
+    assert ResyncEnded(complete=True) in play.left()
+
+
+# What does not show itself.
+
+
+@pytest.mark.parametrize(
+    ("reply", "why"),
+    [
+        (InspectReply(Status.NO_ACCESS), "the broker says 'noaccess'"),
+        (InspectReply(Status.INVALID), "the broker says 'invalid'"),
+        (InspectReply(Status.OK, 7, "cellar"), "its class 'cellar' is not in the schema"),
+    ],
+)
+def test_what_may_not_be_seen_is_said_and_not_shown(reply: InspectReply, why: str) -> None:
+    play = synchronised()
+    play.spoils = {InspectRequest(7, "queue"): reply}
+    play.time_passes(45)
+    steps = play.left()
+    assert steps.count("not-shown") == 1
+    assert "-7" in told(steps)
+    assert "-8" in told(steps)
+    assert states(steps) == [
+        SourceStateSeen(SourceState.SYNCHRONISED, f"{UNSEEN}; 1 objects cannot be shown (object 7: {why})")
+    ]
+    play.spoils.clear()
+    play.time_passes(45)
+    assert states(play.left()) == [SYNCHRONISED]
+
+
+def test_a_broker_that_does_not_show_itself_is_in_doubt() -> None:
+    play = ConsolePlay(CONFIG)
+    play.connects()
+    play.spoils = {InspectRequest(0): InspectReply(Status.NO_ACCESS)}
+    play.time_passes(15)
+    assert states(play.left())[-1] == SourceStateSeen(
+        SourceState.DEGRADED,
+        "not all could be read: object 0 '': the broker says 'noaccess'; next attempt in 5 s",
+    )
+    play.spoils.clear()
+    play.time_passes(20)
+    play.stands(State.SYNCHRONISED)
+
+
+def test_a_broker_that_shows_itself_after_all_is_walked() -> None:
+    """Before it was read nothing is known of what it has, and of which run."""
+    play = ConsolePlay(replace(CONFIG, retry_interval=60 * SECOND, request_attempts=1))
+    play.connects()
+    play.spoils = {InspectRequest(0): InspectReply(Status.NO_ACCESS)}
+    play.time_passes(1)
+    play.stands(State.DOUBTFUL)
+    play.left()
+    play.spoils.clear()
+    play.take(play.session.tick(play.now))
+    play.time_passes(70)
+    play.stands(State.SYNCHRONISED)
+
+
+def test_objects_have_a_bound() -> None:
+    broker = shop()
+    for number in range(40, 50):
+        broker.put(number, "queue_binding", 7, name=f"b{number}")
+    play = ConsolePlay(replace(CONFIG, object_limit=6), broker)
+    play.connects()
+    play.time_passes(4)
+    steps = play.left()
+    assert len(set(told(steps))) == 7  # the broker, and six that are listed
+    assert states(steps)[-1].detail == f"{UNSEEN}; 8 objects beyond the limit of 6 are left out"
+    for number in range(40, 48):
+        broker.remove(number)
+    play.time_passes(45)
+    assert states(play.left()) == [SYNCHRONISED]
+
+
+def test_numbers_that_openamq_takes_for_others_are_not_asked_for() -> None:
+    broker = shop()
+    broker.put(1 << 32, "queue_binding", 7, name="far")
+    play = synchronised(broker=broker)
+    assert (1 << 32) not in asked(play.left())
+    fields = (Field("name", "shop"), Field("queue", object_id=1 << 32))
+    play = ConsolePlay(replace(CONFIG, spelling=Spelling.SPECIFICATION, short_lived=ShortLived.YES))
+    play.connects()
+    play.answers()
+    play.arrives(play.written(InspectReply(Status.OK, 0, "broker", fields), Spelling.SPECIFICATION), "c-2")
+    assert asked(play.left())[1 << 32] == 1
+
+
+def test_what_cannot_be_read_is_absent_and_noted_once() -> None:
+    play = synchronised()
+    play.broker.put(7, "queue", name="orders", pending="many", exclusive="0")
+    play.time_passes(45)
+    steps = play.left()
+    assert steps.count("doubtful-value") == 1
+    assert seen(7, "queue", "orders", None, False) in steps
+
+
+def test_secrets_are_dropped_and_masked() -> None:
+    play = ConsolePlay(replace(CONFIG, secrets=SecretRules(["port"])))
+    play.broker.put(1, "config", name="amqp://u:secret@h/", port="5672", password="secret")
+    play.connects()
+    play.time_passes(3)
+    steps = play.left()
+    (config, *_) = [one for one in steps if isinstance(one, ObjectSeen) and one.key.name == "config"]
+    assert config.properties is not None
+    assert config.properties[1:] == ("amqp://***@h/", None, None, None, None)
+    assert "secret" not in repr(steps)
+
+
+# The budget.
+
+
+def test_a_small_budget_makes_intervals_longer_and_starves_no_class() -> None:
+    play = ConsolePlay(replace(CONFIG, budget=Budget(rate=0.1)))
+    play.connects()
+    play.time_passes(120)
+    play.left()
+    play.time_passes(1200)
+    steps = play.left()
+    counts = asked(steps)
+    assert sum(counts.values()) <= 121
+    assert min(counts.values()) >= 10
+    assert counts[0] > 2 * counts[7]
+    assert "the budget makes intervals" in states(steps)[-1].detail
+
+
+# Silence.
+
+
+def test_a_silent_broker_is_not_vouched_for_and_its_first_word_begins_a_walk() -> None:
+    play = synchronised()
+    play.time_passes(15, answering=False)
+    assert play.left() == [
+        InspectRequest(0),
+        AgentLost("broker", "the broker has not answered for 10 s"),
+        SourceStateSeen(SourceState.DEGRADED, "the broker has not answered for 10 s; next attempt in 5 s"),
+    ]
+    late = play.sent[-1]
+    play.waiting.clear()
+    play.time_passes(4, answering=False)
+    play.left()
+    play.arrives(play.written(play.broker.reply(InspectRequest(0))), late.message_id)
+    play.leaves("unmatched-reply")
+    play.waiting.clear()
+    play.time_passes(14)
+    assert states(play.left())[-1] == SYNCHRONISED
+
+
+def test_an_object_that_does_not_answer_puts_all_in_doubt_until_it_does() -> None:
+    """The model knows one freshness for all that a broker shows."""
+    play = synchronised()
+    play.spoils = {InspectRequest(7, "queue"): None}
+    play.time_passes(75)
+    steps = play.left()
+    reason = "object 7 'orders': no answer for 10 s"
+    assert AgentLost("broker", reason) in steps
+    assert SourceStateSeen(SourceState.DEGRADED, f"{reason}; next attempt in 5 s") in steps
+    assert "9" in told(steps[steps.index(AgentLost("broker", reason)) :])
+    play.spoils.clear()
+    play.time_passes(60)
+    play.stands(State.SYNCHRONISED)
+    assert states(play.left())[-1] == SYNCHRONISED
+
+
+def test_an_object_in_doubt_that_ends_leaves_no_doubt() -> None:
+    play = synchronised()
+    play.spoils = {InspectRequest(7, "queue"): Invalid()}
+    play.time_passes(36)
+    play.stands(State.DOUBTFUL)
+    play.broker.remove(7)
+    play.time_passes(30)
+    play.stands(State.SYNCHRONISED)
+
+
+def test_a_request_that_is_not_answered_is_forgotten_with_its_object() -> None:
+    play = synchronised()
+    play.spoils = {InspectRequest(7, "queue"): None}
+    play.time_passes(19)
+    play.broker.remove(7)
+    play.time_passes(40)
+    assert states(play.left()) == []
+    play.stands(State.SYNCHRONISED)
+
+
+# Restarts.
+
+
+def test_a_restart_while_connected_makes_all_names_anew() -> None:
+    play = synchronised()
+    play.broker.put(0, "broker", name="shop", started="2026-11-21T00:01+00:00")
+    play.time_passes(8)
+    run = "2026-11-21T00:01+00:00"
+    steps = play.left()
+    assert ResyncBegan(restarted=True) in steps
+    assert the_broker(run, run) in steps
+    assert seen(7, "queue", "orders", 3, False, run=run) in steps
+    assert steps[-1] == SYNCHRONISED
+
+
+def test_a_restart_while_not_connected_is_seen_by_the_start_time() -> None:
+    play = synchronised()
+    play.disconnects()
+    play.broker.put(0, "broker", name="shop", started="2026-11-21T00:01+00:00")
+    play.connects()
+    play.time_passes(3)
+    assert ResyncBegan(restarted=True) in play.left()
+
+
+def test_a_restart_within_the_minute_is_seen_by_the_number_of_our_own_connection() -> None:
+    broker = shop()
+    broker.put(200, "connection", 0, name="console")
+    play = synchronised(broker=broker)
+    play.disconnects()
+    broker.remove(200)
+    broker.put(14, "connection", 0, name="console")
+    play.connects()
+    play.time_passes(3)
+    steps = play.left()
+    assert ResyncBegan(restarted=True) in steps
+    assert "2026-11-20T06:52+00:00~2/7" in [one.native_id for one in steps if isinstance(one, ObjectSeen)]
+
+
+def test_a_restart_within_the_minute_is_seen_by_what_has_an_others_number() -> None:
+    play = synchronised()
+    play.disconnects()
+    play.broker.put(7, "queue", name="invoices", pending="0", exclusive="0")
+    play.connects()
+    play.time_passes(8)
+    steps = play.left()
+    begun = [one for one in steps if isinstance(one, ResyncBegan | ResyncEnded)]
+    assert begun == [
+        ResyncBegan(),
+        ResyncEnded(complete=False),
+        ResyncBegan(restarted=True),
+        ResyncEnded(complete=True),
+    ]
+    assert SchemaRequest() in steps
