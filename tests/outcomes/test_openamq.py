@@ -1,0 +1,222 @@
+"""What comes of setting an OpenAMQ's settings, as SNMP, command line and event log tell it side by side."""
+
+from __future__ import annotations
+
+import getpass
+import json
+import os
+import re
+import subprocess
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pytest
+
+from gateway.dialects.cml.messages import Status
+from gateway.dialects.effects import Delivery, Effect, ModifyAsked
+from gateway.eventlog.query import ask
+from gateway.service.exit_codes import ExitCode
+from gateway.shipped_files import shipped_folder
+from gateway.snmp.mib.lint import base_folders
+from tests.components.amqp_peer import AmqpPeer
+from tests.components.command_line import Ended, Site, amqp_gateway, new_site
+from tests.components.open_amq import CONFIG, OpenAmq, in_background
+from tests.components.waiting import wait_until
+from tests.outcomes.scene import OPERATOR, running_gateway
+
+pytestmark = pytest.mark.xdist_group("an OpenAMQ that is set")
+
+SETTINGS: Final = "openamq.org.server:config/OpenAMQ 1.4c1|amq_server.cfg"
+NOTICE: Final = "To activate the new port setting, restart the broker"
+LARGEST_BATCH: Final = 2_097_152
+_MODULES: Final = "AMQP-GATEWAY-MIB:AMQP-GATEWAY-OPENAMQ-MIB"
+
+
+class WillfulOpenAmq(OpenAmq):
+    """One that says "ok" to all that it is told, as the original does.
+
+    Attributes:
+        requests: to set something, each as one.
+        is_mute: does what it is told, and does not answer.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.requests: list[dict[str, object]] = []
+        self.is_mute = False
+
+    def receive(self, delivery: Delivery, now: int) -> list[Effect]:
+        """Answer, and do at once what is asked for."""
+        effects: list[Effect] = []
+        for effect in self.session.receive(delivery, now):
+            effects += self._modify(effect, now) if isinstance(effect, ModifyAsked) else [effect]
+        return effects
+
+    def _modify(self, asked: ModifyAsked, now: int) -> list[Effect]:
+        self.requests.append(dict(asked.values))
+        for name, value in asked.values.items():
+            if name not in self.deaf:
+                kept = min(value, LARGEST_BATCH) if isinstance(value, int) else value
+                self.change(asked.number, **{name: str(kept)})
+        notice = NOTICE if "port" in asked.values else ""
+        answer = self.session.done(asked.handle, Status.OK, now, notice)
+        return [] if self.is_mute else answer
+
+
+@asynccontextmanager
+async def willful_open_amq() -> AsyncIterator[tuple[WillfulOpenAmq, AmqpPeer]]:
+    broker = WillfulOpenAmq()
+    async with AmqpPeer(broker.script) as peer:
+        yield broker, peer
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """A gateway that watches an OpenAMQ, and a manager."""
+
+    broker: WillfulOpenAmq
+    site: Site
+
+    def call(self, *arguments: str) -> Ended:
+        """Run a command with this gateway's configuration."""
+        return amqp_gateway(*arguments, "--config", self.site.configuration)
+
+    def set(self, *settings: str) -> Ended:
+        """Set elements of its settings at the command line."""
+        return self.call("set", f"openamq/{SETTINGS}", *settings)
+
+    def snmp_set(self, *words: str) -> str:
+        """Set variables of its settings by net-snmp; what it printed."""
+        return self._net_snmp("snmpset", *words)
+
+    def _net_snmp(self, command: str, *words: str) -> str:
+        folders = ":".join(map(str, (*base_folders(), shipped_folder("mibs"))))
+        community = self.site.state.secret(f"community-{OPERATOR}")
+        done = subprocess.run(  # noqa: S603  net-snmp's
+            [
+                *(f"/usr/bin/{command}", "-m", _MODULES, "-M", folders, "-v2c", "-c", community, "-t", "20"),
+                *("-Oq", f"127.0.0.1:{self.site.snmp_port}", *words),
+            ],
+            env={**os.environ, "SNMP_PERSISTENT_DIR": str(self.site.folder), "LC_ALL": "C"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+            timeout=120,
+        )
+        return done.stdout
+
+    def walked(self, column: str) -> str:
+        """What net-snmp prints of a column."""
+        return self._net_snmp("snmpwalk", column)
+
+    def logged(self, text: str, state: str = "ended") -> dict[str, Any]:
+        """The last record of an operation that this says of, as soon as there is one."""
+        (operation_id,) = re.findall(r"[0-9a-f-]{36}\.\d+\.o\d+", text)
+        found: list[dict[str, Any]] = []
+
+        def is_told() -> bool:
+            sql = "SELECT outcome, text, former, found FROM log WHERE operation_id = $id AND state = $state"
+            with ask(self.site.state.path / "log", sql, {"id": operation_id, "state": state}) as answer:
+                found[:] = [dict(zip(answer.columns, row, strict=True)) for row in answer.rows]
+            return bool(found)
+
+        wait_until(is_told, f"{operation_id} is logged as {state}")
+        return found[-1]
+
+
+def at(column: str, kind: str, value: str) -> tuple[str, str, str]:
+    """A variable of the only settings, with a value in net-snmp's words."""
+    return f"{column}.1.1", kind, value
+
+
+@pytest.fixture(scope="module")
+def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+    site = new_site(tmp_path_factory.mktemp("openamq"))
+    with in_background(willful_open_amq) as (broker, peer):
+        amqp = {"url": f"amqp://127.0.0.1:{peer.port}", "user": "super", "password": site.secret("super")}
+        rule = {"who": [f"cli:{getpass.getuser()}", f"snmp:{OPERATOR}"], "set": ["*"]}
+        site.configure(
+            sources={"openamq": {"kind": "cml", "amqp": amqp, "request_deadline": "2s"}},
+            snmp={"listen": [f"127.0.0.1:{site.snmp_port}"], "writers": {OPERATOR: {}}},
+            operations={"allow": [rule], "deadline": "3s"},
+        )
+        with running_gateway(site):
+            there = Scene(broker, site)
+
+            def is_synchronised() -> bool:
+                told = there.call("source", "ls", "--json").output
+                return bool(told) and json.loads(told)["state"] == "synchronised"
+
+            wait_until(is_synchronised, "the source is synchronised")
+            yield there
+
+
+def test_what_is_set_is_found_and_the_brokers_notice_is_told(scene: Scene) -> None:
+    scene.broker.change(CONFIG, port="5672", monitor="0")
+    ended = scene.set("port=6673", "monitor=60")
+    assert ended.code is ExitCode.OK, ended.errors
+    assert ended.output.splitlines()[:2] == ["port: 5672 -> 6673", "monitor: 0 -> 60"]
+    assert ended.output.rstrip().endswith(f"({NOTICE})")
+    assert scene.broker.requests[-1] == {"port": "6673", "monitor": 60}
+    record = scene.logged(ended.output)
+    assert (record["outcome"], record["text"]) == ("applied", NOTICE)
+    assert json.loads(record["former"]) == {"port": "5672", "monitor": 0}
+
+
+def test_variables_of_one_set_are_one_request(scene: Scene) -> None:
+    requests = len(scene.broker.requests)
+    told = scene.snmp_set(*at("oamqConfigPort", "s", "7673"), *at("oamqConfigMonitor", "u", "61"))
+    assert re.search(r'oamqConfigPort\S* "?7673"?\n.*oamqConfigMonitor\S* 61', told), told
+    assert scene.broker.requests[requests:] == [{"port": "7673", "monitor": 61}]
+    assert NOTICE in scene.walked("agOperationText")
+
+
+def test_what_the_broker_ignores_was_not_applied(scene: Scene) -> None:
+    scene.broker.deaf.add("dump_state")
+    ended = scene.set("dump_state=7")
+    assert ended.code is ExitCode.NOT_APPLIED
+    assert "not-applied: reported as done, but dump_state is what it was before" in ended.errors
+    told = scene.snmp_set(*at("oamqConfigDumpState", "u", "7"))
+    assert "commitFailed" in told
+
+
+def test_what_the_broker_puts_within_its_bounds_was_applied_differently(scene: Scene) -> None:
+    scene.broker.change(CONFIG, batching="32768")
+    ended = scene.set("batching=2147483647")
+    assert ended.code is ExitCode.NOT_APPLIED
+    record = scene.logged(ended.errors)
+    assert (record["outcome"], json.loads(record["found"])) == (
+        "applied-differently",
+        {"batching": LARGEST_BATCH},
+    )
+
+
+@pytest.mark.parametrize(
+    ("setting", "code"),
+    [
+        ("listen=" + "x" * 256, ExitCode.WRONG_VALUE),
+        ("monitor=4294967296", ExitCode.WRONG_VALUE),
+        ("monitor=-1", ExitCode.WRONG_VALUE),
+        ("auto_crash=1", ExitCode.REFUSED),
+        ("name=x", ExitCode.REFUSED),
+    ],
+)
+def test_what_openamq_would_cut_or_should_not_be_told_is_refused(
+    scene: Scene, setting: str, code: ExitCode
+) -> None:
+    requests = len(scene.broker.requests)
+    ended = scene.set("keep_logs=true", setting)
+    assert ended.code is code, ended.errors
+    assert len(scene.broker.requests) == requests
+
+
+def test_what_is_not_answered_is_unknown_until_the_object_tells(scene: Scene) -> None:
+    scene.broker.is_mute = True
+    ended = scene.set("queue_timeout=17")
+    scene.broker.is_mute = False
+    assert ended.code is ExitCode.UNKNOWN_OUTCOME
+    assert scene.logged(ended.errors, "settled")["outcome"] == "applied"
+    assert scene.broker.text(CONFIG, "queue_timeout") == "17"
