@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
+from gateway.config.am01_source import Am01Source
 from gateway.config.ami_source import AmiSource
 from gateway.config.amqp import AmqpSettings
 from gateway.config.cml_source import CmlSource
@@ -131,7 +132,9 @@ class QmfSource(StrictModel):
         return self
 
 
-Source = Annotated[RabbitMqSource | QmfSource | CmlSource | AmiSource, Field(discriminator="kind")]
+Source = Annotated[
+    RabbitMqSource | QmfSource | Am01Source | CmlSource | AmiSource, Field(discriminator="kind")
+]
 
 
 class AgentPublishing(StrictModel):

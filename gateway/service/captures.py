@@ -15,6 +15,7 @@ from gateway.clock import Clock
 from gateway.dialects.ami.relay import RelayConfig, RelaySession
 from gateway.dialects.cml import console as cml
 from gateway.dialects.qmf import console as qmf
+from gateway.dialects.qmf.am01 import console as am01
 from gateway.links.capture import (
     CapturedConsole,
     CapturedStreamConsole,
@@ -79,6 +80,12 @@ KINDS: Final[Mapping[str, SessionKind]] = MappingProxyType(
     {
         "rabbitmq": _AM2,
         "qmf": _AM2,
+        "am01": SessionKind(
+            "am01",
+            lambda secrets, _: am01.Am01ConsoleConfig(secrets=secrets),
+            am01.Am01ConsoleSession,
+            frozenset({"secrets", "definitions"}),
+        ),
         "cml": SessionKind(
             "cml",
             lambda secrets, mappings: cml.ConsoleConfig(

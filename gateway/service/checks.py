@@ -9,6 +9,7 @@ from gateway.agents.rabbitmq.events import EVENT_EXCHANGE
 from gateway.agents.rabbitmq.impersonators import tags_of
 from gateway.agents.rabbitmq.management_api import Document, NotManagement, OverviewRequest, Refused
 from gateway.agents.rabbitmq.management_changes import Lookup
+from gateway.config.am01_source import Am01Source
 from gateway.config.ami_source import AmiSource
 from gateway.config.cml_source import CmlSource
 from gateway.config.files import LoadedConfiguration
@@ -28,6 +29,7 @@ from gateway.links.amqp_connection import (
     tls_context,
 )
 from gateway.mapping.files import MappingError
+from gateway.service.am01_checks import check_am01
 from gateway.service.ami_checks import check_listener, check_listener_files
 from gateway.service.cml_checks import check_cml
 from gateway.service.cml_schemas import configured_schema
@@ -64,7 +66,9 @@ def check_files(loaded: LoadedConfiguration) -> None:
             if isinstance(part, CmlSource):
                 configured_schema(part, folder)
             if not isinstance(part, RabbitMqSource):
-                amqp = part.amqp if isinstance(part, QmfSource | CmlSource) else part.publish.amqp
+                amqp = (
+                    part.amqp if isinstance(part, QmfSource | Am01Source | CmlSource) else part.publish.amqp
+                )
                 tls_context(amqp_endpoint(amqp, folder))
     except (SecretError, DocumentError, MappingError) as error:
         raise CommandError(ExitCode.CONFIGURATION, str(error)) from error
@@ -134,6 +138,8 @@ async def check_source(source: Source, folder: Path, tell: Tell) -> None:
             await check_listener(source, folder, tell)
         elif isinstance(source, CmlSource):
             await check_cml(source, folder, tell)
+        elif isinstance(source, Am01Source):
+            await check_am01(source, folder, tell)
         elif isinstance(source, QmfSource):
             await check_amqp(amqp_endpoint(source.amqp, folder), source.exchange)
         else:

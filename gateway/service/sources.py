@@ -6,9 +6,11 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Final
 
+from gateway.config.am01_source import Am01Source
 from gateway.config.ami_source import AmiSource
 from gateway.config.cml_source import CmlSource
 from gateway.config.sources import QmfSource, Source
+from gateway.service.am01_source import run_am01
 from gateway.service.ami_source import run_ami
 from gateway.service.cml_schemas import configured_schema
 from gateway.service.cml_source import run_cml
@@ -30,6 +32,13 @@ def needs_last_state(settings: Source) -> bool:
     return settings.durable is not None or (isinstance(settings, AmiSource) and settings.remember)
 
 
+def sets_natively(settings: Source) -> bool:
+    """Whether what a source manages can be set without a method."""
+    if isinstance(settings, Am01Source):
+        return settings.get_and_set
+    return settings.kind in SETS_NATIVELY
+
+
 def source_of(name: str, settings: Source, around: Surroundings) -> RunSource:
     """What runs one source until it is cancelled.
 
@@ -38,7 +47,7 @@ def source_of(name: str, settings: Source, around: Surroundings) -> RunSource:
         CommandError: its certificates, or the file of its schema, cannot be read.
     """
     source = around.inventory.add_source(
-        name, settings.kind, settings.max_objects, sets_natively=settings.kind in SETS_NATIVELY
+        name, settings.kind, settings.max_objects, sets_natively=sets_natively(settings)
     )
     if settings.durable is not None and around.lasting is not None:
         source.remember(former_identities(around.lasting.last, name))
@@ -48,6 +57,9 @@ def source_of(name: str, settings: Source, around: Surroundings) -> RunSource:
         schema = configured_schema(settings, around.folder)
         endpoint = amqp_endpoint(settings.amqp, around.folder)
         return partial(run_cml, name, settings, endpoint, schema, source, around)
+    if isinstance(settings, Am01Source):
+        endpoint = amqp_endpoint(settings.amqp, around.folder)
+        return partial(run_am01, name, settings, endpoint, source, around)
     if isinstance(settings, QmfSource):
         endpoint = amqp_endpoint(settings.amqp, around.folder)
         return partial(run_qmf, name, settings, endpoint, source, around)

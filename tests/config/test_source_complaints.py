@@ -11,7 +11,7 @@ from tests.config.sample import RABBITMQ, UNIT, complaints
     ("source", "complaint"),
     [
         ("{}", "'kind' is required"),
-        ("{kind: kafka}", "'kind' is 'kafka'; it can be 'rabbitmq', 'qmf', 'cml', 'ami'"),
+        ("{kind: kafka}", "'kind' is 'kafka'; it can be 'rabbitmq', 'qmf', 'am01', 'cml', 'ami'"),
         (
             "{kind: qmf, amqp: {url: 'amqp://broker', user: gateway, password: {env: P}}}",
             "name under 'believe' the users whose messages are an agent's",

@@ -14,6 +14,7 @@ import httpx
 from gateway.agents.rabbitmq.http_reader import ManagementEndpoint, management_client, one_line
 from gateway.agents.rabbitmq.impersonators import impersonators, tags_of
 from gateway.agents.rabbitmq.management_api import Document, PermissionRequest, answer_of
+from gateway.config.am01_source import Am01Source
 from gateway.config.ami_source import AmiSource
 from gateway.config.cml_source import CmlSource
 from gateway.config.sources import QmfSource, RabbitMqAgent, RabbitMqSettings, Source
@@ -44,7 +45,7 @@ async def source_findings(name: str, source: Source, folder: Path) -> list[Findi
         return [Finding("source", Level.PROBLEM, str(error), subject=name)]
     findings = [Finding("source", Level.GOOD, "reached", subject=name)]
     findings += [Finding("source", Level.NOTE, remark, subject=name) for remark in remarks]
-    if isinstance(source, QmfSource):
+    if isinstance(source, QmfSource | Am01Source):
         return [*findings, *_qmf(name, source)]
     if isinstance(source, CmlSource):
         return [*findings, *_cml(name, source)]
@@ -65,7 +66,7 @@ async def agent_findings(name: str, agent: RabbitMqAgent, folder: Path) -> list[
     return [*findings, *await _rights(name, agent, folder)]
 
 
-def _qmf(name: str, source: QmfSource) -> Iterator[Finding]:
+def _qmf(name: str, source: QmfSource | Am01Source) -> Iterator[Finding]:
     if source.believe_anyone:
         yield Finding(
             "believed",

@@ -1,0 +1,139 @@
+"""Listening for an agent before AM2 once, and saying what stands in the way of hearing it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import aio_pika
+from aio_pika.abc import AbstractConnection, AbstractIncomingMessage
+from aiormq import exceptions
+
+from gateway.config.am01_source import Am01Source
+from gateway.config.operations import SECOND
+from gateway.dialects.errors import ProtocolError
+from gateway.dialects.qmf.am01.keys import COMMAND_KEY
+from gateway.dialects.qmf.am01.messages import AgentHello
+from gateway.dialects.qmf.am01.reader import Reading, read
+from gateway.dialects.qmf.am01.revisions import Revision
+from gateway.dialects.qmf.am01.writer import write
+from gateway.dialects.qmf.definitions import Definitions
+from gateway.dialects.qmf.messages import BrokerRequest
+from gateway.links.amqp_connection import (
+    FAILURES,
+    AmqpEndpoint,
+    LinkError,
+    Trouble,
+    close_soon,
+    ended,
+    link_error,
+    open_connection,
+)
+from gateway.service.endpoints import amqp_endpoint
+from gateway.service.exit_codes import CommandError
+from gateway.service.trouble_codes import OF_TROUBLE
+from gateway.tasks import until_one_ends
+
+Tell = Callable[[str], None]
+
+LONGEST_WAIT: Final = 15 * SECOND
+"""Nanoseconds that somebody who looks waits for a word, whatever the agent's interval."""
+_MORE: Final = 2 * SECOND
+"""Beyond the interval within which an agent publishes."""
+
+_HELP: Final = (
+    "a broker of that age needs a bridge to here (docs/qmf-before-am2.md): is it up, and does it bind anew "
+    "when the gateway does?"
+)
+
+
+async def check_am01(settings: Am01Source, folder: Path, tell: Tell) -> None:
+    """Look for the exchanges, bind, greet and listen, declaring nothing but one exclusive queue.
+
+    That nobody is heard is told and no error: agents come and go.
+
+    Raises:
+        CommandError: the broker cannot be used as it is; says what to do.
+        SecretError: the password cannot be read.
+    """
+    endpoint = amqp_endpoint(settings.amqp, folder)
+    try:
+        connection = await open_connection(endpoint, "amqp-gateway check")
+        try:
+            tell(f"{endpoint}: {await _look(connection, endpoint, settings)}")
+        finally:
+            await close_soon(connection)
+    except (LinkError, *FAILURES) as error:
+        trouble = link_error(endpoint, error)
+        raise CommandError(OF_TROUBLE[trouble.trouble], str(trouble)) from error
+
+
+async def _look(connection: AbstractConnection, endpoint: AmqpEndpoint, settings: Am01Source) -> str:
+    # A broker without extensions may have one channel for each connection, and no confirms.
+    channel = await connection.channel(publisher_confirms=False)
+    for exchange in (settings.exchange, settings.direct_exchange):
+        try:
+            await channel.declare_exchange(exchange, passive=True)
+        except exceptions.ChannelNotFoundEntity as error:
+            said = " ".join(str(error).split())
+            text = f"{endpoint}: {said}: the agent needs it: name the exchanges of its broker"
+            raise LinkError(Trouble.MISSING, text) from error
+    queue = await channel.declare_queue(
+        f"amqp-gateway.check.{uuid.uuid4()}", exclusive=True, auto_delete=True
+    )
+    heard = _Heard()
+    await queue.consume(heard.arrived, no_ack=True)
+    await queue.bind(settings.direct_exchange, queue.name)
+    await queue.bind(settings.exchange, "mgmt.#")
+    exchange_of_agent = await channel.get_exchange(settings.exchange, ensure=False)
+    for body in (
+        write(AgentHello(), Revision.FEBRUARY_2008),
+        write(BrokerRequest(1), Revision.MARCH_2008),
+    ):
+        await exchange_of_agent.publish(aio_pika.Message(body, reply_to=queue.name), COMMAND_KEY)
+    seconds = min(settings.interval + _MORE, LONGEST_WAIT) / SECOND
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await until_one_ends(ended(channel), heard.something())
+    return heard.remark(settings, seconds)
+
+
+class _Heard:
+    """What came first that an agent before AM2 can have said."""
+
+    def __init__(self) -> None:
+        self._first: tuple[Reading, str] | None = None
+        self._came = asyncio.Event()
+        self._trouble = ""
+
+    async def arrived(self, message: AbstractIncomingMessage) -> None:
+        try:
+            reading = read(message.routing_key or "", message.body, Definitions())
+        except ProtocolError as error:
+            self._trouble = f"; what came is no QMF before AM2: {error}"
+            return
+        self._first = self._first or (reading, message.user_id or "")
+        self._came.set()
+
+    async def something(self) -> None:
+        await self._came.wait()
+
+    def remark(self, settings: Am01Source, seconds: float) -> str:
+        """One line of what was heard."""
+        if self._first is None:
+            where = f"on exchange {settings.exchange} within {seconds:.0f} s"
+            return f"no agent was heard {where}{self._trouble}: {_HELP}"
+        reading, user = self._first
+        spoken = sorted(one.value for one in reading.revisions)
+        found = f"an agent speaks {' or '.join(spoken)}"
+        if settings.revision not in {"auto", *spoken}:
+            return f"{found}, and 'revision' says {settings.revision}: its messages will be ignored"
+        if settings.believe_anyone or user in settings.believe:
+            return found
+        if not user:
+            return f"{found}, without a checked user: ignored unless 'believe_anyone' is on"
+        return f"{found}, as user {user!r}: ignored unless that is named under 'believe'"
