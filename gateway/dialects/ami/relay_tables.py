@@ -192,14 +192,17 @@ class Table:
         return found
 
     def grow(self, columns: Mapping[str, Column], now: int) -> None:
-        """Have these columns; `settle` tells them, unless nobody can see a difference."""
+        """Have these columns; `settle` tells them, unless nobody can see a difference.
+
+        Without rows nobody can, either: it is settled for the first one at once.
+        """
         former = {key: self.columns.get(key) for key in columns}
         self.columns |= columns
         seen = (
             not column.hidden and ((before := former[key]) is None or before.type is not column.type)
             for key, column in columns.items()
         )
-        if any(seen):
+        if any(seen) and self.rows:
             self.changed(now)
 
     def changed(self, now: int) -> None:

@@ -1,0 +1,166 @@
+"""Relay sessions told as plays: lines arrive, and what must leave is told in short words, in order.
+
+A step that leaves is an observation, an answer, or a text: ``1< M|Q=0|S=0`` for a line written to connection
+1, ``1 closed`` for its end, and the name of a note. Wishes to be woken are kept apart, in ``wake_at``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TypeAlias
+
+from gateway.dialects.ami.relay import RelayConfig, RelaySession
+from gateway.dialects.ami.relay_config import SECOND
+from gateway.dialects.effects import Answered, Note, Observed, WakeAt
+from gateway.dialects.stream_effects import Close, Logged, Peer, StreamEffect, Write
+from gateway.model.observations import ClassLearned, EventSeen, ObjectSeen, Observation
+from gateway.model.operations import Answer, MethodCall, ObjectFetch
+from gateway.model.schema import ClassKey, ClassSchema
+from gateway.model.values import Value, Values
+
+START = 1_700_000_000 * SECOND
+HERE = Peer("127.0.0.1")
+WELCOMED = '1< M|Q=0|S=0|M="Welcome to AMI v1.0"'
+
+Step: TypeAlias = Observation | Answer | str
+
+
+class RelayPlay:
+    """A relay session, and what it said."""
+
+    def __init__(self, config: RelayConfig | None = None) -> None:
+        self.session = RelaySession(config or RelayConfig())
+        self.now = START
+        self.wake_at = 0
+        self.logged: list[Logged] = []
+        self.schemas: dict[ClassKey, ClassSchema] = {}
+        self._steps: list[Step] = []
+        self.take(self.session.started(self.now))
+        self._steps.clear()
+
+    def take(self, effects: Iterable[StreamEffect]) -> None:
+        for effect in effects:
+            match effect:
+                case Observed(observations):
+                    self._steps += observations
+                    learned = (one.schema for one in observations if isinstance(one, ClassLearned))
+                    self.schemas |= {schema.key: schema for schema in learned}
+                case Answered(answer):
+                    self._steps.append(answer)
+                case Logged():
+                    self.logged.append(effect)
+                case WakeAt(time):
+                    self.wake_at = time
+                case _:
+                    self._steps += _in_words(effect)
+
+    # What arrives.
+
+    def connects(self, number: int = 1, peer: Peer = HERE) -> None:
+        self.take(self.session.opened(number, peer, self.now))
+
+    def says(self, *lines: str, number: int = 1) -> None:
+        """Whole lines arrive in one piece."""
+        self.take(self.session.received(number, "".join(f"{line}\n" for line in lines).encode(), self.now))
+
+    def says_octets(self, octets: bytes, number: int = 1) -> None:
+        self.take(self.session.received(number, octets, self.now))
+
+    def logs_in(self, name: str = "pump-7", number: int = 1) -> None:
+        """An application connects and logs in; that is not among what left."""
+        self.connects(number)
+        self.says(f'L|I="{name}"', number=number)
+        self.left()
+
+    def ends(self, reason: str = "the peer ended it", number: int = 1) -> None:
+        self.take(self.session.ended(number, reason, self.now))
+
+    def calls(
+        self, method: str, *arguments: Value | None, of: str = "pump-7", token: int = 7, wait: int = 60
+    ) -> None:
+        key = ClassKey("ami-relay", "application")
+        deadline = self.now + wait * SECOND
+        self.take(self.session.call(MethodCall(token, key, of, of, method, arguments, deadline), self.now))
+
+    def fetches(self, native_id: str, agent: str = "pump-7") -> None:
+        key = ClassKey("ami", "Tank")
+        self.take(self.session.fetch(ObjectFetch(7, key, agent, native_id, self.now + SECOND), self.now))
+
+    def time_passes(self, seconds: float) -> None:
+        """Time passes, and the session is woken whenever it asked to be."""
+        until = self.now + int(seconds * SECOND)
+        while 0 < self.wake_at <= until:
+            self.now = max(self.now, self.wake_at)
+            self.wake_at = 0
+            self.take(self.session.tick(self.now))
+        self.now = until
+
+    # What left.
+
+    def left(self) -> list[Step]:
+        """Return all that left since the last time."""
+        steps, self._steps = self._steps, []
+        return steps
+
+    def lines(self) -> list[str]:
+        """Return what was written, closed and noted since the last time."""
+        return [step for step in self.left() if isinstance(step, str)]
+
+    def answers(self) -> list[Answer]:
+        """Return what came of calls since the last time."""
+        return [step for step in self.left() if isinstance(step, Answer)]
+
+    def told(self, kind: str = "") -> list[str]:
+        """Return what was observed since the last time, in short words; of one type only if it is named."""
+        shown = [self.shown(step) for step in self.left() if not isinstance(step, str | Answer)]
+        return [one for one in shown if kind in one]
+
+    def shown(self, one: Step) -> str:
+        """An observation in short words: ``Tank t1 level=3``, ``-Tank t1`` for an end."""
+        match one:
+            case ClassLearned(schema):
+                return f"class {schema.key.name}"
+            case ObjectSeen(key=key, native_id=native_id, deleted=deleted):
+                name = f"{key.name} {native_id.rpartition('|')[2]}"
+                if deleted:
+                    return f"-{name}"
+                values = (f"{n}={v!s}" for n, v in self.values(one).items() if v is not None)
+                return " ".join((name, *values))
+            case EventSeen(key=key, arguments=arguments):
+                return f"event {key.name} {' '.join(str(one) for one in arguments)}"
+            case _:
+                return type(one).__name__
+
+    def values(self, seen: ObjectSeen) -> dict[str, Value | None]:
+        """What an object tells under the keys that its application chose."""
+        schema = self.schemas[seen.key]
+        told: dict[str, Value | None] = {}
+        for elements, values in ((schema.properties, seen.properties), (schema.statistics, seen.statistics)):
+            if values is not None:
+                assert len(values) == len(elements)
+                told |= {
+                    element.label: value
+                    for element, value in zip(elements, values, strict=True)
+                    if element.label
+                }
+        return told
+
+    def objects(self, kind: str = "Tank") -> list[ObjectSeen]:
+        """Return what was told of objects of a type since the last time."""
+        return [step for step in self.left() if isinstance(step, ObjectSeen) and step.key.name == kind]
+
+
+def _in_words(effect: Write | Close | Note) -> list[str]:
+    match effect:
+        case Write(connection, octets):
+            return [f"{connection}< {line}" for line in octets.decode().splitlines()]
+        case Close(connection):
+            return [f"{connection} closed"]
+        case Note(event):
+            return [event]
+
+
+def fixed(seen: ObjectSeen) -> Values:
+    """The values of an object that the relay itself knows."""
+    assert seen.properties is not None
+    return seen.properties[:3]

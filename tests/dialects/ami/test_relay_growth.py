@@ -1,0 +1,168 @@
+"""Classes of a relay grow with the keys that are told, and widen with their values."""
+
+from __future__ import annotations
+
+import pytest
+
+from gateway.dialects.ami.relay import RelayConfig, RelayLimits
+from gateway.dialects.ami.relay_columns import element_name, text_of
+from gateway.dialects.ami.values import Utc
+from gateway.model.observations import ClassLearned
+from gateway.model.values import ValueType
+from tests.dialects.ami.relay_play import RelayPlay
+
+
+@pytest.fixture
+def play() -> RelayPlay:
+    """An application has logged in and told a tank."""
+    play = RelayPlay()
+    play.logs_in()
+    play.says('O|T="Tank"|I="t1"|level=3')
+    play.left()
+    return play
+
+
+def element_type(play: RelayPlay, key: str) -> ValueType:
+    """The type that a key of tanks has in the version of the class that was told last."""
+    schema = [one for one in play.schemas.values() if one.key.name == "Tank"][-1]
+    return next(element.type for element in schema.elements if element.label == key)
+
+
+def test_a_new_key_is_told_after_a_moment_with_all_objects_anew(play: RelayPlay) -> None:
+    play.says('O|T="Tank"|I="t2"|level=4', 'O|T="Tank"|I="t2"|vol=1.5', 'O|T="Tank"|I="t1"|level=5')
+    assert play.told("Tank") == ["Tank t2 level=4", "Tank t2 level=4", "Tank t1 level=5"]
+    play.time_passes(0.3)
+    assert play.told("Tank") == ["class Tank", "Tank t1 level=5", "Tank t2 level=4 vol=1.5"]
+    play.says('O|T="Tank"|I="t1"|vol=2.5')
+    assert play.told() == ["Tank t1 level=5 vol=2.5"]
+
+
+def test_a_hundred_new_keys_make_few_versions(play: RelayPlay) -> None:
+    for number in range(100):
+        play.says(f'O|T="Tank"|I="t1"|k{number}={number}')
+        play.time_passes(0.1)
+    play.time_passes(100)
+    learned = [step.schema for step in play.left() if isinstance(step, ClassLearned)]
+    versions = [schema for schema in learned if schema.key.name == "Tank"]
+    assert len(versions) <= 7  # waits double from a quarter of a second on
+    assert len(versions[-1].statistics) == 101
+
+
+def test_a_class_that_was_quiet_waits_for_a_moment_only_again(play: RelayPlay) -> None:
+    for number in range(20):
+        play.says(f'O|T="Tank"|I="t1"|k{number}={number}')
+        play.time_passes(0.3)
+    play.time_passes(1000)
+    play.left()
+    play.says('O|T="Tank"|I="t1"|new=1')
+    play.time_passes(0.3)
+    assert "class Tank" in play.told()
+
+
+def test_a_version_that_was_told_before_is_not_told_again_as_another_one(play: RelayPlay) -> None:
+    play.says('O|T="Tank"|I="t1"|note=null|level=4L')
+    play.time_passes(1)
+    assert play.told("Tank")[1] == "class Tank"
+    play.says('O|T="Tank"|I="t1"|level=5')
+    play.time_passes(100)
+    assert "class Tank" not in play.told()
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "widened", "shown"),
+    [
+        ("3", "4L", ValueType.S64, 4),
+        ("3L", "4", ValueType.S64, 4),
+        ("3", "4.5", ValueType.F64, 4.5),
+        ("3.5", "4", ValueType.F64, 4.0),
+        ("3.5", "4.5D", ValueType.F64, 4.5),
+        ("3L", "4.5D", ValueType.F64, 4.5),
+        ("9007199254740993L", "4.5D", ValueType.STRING, "4.5"),
+        ("4.5D", "9007199254740993L", ValueType.STRING, "9007199254740993"),
+        ("3", '"x"', ValueType.STRING, "x"),
+        ('"x"', "3", ValueType.STRING, "3"),
+        ('"x"', "3.5", ValueType.STRING, "3.5"),
+        ("true", "3", ValueType.STRING, "3"),
+        ("3", "true", ValueType.STRING, "true"),
+        ('"AQI="U', "false", ValueType.STRING, "false"),
+        ("true", '"AQI="U', ValueType.STRING, "0102"),
+        ("1700000000000T", "3", ValueType.STRING, "3"),
+        ("3", "1700000000123T", ValueType.STRING, "2023-11-14T22:13:20.123Z"),
+        ("1700000000000T", "-1T", ValueType.STRING, "1969-12-31T23:59:59.999Z"),
+        ("1700000000000T", "9223372036854775807T", ValueType.STRING, "9223372036854775807T"),
+    ],
+)
+def test_a_key_whose_values_change_their_type_widens(
+    play: RelayPlay, first: str, second: str, widened: ValueType, shown: object
+) -> None:
+    play.says(f'O|T="Tank"|I="t1"|x={first}')
+    play.time_passes(1)
+    play.left()
+    play.says(f'O|T="Tank"|I="t1"|x={second}')
+    (meanwhile,) = play.objects()
+    assert play.values(meanwhile).get("x") in (None, shown)  # never the former value
+    play.time_passes(2)
+    assert element_type(play, "x") is widened
+    play.left()
+    play.says('O|T="Tank"|I="t1"|x=null', f'O|T="Tank"|I="t1"|x={second}')
+    assert play.values(play.objects()[-1])["x"] == shown
+
+
+def test_what_was_told_before_is_told_in_the_wider_type(play: RelayPlay) -> None:
+    play.says('O|T="Tank"|I="t2"|level="high"')
+    play.time_passes(1)
+    assert play.told("Tank")[-2:] == ["Tank t1 level=3", "Tank t2 level=high"]
+
+
+def test_text_for_a_number_is_absent_until_the_class_has_it(play: RelayPlay) -> None:
+    play.says('O|T="Tank"|I="t1"|level="high"')
+    assert play.told() == ["Tank t1"]
+
+
+def test_the_same_type_under_a_wider_range_needs_no_version(play: RelayPlay) -> None:
+    play.says('O|T="Tank"|I="t1"|x=4.5D|y=3L')
+    play.time_passes(1)
+    play.left()
+    play.says('O|T="Tank"|I="t1"|x=4L|y=9007199254740993L')
+    play.time_passes(100)
+    assert play.told("Tank") == ["Tank t1 level=3 x=4.0 y=9007199254740993"]
+
+
+def test_a_class_without_objects_grows_with_the_next_one(play: RelayPlay) -> None:
+    play.says('O|T="Tank"|I="t1"|vol=1.5', 'D|T="Tank"|I="t1"')
+    play.left()
+    play.says('O|T="Tank"|I="t2"|vol=1.5')
+    assert play.told() == ["class Tank", "Tank t2 vol=1.5"]
+
+
+def test_keys_are_bounded_and_a_refused_instruction_changes_nothing() -> None:
+    play = RelayPlay(RelayConfig(limits=RelayLimits(keys=2)))
+    play.logs_in()
+    play.says('O|T="Tank"|I="t1"|a=1|b=2')
+    play.left()
+    play.says('O|T="Tank"|I="t1"|a=9|c=3', 'O|T="Tank"|I="t1"|b=4')
+    assert play.objects()[0].statistics == (1, 4)
+
+
+def test_versions_are_bounded() -> None:
+    play = RelayPlay(RelayConfig(limits=RelayLimits(versions=4)))  # three of which are the relay's own
+    play.logs_in()
+    play.says('O|T="Tank"|I="t1"|a=1', 'O|T="Tank"|I="t1"|a=2|b=3', 'O|T="Pump"|I="t1"', 'C|I="c"|N="c"')
+    assert [line[:14] for line in play.lines() if "<" in line] == [
+        "1< M|Q=1|S=0|M",
+        "1< M|Q=2|S=1|M",
+        "1< M|Q=3|S=1|M",
+        "1< M|Q=4|S=1|M",
+    ]
+    play.says('O|T="Tank"|I="t1"|a=5')
+    assert play.told() == ["Tank t1 a=5"]
+
+
+def test_names_of_elements_never_meet() -> None:
+    fixed = frozenset({"object"})
+    keys = ["object", "object_key", "object_key_key", "objects", "_key", "x_key"]
+    assert len({element_name(key, fixed) for key in keys}) == len(keys)
+
+
+def test_a_time_before_all_calendars_is_its_number() -> None:
+    assert text_of(Utc(-(1 << 62))) == f"{-(1 << 62)}T"
