@@ -1,0 +1,538 @@
+"""What users want done at a broker that speaks CML: what is sent, what never is, and what came of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from gateway.dialects.cml.messages import (
+    Field,
+    InspectReply,
+    InspectRequest,
+    Invalid,
+    MethodReply,
+    MethodRequest,
+    ModifyReply,
+    ModifyRequest,
+    Reply,
+    Status,
+)
+from gateway.dialects.cml.safety import Assurance
+from gateway.model.observations import ObjectSeen, SourceState, SourceStateSeen
+from gateway.model.operations import Answer, MethodCall, Outcome
+from gateway.model.schema import ClassKey
+from gateway.model.values import Reference, Value
+from tests.dialects.cml.console_story import (
+    CONFIG,
+    SYNCHRONISED,
+    fetch,
+    gone,
+    key,
+    modify,
+    native,
+    seen,
+    states,
+    synchronised,
+    told,
+)
+from tests.dialects.cml.playbook import SECOND, ConsolePlay, shop
+
+MAY_BE_DONE = "it may have been carried out, or may still be"
+
+
+def call(
+    play: ConsolePlay, number: int, class_name: str, method: str, *arguments: Value | None, token: int = 1
+) -> MethodCall:
+    """A wish to call a method."""
+    deadline = play.now + 5 * SECOND
+    return MethodCall(token, key(class_name), "broker", native(number), method, arguments, deadline)
+
+
+def answer(play: ConsolePlay) -> Answer:
+    """The one answer that left since the last time."""
+    (one,) = [step for step in play.left() if isinstance(step, Answer)]
+    return one
+
+
+# Calls.
+
+
+def test_a_call_is_sent_once_and_its_notice_told() -> None:
+    play = synchronised()
+    wanted = call(play, 7, "queue", "purge")
+    play.take(play.session.call(wanted, play.now))
+    play.leaves(MethodRequest(7, "purge", (), "queue"))
+    send = play.sent[-1]
+    assert (send.not_after, send.mandatory, send.expiration) == (wanted.deadline, True, 0)
+    play.answers(MethodReply(Status.OK, 7, "queue", "3 messages\n purged"))
+    play.leaves(Answer(1, Outcome.APPLIED, "3 messages purged", 0))
+
+
+def test_arguments_travel_as_text() -> None:
+    play = synchronised()
+    play.take(play.session.call(call(play, 0, "broker", "lock", True), play.now))
+    play.leaves(MethodRequest(0, "lock", (Field("setting", "1"),), "broker"))
+
+
+@pytest.mark.parametrize(
+    ("status", "outcome", "text", "code"),
+    [
+        ("ok", Outcome.APPLIED, "", 0),
+        ("notfound", Outcome.OBJECT_GONE, "the broker has no such object any more", 1),
+        (
+            "noaccess",
+            Outcome.REMOTE_FAILURE,
+            "the broker lets this user only read: log in as one of group super",
+            2,
+        ),
+        ("invalid", Outcome.REMOTE_FAILURE, "the broker does not take the request (invalid)", 3),
+        (
+            "maybe",
+            Outcome.UNKNOWN,
+            "the broker answers 'maybe': it may have been carried out, or may still be",
+            None,
+        ),
+        ("", Outcome.UNKNOWN, "the broker answers '': it may have been carried out, or may still be", None),
+    ],
+)
+def test_what_a_status_means(status: str, outcome: Outcome, text: str, code: int | None) -> None:
+    play = synchronised()
+    play.take(play.session.call(call(play, 7, "queue", "purge"), play.now))
+    play.left()
+    play.answers(MethodReply(status))
+    assert answer(play) == Answer(1, outcome, text, code)
+
+
+def test_what_is_not_found_is_gone_before_that_is_answered() -> None:
+    play = synchronised()
+    play.take(play.session.call(call(play, 7, "queue", "purge"), play.now))
+    play.left()
+    play.answers(MethodReply(Status.NOT_FOUND))
+    play.leaves(
+        gone(8, "queue_binding", play.now),
+        gone(7, "queue", play.now),
+        Answer(1, Outcome.OBJECT_GONE, "the broker has no such object any more", 1),
+    )
+
+
+def test_notices_are_one_line_of_bounded_length_without_secrets() -> None:
+    play = synchronised()
+    play.take(play.session.call(call(play, 7, "queue", "purge"), play.now))
+    play.left()
+    play.answers(MethodReply(Status.OK, 7, "queue", "amqp://u:secret@h/ " + "x" * 600))
+    text = answer(play).text
+    assert text.startswith("amqp://***@h/ xxx")
+    assert len(text) == 501
+
+
+@pytest.mark.parametrize(
+    ("reply", "text"),
+    [
+        (Invalid(), "the answer is none to this request: Invalid()"),
+        (ModifyReply(Status.OK, 7, "queue"), "the answer is none to this request: ModifyReply("),
+        (MethodReply(Status.OK, 9, "connection"), "the answer is about another object, 9"),
+    ],
+)
+def test_of_an_answer_to_another_request_nobody_knows_what_it_means(reply: Reply, text: str) -> None:
+    play = synchronised()
+    play.take(play.session.call(call(play, 7, "queue", "purge"), play.now))
+    play.left()
+    play.answers(reply)
+    given = answer(play)
+    assert given.outcome is Outcome.UNKNOWN
+    assert given.text.startswith(text)
+
+
+# What is checked before.
+
+
+@pytest.mark.parametrize(
+    ("method", "arguments", "outcome", "text"),
+    [
+        ("explode", (), Outcome.UNKNOWN_ELEMENT, "not sent: shop:broker has no method 'explode'"),
+        ("lock", (), Outcome.WRONG_VALUE, "not sent: lock takes 1 arguments, 0 were given"),
+        ("lock", (None,), Outcome.WRONG_VALUE, "not sent: setting: a value is wanted"),
+        ("lock", ("yes",), Outcome.WRONG_TYPE, "not sent: setting: true or false is wanted"),
+    ],
+)
+def test_what_the_schema_does_not_have_is_not_sent(
+    method: str, arguments: tuple[Value | None, ...], outcome: Outcome, text: str
+) -> None:
+    """OpenAMQ would say ok to all of them; a missing argument of lock would unlock it."""
+    play = synchronised()
+    play.take(play.session.call(call(play, 0, "broker", method, *arguments), play.now))
+    given = answer(play)
+    assert given.outcome is outcome
+    assert given.text.startswith(text)
+    assert not play.waiting
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "outcome", "text"),
+    [
+        ("nothing", "x", Outcome.UNKNOWN_ELEMENT, "shop:config has no field 'nothing'"),
+        ("password", "x", Outcome.UNKNOWN_ELEMENT, "shop:config has no field 'password'"),
+        ("name", "x", Outcome.READ_ONLY, "the broker lets nobody set name"),
+        ("parentRef", Reference("0"), Outcome.READ_ONLY, "the broker lets nobody set parentRef"),
+        ("port", None, Outcome.WRONG_VALUE, "port: a value is wanted"),
+        ("port", "", Outcome.WRONG_VALUE, "port: an empty value cannot be sent"),
+        ("port", " \t", Outcome.WRONG_VALUE, "port: an empty value cannot be sent"),
+        ("port", "a\tb", Outcome.WRONG_VALUE, "port: OpenAMQ makes blanks of a tab"),
+        ("port", "a\0b", Outcome.WRONG_VALUE, "a text has a NUL, which no document can carry"),
+        ("port", 5672, Outcome.WRONG_TYPE, "port: text is wanted, not 5672"),
+        ("port", "x" * 256, Outcome.WRONG_LENGTH, "port: "),
+        ("limit", 1 << 32, Outcome.WRONG_VALUE, "limit: "),
+        ("limit", -1, Outcome.WRONG_VALUE, "limit: "),
+        ("auto_crash", 1, Outcome.WRONG_VALUE, "auto_crash is there to crash or block OpenAMQ"),
+        ("main", Reference("7"), Outcome.WRONG_VALUE, "main: the broker has no such object"),
+        ("day", 1, Outcome.WRONG_VALUE, "day: a time must be a whole minute"),
+    ],
+)
+def test_values_that_the_broker_would_change_or_die_of_are_not_sent(
+    name: str, value: Value | None, outcome: Outcome, text: str
+) -> None:
+    play = synchronised()
+    wanted = replace(modify(play, 1, "config"), values={name: value})
+    play.take(play.session.modify(wanted, play.now))
+    given = answer(play)
+    assert given.outcome is outcome
+    assert given.text.startswith(f"not sent: {text}")
+
+
+def test_a_call_needs_an_object_that_is_listed_and_of_that_class() -> None:
+    play = synchronised()
+    for wanted, outcome in (
+        (call(play, 77, "queue", "purge"), Outcome.OBJECT_GONE),
+        (replace(call(play, 7, "queue", "purge"), native_id="2020-01-01T00:00+00:00/7"), Outcome.OBJECT_GONE),
+        (replace(call(play, 7, "queue", "purge"), native_id=native(7) + "x"), Outcome.OBJECT_GONE),
+        (call(play, 7, "connection", "kill"), Outcome.NOT_NOW),
+        (replace(call(play, 7, "queue", "purge"), key=ClassKey("shop", "queue", b"other")), Outcome.NOT_NOW),
+        (replace(call(play, 7, "queue", "purge"), deadline=play.now), Outcome.NOT_NOW),
+    ):
+        play.take(play.session.call(wanted, play.now))
+        assert answer(play).outcome is outcome
+
+
+def test_while_the_broker_cannot_be_asked_nothing_is_sent() -> None:
+    play = ConsolePlay(CONFIG)
+    play.take(play.session.call(call(play, 7, "queue", "purge"), play.now))
+    assert answer(play) == Answer(1, Outcome.SOURCE_DOWN, "not sent: there is no connection to the broker")
+    play.connects()
+    play.left()
+    play.take(play.session.call(call(play, 7, "queue", "purge"), play.now))
+    assert answer(play) == Answer(1, Outcome.SOURCE_DOWN, "not sent: the broker has not told its schema yet")
+    play.answers()
+    play.answers()
+    play.left()
+    play.take(play.session.call(call(play, 7, "queue", "purge"), play.now))
+    assert answer(play) == Answer(1, Outcome.NOT_NOW, "not sent: the broker's objects are being listed anew")
+
+
+def test_operations_have_a_bound() -> None:
+    play = synchronised(replace(CONFIG, operation_limit=1))
+    play.take(play.session.call(call(play, 7, "queue", "purge"), play.now))
+    play.left()
+    play.take(play.session.call(call(play, 9, "connection", "kill"), play.now))
+    assert answer(play) == Answer(1, Outcome.NOT_NOW, "not sent: 1 operations are under way")
+
+
+# What depends on how the broker runs.
+
+
+@pytest.mark.parametrize("method", ["commit", "rollback"])
+def test_settings_are_written_and_read_where_there_is_a_file(method: str) -> None:
+    play = synchronised()
+    play.take(play.session.call(call(play, 1, "config", method), play.now))
+    play.leaves(MethodRequest(1, method, (), "config"))
+
+
+@pytest.mark.parametrize("method", ["commit", "rollback"])
+def test_without_a_file_they_are_not(method: str) -> None:
+    broker = shop()
+    broker.put(1, "config", name="", port="5672")
+    play = synchronised(broker=broker)
+    play.take(play.session.call(call(play, 1, "config", method), play.now))
+    text = f"not sent: {method} ruins an OpenAMQ that runs without a configuration file"
+    play.leaves(Answer(1, Outcome.REFUSED, text))
+    play = synchronised(replace(CONFIG, assured=frozenset({Assurance.CONFIG_FILE})), broker)
+    play.take(play.session.call(call(play, 1, "config", method), play.now))
+    play.leaves(MethodRequest(1, method, (), "config"))
+
+
+def test_a_trace_is_set_where_somebody_answers_for_the_heartbeats_of_connections() -> None:
+    play = synchronised()
+    play.take(play.session.modify(modify(play, 9, "connection", trace=1), play.now))
+    assert answer(play).outcome is Outcome.REFUSED
+    play = synchronised(replace(CONFIG, assured=frozenset({Assurance.HEARTBEATS})))
+    play.take(play.session.modify(modify(play, 9, "connection", trace=1), play.now))
+    play.leaves(ModifyRequest(9, (Field("trace", "1"),), "connection"))
+
+
+# Settings.
+
+
+def test_settings_of_an_object_go_in_one_request() -> None:
+    play = synchronised()
+    wanted = modify(
+        play, 1, "config", port="5673", limit=9, main=Reference(native(7)), day=1_800_000_000 * SECOND
+    )
+    play.take(play.session.modify(wanted, play.now))
+    fields = (
+        Field("port", "5673"),
+        Field("limit", "9"),
+        Field("main", "7"),
+        Field("day", "2027-01-15T08:00+00:00"),
+    )
+    play.leaves(ModifyRequest(1, fields, "config"))
+    play.answers(ModifyReply(Status.OK, 1, "config", "To activate the new port setting, restart the broker"))
+    play.leaves(Answer(1, Outcome.APPLIED, "To activate the new port setting, restart the broker", 0))
+
+
+def test_nothing_to_set_is_not_sent() -> None:
+    play = synchronised()
+    play.take(play.session.modify(modify(play, 1, "config"), play.now))
+    play.leaves(Answer(1, Outcome.WRONG_VALUE, "not sent: no field is to be set"))
+
+
+# Reading anew.
+
+
+def test_what_is_read_anew_is_observed_before_that_is_answered() -> None:
+    play = synchronised()
+    play.take(play.session.fetch(fetch(play, 7, "queue"), play.now))
+    play.leaves(InspectRequest(7, "queue"))
+    play.broker.put(7, "queue", name="orders", pending="4", exclusive="0")
+    play.answers()
+    play.leaves(seen(7, "queue", "orders", 4, False), Answer(1, Outcome.APPLIED, "", 0))
+    play.time_passes(20)
+    assert told(play.left()).count("7") == 1  # its interval began anew
+
+
+def test_what_is_gone_when_it_is_read_anew_is_told() -> None:
+    play = synchronised()
+    play.take(play.session.fetch(fetch(play, 7, "queue"), play.now))
+    play.left()
+    play.answers(InspectReply(Status.NOT_FOUND))
+    steps = play.left()
+    assert told(steps) == ["-8", "-7"]
+    assert steps[-1] == Answer(1, Outcome.OBJECT_GONE, "the broker has no such object any more", 1)
+
+
+@pytest.mark.parametrize(
+    ("reply", "text", "code"),
+    [
+        (InspectReply(Status.NO_ACCESS), "the broker says 'noaccess'", 2),
+        (InspectReply(Status.OK, 7, "cellar"), "its class 'cellar' is not in the schema", 0),
+    ],
+)
+def test_what_may_not_be_read_anew_is_told(reply: InspectReply, text: str, code: int) -> None:
+    play = synchronised()
+    play.take(play.session.fetch(fetch(play, 7, "queue"), play.now))
+    play.left()
+    play.answers(reply)
+    assert answer(play) == Answer(1, Outcome.REMOTE_FAILURE, text, code)
+
+
+def test_a_broker_that_does_not_show_itself_when_it_is_read_anew_is_in_doubt() -> None:
+    play = synchronised(replace(CONFIG, request_attempts=1))
+    play.take(play.session.fetch(fetch(play, 0, "broker"), play.now))
+    play.left()
+    play.answers(InspectReply(Status.NO_ACCESS))
+    steps = play.left()
+    assert steps[-1] == Answer(1, Outcome.REMOTE_FAILURE, "the object cannot be shown", 2)
+    assert states(steps)[-1].state is SourceState.DEGRADED
+
+
+def test_an_answer_that_shows_a_restart_is_about_another_object() -> None:
+    play = synchronised()
+    play.take(play.session.fetch(fetch(play, 0, "broker"), play.now))
+    play.broker.put(0, "broker", name="shop", started="2027-01-01T00:00+00:00")
+    play.left()
+    play.answers()
+    given = answer(play)
+    assert (given.outcome, given.text) == (Outcome.OBJECT_GONE, "the broker lists no such object")
+    play.time_passes(3)
+    assert states(play.left())[-1] == SYNCHRONISED
+
+
+def test_an_answer_that_comes_while_all_is_listed_anew_is_not_observed() -> None:
+    play = synchronised()
+    play.take(play.session.fetch(fetch(play, 7, "queue"), play.now))
+    request = play.sent[-1]
+    play.take(play.session.resync("doubt", play.now))
+    play.answers(to=play.sent[-1])  # the schema
+    play.left()
+    play.answers(to=request)
+    assert [one for one in play.left() if isinstance(one, ObjectSeen | Answer)] == [
+        Answer(1, Outcome.NOT_NOW, "the broker's objects are being listed anew")
+    ]
+
+
+def test_a_call_that_is_answered_while_all_is_listed_anew_is_done_all_the_same() -> None:
+    play = synchronised()
+    play.take(play.session.call(call(play, 7, "queue", "purge"), play.now))
+    request = play.sent[-1]
+    play.take(play.session.resync("doubt", play.now))
+    play.left()
+    play.answers(MethodReply(Status.NOT_FOUND), to=request)
+    assert answer(play).outcome is Outcome.OBJECT_GONE
+
+
+# One request about an object at a time.
+
+
+def test_an_operation_waits_for_the_inspection_of_its_object() -> None:
+    play = synchronised()
+    play.time_passes(5, answering=False)
+    (inspection,) = play.waiting
+    play.left()
+    play.take(play.session.call(call(play, 0, "broker", "shutdown", token=1), play.now))
+    play.take(play.session.fetch(fetch(play, 0, "broker", token=2), play.now))
+    play.take(play.session.fetch(fetch(play, 7, "queue", token=3), play.now))
+    play.leaves(InspectRequest(7, "queue"))
+    play.answers(to=inspection)
+    assert play.left()[-1] == MethodRequest(0, "shutdown", (), "broker")
+    play.answers(MethodReply(Status.OK, 0, "broker"), to=play.sent[-1])
+    play.leaves(Answer(1, Outcome.APPLIED, "", 0), InspectRequest(0, "broker"))
+
+
+def test_what_waited_until_its_time_was_over_is_not_sent() -> None:
+    play = synchronised()
+    play.time_passes(5, answering=False)
+    play.left()
+    play.take(play.session.call(call(play, 0, "broker", "shutdown"), play.now))
+    play.time_passes(6, answering=False)
+    text = "not sent: other requests about the object took too long"
+    play.leaves(Answer(1, Outcome.NOT_NOW, text))
+
+
+def test_what_waited_for_an_object_that_is_gone_is_not_sent() -> None:
+    play = synchronised()
+    play.time_passes(19.9)
+    play.time_passes(0.1, answering=False)
+    inspection = next(send for send in play.waiting if play.read(send) == InspectRequest(7, "queue"))
+    play.take(play.session.call(call(play, 7, "queue", "purge"), play.now))
+    play.left()
+    play.answers(InspectReply(Status.NOT_FOUND), to=inspection)
+    assert answer(play) == Answer(1, Outcome.OBJECT_GONE, "not sent: the broker lists no such object")
+
+
+def test_what_waited_when_the_link_went_down_is_not_sent() -> None:
+    play = synchronised()
+    play.time_passes(5, answering=False)
+    play.take(play.session.call(call(play, 0, "broker", "shutdown"), play.now))
+    play.left()
+    play.disconnects()
+    assert answer(play) == Answer(1, Outcome.SOURCE_DOWN, "not sent: there is no connection to the broker")
+
+
+def test_an_object_is_not_inspected_while_an_operation_is_under_way() -> None:
+    play = synchronised()
+    wanted = replace(call(play, 0, "broker", "shutdown"), deadline=play.now + 9 * SECOND)
+    play.take(play.session.call(wanted, play.now))
+    play.left()
+    play.time_passes(8, answering=False)
+    play.leaves()
+    play.time_passes(2, answering=False)
+    assert play.left()[1:] == [InspectRequest(0)]
+
+
+# No answer, a late one, and none that can come.
+
+
+def test_a_call_without_an_answer_is_unknown_until_one_comes_late() -> None:
+    play = synchronised()
+    play.take(play.session.call(call(play, 7, "queue", "purge"), play.now))
+    request = play.waiting.pop()
+    play.time_passes(6)
+    text = f"no answer came in time: {MAY_BE_DONE}"
+    assert answer(play) == Answer(1, Outcome.UNKNOWN, text)
+    play.answers(MethodReply(Status.OK, 7, "queue"), to=request)
+    assert answer(play) == Answer(1, Outcome.APPLIED, "", 0)
+    play.answers(MethodReply(Status.OK, 7, "queue"), to=request)
+    play.leaves("unmatched-reply")
+
+
+def test_a_reading_without_an_answer_changes_nothing() -> None:
+    play = synchronised()
+    play.take(play.session.fetch(fetch(play, 7, "queue"), play.now))
+    play.waiting.clear()
+    play.time_passes(6)
+    assert answer(play) == Answer(1, Outcome.UNKNOWN, "no answer came in time")
+
+
+@pytest.mark.parametrize(
+    ("number", "class_name", "method"), [(0, "broker", "shutdown"), (9, "connection", "kill")]
+)
+def test_methods_that_may_end_who_answers_say_so(number: int, class_name: str, method: str) -> None:
+    play = synchronised()
+    play.take(play.session.call(call(play, number, class_name, method), play.now))
+    play.left()
+    play.disconnects("closed by the broker: Operator requested server shutdown")
+    given = answer(play)
+    assert given.outcome is Outcome.UNKNOWN
+    assert given.text == (
+        f"the link went down before an answer came: {method} may end whoever would answer; it may have been"
+        " carried out, or may still be"
+    )
+
+
+def test_an_answer_may_come_after_another_connection_was_made() -> None:
+    play = synchronised()
+    play.take(play.session.modify(modify(play, 1, "config", limit=3), play.now))
+    request = play.sent[-1]
+    play.disconnects()
+    play.connects()
+    play.left()
+    play.arrives(play.written(ModifyReply(Status.OK, 1, "config")), request.message_id)
+    assert answer(play) == Answer(1, Outcome.APPLIED, "", 0)
+
+
+def test_unanswered_operations_are_remembered_within_bounds() -> None:
+    play = synchronised()
+    first = len(play.sent)
+    for number in range(1_001):
+        wanted = replace(fetch(play, 7, "queue", token=number), deadline=play.now + 1)
+        play.take(play.session.fetch(wanted, play.now))
+        play.now += 1
+        play.take(play.session.tick(play.now))
+        for inspection in [send for send in play.waiting if not send.not_after]:
+            play.answers(to=inspection)
+    play.left()
+    fetches = [send for send in play.sent[first:] if send.not_after]
+    assert len(fetches) == 1_001
+    play.answers(to=fetches[0])
+    play.leaves("unmatched-reply")
+    play.answers(to=fetches[1])
+    assert isinstance(play.left()[-1], Answer)
+
+
+# Not sent for certain.
+
+
+def test_what_certainly_was_not_sent_is_told_so() -> None:
+    play = synchronised()
+    play.take(play.session.call(call(play, 7, "queue", "purge"), play.now))
+    play.left()
+    play.take(play.session.unsent([play.waiting.pop()], "its time was over", play.now))
+    # Whether the broker takes requests at all, the next inspection shows.
+    play.leaves(Answer(1, Outcome.SOURCE_DOWN, "not sent: its time was over"), InspectRequest(7, "queue"))
+
+
+def test_a_returned_operation_does_not_say_that_the_broker_is_gone_but_an_inspection_does() -> None:
+    play = synchronised()
+    play.take(play.session.fetch(fetch(play, 7, "queue", seconds=9), play.now))
+    play.time_passes(5, answering=False)
+    play.left()
+    play.take(play.session.unsent(list(play.waiting), "no queue is bound there", play.now))
+    play.leaves(
+        SourceStateSeen(
+            SourceState.DOWN,
+            "exchange amq.system with key amq.console takes no requests: no queue is bound there;"
+            " next attempt in 5 s",
+        ),
+        Answer(1, Outcome.SOURCE_DOWN, "not sent: no queue is bound there"),
+    )
+    play.take(play.session.call(call(play, 7, "queue", "purge"), play.now))
+    assert answer(play) == Answer(1, Outcome.SOURCE_DOWN, "not sent: the broker takes no requests")
