@@ -38,6 +38,7 @@ from gateway.service.exit_codes import CommandError, ExitCode
 from gateway.service.jmx_health import greets
 from gateway.service.mappings import load_mappings
 from gateway.service.notifications import targets_of
+from gateway.service.qmf_checks import check_qmf
 from gateway.service.trouble_codes import OF_TROUBLE
 from gateway.yaml_documents import DocumentError
 
@@ -141,7 +142,7 @@ async def check_source(source: Source, folder: Path, tell: Tell) -> None:
         elif isinstance(source, Am01Source):
             await check_am01(source, folder, tell)
         elif isinstance(source, QmfSource):
-            await check_amqp(amqp_endpoint(source.amqp, folder), source.exchange)
+            await check_qmf(source, folder, tell)
         else:
             await check_rabbitmq(source, folder, tell)
     except SecretError as error:
