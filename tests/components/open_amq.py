@@ -11,7 +11,8 @@ import threading
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
-from typing import Any, TypeVar
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
 
 from gateway.clock import SystemClock
 from gateway.dialects.cml.messages import Field, SchemaReply, Spelling, Status
@@ -65,7 +66,16 @@ class OpenAmq:
         self.conversation: Conversation | None = None
         self.is_up = False
         self.put(BROKER, "broker", None, name="OpenAMQ 1.4c1", started=STARTED, locked="0", messages="3")
-        self.put(CONFIG, "config", BROKER, name="amq_server.cfg", port="5672", monitor="0", record_stats="0")
+        self.put(
+            CONFIG,
+            "config",
+            BROKER,
+            name="amq_server.cfg",
+            port="5672",
+            vhost="/",
+            monitor="0",
+            record_stats="0",
+        )
         for number, name, kind in (
             (2, "$default$", "direct"),
             (3, "amq.direct", "direct"),
@@ -203,8 +213,26 @@ async def serving(endpoint: AmqpEndpoint, system_exchange: str = "amq.system") -
         broker.conversation.stop()
 
 
+@dataclass(frozen=True, slots=True)
+class Background(Generic[ContextT]):
+    """What a context gave, on an event loop of another thread."""
+
+    is_: ContextT
+    _loop: asyncio.AbstractEventLoop
+
+    def do(self, function: Callable[[], object]) -> None:
+        """Have it done on that loop, where all that touches sockets has to be, and wait for it."""
+
+        async def carried_out() -> None:
+            function()
+
+        asyncio.run_coroutine_threadsafe(carried_out(), self._loop).result(DEADLINE)
+
+
 @contextmanager
-def in_background(context: Callable[[], AbstractAsyncContextManager[ContextT]]) -> Iterator[ContextT]:
+def background(
+    context: Callable[[], AbstractAsyncContextManager[ContextT]],
+) -> Iterator[Background[ContextT]]:
     """What ``context`` gives, alive on an event loop of another thread until the block ends."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, daemon=True)
@@ -223,10 +251,17 @@ def in_background(context: Callable[[], AbstractAsyncContextManager[ContextT]]) 
     try:
         entered_as = carried_out(enter())
         try:
-            yield entered_as
+            yield Background(entered_as, loop)
         finally:
             carried_out(leave())
     finally:
         loop.call_soon_threadsafe(loop.stop)
         thread.join(DEADLINE)
         loop.close()
+
+
+@contextmanager
+def in_background(context: Callable[[], AbstractAsyncContextManager[ContextT]]) -> Iterator[ContextT]:
+    """As `background`, for tests that have nothing done there."""
+    with background(context) as entered:
+        yield entered.is_

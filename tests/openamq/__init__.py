@@ -1,0 +1,1 @@
+"""Sources of kind cml from the broker to net-snmp: an OpenAMQ, and a server of CML beside a RabbitMQ."""
