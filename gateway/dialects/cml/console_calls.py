@@ -140,7 +140,7 @@ class Caller:
                 return InspectRequest(number, name), InspectReply
             case ObjectModify():
                 return ModifyRequest(number, self._settings(wanted, view), name), ModifyReply
-            case MethodCall():
+            case _:
                 return MethodRequest(number, wanted.method, self._arguments(wanted, view), name), MethodReply
 
     def _settings(self, modify: ObjectModify, view: ClassView) -> tuple[Field, ...]:

@@ -36,10 +36,10 @@ class Matching(enum.Enum):
 class ShortLived(enum.Enum):
     """When objects are inspected that may end at any time: OpenAMQ dies of it in the instant of their end.
 
-    That is connections, queues, which may be private, and what is in connections and private queues.
-    ``SECOND_LISTING``: when they were listed twice, so that those that come and go at once are left alone.
-    ``NO``: besides, connections and private queues with all that is in them are left out for good. ``YES``:
-    as soon as they are listed.
+    That is connections, queues, which may be private (exclusive or auto-delete), and what is in connections
+    and private queues. ``SECOND_LISTING``: when they were listed twice, so that those that come and go at
+    once are left alone. ``NO``: besides, connections and private queues with all that is in them are left
+    out for good. ``YES``: as soon as they are listed.
     """
 
     NO = "no"

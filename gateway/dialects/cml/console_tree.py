@@ -32,7 +32,7 @@ class Known:
         round: in which it was answered last.
         attempts: to inspect it, since it was answered last.
         busy: a request about it has no answer yet.
-        private: only one connection uses it, as it says itself.
+        private: it ends when somebody's connection does, as it says itself.
         shut: it is there, and not shown: why.
         view: of its class, where it is shown.
     """
@@ -96,7 +96,7 @@ class Tree:
 
     @property
     def leaves_private_alone(self) -> bool:
-        """Whether what only one connection uses is not inspected."""
+        """Whether what ends with connections is not inspected."""
         return self._config.short_lived is ShortLived.NO
 
     def find(self, number: int) -> Known | None:

@@ -24,7 +24,7 @@ NOTIFY: Final = "notify"
 TEXT: Final = "text"
 
 _MAX_RUN: Final = 64
-_EXCLUSIVE: Final = "exclusive"
+_ENDS_WITH_CONNECTIONS: Final = ("exclusive", "auto_delete")
 
 
 class ClassView:
@@ -95,8 +95,8 @@ class ClassView:
         return value if isinstance(value, str) else ""
 
     def is_private(self, read: ObjectRead) -> bool:
-        """Whether only one connection uses the object, which ends with it."""
-        return self._value(read, _EXCLUSIVE) is True
+        """Whether the object ends when somebody's connection does, as it says itself."""
+        return any(self._value(read, name) is True for name in _ENDS_WITH_CONNECTIONS)
 
     def _value(self, read: ObjectRead, name: str) -> Value | None:
         position = self.description.schema.positions.get(name)
