@@ -44,6 +44,8 @@ TIME: Final = 256
 _NUMBERS: Final = INT | LONG | WIDE | FLOAT | DOUBLE
 _EXACT: Final = 1 << 53
 _LAST_TIME: Final = ((1 << 63) - 1) // 1_000_000
+_LARGEST_FLOAT: Final = (2 - 2**-23) * 2.0**127
+"""Applications may write a little more, which is rounded to this; here it keeps its digits, as a double."""
 _SORTS: Final[dict[type, int]] = {
     bool: TRUTH,
     int: INT,
@@ -80,6 +82,8 @@ def sort_of(value: AmiValue) -> int:
         return LONG if -_EXACT <= value <= _EXACT else WIDE
     if isinstance(value, Utc):
         return TIME if 0 <= value <= _LAST_TIME else TEXT
+    if isinstance(value, float) and abs(value) > _LARGEST_FLOAT:
+        return DOUBLE
     return _SORTS.get(type(value), 0)
 
 

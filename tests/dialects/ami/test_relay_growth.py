@@ -77,6 +77,7 @@ def test_a_version_that_was_told_before_is_not_told_again_as_another_one(play: R
         ("3.5", "4", ValueType.F64, 4.0),
         ("3.5", "4.5D", ValueType.F64, 4.5),
         ("3L", "4.5D", ValueType.F64, 4.5),
+        ("3.5", f"34028235{'0' * 31}.0", ValueType.F64, 3.4028235e38),
         ("9007199254740993L", "4.5D", ValueType.STRING, "4.5"),
         ("4.5D", "9007199254740993L", ValueType.STRING, "9007199254740993"),
         ("3", '"x"', ValueType.STRING, "x"),

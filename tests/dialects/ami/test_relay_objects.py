@@ -303,7 +303,7 @@ def test_classes_known_from_before_keep_their_elements() -> None:
     before.says(
         'L|I="pump-7"|mem=1', 'O|T="a:b"|I="t1"|level=3|note="x"|object=1.5D|on=true|b="AA=="U|t=1T|l=1L|f=1F'
     )
-    again = RelayPlay(RelayConfig(schemas=before.session.schemas))
+    again = RelayPlay(RelayConfig(schemas=2 * before.session.schemas))
     assert set(again.schemas) >= {schema.key for schema in before.session.schemas}
     assert again.session.schemas == before.session.schemas
     again.logs_in()
