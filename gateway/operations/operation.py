@@ -53,7 +53,8 @@ class Ended:
         element: what it is about.
         code: the agent's own status.
         values: found, or a method's outputs, by name.
-        reported: where the outcome is unknown: who manages the object has said that all was done.
+        reported: where the outcome is unknown: who manages the object has answered all the same, so that
+            nothing is on its way any more.
     """
 
     outcome: Outcome
@@ -145,7 +146,7 @@ class Operation:
                     Outcome.SOURCE_DOWN, f"{text} when the object was read to begin with: nothing was set"
                 )
             case Phase.VERIFYING if self._failure is not None:
-                ended = self._failure
+                ended = self._not_read_back(self._failure)
             case Phase.VERIFYING:
                 ended = Ended(Outcome.UNKNOWN, f"reported as done, but not read back: {text}", reported=True)
             case Phase.CALLING:
@@ -283,7 +284,8 @@ class Operation:
 
     def _verify(self) -> Next:
         if not _readable(self.plan.settings):
-            return self._over(self._failure or Ended(Outcome.APPLIED))
+            failure = self._failure
+            return self._over(Ended(Outcome.APPLIED) if failure is None else self._not_read_back(failure))
         self.phase = Phase.VERIFYING
         return ReadNext()
 
@@ -292,8 +294,10 @@ class Operation:
         if answer.outcome is Outcome.OBJECT_GONE or (answer.outcome is Outcome.APPLIED and entry is None):
             return failure or Ended(Outcome.OBJECT_GONE, "reported as done, and then the object was gone")
         if answer.outcome is not Outcome.APPLIED or entry is None:
+            if failure is not None:
+                return self._not_read_back(failure)
             text = f"reported as done, but not read back: {answer.text}"
-            return failure or Ended(Outcome.UNKNOWN, text, reported=True)
+            return Ended(Outcome.UNKNOWN, text, reported=True)
         verdict = self.verdict(entry)
         if failure is None:
             return verdict
@@ -301,6 +305,13 @@ class Operation:
             text = f"reported as failed ({failure.text}), but the values asked for are there"
             return Ended(Outcome.APPLIED, text, "", failure.code, verdict.values)
         return Ended(failure.outcome, failure.text, failure.element, failure.code, verdict.values)
+
+    def _not_read_back(self, failure: Ended) -> Ended:
+        """A failure after which nobody could look: of a request of several elements some may be set."""
+        if len(self._pending[0]) == 1:
+            return failure
+        text = f"reported as failed ({failure.text}), perhaps in part only, and not read back"
+        return Ended(Outcome.UNKNOWN, text, "", failure.code, reported=True)
 
     def _differing(self, entry: Entry, *, as_shown: bool = False) -> Iterator[Setting]:
         """The elements that have not the value asked for; ``as_shown``: of a masked part it is believed."""

@@ -56,7 +56,7 @@ class Settling:
             record: as it was told.
             call_token: of the call without an answer; 0 where each was answered.
             now: the gateway's clock.
-            reported: who manages the object has said that all was done.
+            reported: each was answered, so that nothing is on its way any more.
         """
         entry = operation.plan.target.entry
         sampled = entry.record.properties_sampled if entry is not None else 0

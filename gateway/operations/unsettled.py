@@ -35,7 +35,7 @@ class Unsettled:
         call_token: of the call without an answer.
         sampled: when the object's properties were read that are known, by its agent's clock.
         since: when the outcome became unknown.
-        reported: who manages the object has said that all was done.
+        reported: who manages the object has answered, so that nothing is on its way any more.
         readings: how often it was read since.
         read_token: of the reading under way; 0 for none.
         doubtful_since: when the object was first seen without the values asked for; 0 for never.

@@ -181,6 +181,35 @@ def test_one_of_several_that_the_peer_refuses_may_have_left_others_set(works: Wo
     assert (answer.outcome, answer.values) == (Outcome.WRONG_VALUE, {"speed": 30})
 
 
+@pytest.mark.parametrize("answered", [True, False])
+def test_a_failure_of_several_that_cannot_be_read_back_is_unknown_until_somebody_looks(
+    works: Works,
+    answered: bool,  # noqa: FBT001  expected
+) -> None:
+    request = works.set(speed=30, tag="east")
+    works.answer(found=boiler())
+    works.answer(Outcome.REMOTE_FAILURE, "invalid", code=3)
+    if answered:
+        works.answer(Outcome.SOURCE_DOWN, "the link is lost", code=None)
+    else:
+        works.wait(DEADLINE)
+    answer = works.answers[request]
+    assert (answer.outcome, answer.code) == (Outcome.UNKNOWN, 3)
+    assert "perhaps in part only" in answer.text
+    works.wait(2 * SECOND)
+    works.answer(found=boiler(speed=30))
+    assert_settled(works, Outcome.NOT_APPLIED)
+    assert (works.record.element, works.record.found) == ("tag", {"speed": 30})
+
+
+def test_a_failure_of_one_that_cannot_be_read_back_is_what_was_reported(works: Works) -> None:
+    request = works.set(speed=30)
+    works.answer(found=boiler())
+    works.answer(Outcome.REMOTE_FAILURE, "noaccess", code=2)
+    works.wait(DEADLINE)
+    assert works.answers[request].outcome is Outcome.REMOTE_FAILURE
+
+
 @pytest.mark.parametrize(
     ("outcome", "code"),
     [
