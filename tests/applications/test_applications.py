@@ -1,0 +1,149 @@
+"""What an application says on a socket, and what SNMP, JMX and the command line show of it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from gateway.demo.jmx_client import JmxClient
+from gateway.service.exit_codes import ExitCode
+from tests.applications.plant import SOURCE, Plant
+from tests.components.ami_application import connected
+from tests.components.waiting import eventually, wait_until
+
+APPLICATION = f"{SOURCE}/ami-relay:application"
+DRAIN = (
+    'C|I="drain"|N="Tank.Drain"|M="0"|A="{\\"form\\":{\\"inputs\\":[{\\"label\\":\\"Why\\",\\"var\\":\\"why\\",'
+    '\\"required\\":true}]},\\"timeout\\":8000}"'
+)
+
+
+@pytest.fixture
+async def jmx(plant: Plant, tmp_path: Path) -> AsyncIterator[JmxClient]:
+    """A Java client of the gateway."""
+    password = plant.site.state.secret("jmx-monitor")
+    address = f"127.0.0.1:{plant.jmx_port}"
+    async with await JmxClient.connect(tmp_path / "client.jar", address, "monitor", password) as client:
+        yield client
+
+
+def bean(kind: str, name: str) -> str:
+    return f'amqp.gateway:source={SOURCE},package=ami,type={kind},name="{name}"'
+
+
+def test_objects_are_rows_of_a_table(plant: Plant) -> None:
+    with plant.application("pump-7") as application:
+        application.say(
+            'O|T="Tank"|I="t1"|level=42|filled=900L|heat=21.5D|state="open"|since=1700000000000T',
+            'O|T="Tank"|I="t2"|level=7|state=\'shut\'|note="a|b \\u00e9"',
+        )
+        plant.shows("siteAmiTankObject", "t1", "t2")
+        assert sorted(plant.walk("siteAmiTankLevel").values()) == ["42 percent", "7 percent"]
+        assert sorted(plant.walk("siteAmiTankState").values()) == ["open", "shut"]
+        assert list(plant.walk("siteAmiTankFilled").values()) == ["900 l"]
+        assert list(plant.walk("siteAmiTankHeat").values()) == ["4035800000000000"]  # 21.5 as in IEEE 754
+        assert set(plant.walk("siteAmiTankRowStale").values()) == {"false"}
+
+
+async def test_attributes_of_an_mbean_grow_and_columns_stay(plant: Plant, jmx: JmxClient) -> None:
+    with plant.application("mixer") as application:
+        application.say('O|T="Mixer"|I="m1"|speed=5')
+        name = bean("Mixer", r"mixer|m1")
+
+        async def is_there() -> bool:
+            return name in await jmx.names("amqp.gateway:type=Mixer,*")
+
+        await eventually(is_there, "the MBean")
+        assert (await jmx.read(name))["speed"].value == 5
+        plant.shows("siteAmiMixerSpeed", "5")
+        (column,) = plant.walk("siteAmiMixerSpeed")
+        application.say('O|T="Mixer"|I="m1"|motor="on"|speed=6')
+
+        async def has_grown() -> bool:
+            attributes = await jmx.read(name)
+            return "motor" in attributes and attributes["speed"].value == 6
+
+        await eventually(has_grown, "the new attribute")
+        plant.shows("siteAmiMixerMotor", "on")
+        assert plant.walk("siteAmiMixerSpeed") == {column: "6"}
+
+
+def test_a_command_is_called_and_its_answer_is_told(plant: Plant) -> None:
+    with plant.application("valve") as application:
+        application.say(DRAIN)
+        application.hears(r"\|S=0")
+
+        def answer() -> None:
+            request = application.hears(r'E.*\|I="([^"]+)".*\|why="cleaning"')[1]
+            application.say(f'R|I="{request}"|S=0|M="drained, because it was asked"')
+
+        wait_until(lambda: plant.values("ami-relay:application/valve"), "the application is shown")
+        answering = threading.Thread(target=answer)
+        answering.start()
+        called = plant.command("invoke", f"{APPLICATION}/valve", "drain", "why=cleaning")
+        answering.join()
+        assert called.code is ExitCode.OK, called.errors
+        assert "drained, because it was asked" in called.output
+        missing = plant.command("invoke", f"{APPLICATION}/valve", "drain")
+        assert missing.code is ExitCode.WRONG_VALUE
+    gone = plant.command("invoke", f"{APPLICATION}/valve", "drain", "why=cleaning")
+    assert gone.code is not ExitCode.OK
+
+
+def test_objects_expire_and_are_deleted(plant: Plant) -> None:
+    with plant.application("brewer") as application:
+        application.say(*(f'O|T="Batch"|I="{name}"|E=-3600000L|size=1' for name in ("b1", "b2", "b3")))
+        plant.shows("siteAmiBatchObject", "b1", "b2", "b3")
+        application.say('O|T="Batch"|I="b1"|E=-1L', 'D|T="Batch"|I="b2"')
+        plant.shows("siteAmiBatchObject", "b3")
+
+
+def test_rows_of_an_application_that_has_gone_are_stale(plant: Plant) -> None:
+    with plant.application("oven") as application:
+        application.say('O|T="Oven"|I="o1"|heat=180')
+        plant.shows("siteAmiOvenRowStale", "false")
+    plant.shows("siteAmiOvenRowStale", "true")
+    assert list(plant.walk("siteAmiOvenHeat").values()) == ["180"]
+    with plant.application("oven") as application:
+        application.say('O|T="Oven"|I="o1"|heat=190')
+        plant.shows("siteAmiOvenHeat", "190")
+        plant.shows("siteAmiOvenRowStale", "false")
+
+
+def test_alarms_of_the_operators_mapping(plant: Plant) -> None:
+    with plant.application("silo") as application:
+        application.say('O|T="Tank"|I="s1"|level=95')
+        plant.shows("agAlarmText", "s1 has 95 %")
+        application.say('O|T="Tank"|I="s1"|level=85')  # above clear_below
+        application.say('O|T="Tank"|I="s1"|level=79', 'O|T="Tank"|I="s2"|level=99')
+        plant.shows("agAlarmText", "s2 has 99 %")
+
+
+def test_who_is_not_understood_is_told_and_disturbs_nobody(plant: Plant) -> None:
+    with plant.application("good") as application, connected(plant.port) as stranger:
+        stranger.say('O|T="Tank"|I="x"|level=1')
+        stranger.hears(r"\|S=1\|.*[Ll]og")
+        stranger.say("\x00\x01 nonsense", "GET / HTTP/1.1")
+        stranger.hears(r"\|S=1")
+        application.say('O|T="Good"|I="g1"|size=1')
+        plant.shows("siteAmiGoodObject", "g1")
+
+
+def test_reads_are_answered_while_much_is_told(plant: Plant) -> None:
+    with plant.application("busy", '|O="QUIET"') as application:
+        application.say(*(f'O|T="Cell"|I="c{number}"|value=0' for number in range(1000)))
+        plant.shows("siteAmiCellObject", *(f"c{number}" for number in range(1000)))
+
+        def tell() -> None:
+            for value in range(1, 21):
+                application.say(*(f'O|T="Cell"|I="c{number}"|value={value}' for number in range(1000)))
+
+        telling = threading.Thread(target=tell)
+        telling.start()
+        seen = [plant.walk("siteAmiCellValue") for _ in range(3)]
+        telling.join()
+        assert all(len(walk) == 1000 for walk in seen)
+        plant.shows("siteAmiCellValue", *["20"] * 1000)
