@@ -16,7 +16,6 @@ from gateway.dialects.qmf.addresses import agent_of_object
 from gateway.dialects.qmf.definitions import ClassDefinition, EventDefinition, schema_hash
 from gateway.dialects.qmf.fields import NO_HASH
 from gateway.dialects.qmf.messages import Content, EventIndication
-from gateway.dialects.qmf.object_id import ObjectId
 from gateway.dialects.qmf.schema_records import write_class, write_event
 from gateway.dialects.qmf.typed_values import QmfValue, QmfValues
 from gateway.model.observations import ClassLearned, EventLearned, EventSeen, ObjectSeen
@@ -69,9 +68,7 @@ def _plain(value: QmfValue) -> Value:
         return {key: _plain(inner) for key, inner in value.items() if inner is not None}
     if isinstance(value, tuple):
         return tuple(_plain(inner) for inner in value if inner is not None)
-    if isinstance(value, ObjectId) or value is None:
-        return str(value)
-    return value
+    return cast("Value", value)  # neither a void nor an object id: nothing that nests is one
 
 
 class _ClassView:

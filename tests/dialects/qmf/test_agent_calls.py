@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -253,6 +255,48 @@ def test_a_read_that_failed_is_answered_so() -> None:
     play.leaves((QUEUE, CommandComplete(8, 1, "the broker does not answer")))
     play.take(play.session.read_done(asked.handle))
     play.leaves()
+
+
+@pytest.mark.parametrize("object_id", ["tank 1", "0-0-1-0-99999"])
+def test_an_object_that_is_not_here_is_not_read(object_id: str) -> None:
+    play = AgentPlay(config=READING)
+    play.starts()
+    play.left()
+    play.asks(GetQuery(8, {"_objectid": object_id}))
+    assert not [step for step in play.left() if isinstance(step, ReadAsked)]
+
+
+def test_beyond_the_limit_objects_are_not_read() -> None:
+    play = AgentPlay(config=READING)
+    play.session.put(tank())
+    play.starts()
+    play.left()
+    for sequence in range(MAX_WAITING):
+        assert isinstance(receives(play, GetQuery(sequence, {"_objectid": str(TANK_ID)})), ReadAsked)
+    play.asks(GetQuery(8, {"_objectid": str(TANK_ID)}))
+    text = f"not read: {MAX_WAITING} calls are under way already"
+    play.leaves((QUEUE, CommandComplete(8, 1, text)))
+
+
+def test_a_reference_to_nothing_is_no_value() -> None:
+    """It is where the argument is optional."""
+    for optional in (False, True):
+        argument = Argument("to", ValueType.REFERENCE, optional=optional)
+        play = AgentPlay((replace(TANK, methods=(Method("join", (argument,)),)),))
+        play.session.put(tank())
+        play.starts()
+        play.left()
+        request = MethodRequest(1, TANK_ID, key_of(play), "join", bytes(16))
+        effect = receives(play, request)
+        if optional:
+            assert isinstance(effect, Called)
+            assert effect.arguments == (None,)
+        else:
+            play.take([effect])
+            (step,) = play.left()
+            assert isinstance(step, tuple)
+            assert isinstance(step[1], MethodResponse)
+            assert "expected a value for to" in step[1].text
 
 
 def test_classes_are_told_from_what_is_known_also_where_objects_are_read_anew() -> None:

@@ -8,15 +8,18 @@ from itertools import groupby
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.dialects.qmf.agent import ManagedObject
+from gateway.dialects.effects import ReadAsked
+from gateway.dialects.qmf.agent import AgentConfig, ManagedObject
 from gateway.dialects.qmf.agent_objects import MAX_BODY, MAX_RECORDS, join_records
 from gateway.dialects.qmf.messages import (
     BrokerRequest,
     BrokerResponse,
     CommandComplete,
+    GetQuery,
     Heartbeat,
     PackageIndication,
     PackageQuery,
+    PropertyContent,
 )
 from gateway.model.events import Severity
 from tests.dialects.qmf.agent_story import (
@@ -28,7 +31,7 @@ from tests.dialects.qmf.agent_story import (
     statistics,
 )
 from tests.dialects.qmf.examples import LEAK, TANK
-from tests.dialects.qmf.playbook import BROKER, QUEUE, SECOND, START, AgentPlay, tank
+from tests.dialects.qmf.playbook import BROKER, CONSOLE_USER, QUEUE, SECOND, START, AgentPlay, tank
 
 
 def test_what_the_link_must_bind() -> None:
@@ -259,3 +262,31 @@ def test_a_late_tick_is_not_made_up_for() -> None:
     play.take(play.session.tick(play.now))
     play.leaves((HEARTBEAT, Heartbeat(0, play.now)))
     assert play.wake_at == play.now + 10 * SECOND
+
+
+def test_what_comes_and_goes_while_another_agent_serves_is_that_one_s_to_tell() -> None:
+    play = started(tank(1), tank(2))
+    play.session.suspend()
+    play.session.stand_by()
+    play.session.delete(1, START + 7)
+    play.starts()
+    play.time_passes(10)
+    told = [step[1] for step in play.left() if isinstance(step, tuple)]
+    assert not [one for one in told if isinstance(one, PropertyContent) and one.deleted]
+
+
+def test_a_read_that_ends_while_nothing_is_said_tells_no_end_before_its_time() -> None:
+    play = AgentPlay(config=AgentConfig(BROKER, boot=4, obey=frozenset({CONSOLE_USER}), reads_anew=True))
+    play.session.put(tank())
+    play.starts()
+    play.time_passes(10)
+    play.left()
+    play.asks(GetQuery(8, {"_objectid": "0-5-1-0-4386"}))
+    (asked,) = play.left()
+    assert isinstance(asked, ReadAsked)
+    play.session.delete(0x1122, START + 5)
+    play.session.suspend()
+    play.take(play.session.read_done(asked.handle))
+    play.leaves()
+    play.starts()
+    assert (QUEUE, CommandComplete(8)) in play.left()

@@ -84,3 +84,12 @@ def test_a_request_that_would_be_dropped_for_its_length_is_not_sent() -> None:
     calls(play, drain(play, key=schema.key, method="turn", arguments=("x" * 60_000, "y" * 60_000)))
     text = "not sent: arguments of 120004 octets, 64512 are taken"
     play.leaves(Answer(1, Outcome.WRONG_LENGTH, text))
+
+
+def test_a_map_whose_key_is_too_long_for_the_wire_is_not_sent() -> None:
+    play, schema = with_method(Method("turn", (Argument("options", ValueType.MAP),)))
+    calls(play, drain(play, key=schema.key, method="turn", arguments=({"k" * 256: 1},)))
+    (answer,) = play.left()
+    assert isinstance(answer, Answer)
+    assert answer.outcome is Outcome.WRONG_VALUE
+    assert answer.text.startswith("not sent: ")

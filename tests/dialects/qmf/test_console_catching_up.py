@@ -16,7 +16,9 @@ from gateway.dialects.qmf.messages import (
     EventIndication,
     Heartbeat,
     PackageIndication,
+    PropertyContent,
 )
+from gateway.dialects.qmf.object_id import ObjectId
 from gateway.model.events import Severity
 from gateway.model.observations import (
     ClassLearned,
@@ -29,8 +31,10 @@ from gateway.model.observations import (
     SourceState,
     SourceStateSeen,
 )
+from gateway.model.schema import ClassKey, ClassSchema, Element
+from gateway.model.values import ValueType
 from tests.dialects.qmf.console_story import GREETING, PUSHED, SEEN, changed, got, synchronised
-from tests.dialects.qmf.examples import LEAK, TANK
+from tests.dialects.qmf.examples import LEAK, TANK, shop
 from tests.dialects.qmf.playbook import AGENT_USER, SECOND, START, ConsolePlay
 
 HEARD = START - 3600 * SECOND
@@ -158,3 +162,49 @@ def test_while_it_catches_up_neither_time_nor_doubt_makes_it_ask() -> None:
 def test_to_catch_up_while_connected_is_a_mistake_of_ours() -> None:
     with pytest.raises(LocalProtocolError, match="resumed means nothing while synchronised"):
         synchronised().session.catch_up("", 0, START)
+
+
+def test_packages_and_restarts_of_meanwhile_are_greeted_for_when_it_is_over() -> None:
+    play = catching_up()
+    play.left()
+    play.arrives(PackageIndication(0, "barn"), key="schema.package")
+    play.leaves()
+    play.arrives(replace(changed(), object_id=ObjectId.of(sequence=3, number=7)), key=PUSHED)
+    play.arrives(PackageIndication(0, "shop"), key="schema.package")
+    play.arrives(replace(changed(), object_id=ObjectId.of(sequence=4, number=7)), key=PUSHED)
+    assert not [one for one in play.left() if isinstance(one, tuple)]
+    play.time_passes(10)
+    play.leaves()
+
+
+def test_an_agent_that_came_meanwhile_is_not_greeted_before_it_is_over() -> None:
+    play = catching_up()
+    play.left()
+    told = replace(changed(), object_id=ObjectId.of(sequence=3, number=7))
+    play.arrives(told, key=PUSHED)
+    play.session.unnamed(play.now)
+    play.time_passes(10)
+    assert not [one for one in play.left() if isinstance(one, tuple)]
+
+
+def test_what_is_known_of_packages_that_are_not_wanted_any_more_is_forgotten() -> None:
+    play = catching_up(replace(RESTARTED, packages=frozenset({"barn"})))
+    play.leaves(hearing(3))
+    assert play.session.definitions == ()
+    assert set(catching_up().session.definitions) == set(KNOWN)
+
+
+def test_a_broker_that_was_started_anew_meanwhile_is_told_and_asked_later() -> None:
+    key = ClassKey("org.apache.qpid.broker", "broker", b"B" * 16)
+    broker = ClassDefinition.of(ClassSchema(key, (Element("name", ValueType.STRING),)))
+    known = shop()
+    known.add(broker)
+    play = ConsolePlay(replace(RESTARTED, definitions=(*KNOWN, broker)), known=known)
+    play.take(play.session.catch_up("", 3, play.now))
+    play.left()
+    for created in (START - 9 * SECOND, START - 5 * SECOND):
+        itself = PropertyContent(0, key, START, created, 0, ObjectId.of(sequence=0, number=2), ("east",))
+        play.arrives(itself, key="console.obj.1.0.org.apache.qpid.broker.broker")
+    told = play.left()
+    assert told.count(ResyncBegan(restarted=True)) == 1
+    assert not [one for one in told if isinstance(one, tuple)]

@@ -229,6 +229,23 @@ def test_what_says_nothing_of_a_birth_shows_no_restart(created: int, deleted: in
     assert not [one for one in play.left() if isinstance(one, ResyncBegan)]
 
 
+def test_a_class_that_it_has_otherwise_than_before_is_learnt_anew() -> None:
+    """Without a hash only its schema tells: calls for what it was are not sent."""
+    play = synchronised()
+    former = play.keys["queue"]
+    play.take(play.session.resync("test", play.now))
+    play.answered(BrokerResponse(8, BROKER))
+    play.answered(PackageIndication(9, PACKAGE))
+    play.answered(ClassIndication(10, ClassKind.OBJECT, QUEUE.key))
+    play.left()
+    grown = replace(QUEUE, methods=(*QUEUE.methods, Method("reroute")))
+    play.answered(SchemaResponse(11, ClassDefinition.of(grown)))
+    (learnt,) = [one.schema for one in play.left() if isinstance(one, ClassLearned)]
+    assert learnt.key != former
+    play.purges()
+    play.leaves(Answer(1, Outcome.NOT_NOW, f"not sent: the schema of {former} is not known"))
+
+
 def test_a_whole_reading_tells_all_there_is() -> None:
     play = JavaPlay()
     play.connects()

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from gateway.dialects.qmf.console import ConsoleConfig
+from gateway.dialects.qmf.console_agents import agent_described
 from gateway.dialects.qmf.console_requests import FetchObjects, FetchSchema, RequestRules, Requests, Subject
 from gateway.dialects.qmf.console_states import State
 from gateway.dialects.qmf.definitions import ClassDefinition
@@ -245,6 +246,7 @@ def test_requests_to_one_agent_are_dropped_whether_sent_or_not() -> None:
     assert not requests.asks_objects_of("1.10")
     assert requests.subject(sent[0][1]) is None
     assert [subject for subject, _ in requests.launch(START)] == [kept[1]]
+    assert requests.complete(99) is None
     requests.drop(kept[1])
     assert [subject for subject, _ in requests.launch(START)] == [kept[2]]
 
@@ -276,3 +278,12 @@ def test_objects_whose_properties_were_never_told_are_read_before_long_and_not_t
     assert not [one for one in play.left() if isinstance(one, str)]
     play.time_passes(5)
     assert [one for one in play.left() if isinstance(one, str)] == ["resync"]
+
+
+@pytest.mark.parametrize("banks", [(), ("brokerBank",), ("agentBank",)])
+def test_a_class_of_agents_without_banks_tells_of_none(banks: tuple[str, ...]) -> None:
+    elements = [one for one in AGENT_CLASS.properties if one.name in {"label", *banks}]
+    definition = ClassDefinition.of(replace(AGENT_CLASS, properties=tuple(elements)))
+    values: tuple[str | int, ...] = ("farm", *(10 for _ in banks))
+    told = PropertyContent(0, AGENT_CLASS.key, 1, 1, 0, OBJECT_ID, values)
+    assert agent_described(definition, told) is None
