@@ -115,9 +115,9 @@ class ConsoleSession:
     def tick(self, now: int) -> list[Effect]:
         """Time has passed: inspect what is due, miss answers, try again."""
         self._talk.now = now
+        self._talk.timer_spent()
         if self._talk.state is State.DISCONNECTED:
             return []
-        self._talk.timer_spent()
         overdue = self._talk.requests.overdue(now)
         for asked in overdue:
             self._talk.miss(asked)
