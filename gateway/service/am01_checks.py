@@ -94,7 +94,8 @@ async def _look(connection: AbstractConnection, endpoint: AmqpEndpoint, settings
         write(AgentHello(), Revision.FEBRUARY_2008),
         write(BrokerRequest(1), Revision.MARCH_2008),
     ):
-        await exchange_of_agent.publish(aio_pika.Message(body, reply_to=queue.name), COMMAND_KEY)
+        message = aio_pika.Message(body, reply_to=queue.name, user_id=settings.amqp.user)
+        await exchange_of_agent.publish(message, COMMAND_KEY)
     seconds = min(settings.interval + _MORE, LONGEST_WAIT) / SECOND
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(seconds):

@@ -1,0 +1,1 @@
+"""Sources of kind am01 from agents on a live RabbitMQ to net-snmp."""
