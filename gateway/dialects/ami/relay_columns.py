@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from gateway.dialects.ami.model_values import to_model
@@ -49,7 +49,6 @@ _LARGEST_FLOAT: Final = (2 - 2**-23) * 2.0**127
 _SORTS: Final[dict[type, int]] = {
     bool: TRUTH,
     int: INT,
-    float: FLOAT,
     Double: DOUBLE,
     str: TEXT,
     Enum: TEXT,
@@ -78,13 +77,16 @@ _DECIMAL: Final = frozenset((ValueType.F32, ValueType.F64))
 
 def sort_of(value: AmiValue) -> int:
     """What a value is, as one of the constants here; 0 for null."""
+    sort = _SORTS.get(type(value), 0)
+    if sort:
+        return sort
     if isinstance(value, Long):
         return LONG if -_EXACT <= value <= _EXACT else WIDE
+    if isinstance(value, float):
+        return FLOAT if abs(value) <= _LARGEST_FLOAT else DOUBLE
     if isinstance(value, Utc):
         return TIME if 0 <= value <= _LAST_TIME else TEXT
-    if isinstance(value, float) and abs(value) > _LARGEST_FLOAT:
-        return DOUBLE
-    return _SORTS.get(type(value), 0)
+    return 0
 
 
 def type_of(sorts: int) -> ValueType:
@@ -108,17 +110,17 @@ class Column:
         name: of the element.
         sorts: of all values told so far, added up.
         hidden: it holds secrets and is never told.
+        type: of the element.
     """
 
     key: str
     name: str
     sorts: int
     hidden: bool = False
+    type: ValueType = field(init=False)
 
-    @property
-    def type(self) -> ValueType:
-        """Of the element."""
-        return type_of(self.sorts)
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "type", type_of(self.sorts))
 
     @property
     def is_measured(self) -> bool:
@@ -129,16 +131,17 @@ class Column:
         """As a schema has it. The label is the key."""
         return Element(self.name, self.type, optional=True, label=self.key)
 
-    def told(self, value: AmiValue, of_type: ValueType) -> Value | None:
+    def told(self, value: AmiValue) -> Value | None:
         """What stands for a value in the element; ``None`` where its type does not hold it (yet)."""
         if value is None:
             return None
-        if of_type is ValueType.STRING:
-            return text_of(value)
-        if type_of(self.sorts | sort_of(value)) is not of_type:
+        sort = sort_of(value)
+        if sort & ~self.sorts and type_of(self.sorts | sort) is not self.type:
             return None
+        if self.type is ValueType.STRING:
+            return text_of(value)
         found = to_model(value)
-        return float(found) if of_type in _DECIMAL and isinstance(found, int) else found
+        return float(found) if self.type in _DECIMAL and isinstance(found, int) else found
 
 
 def column_of(element: Element, secrets: SecretRules) -> Column:

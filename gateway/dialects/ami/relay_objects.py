@@ -9,17 +9,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from gateway.dialects.ami.relay_columns import without_secrets
 from gateway.dialects.ami.relay_config import RelayConfig
 from gateway.dialects.ami.relay_effects import Collected, RefusedError
-from gateway.dialects.ami.relay_tables import Fixed, Pace, Row, Table, Version, class_name
+from gateway.dialects.ami.relay_tables import Fixed, Pace, Row, Sifted, Table, Version, class_name
 from gateway.dialects.ami.values import AmiValue
 from gateway.model.observations import ClassLearned
 from gateway.model.schema import ClassKey, ClassSchema, Method
 from gateway.model.values import Values
 
-_EACH: Final = 64
-"""Octets that a value takes beside its own."""
+_FEW: Final = 64
+"""Former times of expiry that are not worth sweeping."""
 _ROW: Final = 512
 """Octets that an object takes without values."""
 _VERSION_SIZE: Final = 64 << 20
@@ -37,6 +36,7 @@ class Told:
         properties: values of the fixed elements; ``statistics`` as well.
         values: by key; ``None`` takes one away, and those that are not here stay.
         expires: nanoseconds; 0 for never, ``None`` as before.
+        created: when a new one came into being, nanoseconds; 0 for when it was told.
     """
 
     agent: str
@@ -46,6 +46,7 @@ class Told:
     statistics: Values = ()
     values: Mapping[str, AmiValue] = field(default_factory=dict)
     expires: int | None = None
+    created: int = 0
 
 
 class Objects:
@@ -115,23 +116,25 @@ class Objects:
         for table in self._tables.values():
             self._learn(table.version())
 
-    def check(self, *tellings: tuple[Table, Told]) -> None:
-        """Make sure that all of this could be told, of one application.
+    def check(self, *tellings: tuple[Table, Told]) -> list[Sifted]:
+        """Make sure that all of this could be told, of one application; returns what it changes.
 
         Raises:
             RefusedError: it is more than the bounds allow.
         """
-        size = new = growing = 0
+        found: list[Sifted] = []
+        growing = 0
         for table, told in tellings:
-            columns = table.gains(told.values, self._secrets)
-            if len(table.columns.keys() | columns.keys()) > self._limits.keys:
+            sifted = table.sift(told.native_id, told.values, self._secrets)
+            if sifted.gained and len(table.columns.keys() | sifted.gained.keys()) > self._limits.keys:
                 raise RefusedError(f"more than {self._limits.keys} keys")
-            growing += bool(columns) or not table.rows
-            new += told.native_id not in table.rows
-            size += self._added(table.rows.get(told.native_id), self._kept(table, told.values))
+            growing += bool(sifted.gained) or not table.rows
+            found.append(sifted)
         if growing:
             self.check_growth(growing)
-        self._check_room(tellings[0][1].agent, size, new)
+        new = sum(sifted.row is None for sifted in found)
+        self._check_room(tellings[0][1].agent, sum(sifted.size for sifted in found), new)
+        return found
 
     def tell(self, table: Table, told: Told, now: int) -> Row:
         """An object is new, or has changed.
@@ -139,21 +142,24 @@ class Objects:
         Raises:
             RefusedError: it is more than the bounds allow; nothing has changed.
         """
-        self.check((table, told))
-        return self.tell_checked(table, told, now)
+        (sifted,) = self.check((table, told))
+        return self._tell(table, told, sifted, now)
 
     def tell_checked(self, table: Table, told: Told, now: int) -> Row:
         """As `tell`, of what `check` has let pass."""
-        table.grow(table.gains(told.values, self._secrets), now)
-        kept = self._kept(table, told.values)
-        row = table.rows.get(told.native_id)
+        return self._tell(table, told, table.sift(told.native_id, told.values, self._secrets), now)
+
+    def _tell(self, table: Table, told: Told, sifted: Sifted, now: int) -> Row:
+        if sifted.gained:
+            table.grow(sifted.gained, now)
+        row = sifted.row
         if row is None:
             row = self._made(table, told)
-            self._change(row, told, kept)
+            self._change(row, told, sifted)
             self._first(row, now)
             return row
         whole = _changes_properties(row, told)
-        self._change(row, told, kept)
+        self._change(row, told, sifted)
         self._out.observe(row.whole() if whole else row.measured())
         return row
 
@@ -244,19 +250,6 @@ class Objects:
 
     # What bounds.
 
-    def _kept(self, table: Table, values: Mapping[str, AmiValue]) -> dict[str, AmiValue]:
-        hides = self._secrets.hides
-        columns = table.columns
-        return {
-            key: without_secrets(value, self._secrets)
-            for key, value in values.items()
-            if not (columns[key].hidden if key in columns else hides(key))
-        }
-
-    def _added(self, row: Row | None, kept: Mapping[str, AmiValue]) -> int:
-        former = row.values if row is not None else {}
-        return sum(_size(value) - _size(former.get(key)) for key, value in kept.items())
-
     def _check_room(self, agent: str, size: int, new: int) -> None:
         if self._size + size + _ROW * new > self._limits.octets:
             raise RefusedError("the values of all objects take too much room")
@@ -266,7 +259,8 @@ class Objects:
             raise RefusedError(f"there are {self._limits.objects_each} objects of this application already")
 
     def _made(self, table: Table, told: Told) -> Row:
-        row = Row(table, told.agent, told.native_id, told.sampled, told.sampled, told.properties)
+        created = told.created or told.sampled
+        row = Row(table, told.agent, told.native_id, created, told.sampled, told.properties)
         row.size = _ROW
         table.rows[told.native_id] = row
         self._size += _ROW
@@ -274,15 +268,14 @@ class Objects:
         self.owned[told.agent] += 1
         return row
 
-    def _change(self, row: Row, told: Told, kept: Mapping[str, AmiValue]) -> None:
-        size = self._added(row, kept)
-        for key, value in kept.items():
+    def _change(self, row: Row, told: Told, sifted: Sifted) -> None:
+        for key, value in sifted.kept.items():
             if value is None:
                 row.values.pop(key, None)
             else:
                 row.values[key] = value
-        row.size += size
-        self._size += size
+        row.size += sifted.size
+        self._size += sifted.size
         row.sampled = told.sampled
         row.properties, row.statistics = told.properties, told.statistics
         if told.expires is not None and told.expires != row.expires:
@@ -293,7 +286,7 @@ class Objects:
         """Look at it when it expires. Former times of objects are passed over, and swept now and then."""
         if row.expires:
             heapq.heappush(self._expiring, (row.expires, next(self._order), row))
-        if len(self._expiring) > 2 * self._count + _EACH:
+        if len(self._expiring) > 2 * self._count + _FEW:
             self._expiring = [one for one in self._expiring if one[2].expires == one[0]]
             heapq.heapify(self._expiring)
 
@@ -303,9 +296,3 @@ def _changes_properties(row: Row, told: Told) -> bool:
     return told.properties != row.properties or any(
         column.key in told.values for column in row.version.properties
     )
-
-
-def _size(value: AmiValue) -> int:
-    if value is None:
-        return 0
-    return _EACH + (len(value) if isinstance(value, str | bytes) else 0)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from gateway.dialects.ami.relay_columns import Column, column_of, element_name, sort_of
+from gateway.dialects.ami.relay_columns import Column, column_of, element_name, sort_of, without_secrets
 from gateway.dialects.ami.values import AmiValue
 from gateway.model.observations import ObjectSeen
 from gateway.model.schema import ClassKey, ClassSchema, Element, Method
@@ -17,6 +17,8 @@ from gateway.model.values import Values
 
 _PLAIN_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,99}")
 _OTHERS: Final = re.compile(r"[^A-Za-z0-9_.-]+")
+_VALUE: Final = 64
+"""Octets that a value takes beside its own."""
 _HASH: Final = 16
 """Octets that tell versions of a class apart."""
 
@@ -96,17 +98,19 @@ class Row:
 
     def whole(self) -> ObjectSeen:
         """What there is to tell of it."""
-        version = self._version
-        properties = [column.told(self.values.get(column.key), column.type) for column in version.properties]
-        return replace(self.measured(), properties=(*self.properties, *properties))
+        values = self.values
+        told = [column.told(values.get(column.key)) for column in self._version.properties]
+        return self._seen((*self.properties, *told))
 
     def measured(self) -> ObjectSeen:
         """Its statistics only."""
-        version = self._version
-        statistics = [column.told(self.values.get(column.key), column.type) for column in version.statistics]
-        key = version.schema.key
-        told = (*self.statistics, *statistics)
-        return ObjectSeen(key, self.agent, self.native_id, self.sampled, self.created, 0, None, told)
+        return self._seen(None)
+
+    def _seen(self, properties: Values | None) -> ObjectSeen:
+        version, values = self._version, self.values
+        measured = [column.told(values.get(column.key)) for column in version.statistics]
+        key, told = version.schema.key, (*self.statistics, *measured)
+        return ObjectSeen(key, self.agent, self.native_id, self.sampled, self.created, 0, properties, told)
 
     def end(self, now: int) -> ObjectSeen:
         """That it is no more."""
@@ -116,6 +120,23 @@ class Row:
     def _version(self) -> Version:
         assert self.version is not None  # set when it is told first
         return self.version
+
+
+@dataclass(frozen=True, slots=True)
+class Sifted:
+    """Values that were told of a row, before it has them.
+
+    Attributes:
+        row: ``None`` for a new one.
+        gained: columns that they add or widen, by key.
+        kept: without those that hold secrets.
+        size: octets that the row takes more.
+    """
+
+    row: Row | None
+    gained: Mapping[str, Column]
+    kept: Mapping[str, AmiValue]
+    size: int
 
 
 @dataclass(slots=True)
@@ -178,18 +199,25 @@ class Table:
         self.columns = {column.key: column for column in known}
         self._shown = self._visible()
 
-    def gains(self, values: Mapping[str, AmiValue], secrets: SecretRules) -> dict[str, Column]:
-        """The columns that these values add or widen."""
-        found: dict[str, Column] = {}
+    def sift(self, native_id: str, values: Mapping[str, AmiValue], secrets: SecretRules) -> Sifted:
+        """What these values would change of a row, and of the columns; nothing is changed yet."""
+        row = self.rows.get(native_id)
+        former: Mapping[str, AmiValue] = row.values if row is not None else {}
+        gained: dict[str, Column] = {}
+        kept: dict[str, AmiValue] = {}
+        size = 0
         for key, value in values.items():
             column, sort = self.columns.get(key), sort_of(value)
-            if not sort:
-                continue
             if column is None:
-                found[key] = Column(key, element_name(key, self._names), sort, secrets.hides(key))
+                column = Column(key, element_name(key, self._names), sort, secrets.hides(key))
+                if sort:
+                    gained[key] = column
             elif sort & ~column.sorts:
-                found[key] = replace(column, sorts=column.sorts | sort)
-        return found
+                gained[key] = replace(column, sorts=column.sorts | sort)
+            if not column.hidden:
+                kept[key] = without_secrets(value, secrets)
+                size += _size(kept[key]) - _size(former.get(key))
+        return Sifted(row, gained, kept, size)
 
     def grow(self, columns: Mapping[str, Column], now: int) -> None:
         """Have these columns; `settle` tells them, unless nobody can see a difference.
@@ -246,3 +274,9 @@ class Table:
         digest = hashlib.sha256(content.encode("utf-8", "surrogatepass")).digest()[:_HASH]
         key = replace(self._key, hash=digest)
         return Version(replace(schema, key=key), others, measured, len(content))
+
+
+def _size(value: AmiValue) -> int:
+    if value is None:
+        return 0
+    return _VALUE + (len(value) if isinstance(value, str | bytes) else 0)
