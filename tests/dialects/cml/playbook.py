@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from gateway.dialects.cml.console import ConsoleConfig, ConsoleSession
 from gateway.dialects.cml.console_states import State
@@ -17,13 +17,16 @@ from gateway.dialects.cml.messages import (
     Field,
     InspectReply,
     InspectRequest,
+    MethodReply,
+    MethodRequest,
+    ModifyReply,
+    ModifyRequest,
     Reply,
     Request,
     SchemaClass,
     SchemaField,
     SchemaMethod,
     SchemaReply,
-    SchemaRequest,
     Spelling,
     Status,
 )
@@ -104,6 +107,13 @@ SCHEMA = SchemaReply(
 )
 
 
+_REPLIES: Final[dict[type[Request], type[InspectReply | ModifyReply | MethodReply]]] = {
+    InspectRequest: InspectReply,
+    ModifyRequest: ModifyReply,
+    MethodRequest: MethodReply,
+}
+
+
 @dataclass
 class Shop:
     """A broker's objects: class, fields and children by number."""
@@ -129,15 +139,17 @@ class Shop:
                 listed.remove((class_name, number))
 
     def reply(self, request: Request) -> Reply:
-        """What it answers to a request for schema or object."""
-        if isinstance(request, SchemaRequest):
+        """What it answers to a request: ok to all that would change something, as OpenAMQ does."""
+        if not isinstance(request, InspectRequest | ModifyRequest | MethodRequest):
             return self.schema
-        assert isinstance(request, InspectRequest)
         assert isinstance(request.object_id, int)
         known = self.objects.get(request.object_id)
+        reply = _REPLIES[type(request)]
         if known is None:
-            return InspectReply(Status.NOT_FOUND)
+            return reply(Status.NOT_FOUND)
         class_name, values, children = known
+        if reply is not InspectReply:
+            return reply(Status.OK, request.object_id, class_name)
         fields = [Field(name.replace("__", "-"), text) for name, text in values.items()]
         fields += [Field(name, str(number)) for name, number in children]
         return InspectReply(Status.OK, request.object_id, class_name, tuple(fields))
