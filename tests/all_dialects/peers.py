@@ -1,0 +1,67 @@
+"""Everybody whom the gateway manages but the RabbitMQ, and who hears its notifications, on one event loop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from gateway.demo.broker import PrivateBroker
+from gateway.demo.trap_receiver import TrapReceiver
+from gateway.dialects.effects import Send
+from gateway.model.events import Severity
+from tests.all_dialects.am01_agent import VesselAgent
+from tests.all_dialects.qpid_broker import QpidBroker
+from tests.components.amqp_peer import AmqpPeer
+from tests.components.open_amq import OpenAmq, open_amq
+from tests.components.ports import free_udp_port
+
+TRAPS: Final = "traps"
+"""Community of the notifications."""
+
+
+@dataclass(frozen=True, slots=True)
+class Peers:
+    """All of them.
+
+    Attributes:
+        openamq: what it manages.
+        openamq_broker: what it is on the wire.
+        qpid: a recorded Qpid broker on a RabbitMQ.
+        vessel: an agent of AM01 there.
+        traps: net-snmp's receiver.
+    """
+
+    openamq: OpenAmq
+    openamq_broker: AmqpPeer
+    qpid: QpidBroker
+    vessel: VesselAgent
+    traps: TrapReceiver
+
+    def notify(self, text: str) -> None:
+        """Have OpenAMQ tell something, which the one of 1.4 was not seen to do."""
+        for send in self.openamq.session.notify(Severity.WARNING, text):
+            assert isinstance(send, Send)
+            self.openamq_broker.publish(send.exchange, send.routing_key, send.body)
+
+
+@asynccontextmanager
+async def peers(broker: PrivateBroker, for_qpid: str, for_vessel: str, folder: Path) -> AsyncIterator[Peers]:
+    """They live until the context ends; each agent in a virtual host of its own."""
+    qpid, vessel = QpidBroker(broker, for_qpid), VesselAgent(broker, for_vessel)
+    traps = await TrapReceiver.start(folder, free_udp_port(), TRAPS)
+    async with open_amq() as (openamq, on_the_wire):
+        running = [asyncio.create_task(each.run()) for each in (qpid, vessel)]
+        try:
+            yield Peers(openamq, on_the_wire, qpid, vessel, traps)
+        finally:
+            for task in running:
+                task.cancel()
+            ended = await asyncio.gather(*running, return_exceptions=True)
+            await traps.stop()
+    faults = [one for one in ended if isinstance(one, Exception)]
+    if faults:
+        raise ExceptionGroup("peers failed", faults)

@@ -1,0 +1,153 @@
+"""A Qpid broker: schemas, objects and events of a recorded one, on a live RabbitMQ's management exchange."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Iterator
+from typing import Final, TypeVar
+
+from gateway.clock import SystemClock
+from gateway.demo.broker import PrivateBroker
+from gateway.dialects.effects import Binding, Delivery, Effect, Send, WakeAt
+from gateway.dialects.qmf import addresses
+from gateway.dialects.qmf.definitions import Definitions
+from gateway.dialects.qmf.messages import (
+    BrokerRequest,
+    BrokerResponse,
+    ClassIndication,
+    ClassQuery,
+    CommandComplete,
+    EventIndication,
+    GetQuery,
+    Heartbeat,
+    Message,
+    MethodRequest,
+    MethodResponse,
+    ObjectContent,
+    PackageIndication,
+    PackageQuery,
+    Received,
+    SchemaRequest,
+    SchemaResponse,
+    Status,
+)
+from gateway.dialects.qmf.reader import read_body
+from gateway.dialects.qmf.writer import write
+from gateway.links.amqp import AmqpLink, AmqpRole
+from gateway.links.conversation import Conversation
+from tests.dialects.qmf.recordings import definitions, readable, recorded
+from tests.links.recording import endpoint_of
+from tests.mapping.recorded_schemas import QPID
+
+PEER: Final = "qpidd-0.34"
+_AGENT: Final = addresses.BROKER_AGENT
+_HEARTBEAT: Final = 2 * 10**9
+_LASTING: Final = ("system", "broker", "vhost", "exchange", "queue", "link")
+"""Classes whose objects are told: not what came and went by the hundred."""
+_Record = TypeVar("_Record", ClassIndication, ObjectContent, EventIndication)
+
+
+class QpidBroker:
+    """Answers, beats, echoes what `echo` is called with, and tells a recorded event when it is told to.
+
+    Attributes:
+        called: names of the methods that were called.
+    """
+
+    def __init__(self, broker: PrivateBroker, virtual_host: str) -> None:
+        self._known: Definitions = definitions(PEER)
+        records = [one for message in recorded(PEER) for one in readable(message.body, self._known)]
+        self._broker = next(one for one in records if isinstance(one, BrokerResponse))
+        self._classes = {one.key: one for one in _of_broker(records, ClassIndication)}
+        lasting = (one for one in _of_broker(records, ObjectContent) if one.key.name in _LASTING)
+        self._objects = {one.object_id: one for one in lasting}
+        self._events = {one.key.name: one for one in _of_broker(records, EventIndication)}
+        self._schemas = {one.definition.key: one for one in records if isinstance(one, SchemaResponse)}
+        self.called: list[str] = []
+        clock = SystemClock()
+        self._conversation = Conversation("qpid", self, lambda _: None, clock, Counter())
+        role = AmqpRole("agent", self.bindings, declare=[addresses.MANAGEMENT_EXCHANGE])
+        endpoint = endpoint_of(broker, virtual_host)
+        self._link = AmqpLink(endpoint, role, self, self._conversation, clock)
+
+    async def run(self) -> None:
+        """Be there until cancelled."""
+        try:
+            await self._link.run()
+        finally:
+            self._conversation.stop()
+
+    def tell(self, event: str) -> None:
+        """Tell an event of the recording, as of now."""
+        now = SystemClock().now()
+        recorded_event = dataclasses.replace(self._events[event], sequence=0, time=now)
+        key = addresses.event_key(_AGENT, recorded_event.key)
+        self._conversation.perform([self._push(key, recorded_event)])
+
+    # Of a session over AMQP.
+
+    def bindings(self, _queue: str) -> list[Binding]:
+        keys = (addresses.BROKER_KEY, addresses.agent_key(_AGENT), "schema.#")
+        return [Binding(addresses.MANAGEMENT_EXCHANGE, key) for key in keys]
+
+    def connected(self, reply_to: str, now: int) -> list[Effect]:
+        assert reply_to
+        return self.tick(now)
+
+    def disconnected(self, detail: str, now: int) -> list[Effect]:
+        assert detail
+        assert now
+        return []
+
+    def resync(self, reason: str, now: int, since: int) -> list[Effect]:
+        assert reason
+        assert since < now
+        return []
+
+    def tick(self, now: int) -> list[Effect]:
+        return [self._push(addresses.heartbeat_key(_AGENT), Heartbeat(0, now)), WakeAt(now + _HEARTBEAT)]
+
+    def receive(self, delivery: Delivery, now: int) -> list[Effect]:
+        return [
+            Send(addresses.DIRECT_EXCHANGE, delivery.reply_to, write(answer, self._known))
+            for request in read_body(delivery.body, self._known)
+            for answer in self._answers(request, now)
+        ]
+
+    def _push(self, key: str, message: Message) -> Send:
+        return Send(addresses.MANAGEMENT_EXCHANGE, key, write(message, self._known))
+
+    def _answers(self, request: Received, now: int) -> Iterator[Message]:
+        number = request.sequence
+        match request:
+            case BrokerRequest():
+                yield BrokerResponse(number, self._broker.broker)
+            case SchemaRequest(key=key):
+                yield SchemaResponse(number, self._schemas[key].definition)
+            case MethodRequest(method=method, arguments=arguments):
+                self.called.append(method)
+                echoed = arguments if method == "echo" else b""
+                yield MethodResponse(number, Status.OK, "OK", echoed)
+            case _:
+                yield from self._listed(request, number, now)
+                yield CommandComplete(number)
+
+    def _listed(self, request: Received, number: int, now: int) -> Iterator[Message]:
+        match request:
+            case PackageQuery():
+                yield PackageIndication(number, QPID)
+            case ClassQuery(package=package) if package == QPID:
+                for indication in self._classes.values():
+                    yield dataclasses.replace(indication, sequence=number)
+            case GetQuery(selector=selector):
+                for one in self._objects.values():
+                    if selector.get("_class") == one.key.name or selector.get("_objectid") == str(
+                        one.object_id
+                    ):
+                        yield dataclasses.replace(one, sequence=number, sampled=now)
+
+
+def _of_broker(records: list[Received], kind: type[_Record]) -> list[_Record]:
+    """Those of the broker's own package."""
+    return [one for one in records if isinstance(one, kind) and one.key.package == QPID]

@@ -1,0 +1,220 @@
+"""One gateway with a source of every kind, its peers, and those who look at it: net-snmp, Java, the log."""
+
+from __future__ import annotations
+
+import getpass
+import json
+import os
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from gateway.demo.broker import PrivateBroker
+from gateway.eventlog.query import ask
+from gateway.service.exit_codes import ExitCode
+from gateway.shipped_files import shipped_folder
+from gateway.snmp.mib.lint import base_folders
+from tests.all_dialects.am01_agent import REPUBLISHED
+from tests.all_dialects.peers import TRAPS, Peers, peers
+from tests.applications.plant import MAPPING
+from tests.components.ami_application import Application, connected
+from tests.components.command_line import Ended, Site, amqp_gateway, new_site, running
+from tests.components.open_amq import Background, background
+from tests.components.ports import free_tcp_port
+from tests.components.rabbitmq import VirtualHost, new_virtual_host
+from tests.components.waiting import wait_until
+
+OPERATOR: Final = "operator"
+SOURCES: Final = {"rabbitmq": "rabbitmq", "qpid": "qmf", "vessels": "am01", "openamq": "cml", "plant": "ami"}
+"""Names and kinds."""
+APPLICATION: Final = "pump-7"
+_MODULES: Final = (
+    "AMQP-GATEWAY-MIB",
+    "AMQP-GATEWAY-RABBITMQ-MIB",
+    "AMQP-GATEWAY-QPID-MIB",
+    "AMQP-GATEWAY-OPENAMQ-MIB",
+    "AMQP-GATEWAY-SITE-MIB",
+)
+
+
+@dataclass
+class Scene:
+    """Everything running.
+
+    Attributes:
+        site: the gateway's folder.
+        peers: on an event loop of their own.
+        shop: the virtual host of the RabbitMQ in which queues are.
+        jmx_port: of the gateway; so is `ami_port`, for applications.
+        application: that speaks AMI.
+    """
+
+    site: Site
+    peers: Background[Peers]
+    shop: VirtualHost
+    jmx_port: int
+    ami_port: int
+    application: Application = field(init=False)
+
+    def command(self, *arguments: str) -> Ended:
+        """Run a command beside the gateway, with its configuration."""
+        return amqp_gateway(*arguments, "--config", self.site.configuration)
+
+    def documents(self, *arguments: str) -> list[dict[str, Any]]:
+        """The lines that a command with ``--json`` printed; none where it did not do its work."""
+        ended = self.command(*arguments, "--json")
+        return [json.loads(line) for line in ended.output.splitlines()] if ended.code is ExitCode.OK else []
+
+    def states(self) -> dict[str, str]:
+        """Of the sources."""
+        return {str(each["source"]): str(each["state"]) for each in self.documents("source", "ls")}
+
+    def snmp(self, command: str, *arguments: str) -> str:
+        """What a command of net-snmp prints, with names of the MIBs, as an operator who may write."""
+        folder = self.site.folder / "snmp"
+        folder.mkdir(exist_ok=True)
+        modules = (*base_folders(), shipped_folder("mibs"), self.site.state.path / "mibs")
+        community = self.site.state.secret(f"community-{OPERATOR}")
+        done = subprocess.run(  # noqa: S603  no shell; the arguments are ours
+            [command, "-v2c", "-c", community, "-OQs", "-t", "20", "-r", "3",
+             "-M", ":".join(map(str, modules)), "-m", ":".join(_MODULES),
+             f"127.0.0.1:{self.site.snmp_port}", *arguments],
+            env={**os.environ, "SNMPCONFPATH": str(folder), "SNMP_PERSISTENT_DIR": str(folder)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def walk(self, name: str) -> dict[str, str]:
+        """What snmpwalk prints of a name, by its instances."""
+        lines = (line.partition(" = ") for line in self.snmp("snmpwalk", name).splitlines())
+        return {instance: value.strip('"') for instance, _, value in lines if not value.startswith("No ")}
+
+    def column(self, name: str) -> dict[str, set[str]]:
+        """What a column of a table of objects shows, by the name of the source."""
+        sources = {key.rpartition(".")[2]: value for key, value in self.walk("agSourceName").items()}
+        shown: dict[str, set[str]] = {}
+        for instance, value in self.walk(name).items():
+            shown.setdefault(sources[instance.split(".")[-2]], set()).add(value)
+        return shown
+
+    def ask_log(self, sql: str, **parameters: object) -> Sequence[dict[str, Any]]:
+        """Records of the event log, by column."""
+        with ask(self.site.state.path / "log", sql, parameters) as answer:
+            return [dict(zip(answer.columns, row, strict=True)) for row in answer.rows]
+
+    def until_logged(self, source: str, event: str, text: str) -> None:
+        """Wait until the log has an event of this name whose text says this."""
+        sql = "SELECT text FROM log WHERE kind = 'event' AND source = $source AND event = $event"
+
+        def is_there() -> bool:
+            return any(text in row["text"] for row in self.ask_log(sql, source=source, event=event))
+
+        wait_until(is_there, f"{event} of {source} is logged")
+
+
+@contextmanager
+def scene(broker: PrivateBroker, folder: Path) -> Iterator[Scene]:
+    """Peers and gateway, as soon as the gateway knows all that they tell."""
+    site = new_site(folder)
+    (folder / "plant.yaml").write_text(MAPPING, encoding="utf-8")
+    with ExitStack() as stack:
+        shop, for_qpid, for_vessel = (stack.enter_context(new_virtual_host(broker)) for _ in range(3))
+        living = partial(peers, broker, for_qpid.name, for_vessel.name, folder / "traps")
+        beside = stack.enter_context(background(living))
+        there = Scene(site, beside, shop, free_tcp_port(), free_tcp_port())
+        _configure(there, broker, for_qpid, for_vessel)
+        _declare(shop)
+        log = folder / "gateway.log"
+        gateway = stack.enter_context(running("run", "--config", site.configuration, log=log))
+        gateway.ready()
+        wait_until(lambda: there.states().get("plant") == "synchronised", "the gateway listens")
+        there.application = stack.enter_context(connected(there.ami_port))
+        there.application.log_in(APPLICATION)
+        there.application.say('O|T="Tank"|I="t1"|level=42|filled=900L|state="open"')
+        wait_until(lambda: there.states() == dict.fromkeys(SOURCES, "synchronised"), "all is known")
+        wait_until(partial(_is_described, site), "the module of what no shipped lock knows is written")
+        yield there
+
+
+def _configure(there: Scene, broker: PrivateBroker, for_qpid: VirtualHost, for_vessel: VirtualHost) -> None:
+    user = broker.administrator
+    amqp = f"amqp://127.0.0.1:{broker.ports.amqp}"
+    account = {"user": user.name, "password": there.site.secret(user.password)}
+    sources: dict[str, dict[str, object]] = {
+        "rabbitmq": {
+            "kind": "rabbitmq",
+            "management": broker.management_url,
+            "interval": "1s",
+            "budget": 0.5,
+            "events": {"url": amqp},
+            "writing": account,
+            **account,
+        },
+        "qpid": {
+            "kind": "qmf",
+            "amqp": {"url": amqp, "vhost": for_qpid.name, **account},
+            "believe": [user.name],
+            "heartbeat": "2s",
+        },
+        "vessels": {
+            "kind": "am01",
+            "amqp": {"url": amqp, "vhost": for_vessel.name, **account},
+            "believe": [user.name],
+            "get_and_set": True,
+            "events": True,
+            "interval": "1s",
+            "republish_interval": f"{REPUBLISHED}s",
+        },
+        "openamq": {
+            "kind": "cml",
+            "amqp": {
+                "url": f"amqp://127.0.0.1:{there.peers.is_.openamq_broker.port}",
+                "user": "super",
+                "password": there.site.secret("super"),
+            },
+            "interval": "1s",
+            "intervals": dict.fromkeys(("broker", "queue", "exchange", "connection", "config"), "1s"),
+            "short_lived": "yes",
+            "assured": ["config-file", "heartbeats"],
+        },
+        "plant": {"kind": "ami", "listen": f"127.0.0.1:{there.ami_port}"},
+    }
+    host, port = there.peers.is_.traps.address
+    receiver = {"address": f"{host}:{port}", "community": there.site.secret(TRAPS)}
+    everybody = [f"snmp:{OPERATOR}", f"jmx:{OPERATOR}", f"cli:{getpass.getuser()}"]
+    allowed = {"who": everybody, "set": ["*"], "invoke": ["*", "purge", "drain"], "read": True}
+    there.site.configure(
+        sources=sources,
+        captures={name: {} for name in SOURCES},
+        mappings=["plant.yaml"],
+        snmp={
+            "listen": [f"127.0.0.1:{there.site.snmp_port}"],
+            "writers": {OPERATOR: {}},
+            "notifications": {"nms": receiver},
+        },
+        jmx={
+            "enabled": True,
+            "listen": f"127.0.0.1:{there.jmx_port}",
+            "users": {OPERATOR: {}, "monitor": {}},
+        },
+        operations={"allow": [allowed]},
+        log={"statistics_interval": "1s", "compact": False},
+    )
+
+
+def _declare(shop: VirtualHost) -> None:
+    with shop.http() as http:
+        http.put(f"queues/{shop.path}/orders", json={"durable": True}).raise_for_status()
+
+
+def _is_described(site: Site) -> bool:
+    module = site.state.path / "mibs" / "AMQP-GATEWAY-SITE-MIB.mib"
+    text = module.read_text(encoding="utf-8") if module.exists() else ""
+    return all(f"{column} OBJECT-TYPE" in text for column in ("siteWorksVesselSize", "siteAmiTankLevel"))

@@ -1,0 +1,236 @@
+"""Brokers and applications of all dialects in one gateway: one MIB tree, one virtual machine, one log."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+
+from gateway.config.files import load_configuration
+from gateway.demo.jmx_client import JmxClient, JmxClientError
+from gateway.service.exit_codes import ExitCode
+from gateway.service.mappings import load_mappings
+from gateway.service.replaying import replayed
+from tests.all_dialects.scene import APPLICATION, OPERATOR, SOURCES, Scene
+from tests.analytics.conftest import SMALL
+from tests.components.open_amq import BROKER, CONFIG
+from tests.components.waiting import eventually, wait_until
+
+pytestmark = pytest.mark.xdist_group("all-dialects")
+
+DRAIN = (
+    'C|I="drain"|N="Tank.Drain"|M="0"|A="{\\"form\\":{\\"inputs\\":[{\\"label\\":\\"Why\\",\\"var\\":\\"why\\",'
+    '\\"required\\":true}]},\\"timeout\\":8000}"'
+)
+
+
+@pytest.fixture
+async def java(there: Scene, tmp_path: Path) -> AsyncIterator[JmxClient]:
+    """A Java client that has logged in."""
+    password = there.site.state.secret(f"jmx-{OPERATOR}")
+    address = f"127.0.0.1:{there.jmx_port}"
+    async with await JmxClient.connect(tmp_path / "client.jar", address, OPERATOR, password) as client:
+        yield client
+
+
+async def bean(java: JmxClient, pattern: str) -> str:
+    """The only MBean of a pattern, as soon as there is one."""
+    found: list[str] = []
+
+    async def is_there() -> bool:
+        found[:] = await java.names(f"amqp.gateway:{pattern},*")
+        return bool(found)
+
+    await eventually(is_there, pattern)
+    (name,) = found
+    return name
+
+
+def test_all_are_rows_of_one_tree(there: Scene) -> None:
+    kinds = dict(zip(there.walk("agSourceName").values(), there.walk("agSourceKind").values(), strict=True))
+    assert kinds == SOURCES
+    assert set(there.walk("agSourceState").values()) == {"synchronised"}
+    for column, source, names in (
+        ("rmqQueueName", "rabbitmq", {"orders"}),
+        ("qpidQueueName", "qpid", {"q1", "q2", "q3", "src", "dst"}),
+        ("siteWorksVesselName", "vessels", {"v1"}),
+        ("oamqQueueName", "openamq", {"orders"}),
+        ("siteAmiTankLevel", "plant", {"42 percent"}),
+    ):
+        (shown,) = there.column(column).items()
+        assert shown[0] == source
+        assert shown[1] >= names
+    for table in ("rmqQueue", "qpidQueue", "siteWorksVessel", "oamqQueue", "siteAmiTank"):
+        assert set(there.walk(f"{table}RowStale").values()) == {"false"}
+
+
+async def test_all_are_mbeans_of_one_virtual_machine(java: JmxClient) -> None:
+    for pattern, attribute, value in (
+        ("source=rabbitmq,type=queue,name=orders", "durable", True),
+        ("source=qpid,type=queue,name=q3", "name", "q3"),
+        ("source=vessels,type=vessel", "name", "v1"),
+        ("source=openamq,type=broker", "name", "OpenAMQ 1.4c1"),
+        ("source=plant,type=Tank", "state", "open"),
+    ):
+        read = await java.read(await bean(java, pattern))
+        assert read[attribute].value == value
+        assert read["Stale"].value is False
+
+
+def test_a_limit_of_a_rabbitmq_is_set(there: Scene) -> None:
+    """By a method of the agent, named by the mapping."""
+    (row,) = (
+        instance.partition(".")[2]
+        for instance, name in there.walk("rmqVhostName").items()
+        if name == there.shop.name
+    )
+    there.snmp("snmpset", f"rmqVhostMaxConnections.{row}", "=", "77")
+    (shown,) = there.walk(f"rmqVhostMaxConnections.{row}").values()
+    assert shown == "77 connections"
+
+
+def test_a_setting_of_an_openamq_is_set(there: Scene) -> None:
+    """By a request of CML's own."""
+    (instance,) = there.walk("oamqConfigMonitor")
+    there.snmp("snmpset", instance, "=", "9")
+    (shown,) = there.walk("oamqConfigMonitor").values()
+    assert shown == "9 seconds"
+    assert there.peers.is_.openamq.text(CONFIG, "monitor") == "9"
+
+
+def test_a_property_of_an_am01_agent_is_set(there: Scene) -> None:
+    """By our own layout of set, at a peer that is configured for it."""
+    (instance,) = there.walk("siteWorksVesselSize")
+    there.snmp("snmpset", instance, "=", "120")
+    assert list(there.walk("siteWorksVesselSize").values()) == ["120 litre"]
+    assert there.peers.is_.vessel.size == 120
+
+
+async def test_what_a_dialect_cannot_set_is_refused(java: JmxClient) -> None:
+    for pattern, attribute in (
+        ("source=qpid,type=queue,name=q3", "durable"),
+        ("source=plant,type=Tank", "state"),
+    ):
+        with pytest.raises(JmxClientError) as caught:
+            await java.set(await bean(java, pattern), attribute, "x")
+        assert caught.value.thrown[0].java_class == "javax.management.AttributeNotFoundException"
+
+
+async def test_methods_are_called_by_java(there: Scene, java: JmxClient) -> None:
+    with there.shop.http() as http:
+        body = {"properties": {}, "routing_key": "orders", "payload": "x", "payload_encoding": "string"}
+        http.post(f"exchanges/{there.shop.path}/amq.default/publish", json=body).raise_for_status()
+    await java.invoke(await bean(java, "source=rabbitmq,type=queue,name=orders"), "purge")
+    await java.invoke(await bean(java, "source=qpid,type=broker"), "echo", 5, "hello")
+    await java.invoke(await bean(java, "source=vessels,type=vessel"), "drain", 10, "cleaning")
+    broker = await bean(java, "source=openamq,type=broker")
+    await java.invoke(broker, "lock", True)
+
+    assert there.peers.is_.qpid.called == ["echo"]
+    assert there.peers.is_.vessel.called == ["drain"]
+    assert (BROKER, "lock", (True,)) in there.peers.is_.openamq.done
+
+    async def is_locked() -> bool:
+        return (await java.read(broker))["locked"].value is True
+
+    await eventually(is_locked, "the broker is looked at again")
+    sql = "SELECT DISTINCT source FROM log WHERE kind = 'operation' AND outcome = 'applied'"
+    assert {row["source"] for row in there.ask_log(sql)} >= {"rabbitmq", "qpid", "vessels", "openamq"}
+
+
+def test_a_command_of_an_application_is_called(there: Scene) -> None:
+    there.application.say(DRAIN)
+    there.application.hears(r"\|S=0")
+
+    def answer() -> None:
+        request = there.application.hears(r'E.*\|I="([^"]+)".*\|why="cleaning"')[1]
+        there.application.say(f'R|I="{request}"|S=0|M="drained"')
+
+    answering = threading.Thread(target=answer)
+    answering.start()
+    application = f"plant/ami-relay:application/{APPLICATION}"
+    drained = there.command("invoke", application, "drain", "why=cleaning")
+    answering.join()
+    assert drained.code is ExitCode.OK, drained.errors
+    assert "drained" in drained.output
+
+
+def _declare(there: Scene) -> None:
+    with there.shop.http() as http:
+        http.put(f"queues/{there.shop.path}/told", json={}).raise_for_status()
+
+
+def _tell(there: Scene) -> None:
+    there.peers.do(lambda: there.peers.is_.qpid.tell("queueDeclare"))
+
+
+def _leak(there: Scene) -> None:
+    there.peers.do(lambda: there.peers.is_.vessel.tell(rate=3))
+
+
+def _notify(there: Scene) -> None:
+    there.peers.do(lambda: there.peers.is_.notify("disk is nearly full"))
+
+
+def _alert(there: Scene) -> None:
+    there.application.say('A|I="a1"|L=3|T="Leak"')
+
+
+EVENTS: dict[str, tuple[Callable[[Scene], None], str, str]] = {
+    "rabbitmq": (_declare, "queueCreated", "told"),
+    "qpid": (_tell, "queueDeclare", "guest@QPID"),
+    "vessels": (_leak, "vessel.leak", ""),
+    "openamq": (_notify, "notify", "disk is nearly full"),
+    "plant": (_alert, "alert", "a1"),
+}
+"""What has each tell an event, what that is called, and what stands in its text."""
+
+
+@pytest.mark.parametrize("source", EVENTS)
+def test_an_event_of_each(there: Scene, source: str) -> None:
+    happens, event, text = EVENTS[source]
+    happens(there)
+    there.until_logged(source, event, text)
+
+    def is_received() -> bool:
+        return any(
+            each.values.get("agEventSource") == source and text in each.values.get("agEventText", "")
+            for each in there.peers.is_.traps.notifications()
+        )
+
+    wait_until(is_received, "a trap")
+
+
+def test_one_log_has_all(there: Scene) -> None:
+    told = there.ask_log("SELECT DISTINCT source FROM log WHERE kind IN ('create', 'snapshot')")
+    assert {row["source"] for row in told} >= SOURCES.keys()
+
+
+def test_sparks_report_counts_all(there: Scene) -> None:
+    for source, (happens, event, text) in EVENTS.items():
+        happens(there)
+        there.until_logged(source, event, text)
+    small = [f"--conf={key}={value}" for key, value in SMALL.items()]
+    report = there.command("analytics", "report", "--json", "--master=local[2]", "--last=1h", *small)
+    assert report.code is ExitCode.OK, report.errors
+    tables = json.loads(report.output)["tables"]
+    synchronised = {row["source"] for row in tables["sources"] if row["state"] == "synchronised"}
+    assert synchronised == SOURCES.keys()
+    told = {(row["source"], row["event"]): row["events"] for row in tables["events"]}
+    assert {(source, event) for source, (_, event, _) in EVENTS.items()} <= told.keys()
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_what_each_said_is_captured_and_says_the_same_again(there: Scene, source: str) -> None:
+    """While the gateway goes on, without any of the peers."""
+    path = there.site.state.path / "captures" / f"{source}.jsonl"
+    mappings = load_mappings(load_configuration(there.site.configuration))
+    with replayed(path, mappings, lambda _happening, _picture, _now: None) as again:
+        assert again.outcome.differences == []
+        (told,) = again.picture.sources.values()
+        assert (told.name, told.kind, told.state.value) == (source, SOURCES[source], "synchronised")
+        assert again.picture.objects
+        assert again.outcome.told > 1
