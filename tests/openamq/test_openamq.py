@@ -12,7 +12,6 @@ from tests.components.open_amq import (
     BROKER,
     CONFIG,
     ORDERS,
-    PRIVATE,
     Background,
     OpenAmq,
     open_amq,
@@ -112,8 +111,7 @@ def test_objects_come_and_go(gateway: OpenAmqGateway, broker: OpenAmq) -> None:
     broker.put(40, "queue", BROKER, name="late", pending="1", exclusive="0", auto_delete="0")
     gateway.shows("oamqQueueName", "orders", "reply-1", "late")
     broker.delete(40)
-    broker.delete(PRIVATE)
-    gateway.shows("oamqQueueName", "orders")
+    gateway.shows("oamqQueueName", "orders", "reply-1")
 
 
 def test_a_connection_that_is_cut_is_made_anew(
