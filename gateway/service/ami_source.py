@@ -44,7 +44,6 @@ _MEBIBYTE: Final = 1 << 20
 async def run_ami(name: str, settings: AmiSource, source: SourceInventory, around: Surroundings) -> None:
     """Run the source until it is cancelled; an address that is taken is tried again, a fault begins anew."""
     known = _Known(name, settings, around)
-    known.show(source)
     told = ""
     while True:
         try:
@@ -67,11 +66,12 @@ async def _listen(
 ) -> None:
     """Listen until that fails."""
     config = relay_config(settings, around, known.classes)
-    session = around.captured_relay(name, settings.kind, RelaySession(config), config)
+    relay = RelaySession(config)
+    session = around.captured_relay(name, settings.kind, relay, config)
     logs = _session_logs(name, settings, around)
 
     def observed(observations: tuple[Observation, ...]) -> None:
-        around.inventory.observed(source, observations, around.clock.now())
+        around.inventory.observed(source, observations, known.then or around.clock.now())
         known.learn(observations)
 
     def logged(line: Logged) -> None:
@@ -95,6 +95,8 @@ async def _listen(
     readings = partial(listener_readings, name, limit, lambda: listener.connections)
     around.metrics.add(f"listener of {name}", readings)
 
+    known.restore(relay, conversation)
+
     async def tell_started() -> None:
         await listener.listening.wait()
         conversation.perform(session.started(around.clock.now()))
@@ -105,11 +107,7 @@ async def _listen(
 
 
 class _Known:
-    """What was known of a source's applications, and what is to be known after a restart.
-
-    Attributes:
-        classes: the latest version of each.
-    """
+    """What was known of a source's applications, and what is to be known after a restart."""
 
     def __init__(self, name: str, settings: AmiSource, around: Surroundings) -> None:
         kept = around.state is not None and settings.remember
@@ -118,23 +116,29 @@ class _Known:
         self._file = KnownClasses(around.state, name) if kept and around.state is not None else None
         read = self._file.read() if self._file is not None else ()
         self._classes = {str(schema.key): schema for schema in read}
+        self._lasting = around.lasting if self._classes else None
+        self.then = 0
+        """While former objects are told: until when they were heard, nanoseconds; 0 otherwise."""
 
     @property
     def classes(self) -> tuple[ClassSchema, ...]:
         """As last told."""
         return tuple(self._classes.values())
 
-    def show(self, source: SourceInventory) -> None:
-        """Have the inventory show what the log knows, as nobody vouches for it yet."""
-        lasting = self._around.lasting
-        if lasting is None or not self._classes:
+    def restore(self, session: RelaySession, conversation: StreamConversation) -> None:
+        """Have the first session know what the log has, which nobody vouches for yet.
+
+        What the log had at the start is no news for one that follows after a fault.
+        """
+        lasting, self._lasting = self._lasting, None
+        if lasting is None:
             return
-        seen = list(former_sightings(lasting.last, self._name, self._classes.values()))
-        if seen:
-            # As of when it was heard, which is not now.
-            then = lasting.last.heard_until.get(self._name, 0) or self._around.clock.now()
-            learnt = [ClassLearned(schema) for schema in self._classes.values()]
-            self._around.inventory.observed(source, [*learnt, *seen], then)
+        now = self._around.clock.now()
+        seen = former_sightings(lasting.last, self._name, self.classes)
+        # It is shown as of when it was heard, which is not now.
+        self.then = lasting.last.heard_until.get(self._name, 0)
+        conversation.perform(session.restore(seen, now))
+        self.then = 0
 
     def learn(self, observations: Iterable[Observation]) -> None:
         """Remember the classes among these."""

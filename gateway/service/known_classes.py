@@ -20,9 +20,12 @@ import structlog
 from gateway.durable_files import write_durably
 from gateway.feed.schema_fields import class_schema
 from gateway.model.schema import ClassSchema
-from gateway.service.known_schemas import FOLDER, SETTLING_SECONDS
+from gateway.service.known_schemas import FOLDER
 
 log = structlog.get_logger(__name__)
+
+SETTLING_SECONDS: Final = 0.05
+"""As the log's commits: objects in it are of classes in here."""
 
 _FIRST_LINE: Final = "amqp-gateway classes 1: fields of each class in their order, JSON"
 _MAX_CHARACTERS: Final = 64 << 20

@@ -7,6 +7,8 @@ instruction does; who says what in which order is in the interface document and 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from gateway.dialects.ami.lines import Lines
 from gateway.dialects.ami.relay_applications import Applications, is_local
 from gateway.dialects.ami.relay_caller import Caller
@@ -17,10 +19,11 @@ from gateway.dialects.ami.relay_effects import Collected
 from gateway.dialects.ami.relay_instructions import Instructions
 from gateway.dialects.ami.relay_lines import LineByLine, who
 from gateway.dialects.ami.relay_objects import Objects
+from gateway.dialects.ami.relay_restoring import Restoring
 from gateway.dialects.ami.relay_schemas import OBJECT, Events
 from gateway.dialects.ami.writer import LineEnd
 from gateway.dialects.stream_effects import Peer, StreamEffect
-from gateway.model.observations import EventLearned, SourceState, SourceStateSeen
+from gateway.model.observations import EventLearned, ObjectSeen, SourceState, SourceStateSeen
 from gateway.model.operations import MethodCall, ObjectFetch
 from gateway.model.schema import ClassSchema
 
@@ -62,6 +65,15 @@ class RelaySession:
         self._out.observe(SourceStateSeen(SourceState.SYNCHRONISED, "listening for applications"))
         self._out.observe(*(EventLearned(schema) for schema in self._events.schemas))
         self._objects.tell_classes()
+        return self._finish()
+
+    def restore(self, sightings: Iterable[ObjectSeen], now: int) -> list[StreamEffect]:
+        """Know again what was known before the gateway was started anew, which nobody vouches for yet.
+
+        To be called before `started`. Their classes are among `RelayConfig.schemas`.
+        """
+        restoring = Restoring(self._config, self._objects, self._applications, self._out)
+        restoring.restore(sightings, now)
         return self._finish()
 
     def opened(self, connection: int, peer: Peer, now: int) -> list[StreamEffect]:

@@ -171,6 +171,34 @@ class Applications:
         if Option.WINDOWS in options or Option.TTY in options:
             connection.end = LineEnd.WINDOWS
 
+    def restore(self, name: str, told: Mapping[str, Value | None], now: int) -> None:
+        """One was known before the gateway was started again; it is not connected yet.
+
+        Args:
+            name: of the application.
+            told: elements of its object as they were told last.
+            now: nanoseconds.
+
+        Raises:
+            RefusedError: there is no room for it.
+        """
+        if len(self._known) >= self._config.limits.applications:
+            raise RefusedError("there is no room for it")
+        options = str(told.get("options") or "").split(",")
+        since = told.get("since")
+        application = Application(
+            name,
+            since=since if isinstance(since, int) else now,
+            plugin=str(told.get("plugin") or ""),
+            options=frozenset(option for option in Option if option.value in options),
+            address=str(told.get("address") or ""),
+            certificate=str(told.get("certificate") or ""),
+        )
+        self._objects.check((self._table, self._told(application, now)))
+        self._known[name] = self._by_id[application_id(name)] = application
+        self._names.add(name)
+        self.tell(application, now)
+
     # What is told of them.
 
     def tell_metrics(self, application: Application, metrics: Mapping[str, AmiValue], now: int) -> None:

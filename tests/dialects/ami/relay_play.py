@@ -26,15 +26,17 @@ Step: TypeAlias = Observation | Answer | str
 
 
 class RelayPlay:
-    """A relay session, and what it said."""
+    """A relay session, and what it said; ``known`` was known before the gateway was started anew."""
 
-    def __init__(self, config: RelayConfig | None = None) -> None:
+    def __init__(self, config: RelayConfig | None = None, known: Iterable[ObjectSeen] = ()) -> None:
         self.session = RelaySession(config or RelayConfig())
         self.now = START
         self.wake_at = 0
         self.logged: list[Logged] = []
         self.schemas: dict[ClassKey, ClassSchema] = {}
         self._steps: list[Step] = []
+        self.take(self.session.restore(known, self.now))
+        self.restored = self.left()
         self.take(self.session.started(self.now))
         self._steps.clear()
 

@@ -1,0 +1,118 @@
+"""What was known of applications before the gateway was started again: told once more, as nobody's word yet.
+
+Applications tell what they have to tell once. A relay that forgot it would end objects that their application
+still has, and would not know what a partial change changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from gateway.dialects.ami.model_values import from_model
+from gateway.dialects.ami.relay_applications import Applications
+from gateway.dialects.ami.relay_config import RelayConfig
+from gateway.dialects.ami.relay_effects import Collected, RefusedError
+from gateway.dialects.ami.relay_objects import Objects, Told
+from gateway.dialects.ami.relay_schemas import (
+    ALERT,
+    ALERT_CLASS,
+    APPLICATION_CLASS,
+    METRICS,
+    METRICS_CLASS,
+    OBJECT,
+)
+from gateway.dialects.ami.relay_tables import Fixed
+from gateway.dialects.ami.values import AmiValue
+from gateway.dialects.errors import LocalProtocolError
+from gateway.model.observations import ObjectSeen
+from gateway.model.schema import ClassKey, ClassSchema
+from gateway.model.values import Value
+
+_OF_RELAY: Final = {ALERT_CLASS: ALERT, METRICS_CLASS: METRICS}
+_EXPIRES: Final = "expires"
+
+
+class Restoring:
+    """Takes over what was known.
+
+    Args:
+        config: of the session; its schemas say what the values of objects mean.
+        objects: of the session, which has none yet.
+        applications: likewise.
+        out: what is to be done.
+    """
+
+    def __init__(
+        self, config: RelayConfig, objects: Objects, applications: Applications, out: Collected
+    ) -> None:
+        self._config = config
+        self._objects = objects
+        self._applications = applications
+        self._out = out
+        self._schemas: dict[ClassKey, ClassSchema] = {schema.key: schema for schema in config.schemas}
+
+    def restore(self, sightings: Iterable[ObjectSeen], now: int) -> None:
+        """Know these again; what has expired meanwhile, or is more than the bounds allow, is left out."""
+        known = sorted(sightings, key=lambda one: one.key.name != APPLICATION_CLASS)
+        left_out = 0
+        for seen in known:
+            schema = self._schemas.get(seen.key)
+            try:
+                if schema is None or not self._take(seen, schema, now):
+                    left_out += 1
+            except RefusedError:
+                left_out += 1
+        if left_out:
+            self._out.note("objects-not-restored", f"{left_out} of {len(known)} that were known")
+
+    def _take(self, seen: ObjectSeen, schema: ClassSchema, now: int) -> bool:
+        told = _told(seen, schema)
+        package, name = schema.key.package, schema.key.name
+        if package != self._config.relay_package:
+            table, fixed = self._objects.table_of_type(schema.label, OBJECT), OBJECT
+        elif name == APPLICATION_CLASS:
+            self._applications.restore(seen.agent, told, now)
+            return True
+        elif name in _OF_RELAY:
+            fixed = _OF_RELAY[name]
+            table = self._objects.table(package, name, fixed)
+        else:
+            return False
+        expires = told.get(_EXPIRES)
+        if isinstance(expires, int) and 0 < expires <= now:
+            return False
+        self._objects.tell(
+            table,
+            Told(
+                seen.agent,
+                seen.native_id,
+                seen.sampled,
+                tuple(told.get(element.name) for element in fixed.properties),
+                tuple(told.get(element.name) for element in fixed.statistics),
+                dict(_values(told, fixed, schema)),
+                expires if isinstance(expires, int) else 0,
+                seen.created,
+            ),
+            now,
+        )
+        return True
+
+
+def _told(seen: ObjectSeen, schema: ClassSchema) -> dict[str, Value | None]:
+    values = (*(seen.properties or ()), *(seen.statistics or ()))
+    return {element.name: value for element, value in zip(schema.elements, values, strict=False)}
+
+
+def _values(
+    told: dict[str, Value | None], fixed: Fixed, schema: ClassSchema
+) -> Iterator[tuple[str, AmiValue]]:
+    """What the application told, by its keys; the label of an element is its key."""
+    for element in schema.elements:
+        value = told.get(element.name)
+        if value is None or element.name in fixed.names:
+            continue
+        try:
+            yield element.label or element.name, from_model(value, element.type)
+        except LocalProtocolError:
+            continue  # the log had something else than a value of this type

@@ -1,0 +1,79 @@
+"""What stays of applications over a restart of the gateway, and an address that is taken."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+import psutil
+
+from gateway.eventlog.query import ask
+from tests.applications.plant import Plant, new_plant
+from tests.components.command_line import RunningCommand
+from tests.components.waiting import wait_until
+
+COLUMNS = ("siteAmiTankObject", "siteAmiTankLevel", "siteAmiTankState", "siteAmiTankSince", "siteAmiTankRaw")
+
+
+def kill(gateway: RunningCommand) -> None:
+    """End all its processes at once, without a word."""
+    supervisor = psutil.Process(gateway.process.pid)
+    for process in (*supervisor.children(recursive=True), supervisor):
+        process.kill()
+    gateway.process.wait()
+
+
+def wait_for_the_disk(plant: Plant, *objects: str) -> None:
+    """Wait until the event log has these tanks, and the state folder their class with the key ``raw``."""
+    classes = plant.site.state.path / "schemas" / "plant.classes"
+
+    def has_them() -> bool:
+        if not classes.exists() or '["raw",' not in classes.read_text(encoding="utf-8"):
+            return False
+        sql = "SELECT DISTINCT native_id FROM log WHERE class = 'Tank'"
+        with ask(plant.site.state.path / "log", sql, {}) as answer:
+            return {row[0] for row in answer.rows} >= set(objects)
+
+    wait_until(has_them, "the objects are on the disk")
+
+
+def test_rows_and_columns_are_the_same_after_a_kill(tmp_path: Path) -> None:
+    plant = new_plant(tmp_path)
+    with plant.running() as gateway, plant.application("pump-7") as application:
+        application.say(
+            'O|T="Tank"|I="t1"|level=42|state="open"|since=1700000000000T|raw="AQID"U',
+            'O|T="Tank"|I="t2"|level=7',
+        )
+        plant.shows("siteAmiTankObject", "t1", "t2")
+        wait_for_the_disk(plant, "pump-7|Tank|t1", "pump-7|Tank|t2")
+        before = {column: plant.walk(column) for column in COLUMNS}
+        kill(gateway)
+    with plant.running():
+        plant.shows("siteAmiTankRowStale", "true", "true")
+        assert {column: plant.walk(column) for column in COLUMNS} == before
+        assert plant.source()["state"] == "synchronised"
+        with plant.application("pump-7") as application:
+            application.say('O|T="Tank"|I="t1"|depth=3|level=43')
+            plant.shows("siteAmiTankDepth", "3")
+            shown = plant.walk("siteAmiTankLevel")
+            (row,) = (
+                instance for instance, level in before["siteAmiTankLevel"].items() if level == "42 percent"
+            )
+            assert shown[row] == "43 percent"
+            plant.shows("siteAmiTankObject", "t1", "t2")
+            application.say('D|T="Tank"|I="t2"')
+            plant.shows("siteAmiTankObject", "t1")
+
+
+def test_an_address_that_is_taken_is_tried_again(tmp_path: Path) -> None:
+    plant = new_plant(tmp_path)
+    with socket.create_server(("127.0.0.1", plant.port)) as taken, plant.running("process", "core"):
+        wait_until(lambda: plant.source().get("state") == "down", "the source is down")
+        assert plant.source()["detail"] == (
+            f"cannot listen on 127.0.0.1 port {plant.port}: Address already in use: configure another address"
+            " or port"
+        )
+        tested = plant.command("source", "test", "plant")
+        assert "is taken by something that does not speak AMI" in tested.errors
+        taken.close()
+        wait_until(lambda: plant.source().get("state") == "synchronised", "the source listens")

@@ -1,0 +1,127 @@
+"""What a relay knew before it was started anew: shown again, as nobody's word yet."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from gateway.dialects.ami.relay import RelayConfig, RelayLimits
+from gateway.model.observations import AgentLost, ClassLearned, ObjectSeen, ResyncEnded
+from gateway.model.schema import ClassKey, ClassSchema, Element
+from gateway.model.values import ValueType
+from tests.dialects.ami.relay_play import START, RelayPlay
+
+TANKS = (
+    r'O|T="Tank"|I="t1"|i=-3|l=9000000000L|f=12.5|d=21.25D|s="a|b"|e=' + r"'red'" + r'|b=true|raw="AQID"U'
+    r'|at=1700000000000T|object="its own"',
+    'O|T="Tank"|I="t2"|i=5|E=4102444800000L',
+    'O|T="Tank"|i=6',
+)
+
+
+def before(*lines: str) -> tuple[list[ObjectSeen], tuple[ClassSchema, ...]]:
+    """What an application told a relay of before, as the event log has it: objects, and their classes."""
+    play = RelayPlay()
+    play.connects()
+    play.says('L|I="pump-7"|O="UNIX"|PL="com.example.Plugin"|rpm=900', *lines)
+    latest: dict[str, ObjectSeen] = {}
+    for one in play.left():
+        if isinstance(one, ObjectSeen):
+            former = latest.get(one.native_id)
+            if former is not None and one.properties is None:
+                latest[one.native_id] = replace(former, statistics=one.statistics)
+            else:
+                latest[one.native_id] = one
+    learnt = {str(schema.key): schema for schema in play.schemas.values()}
+    return [replace(one, key=learnt[str(one.key)].key) for one in latest.values()], tuple(learnt.values())
+
+
+def after(*lines: str, limits: RelayLimits | None = None) -> RelayPlay:
+    """The relay that is started after it."""
+    known, schemas = before(*lines)
+    return RelayPlay(RelayConfig(schemas=schemas, limits=limits or RelayLimits()), known)
+
+
+def test_objects_are_told_as_they_were() -> None:
+    known, _ = before(*TANKS)
+    told = [one for one in after(*TANKS).restored if isinstance(one, ObjectSeen)]
+    was = {one.native_id: one for one in known if one.key.name == "Tank"}
+    assert {one.native_id: one for one in told if one.key.name == "Tank"} == was
+    (metrics,) = (one for one in told if one.key.name == "metrics")
+    assert metrics in known
+
+
+def test_their_classes_are_the_same_ones() -> None:
+    _, schemas = before(*TANKS)
+    learnt = {one.schema for one in after(*TANKS).restored if isinstance(one, ClassLearned)}
+    assert {one.key for one in learnt if one.key.name == "Tank"} <= {one.key for one in schemas}
+
+
+def test_an_application_is_there_and_not_connected() -> None:
+    play = after()
+    (seen,) = (o for o in play.restored if isinstance(o, ObjectSeen) and o.key.name == "application")
+    name, connected, plugin, options, address, *_ = seen.properties or ()
+    assert (name, connected, plugin, options) == ("pump-7", False, "com.example.Plugin", "UNIX")
+    assert address == "127.0.0.1"
+    play.calls("drain")
+    (answer,) = play.answers()
+    assert answer.text.startswith("not sent: ")
+
+
+def test_nobody_vouches_for_them_until_their_application_speaks() -> None:
+    play = after(*TANKS)
+    assert not any(isinstance(one, ResyncEnded | AgentLost) for one in play.restored)
+    play.connects()
+    play.says('L|I="pump-7"')
+    told = play.left()
+    assert len([one for one in told if isinstance(one, ObjectSeen) and one.key.name == "Tank"]) == 3
+    assert ResyncEnded(complete=True, agent="pump-7") in told
+
+
+def test_what_changes_in_part_keeps_its_rest() -> None:
+    play = after(*TANKS)
+    play.logs_in()
+    play.says('O|T="Tank"|I="t2"|note="new"')
+    play.time_passes(1)
+    assert play.told("Tank t2")[-1] == "Tank t2 note=new i=5"
+    play.says('D|T="Tank"|I="t2"')
+    assert play.told() == ["-Tank t2"]
+
+
+def test_they_expire_as_before() -> None:
+    play = after('O|T="Tank"|I="t1"|i=5|E=-60000L', 'O|T="Tank"|I="t2"|i=5')
+    play.time_passes(61)
+    assert play.told() == ["-Tank t1"]
+
+
+def test_what_expired_meanwhile_is_not_shown_again() -> None:
+    known, schemas = before('O|T="Tank"|I="t1"|i=5|E=-60000L')
+    past = [replace(one, properties=(*(one.properties or ())[:2], START)) for one in known[-1:]]
+    assert past[0].key.name == "Tank"
+    assert RelayPlay(RelayConfig(schemas=schemas), past).restored == ["objects-not-restored"]
+
+
+def test_what_is_not_known_any_more_is_left_out() -> None:
+    known, _ = before(*TANKS)
+    assert RelayPlay(RelayConfig(), known).restored == ["objects-not-restored"]
+    stranger = ClassSchema(ClassKey("ami-relay", "stranger"), (Element("application", ValueType.STRING),))
+    seen = ObjectSeen(stranger.key, "pump-7", "x", START, START, 0, ("pump-7",), ())
+    assert RelayPlay(RelayConfig(schemas=(stranger,)), [seen]).restored == ["objects-not-restored"]
+
+
+def test_what_the_bounds_do_not_allow_any_more_is_left_out() -> None:
+    play = after(*TANKS, limits=RelayLimits(objects=3))
+    assert play.restored[-1] == "objects-not-restored"
+    assert len([one for one in play.restored if isinstance(one, ObjectSeen)]) == 3
+    play = after(limits=RelayLimits(applications=0))
+    assert play.restored[-1] == "objects-not-restored"
+
+
+def test_values_that_the_log_has_otherwise_are_absent() -> None:
+    known, schemas = before('O|T="Tank"|I="t1"|at=1700000000000T|n=5')
+    tank = known[-1]
+    assert tank.properties is not None
+    odd = replace(tank, properties=(*tank.properties[:3], 1_700_000_000_000_000_001))
+    restored = RelayPlay(RelayConfig(schemas=schemas), [odd]).restored
+    (told,) = (one for one in restored if isinstance(one, ObjectSeen))
+    assert told.properties is not None
+    assert (told.properties[3], told.statistics) == (None, (5,))
