@@ -27,7 +27,7 @@ from gateway.dialects.qmf.console_calls import (
     encoded_arguments,
     one_line,
 )
-from gateway.dialects.qmf.console_operations import Operation
+from gateway.dialects.qmf.console_operations import Operation, OperationRequest
 from gateway.dialects.qmf.console_requests import FetchSchema
 from gateway.dialects.qmf.definitions import ClassDefinition
 from gateway.dialects.qmf.messages import (
@@ -102,6 +102,14 @@ class Am01Caller(Caller):
             if operation is not None:
                 self._talk.answer(operation.answer(Outcome.SOURCE_DOWN, f"not sent: {reason}"))
 
+    def _operation(self, request: OperationRequest) -> Operation:
+        """Check all that they have in common; object ids are of 64 bits here."""
+        operation = super()._operation(request)
+        if operation.object_id.prefix:
+            text = f"not sent: the agent has no object of an id such as {operation.object_id}"
+            raise RefusedError(Outcome.OBJECT_GONE, text)
+        return operation
+
     def _ask(self, operation: Operation, method: str, arguments: bytes) -> None:
         revision = self._am01.revision
         if revision is None:
@@ -133,8 +141,7 @@ class Am01Caller(Caller):
 
     def _await(self, operation: Operation) -> None:
         """Have everything told: these agents do it whenever they have answered a request for a schema."""
-        if not self._talk.ask(FetchSchema(operation.definition.key)):
-            raise RefusedError(Outcome.NOT_NOW, "not sent: too many requests are waiting")
+        self._talk.ask(FetchSchema(operation.definition.key))
         self._fetches[self._talk.operations.begin(operation)] = False
 
     def _send_once(self, operation: Operation, routing_key: str, body: bytes) -> None:

@@ -1,0 +1,225 @@
+"""Console sessions before AM2 told as plays: what arrives, and what must leave, with a clock that tests move.
+
+A step that leaves is one of: ``(routing key, message)`` for what is sent, an observation, an answer, the name
+of a note, or a wish to bind anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TypeAlias
+from uuid import UUID
+
+from gateway.dialects.effects import Answered, Delivery, Effect, Note, Observed, Rebind, Send, WakeAt
+from gateway.dialects.qmf.am01.console import Am01ConsoleConfig, Am01ConsoleSession
+from gateway.dialects.qmf.am01.keys import content_key
+from gateway.dialects.qmf.am01.messages import AgentIdentity, ClassDescription, Message, Received
+from gateway.dialects.qmf.am01.reader import read
+from gateway.dialects.qmf.am01.revisions import ALL, BROADCASTING, Revision
+from gateway.dialects.qmf.am01.writer import write
+from gateway.dialects.qmf.console_requests import REQUEST_SEQUENCES
+from gateway.dialects.qmf.console_states import State
+from gateway.dialects.qmf.definitions import ClassDefinition, EventDefinition
+from gateway.dialects.qmf.messages import (
+    BrokerResponse,
+    ClassIndication,
+    ClassKind,
+    CommandComplete,
+    MethodResponse,
+    ObjectContent,
+    PackageIndication,
+    PropertyContent,
+    StatisticContent,
+)
+from gateway.dialects.qmf.object_id import ObjectId
+from gateway.model.observations import ClassLearned, Observation
+from gateway.model.operations import Answer, MethodCall, ObjectFetch, ObjectModify
+from gateway.model.schema import ClassKey
+from gateway.model.values import Value
+from tests.dialects.qmf.am01.between import AGENT_USER, QUEUE, SECOND, START
+from tests.dialects.qmf.am01.examples import KEY, NAMED_KEY, OBJECT_ID, PROPERTIES, STATISTICS, shop
+
+BROKER = UUID(int=1)
+NEXT_BROKER = UUID(int=2)
+FIRST = REQUEST_SEQUENCES + 1
+"""Number of a console's first operation."""
+
+Step: TypeAlias = tuple[str, Received] | Observation | Answer | Rebind | str
+
+
+class Play:
+    """A console session; its agent's messages are written here, as ``revision`` has them."""
+
+    def __init__(
+        self, revision: Revision, settings: Mapping[str, object] | None = None, *, known: bool = True
+    ) -> None:
+        config = Am01ConsoleConfig(
+            believed=frozenset({AGENT_USER}),
+            package="shop",
+            revisions=frozenset((revision,)) if known else ALL,
+        )
+        self.session = Am01ConsoleSession(replace(config, **settings or {}))  # type: ignore[arg-type]  # its fields
+        self.revision = revision
+        self.now = START
+        self.wake_at = 0
+        self.sent: list[Send] = []
+        self.told: list[Observation] = []
+        self._known = shop()
+        self._steps: list[Step] = []
+
+    @property
+    def key(self) -> ClassKey:
+        """The tank's class as the agent speaks of it."""
+        return NAMED_KEY if self.revision in BROADCASTING else KEY
+
+    @property
+    def class_key(self) -> ClassKey:
+        """As the console tells it."""
+        return next(one.schema.key for one in reversed(self.told) if isinstance(one, ClassLearned))
+
+    # What happens.
+
+    def take(self, effects: Sequence[Effect]) -> None:
+        for effect in effects:
+            match effect:
+                case WakeAt(time):
+                    self.wake_at = time
+                case Send():
+                    self.sent.append(effect)
+                    self._steps.append((effect.routing_key, self.read(effect)))
+                case Observed(observations):
+                    self.told.extend(observations)
+                    self._steps.extend(observations)
+                case Answered(answer):
+                    self._steps.append(answer)
+                case Note(event):
+                    self._steps.append(event)
+                case Rebind():
+                    self._steps.append(effect)
+                case _:
+                    raise AssertionError(effect)
+
+    def read(self, send: Send) -> Received:
+        return read(send.routing_key, send.body, self._known).message
+
+    def connects(self) -> None:
+        self.take(self.session.connected(QUEUE, self.now))
+
+    def disconnects(self) -> None:
+        self.take(self.session.disconnected("connection reset", self.now))
+
+    def arrives(self, *messages: Message, key: str = QUEUE, user: str = AGENT_USER) -> None:
+        """Messages arrive, one in each body."""
+        for message in messages:
+            self.arrives_octets(write(message, self.revision, self._known, extended=True), key=key, user=user)
+
+    def arrives_octets(self, body: bytes, key: str = QUEUE, user: str = AGENT_USER) -> None:
+        exchange = "amq.direct" if key == QUEUE else "qpid.management"
+        self.take(self.session.receive(Delivery(exchange, key, body, user_id=user), self.now))
+
+    def publishes(self, *messages: PropertyContent | StatisticContent | ClassDescription) -> None:
+        """The agent says it by itself."""
+        for message in messages:
+            kind = "inst" if isinstance(message, StatisticContent) else "config"
+            kind = "schema" if isinstance(message, ClassDescription) else kind
+            self.arrives(message, key=content_key(self.revision, kind, self.key, BROKER))
+
+    def time_passes(self, seconds: float) -> None:
+        """Time passes, and the session is woken whenever it asked to be."""
+        until = self.now + int(seconds * SECOND)
+        while self.now < self.wake_at <= until:
+            self.now = self.wake_at
+            self.take(self.session.tick(self.now))
+        self.now = until
+
+    def leaves(self, *expected: Step) -> None:
+        """All that left since the last time is this."""
+        steps, self._steps = self._steps, []
+        assert steps == list(expected)
+
+    def left(self) -> list[Step]:
+        """Return all that left since the last time, for tests that look at a part of it."""
+        steps, self._steps = self._steps, []
+        return steps
+
+    def message(self) -> tuple[str, Received]:
+        """Return the message that is all that left."""
+        (step,) = self.left()
+        assert isinstance(step, tuple)
+        return step
+
+    def answers(self) -> list[Answer]:
+        return [step for step in self.left() if isinstance(step, Answer)]
+
+    def notes(self) -> list[str]:
+        return [step for step in self.left() if isinstance(step, str)]
+
+    # What the agent says.
+
+    def described(self, sequence: int = 0) -> ClassDescription:
+        definition = self._known.find_class(self.key)
+        assert isinstance(definition, ClassDefinition)
+        event = next(
+            one for one in self._known if isinstance(one, EventDefinition) and one.key.hash == self.key.hash
+        )
+        return ClassDescription(sequence, definition, (event,))
+
+    def config(self, deleted: int = 0, object_id: ObjectId = OBJECT_ID) -> PropertyContent:
+        return PropertyContent(0, self.key, START, START, deleted, object_id, PROPERTIES)
+
+    def inst(self, deleted: int = 0, object_id: ObjectId = OBJECT_ID) -> StatisticContent:
+        return StatisticContent(0, self.key, START, START, deleted, object_id, None, STATISTICS)
+
+    def got(self, sequence: int, object_id: ObjectId = OBJECT_ID) -> ObjectContent:
+        return ObjectContent(sequence, self.key, START, START, 0, object_id, PROPERTIES, STATISTICS)
+
+    def listed(self) -> None:
+        """Everything up to the objects, which are awaited next."""
+        self.connects()
+        match self.revision:
+            case Revision.MARCH_2008:
+                self.arrives(BrokerResponse(1, BROKER))
+                self.arrives(PackageIndication(2, "shop"), CommandComplete(2))
+                self.arrives(ClassIndication(3, ClassKind.OBJECT, KEY), CommandComplete(3))
+                self.arrives(self.described(4))
+            case Revision.FEBRUARY_2008:
+                self.arrives(AgentIdentity("Broker ID"), PackageIndication(0, "shop"))
+                self.arrives(ClassIndication(0, ClassKind.OBJECT, KEY), self.described())
+                self.time_passes(2)
+            case _:
+                self.publishes(self.described())
+        self.left()
+
+    def synchronised(self) -> None:
+        """The one tank is known, and so is how the agent speaks."""
+        self.listed()
+        if self.revision is Revision.MARCH_2008:
+            self.arrives(self.got(5), CommandComplete(5))
+        else:
+            if self.revision is Revision.FEBRUARY_2008:
+                self.arrives(self.described())
+            self.publishes(self.config(), self.inst())
+            if len(self.session.revisions) > 1:
+                self.arrives(MethodResponse(0, 1, "UnknownObject"))
+            self.time_passes(12)
+        assert self.session.state is State.SYNCHRONISED
+        self.left()
+
+    # What users want.
+
+    def calls(self, token: int = 1, seconds: float = 10, changes: Mapping[str, object] | None = None) -> None:
+        call = MethodCall(
+            token, self.class_key, "1.0", str(OBJECT_ID), "drain", (7, "ab"), self.now + int(seconds * SECOND)
+        )
+        self.take(self.session.call(replace(call, **changes or {}), self.now))  # type: ignore[arg-type]  # its fields
+
+    def modifies(self, values: dict[str, Value | None], token: int = 1, seconds: float = 10) -> None:
+        deadline = self.now + int(seconds * SECOND)
+        modify = ObjectModify(token, self.class_key, "1.0", str(OBJECT_ID), values, deadline)
+        self.take(self.session.modify(modify, self.now))
+
+    def fetches(self, token: int = 1, seconds: float = 30) -> None:
+        deadline = self.now + int(seconds * SECOND)
+        fetch = ObjectFetch(token, self.class_key, "1.0", str(OBJECT_ID), deadline)
+        self.take(self.session.fetch(fetch, self.now))
