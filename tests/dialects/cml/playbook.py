@@ -7,7 +7,7 @@ answers by itself where a test is not about that.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
@@ -171,6 +171,7 @@ class ConsolePlay:
 
     Attributes:
         spoils: what the broker answers in place of what is right, by request; ``None`` for nothing.
+        hears: given what is observed.
     """
 
     def __init__(self, config: ConsoleConfig | None = None, broker: Shop | None = None) -> None:
@@ -179,6 +180,7 @@ class ConsolePlay:
         self.broker = broker or shop()
         self.waiting: deque[Send] = deque()
         self.sent: list[Send] = []
+        self.hears: Callable[[Observed], None] = lambda _: None
         self.spoils: dict[Request, Reply | None] = {}
         self.session = ConsoleSession(config or ConsoleConfig(message_id_prefix="c-"))
         self._steps: list[Step] = []
@@ -194,6 +196,7 @@ class ConsolePlay:
                 self._steps.append(self.read(effect))
             elif isinstance(effect, Observed):
                 self._steps.extend(effect.observations)
+                self.hears(effect)
             elif isinstance(effect, Answered):
                 self._steps.append(effect.answer)
             else:

@@ -407,6 +407,15 @@ def test_an_object_that_does_not_answer_puts_all_in_doubt_until_it_does() -> Non
     assert states(play.left())[-1] == SYNCHRONISED
 
 
+def test_one_doubt_is_as_good_as_two() -> None:
+    play = synchronised()
+    play.spoils = {InspectRequest(7, "queue"): Invalid(), InspectRequest(9, "connection"): Invalid()}
+    play.time_passes(36)
+    steps = play.left()
+    assert len([one for one in steps if isinstance(one, AgentLost)]) == 1
+    play.stands(State.DOUBTFUL)
+
+
 def test_an_object_in_doubt_that_ends_leaves_no_doubt() -> None:
     play = synchronised()
     play.spoils = {InspectRequest(7, "queue"): Invalid()}
