@@ -52,7 +52,7 @@ def name_of(
     name = stable_name(schema, properties, seen.native_id, target_name, class_record.name_element)
     provisional = bool(name.unresolved) or any(target.provisional for target in lent)
     # What is named after an object that never comes back never comes back itself.
-    transient = any(target.record.lifetime is Lifetime.TRANSIENT for target in lent)
+    transient = seen.transient or any(target.record.lifetime is Lifetime.TRANSIENT for target in lent)
     if provisional or transient or classes.is_transient(schema, properties):
         text = incarnation_name(name.text, seen.created, seen.native_id)
         return Name(text, durable=False, provisional=provisional, unresolved=name.unresolved)

@@ -54,6 +54,7 @@ class ObjectSeen:
     deleted: int
     properties: Values | None = None
     statistics: Values | None = None
+    transient: bool = False
 
 
 @dataclass(frozen=True, slots=True)

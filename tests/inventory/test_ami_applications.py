@@ -10,7 +10,15 @@ import pytest
 from gateway.dialects.ami.relay import RelayConfig, RelaySession
 from gateway.dialects.effects import Observed
 from gateway.dialects.stream_effects import Peer, StreamEffect
-from gateway.feed.records import AgentRecord, ClassRecord, DeleteRecord, EventRecord, ObjectRecord, Record
+from gateway.feed.records import (
+    AgentRecord,
+    ClassRecord,
+    DeleteRecord,
+    EventRecord,
+    Lifetime,
+    ObjectRecord,
+    Record,
+)
 from gateway.model.schema import ClassSchema
 from tests.inventory.playbook import NOW, SECOND, Playbook, of
 
@@ -121,8 +129,10 @@ def test_an_object_that_expires_ends(relay: Relay) -> None:
 
 def test_objects_without_an_id_are_different_ones(relay: Relay) -> None:
     relay.says('O|T="Tank"|level=3', 'O|T="Tank"|level=3')
-    tanks = [name for name in relay.inventory.objects() if name != "pump-7"]
-    assert len(tanks) == 2
+    relay.says('O|T="Tank"|I="t1"|level=3')
+    tanks = [one for name, one in relay.inventory.objects().items() if name != "pump-7"]
+    assert [one.lifetime for one in tanks] == [Lifetime.TRANSIENT, Lifetime.TRANSIENT, Lifetime.DURABLE]
+    assert [one.row for one in tanks] == [1, 2, 3]
 
 
 def test_what_happens_is_told_as_events(relay: Relay) -> None:

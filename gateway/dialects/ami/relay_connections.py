@@ -9,7 +9,6 @@ from typing import Final
 from gateway.dialects.ami.instructions import Option
 from gateway.dialects.ami.lines import Lines, Piece
 from gateway.dialects.ami.relay_commands import Offer
-from gateway.dialects.ami.relay_tables import Row
 from gateway.dialects.ami.writer import LineEnd
 from gateway.dialects.stream_effects import Peer
 
@@ -58,7 +57,6 @@ class Application:
         plugin: a class that is never loaded.
         changed: whether its counts have changed since they were told.
         told_at: when they were told, nanoseconds.
-        inserted: its objects without id, the oldest first.
         lag: milliseconds; ``None`` where no instruction told its time.
     """
 
@@ -75,7 +73,6 @@ class Application:
     repeated: int = 0
     gap_missing: int = 0
     gap_repeated: int = 0
-    inserted: deque[Row] = field(default_factory=deque)
     lag: int | None = None
     changed: bool = False
     told_at: int = 0

@@ -40,7 +40,7 @@ from gateway.dialects.ami.relay_schemas import (
     insert_id,
     object_id,
 )
-from gateway.dialects.ami.relay_tables import Row, Table
+from gateway.dialects.ami.relay_tables import Table
 from gateway.dialects.ami.values import AmiValue
 from gateway.model.events import Severity
 from gateway.model.values import Value, Values
@@ -181,12 +181,11 @@ class Instructions:
                 raise self._refused_new(table, f"an object's id (I) must be of at most {limit} characters")
             native_id, shown = object_id(name, one.type, one.object_id), one.object_id
         try:
-            row, text = self._tell(table, arrived, one, native_id, (name, shown))
+            text = self._tell(table, arrived, one, native_id, (name, shown))
         except RefusedError as error:
             raise self._refused_new(table, str(error)) from error
         if one.object_id is None:
             self._last_insert = number
-            self._make_room(arrived.application, row, arrived.now)
         return text or "OK, object accepted"
 
     def _refused_new(self, table: Table, text: str) -> RefusedError:
@@ -200,7 +199,7 @@ class Instructions:
         name, native_id = arrived.application.name, alert_id(arrived.application.name, one.alert_id)
         if one.level:
             fixed = (name, one.alert_id, one.type, one.level, one.assignee)
-            _, text = self._tell(self._alerts, arrived, one, native_id, fixed)
+            text = self._tell(self._alerts, arrived, one, native_id, fixed)
         else:
             self._end(self._alerts, native_id, arrived)
             text = ""
@@ -216,7 +215,7 @@ class Instructions:
 
     def _tell(
         self, table: Table, arrived: Arrived, one: ObjectUpdate | Alert, native_id: str, fixed: Values
-    ) -> tuple[Row, str]:
+    ) -> str:
         """Tell an object, which may have expired with it; returns a text if it has."""
         now, former = arrived.now, table.rows.get(native_id)
         expires = _expiry(one.expires, now)
@@ -235,17 +234,7 @@ class Instructions:
         row = self._objects.tell(table, told, now)
         if expired:
             self._objects.end(row, now)
-        return row, EXPIRED if expired else ""
-
-    def _make_room(self, application: Application, row: Row, now: int) -> None:
-        """Objects without id can never be told again: the oldest ones end where there are too many."""
-        inserted = application.inserted
-        inserted.append(row)
-        while len(inserted) > self._config.limits.inserted:
-            oldest = inserted.popleft()
-            if oldest.is_there:
-                self._objects.end(oldest, now)
-                self._out.note("object-dropped", f"{application.name!r} has too many objects without id (I)")
+        return EXPIRED if expired else ""
 
     def _delete(self, arrived: Arrived, one: Delete) -> str:
         if one.object_id is None:

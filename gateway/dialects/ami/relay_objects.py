@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 from gateway.dialects.ami.relay_config import RelayConfig
 from gateway.dialects.ami.relay_effects import Collected, RefusedError
+from gateway.dialects.ami.relay_schemas import is_insert
 from gateway.dialects.ami.relay_tables import Fixed, Pace, Row, Sifted, Table, Version, class_name
 from gateway.dialects.ami.values import AmiValue
 from gateway.model.observations import ClassLearned
@@ -64,6 +65,7 @@ class Objects:
         self._version_size = 0
         self._size = 0
         self._count = 0
+        self._inserts: dict[str, deque[Row]] = {}
         self.owned: Counter[str] = Counter()
         """How many objects each application has."""
 
@@ -157,11 +159,24 @@ class Objects:
             row = self._made(table, told)
             self._change(row, told, sifted)
             self._first(row, now)
+            self._bound_inserts(row, now)
             return row
         whole = _changes_properties(row, told)
         self._change(row, told, sifted)
         self._out.observe(row.whole() if whole else row.measured())
         return row
+
+    def _bound_inserts(self, row: Row, now: int) -> None:
+        """Objects without an id can never be told again: where there are too many, the oldest end."""
+        if not row.transient:
+            return
+        inserts = self._inserts.setdefault(row.agent, deque())
+        inserts.append(row)
+        while len(inserts) > self._limits.inserted:
+            oldest = inserts.popleft()
+            if oldest.is_there:
+                self.end(oldest, now)
+                self._out.note("object-dropped", f"{row.agent!r} has too many objects without an id (I)")
 
     def drop_unused(self, table: Table) -> None:
         """Forget a table that what was refused would have begun."""
@@ -197,6 +212,7 @@ class Objects:
         for row in self._of(agent):
             self.end(row, now)
         del self.owned[agent]
+        self._inserts.pop(agent, None)
 
     def tell_all(self, agent: str) -> None:
         """Tell all that an application has, as it was told last."""
@@ -261,7 +277,7 @@ class Objects:
     def _made(self, table: Table, told: Told) -> Row:
         created = told.created or told.sampled
         row = Row(table, told.agent, told.native_id, created, told.sampled, told.properties)
-        row.size = _ROW
+        row.size, row.transient = _ROW, is_insert(told.native_id)
         table.rows[told.native_id] = row
         self._size += _ROW
         self._count += 1

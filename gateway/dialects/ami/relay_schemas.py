@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from gateway.dialects.ami.relay_tables import Fixed
@@ -13,6 +14,7 @@ from gateway.model.values import ValueType
 APPLICATION_CLASS: Final = "application"
 METRICS_CLASS: Final = "metrics"
 ALERT_CLASS: Final = "alert"
+_INSERT: Final = re.compile(r"\|#[0-9]+\Z")
 
 
 def _text(name: str, description: str, *, index: bool = False, optional: bool = False) -> Element:
@@ -154,3 +156,8 @@ def object_id(name: str, kind: str, known_as: str) -> str:
 def insert_id(name: str, kind: str, number: int) -> str:
     """The native id of an object without one; ``#`` never stands bare in what applications say."""
     return joined((escaped(name), escaped(kind), f"#{number}"))
+
+
+def is_insert(native_id: str) -> bool:
+    """Whether this is what `insert_id` makes."""
+    return _INSERT.search(native_id) is not None

@@ -76,6 +76,7 @@ class Row:
         size: octets that its values take, about.
         methods: that can be called on it; they are part of its class.
         version: of its class, as it was told last.
+        transient: whether it never comes back as the same one.
     """
 
     table: Table
@@ -90,6 +91,7 @@ class Row:
     size: int = 0
     methods: tuple[Method, ...] = ()
     version: Version | None = None
+    transient: bool = False
 
     @property
     def is_there(self) -> bool:
@@ -110,7 +112,8 @@ class Row:
         version, values = self._version, self.values
         measured = [column.told(values.get(column.key)) for column in version.statistics]
         key, told = version.schema.key, (*self.statistics, *measured)
-        return ObjectSeen(key, self.agent, self.native_id, self.sampled, self.created, 0, properties, told)
+        agent, native_id, transient = self.agent, self.native_id, self.transient
+        return ObjectSeen(key, agent, native_id, self.sampled, self.created, 0, properties, told, transient)
 
     def end(self, now: int) -> ObjectSeen:
         """That it is no more."""
