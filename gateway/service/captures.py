@@ -160,14 +160,18 @@ class Captures:
         return session if file is None else CapturedStreamConsole(session, file)
 
     def _file(self, source: str, kind: str, config: object) -> CaptureFile | None:
-        target = self._targets.get(source)
-        if target is None or source in self.files:
-            return self.files.get(source)  # a source that began anew after a fault goes on in its file
+        """A new file for a new session; the former one, where nothing stands in it yet."""
+        target, former = self._targets.get(source), self.files.get(source)
+        if target is None or (former is not None and not former.records):
+            return former
         form = KINDS[kind]
         about = {"kind": kind, "settings": form.settings(config, form.left_out)}
         try:
+            if former is not None:  # the source has begun anew after a fault
+                former.close()
             if target.keeps:
                 target.path.parent.mkdir(mode=0o700, exist_ok=True)
+            if target.keeps or former is not None:
                 make_room(target.path)
             file = CaptureFile(
                 target.path,
