@@ -7,9 +7,6 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-CLASS: Final = "connection"
-USER: Final = "user"
-
 SHORT_SECONDS: Final = 1.0
 """A connection that lasted less was hardly worth its handshake."""
 
@@ -25,7 +22,7 @@ def lifetimes(lives: DataFrame, users: DataFrame) -> DataFrame:
 
     Args:
         lives: of connections.
-        users: samples of the element ``user`` of connections.
+        users: samples of the elements `gateway.analytics.reports.elements.USERS` of connections.
     """
     named = lives.join(_names(users), ["log_id", "object_id"], "left").withColumn(
         "user", F.coalesce("user", F.lit(""))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Sequence
 from functools import reduce
 from typing import Final
 
@@ -10,42 +11,24 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from gateway.analytics.form import EXACT, VALUE_KINDS
+from gateway.analytics.reports.elements import (
+    CONSUMERS,
+    DEPTH,
+    FLOW_ELEMENTS,
+    FLOWS,
+    QUEUE,
+    QUEUE_ELEMENTS,
+    Told,
+)
+from gateway.analytics.reports.lines import grows, line
 from gateway.analytics.silver import DELTA, rate
-
-CLASS: Final = "queue"
-
-FLOWS: Final = {
-    "published": "messagesPublished",
-    "delivered": "messagesDeliveredOrGot",
-    "acknowledged": "messagesAcknowledged",
-    "redelivered": "messagesRedelivered",
-    "delivered_with_ack": "messagesDelivered",
-    "delivered_without_ack": "messagesDeliveredWithoutAck",
-    "got_with_ack": "messagesGot",
-    "got_without_ack": "messagesGotWithoutAck",
-    "gets_empty": "getsEmpty",
-}
-"""Counters of a queue by what they are called in a report; ``delivered`` is the sum of all ways out."""
-
-DEPTH: Final = "messages"
-CONSUMERS: Final = "consumers"
-ELEMENTS: Final = (*FLOWS.values(), DEPTH, CONSUMERS)
-"""What the functions here want to know of queues."""
-
-LEAST_POINTS: Final = 4
-"""A line through fewer says nothing."""
-
-LEAST_FIT: Final = 0.5
-"""Least coefficient of determination of a line that is called growth."""
 
 DRAWN: Final = ("published", "delivered", "acknowledged")
 """Those of `FLOWS` that are drawn over time."""
 
 _OBJECT: Final = ("log_id", "source", "object_id")
-_FORECAST_HOURS: Final = 24
-_HOUR_SECONDS: Final = 3600
-_VALUES: Final = ", ".join(f"`{element}` {EXACT.simpleString()}" for element in ELEMENTS)
-_DELTAS: Final = ", ".join(f"`{element}` {DELTA}" for element in FLOWS.values())
+_VALUES: Final = ", ".join(f"`{element}` {EXACT.simpleString()}" for element in QUEUE_ELEMENTS)
+_DELTAS: Final = ", ".join(f"`{element}` {DELTA}" for element in FLOW_ELEMENTS)
 
 
 def steps(
@@ -75,13 +58,13 @@ def steps(
     # The part of an interval that lies in the step of its end; all where it is not known.
     tail = F.coalesce(F.least(F.col("interval"), F.col("at") - F.col("last") * step_seconds), F.lit(1.0))
     share = F.coalesce(tail / F.col("interval"), F.lit(1.0))
-    sums = [column for name, element in FLOWS.items() for column in _sums(name, element)]
-    drawn = [column for name in DRAWN for column in _spread(name, FLOWS[name], share)]
-    depth, consumers = F.col("values")[DEPTH], F.col("values")[CONSUMERS]
+    sums = [column for name in FLOWS for column in _sums(name)]
+    drawn = [column for name in DRAWN for column in _spread(name, share)]
+    depth, consumers = _value(DEPTH), _value(CONSUMERS)
     of_depth = F.when(depth.isNotNull(), F.col("seq"))
     of_consumers = F.when(consumers.isNotNull(), F.col("seq"))
     # A filter of records would parse each a second time: what told nothing goes from the few rows instead.
-    told = F.coalesce(*(F.col("values")[element] for element in ELEMENTS)).isNotNull()
+    told = F.coalesce(*(F.col("values")[element] for element in QUEUE_ELEMENTS)).isNotNull()
     # Numbers only are gathered, because text would have to be sorted first: the name comes from `lives`.
     found = placed.groupBy(*_OBJECT, "first", "last").agg(
         F.max(told).alias("told"),
@@ -139,26 +122,17 @@ def growth(steps: DataFrame) -> DataFrame:
     coefficient of determination; ``in_24_hours``: the number to be expected if it goes on so.
     """
     depth, time = F.col("messages").cast("double"), F.col("messages_at")
-    return (
+    found = (
         steps.where(F.col("messages").isNotNull())
         .groupBy(*_OBJECT)
         .agg(
             F.first("queue", ignorenulls=True).alias("queue"),
-            F.count(F.lit(1)).alias("points"),
             F.min_by("first_messages", "first_seq").alias("first"),
             F.max_by("messages", "messages_seq").alias("last"),
-            (F.regr_slope(depth, time) * _HOUR_SECONDS).alias("per_hour"),
-            F.regr_r2(depth, time).alias("fit"),
+            *line(depth, time),
         )
-        .where(
-            (F.col("per_hour") > 0)
-            & (F.col("fit") >= LEAST_FIT)
-            & (F.col("points") >= LEAST_POINTS)
-            & (F.col("last") > F.col("first"))
-        )
-        .withColumn("in_24_hours", F.col("last") + F.col("per_hour") * _FORECAST_HOURS)
-        .drop("log_id")
     )
+    return grows(found).drop("log_id")
 
 
 def throughput(steps: DataFrame, step_seconds: int) -> DataFrame:
@@ -204,9 +178,9 @@ def _readings(records: DataFrame, begin: dt.datetime) -> DataFrame:
 
     Typed from JSON at once, as columns: several times quicker than the rows of `silver.samples`.
     """
-    interval = F.coalesce(*(F.col("deltas")[element]["interval_ns"] for element in FLOWS.values()))
+    interval = F.coalesce(*(F.col("deltas")[element]["interval_ns"] for element in FLOW_ELEMENTS))
     return (
-        records.where((F.col("class") == CLASS) & F.col("kind").isin(*VALUE_KINDS))
+        records.where((F.col("class") == QUEUE) & F.col("kind").isin(*VALUE_KINDS))
         .select(
             *_OBJECT,
             "seq",
@@ -218,8 +192,25 @@ def _readings(records: DataFrame, begin: dt.datetime) -> DataFrame:
     )
 
 
-def _sums(name: str, element: str) -> tuple[Column, Column, Column]:
-    delta, interval = F.col("deltas")[element]["delta"], F.col("deltas")[element]["interval_ns"]
+def _value(elements: Sequence[str]) -> Column:
+    return F.coalesce(*(F.col("values")[element] for element in elements))
+
+
+def _delta(name: str) -> Column:
+    """What a flow gained, in the report's unit."""
+    return F.coalesce(*(_in_unit(told, F.col("deltas")[told.element]["delta"]) for told in FLOWS[name]))
+
+
+def _in_unit(told: Told, value: Column) -> Column:
+    return value if told.factor == 1 else (value * told.factor).cast(EXACT)
+
+
+def _interval(name: str) -> Column:
+    return F.coalesce(*(F.col("deltas")[told.element]["interval_ns"] for told in FLOWS[name]))
+
+
+def _sums(name: str) -> tuple[Column, Column, Column]:
+    delta, interval = _delta(name), _interval(name)
     is_it = delta >= 0
     return (
         F.sum(F.when(is_it, delta)).alias(name),
@@ -228,10 +219,10 @@ def _sums(name: str, element: str) -> tuple[Column, Column, Column]:
     )
 
 
-def _spread(name: str, element: str, share: Column) -> tuple[Column, Column]:
-    counter = F.col("deltas")[element]
-    delta = F.when(counter["delta"] >= 0, counter["delta"].cast("double"))
-    is_known = counter["interval_ns"] > 0
+def _spread(name: str, share: Column) -> tuple[Column, Column]:
+    gained = _delta(name)
+    delta = F.when(gained >= 0, gained.cast("double"))
+    is_known = _interval(name) > 0
     return (
         F.sum(delta * F.when(is_known, share).otherwise(1.0)).alias(f"{name}_tail"),
         F.sum(F.when(is_known, delta / F.col("interval"))).alias(f"{name}_pace"),
@@ -249,7 +240,7 @@ def _share(name: str, step_seconds: int) -> Column:
 
 def _resets() -> Column:
     """How many counters of a record began again; null where it has none."""
-    deltas = [F.col("deltas")[element] for element in FLOWS.values()]
+    deltas = [F.col("deltas")[element] for element in FLOW_ELEMENTS]
     told = [
         F.when(delta["delta"].isNotNull(), F.coalesce(delta["reset"], F.lit(False)).cast("bigint"))
         for delta in deltas
@@ -271,7 +262,7 @@ def _seen(lives: DataFrame, log_end: dt.datetime) -> DataFrame:
     )
     seconds = (F.unix_micros(until) - F.unix_micros("first_seen")) / 1e6
     return (
-        lives.where(F.col("class") == CLASS)
+        lives.where(F.col("class") == QUEUE)
         .groupBy("log_id", "object_id")
         .agg(F.max_by("object_name", "last_seen").alias("queue"), F.sum(seconds).alias("in_view"))
     )

@@ -17,6 +17,7 @@ from gateway.analytics.errors import AnalyticsError
 from gateway.analytics.period import Period
 from gateway.analytics.reports import connections, happenings, quality, queues, sources
 from gateway.analytics.reports.answers import Report, Row, Series, Table, collected, number
+from gateway.analytics.reports.elements import CONNECTION, USERS
 from gateway.analytics.reports.layout import LAYOUTS
 from gateway.analytics.session import reason
 
@@ -73,11 +74,11 @@ class _Questions:
             contents["objects"] = lives.where(F.col("life") == 1).count()
             states = silver.source_states(records)
             gaps = quality.gaps_of_sources(silver.gaps(records), states)
-            users = silver.samples(_of_class(records, connections.CLASS), [connections.USER])
+            users = silver.samples(_of_class(records, CONNECTION), USERS)
             tables = {
                 "queues": self._queues(steps),
                 "growing": self._growing(steps),
-                "connections": self._connections(_of_class(lives, connections.CLASS), users),
+                "connections": self._connections(_of_class(lives, CONNECTION), users),
                 "events": self._events(events),
                 "storms": self._storms(events),
                 "flapping": self._flapping(lives, events),

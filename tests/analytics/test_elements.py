@@ -1,0 +1,57 @@
+"""What a report takes for a queue's messages in and out, held against the shipped mappings."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+
+from gateway.analytics.reports.elements import (
+    CONNECTION,
+    CONSUMERS,
+    DEPTH,
+    FLOWS,
+    MEGABYTE,
+    QUEUE,
+    USERS,
+    Told,
+)
+from gateway.mapping.files import load_shipped_mappings
+from gateway.mapping.rules import ElementRule, Mapping
+from gateway.model.schema import Kind
+
+BROKERS = ("rabbitmq", "openamq.org.server", "org.apache.qpid.broker")
+UNITS = {"messages": 1, "octets": 1, "megabytes": MEGABYTE, "requests": 1}
+
+
+@cache
+def mappings() -> dict[str, Mapping]:
+    return load_shipped_mappings()
+
+
+def elements(package: str, class_name: str) -> dict[str, ElementRule]:
+    rule = mappings()[package].classes[class_name]
+    return rule.properties | rule.statistics
+
+
+@pytest.mark.parametrize("package", BROKERS)
+def test_each_broker_s_queues_tell_what_goes_in_and_out_and_what_waits(package: str) -> None:
+    known = elements(package, QUEUE)
+    for name in ("published", "delivered"):
+        (told,) = [told for told in FLOWS[name] if told.element in known]
+        assert (known[told.element].kind, known[told.element].unit) == (Kind.COUNTER, "messages")
+    for names, unit in ((DEPTH, "messages"), (CONSUMERS, "consumers")):
+        (element,) = [element for element in names if element in known]
+        assert (known[element].kind, known[element].unit) == (Kind.GAUGE, unit)
+
+
+@pytest.mark.parametrize("package", BROKERS)
+def test_each_broker_s_connections_tell_their_user(package: str) -> None:
+    assert len(elements(package, CONNECTION).keys() & set(USERS)) == 1
+
+
+@pytest.mark.parametrize("told", [told for flow in FLOWS.values() for told in flow], ids=str)
+def test_each_element_is_a_counter_of_one_broker_in_the_unit_that_is_said(told: Told) -> None:
+    (rule,) = [rule for package in BROKERS if (rule := elements(package, QUEUE).get(told.element))]
+    assert rule.kind is Kind.COUNTER
+    assert UNITS[rule.unit] == told.factor
