@@ -18,10 +18,13 @@ from gateway.cli.log_options import duration
 from gateway.cli.options import config_option, configured_source, loaded
 from gateway.cli.printing import at_work, json_option, say, say_json
 from gateway.clock import SystemClock
+from gateway.config.ami_source import AmiSource
 from gateway.config.files import LoadedConfiguration
 from gateway.config.types import SecretError
 from gateway.links.capture_file import FILES, WARNING
 from gateway.mapping.files import MappingError
+from gateway.model.observations import SourceState
+from gateway.service.ami_checks import check_unheard
 from gateway.service.captures import KINDS, MAX_SIZE, CaptureTarget
 from gateway.service.capturing import CaptureStands, capture_source
 from gateway.service.checks import check_source
@@ -81,6 +84,8 @@ def capture_command(
         raise CommandError(ExitCode.USAGE, f"{path}: is there already; say another with --out")
     with at_work(f"reaching {name}"):
         asyncio.run(check_source(settings, configuration.folder, lambda _: None))
+        if isinstance(settings, AmiSource):
+            check_unheard(settings)
     click.echo(f"capturing {name} into {path}; Ctrl-C ends it. {WARNING}", err=True)
     stands = _captured(configuration, name, CaptureTarget(path, max_size * _MEBIBYTE), period, clock)
     if as_json:
@@ -89,10 +94,9 @@ def capture_command(
         say([f"{path}: {_line(stands)}"])
     if stands.trouble:
         raise CommandError(ExitCode.FAILED, stands.trouble)
-    if not stands.messages:
-        raise CommandError(
-            ExitCode.UNREACHABLE, f"nothing was heard from {name}: {stands.state.value} {stands.detail}"
-        )
+    if stands.state in {SourceState.CONNECTING, SourceState.DOWN}:
+        why = f"{stands.state.value} {stands.detail}".rstrip()
+        raise CommandError(ExitCode.UNREACHABLE, f"{name} was not reached in the end: {why}")
 
 
 def _captured(
@@ -135,7 +139,7 @@ def _progress() -> Iterator[Any]:
 def _line(stands: CaptureStands) -> str:
     state = f"{stands.state.value} {stands.detail}".rstrip()
     return (
-        f"{state}, {stands.messages} messages heard, {stands.objects} objects, {stands.records} lines of"
+        f"{state}, {stands.heard} octets heard, {stands.objects} objects, {stands.records} lines of"
         f" {stands.octets / _MEBIBYTE:.1f} MiB"
     )
 
@@ -146,6 +150,7 @@ def _capture_document(path: Path, stands: CaptureStands) -> Document:
         "state": stands.state.value,
         "detail": stands.detail,
         "messages": stands.messages,
+        "heard": stands.heard,
         "objects": stands.objects,
         "records": stands.records,
         "octets": stands.octets,

@@ -75,6 +75,8 @@ def replay_command(
         raise CommandError(ExitCode.CONFIGURATION, str(error)) from error
     except CaptureError as error:
         raise CommandError(ExitCode.WRONG_VALUE, f"{file}: {error}") from error
+    except BrokenPipeError:
+        raise  # whoever read the output has gone
     except OSError as error:
         raise CommandError(ExitCode.NOT_FOUND, f"{file}: {error.strerror or error}") from error
     if different := result.outcome.different:

@@ -75,6 +75,24 @@ async def check_listener(settings: AmiSource, folder: Path, tell: Callable[[str]
     tell(f"{where} is free: applications are heard there while the gateway runs")
 
 
+def check_unheard(settings: AmiSource) -> None:
+    """See that nobody listens there, not even the running gateway.
+
+    Raises:
+        CommandError: somebody does.
+    """
+    host, port = settings.listen
+    try:
+        _try_to_listen(host, port)
+    except OSError as error:
+        reason = os.strerror(error.errno or 0)
+        text = (
+            f"{host} port {port} cannot be had: {reason}: where the running gateway has it, capture the"
+            " source there, by 'captures' in its configuration"
+        )
+        raise CommandError(ExitCode.ADDRESS_IN_USE, text) from error
+
+
 _ADVICE: Final = {
     errno.EACCES: "choose a port from 1024 on, or run it as a service (amqp-gateway systemd)",
     errno.EADDRNOTAVAIL: "this machine has no such address: choose one that it has under 'listen'",

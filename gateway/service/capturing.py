@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from gateway.clock import Clock
@@ -30,7 +30,8 @@ class CaptureStands:
     Attributes:
         state: of the source, with its detail.
         detail: likewise.
-        messages: received from the source.
+        messages: received from the source; none are counted where it is heard over byte streams.
+        heard: octets of it.
         objects: known of it.
         records: written.
         octets: written.
@@ -40,6 +41,7 @@ class CaptureStands:
     state: SourceState = SourceState.CONNECTING
     detail: str = ""
     messages: int = 0
+    heard: int = 0
     objects: int = 0
     records: int = 0
     octets: int = 0
@@ -86,10 +88,19 @@ async def capture_source(
         )
         run = source_of(name, settings, around)
         passing.begin()
+        last = CaptureStands()
+
+        def stands(how: CaptureStands) -> None:
+            nonlocal last
+            last = how
+            tell(how)
+
         try:
-            await until_one_ends(run(), _tick(passing, clock), _look(name, captures, passing, tell))
+            # The look is cancelled first: how the source stood before it was ended is what counts.
+            await until_one_ends(_look(name, captures, passing, stands), run(), _tick(passing, clock))
         finally:
-            tell(_stands(name, captures, passing))
+            end = _stands(name, captures, passing)
+            tell(replace(end, state=last.state, detail=last.detail))
             for file in captures.files.values():
                 file.close()
 
@@ -104,9 +115,12 @@ async def _look(
     name: str, captures: Captures, passing: PassingInventory, tell: Callable[[CaptureStands], None]
 ) -> None:
     """Ends when nothing more is captured."""
-    while not (stands := _stands(name, captures, passing)).trouble:
-        tell(stands)
-        await asyncio.sleep(LOOK_SECONDS)
+    try:
+        while not (stands := _stands(name, captures, passing)).trouble:
+            tell(stands)
+            await asyncio.sleep(LOOK_SECONDS)
+    finally:
+        tell(_stands(name, captures, passing))
 
 
 def _stands(name: str, captures: Captures, passing: PassingInventory) -> CaptureStands:
@@ -117,6 +131,7 @@ def _stands(name: str, captures: Captures, passing: PassingInventory) -> Capture
         told.state,
         told.detail,
         source.counters["messages"],
+        source.counters["octets"],
         len(passing.picture.objects),
         file.records if file is not None else 0,
         file.octets if file is not None else 0,

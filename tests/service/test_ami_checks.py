@@ -11,7 +11,7 @@ from threading import Thread
 import pytest
 
 from gateway.config.ami_source import AmiSource
-from gateway.service.ami_checks import check_listener
+from gateway.service.ami_checks import check_listener, check_unheard
 from gateway.service.doctor.applications import applications_heard
 from gateway.service.exit_codes import CommandError, ExitCode
 from tests.components.certificates import Authority
@@ -44,6 +44,16 @@ def answering(answer: bytes) -> Iterator[int]:
         finally:
             listening.shutdown(socket.SHUT_RDWR)
             thread.join()
+
+
+def test_who_captures_needs_the_address_for_itself() -> None:
+    check_unheard(source(free_tcp_port()))
+    with (
+        answering(b"M") as port,
+        pytest.raises(CommandError, match="by 'captures'") as told,
+    ):
+        check_unheard(source(port))
+    assert told.value.code is ExitCode.ADDRESS_IN_USE
 
 
 async def test_an_address_that_is_free(tmp_path: Path) -> None:
