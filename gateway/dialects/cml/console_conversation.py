@@ -216,7 +216,7 @@ class Conversation:
             known = self.tree.find(number)
             assert known is not None  # who is removed is not scheduled any more
             known.busy = True
-            self._send_own(known, known.body)
+            self._send_own(known, self.tree.inspection(known))
 
     def _next_poll(self) -> int:
         if self.state not in POLLING or (self.one_at_a_time and self.requests):

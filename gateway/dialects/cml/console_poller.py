@@ -39,6 +39,7 @@ class Poller:
         self._looked_again: set[int] = set()
         self._shortcoming = ""
         self._silent = False  # nothing at all is answered
+        self._deaf_since = 0  # what was heard last before nothing could be
         self._doubts: set[tuple[str, str]] = set()
         self._rounds = Rounds(conversation)
 
@@ -55,12 +56,18 @@ class Poller:
     def connected(self) -> None:
         """The link is up: ask for the schema."""
         config = self._talk.config
-        if self._talk.heard_at:
-            since = min(self._talk.heard_at, self._talk.now)
-            self._talk.observations.append(Gap(since, self._talk.now, "not connected"))
+        self._deaf_since = self._talk.heard_at
+        self._tell_gap("not connected")
         self._talk.tell(SourceState.CONNECTING, f"asking for the schema on exchange {config.system_exchange}")
         self._reconnected = True
         self._begin()
+
+    def _tell_gap(self, reason: str) -> None:
+        """Nothing could be heard until now, if so it is."""
+        since, self._deaf_since = self._deaf_since, 0
+        if since:
+            now = self._talk.now  # the clock may have been set back
+            self._talk.observations.append(Gap(min(since, now), now, reason))
 
     def begin(self, reason: str, *, restarted: bool = False) -> None:
         """Ask for the schema and walk down the tree again."""
@@ -85,6 +92,7 @@ class Poller:
 
     def turned_away(self, reason: str) -> None:
         """Requests do not reach the broker, or are of no use: try again later."""
+        self._deaf_since = self._deaf_since or self._talk.heard_at
         self._abandon()
         self._talk.move(Signal.TURNED_AWAY)
         self._talk.asking_anew()
@@ -244,6 +252,7 @@ class Poller:
         if restarted:
             talk.tree.forget_former()
         self._resync_open = True
+        self._tell_gap("the broker did not answer")
         talk.observations.append(ResyncBegan(restarted=restarted))
         return True
 
@@ -325,6 +334,7 @@ class Poller:
         elif talk.heard_at <= asked.sent:
             self._try_again(asked.known)
             self._silent = True
+            self._deaf_since = self._deaf_since or talk.heard_at
             self._lose(f"the broker has not answered for {seconds} s")
         else:
             self.failed(asked.known, f"no answer for {seconds} s")

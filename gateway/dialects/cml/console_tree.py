@@ -24,7 +24,7 @@ class Known:
     Attributes:
         parent: who lists it; ``None`` of the root.
         class_name: as its parent says it, later as it says itself; empty where nobody said.
-        body: of the request to inspect it.
+        body: of the request to inspect it; empty before the first one.
         children: by number, as they were listed last; ``None`` for those that are not inspected, or not yet.
         left_out: how many more it lists that are none of these.
         native_id: as it was observed; empty before.
@@ -40,7 +40,7 @@ class Known:
     number: int
     parent: Known | None
     class_name: str
-    body: bytes
+    body: bytes = b""
     children: dict[int, Known | None] = field(default_factory=dict)
     left_out: int = 0
     native_id: str = ""
@@ -84,7 +84,7 @@ class Tree:
     def __init__(self, config: ConsoleConfig, former: Mapping[int, tuple[str, str]] | None = None) -> None:
         self._config = config
         self._former = former or {}
-        self.root = Known(ROOT, None, "", _body(ROOT, "", config.spelling))
+        self.root = Known(ROOT, None, "")
         self._objects = {ROOT: self.root}
         self._entries = 0
         self._private: set[int] = set()
@@ -102,6 +102,19 @@ class Tree:
     def find(self, number: int) -> Known | None:
         """The object of this number that may be inspected."""
         return self._objects.get(number)
+
+    def inspection(self, known: Known) -> bytes:
+        """The request to inspect an object.
+
+        Nobody needs the class in it: one whose name no request can carry is left out.
+        """
+        if not known.body:
+            spelling = self._config.spelling
+            try:
+                known.body = write_message(InspectRequest(known.number, known.class_name), spelling)
+            except LocalProtocolError:
+                known.body = write_message(InspectRequest(known.number), spelling)
+        return known.body
 
     def numbers(self) -> dict[int, tuple[str, str]]:
         """All that were listed, for the tree that follows; of a tree that was not read, those before it."""
@@ -183,8 +196,7 @@ class Tree:
             return None
         if self._is_careful(parent, class_name) and not (listed_before or number in self._former):
             return None
-        body = _body(number, class_name, self._config.spelling)
-        known = self._objects[number] = Known(number, parent, class_name, body)
+        known = self._objects[number] = Known(number, parent, class_name)
         return known
 
     def _is_candidate(self, class_name: str, number: int) -> bool:
@@ -209,11 +221,3 @@ class Tree:
         if not self.leaves_private_alone:
             return 0
         return sum(1 for one in children.values() if one is None)
-
-
-def _body(number: int, class_name: str, spelling: Spelling) -> bytes:
-    """A request to inspect; without the class, which nobody needs, where its name is none for requests."""
-    try:
-        return write_message(InspectRequest(number, class_name), spelling)
-    except LocalProtocolError:
-        return write_message(InspectRequest(number), spelling)

@@ -21,6 +21,7 @@ from gateway.dialects.cml.messages import (
 )
 from gateway.model.observations import (
     AgentLost,
+    Gap,
     HeartbeatSeen,
     ObjectSeen,
     ResyncBegan,
@@ -374,6 +375,7 @@ def test_a_small_budget_makes_intervals_longer_and_starves_no_class() -> None:
 
 def test_a_silent_broker_is_not_vouched_for_and_its_first_word_begins_a_walk() -> None:
     play = synchronised()
+    heard = play.now
     play.time_passes(15, answering=False)
     assert play.left() == [
         InspectRequest(0),
@@ -388,7 +390,26 @@ def test_a_silent_broker_is_not_vouched_for_and_its_first_word_begins_a_walk() -
     play.leaves("unmatched-reply")
     play.waiting.clear()
     play.time_passes(14)
-    assert states(play.left())[-1] == SYNCHRONISED
+    steps = play.left()
+    (gap,) = [one for one in steps if isinstance(one, Gap)]
+    assert (gap.start, gap.reason) == (heard, "the broker did not answer")
+    assert states(steps)[-1] == SYNCHRONISED
+
+
+def test_a_broker_that_takes_no_requests_for_a_while_was_not_heard() -> None:
+    play = synchronised()
+    heard = play.now
+    play.time_passes(5, answering=False)
+    play.take(play.session.unsent([play.waiting.popleft()], "no route", play.now))
+    play.time_passes(8)
+    steps = play.left()
+    (gap,) = [one for one in steps if isinstance(one, Gap)]
+    assert (gap.start, gap.end) == (heard, heard + 10 * SECOND)
+    assert [one.state for one in states(steps)] == [
+        SourceState.DOWN,
+        SourceState.SYNCHRONISING,
+        SourceState.SYNCHRONISED,
+    ]
 
 
 def test_an_object_that_does_not_answer_puts_all_in_doubt_until_it_does() -> None:
