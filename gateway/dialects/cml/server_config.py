@@ -5,6 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from gateway.dialects.cml.console_config import (
+    NOTIFY_EXCHANGE,
+    REPLY_EXCHANGE,
+    ROUTING_KEY,
+    SYSTEM_EXCHANGE,
+)
 from gateway.dialects.cml.messages import Spelling
 
 SECOND: Final = 1_000_000_000
@@ -27,10 +33,10 @@ class ServerConfig:
     """
 
     spelling: Spelling = Spelling.SPECIFICATION
-    system_exchange: str = "amq.system"
-    routing_key: str = "amq.console"
-    reply_exchange: str = "amq.direct"
-    notify_exchange: str = "amq.notify"
+    system_exchange: str = SYSTEM_EXCHANGE
+    routing_key: str = ROUTING_KEY
+    reply_exchange: str = REPLY_EXCHANGE
+    notify_exchange: str = NOTIFY_EXCHANGE
     readers: frozenset[str] | None = None
     writers: frozenset[str] | None = frozenset()
     call_deadline: int = 4 * SECOND
