@@ -62,7 +62,7 @@ class FetchSchema:
 
     key: ClassKey
 
-    def message(self, sequence: int) -> Message:
+    def message(self, sequence: int) -> SchemaRequest:
         """Return the request."""
         return SchemaRequest(sequence, self.key)
 
@@ -90,7 +90,7 @@ class AwaitPublication:
 
     key: ClassKey
 
-    def message(self, sequence: int) -> Message:
+    def message(self, sequence: int) -> SchemaRequest:
         """Return the request."""
         return SchemaRequest(sequence, self.key)
 

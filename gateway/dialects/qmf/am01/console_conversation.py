@@ -48,7 +48,6 @@ from gateway.dialects.qmf.messages import (
     Content,
     GetQuery,
     PackageQuery,
-    SchemaRequest,
 )
 from gateway.dialects.qmf.object_id import NULL
 from gateway.model.observations import HeartbeatSeen, ObjectSeen, Observation, ResyncBegan, SourceState
@@ -143,15 +142,17 @@ class Am01Conversation(Conversation):
 
     def told(self, agent: str, message: Content) -> None:
         """The agent told of an object."""
+        if self._numbers.show_restart(message.object_id.number):
+            self._started_anew(agent)
         self.publication.heard_object(self.now)
-        if not self._numbers.show_restart(message.object_id.number):
-            return
+
+    def _started_anew(self, agent: str) -> None:
         self.restarts.tell()
         self.observations.append(ResyncBegan(restarted=True))
         if self.state not in _UNDER_WAY or self.revisions == _MARCH:
             self.greet_soon(f"agent {agent} started anew")
         elif self.publication.is_awaited:
-            self.publication.begin(self.now)  # all of its objects are new, and published for that
+            self.publication.prolong(self.now)  # all of its objects are new, and published for that
 
     # Reading everything anew.
 
@@ -348,4 +349,4 @@ def _request(subject: Subject, sequence: int, revision: Revision) -> Message:
         case FetchObjects(name=name):
             return GetQuery(number, {"_class": name})
         case _:
-            return SchemaRequest(number, subject.key)
+            return subject.message(number)

@@ -37,10 +37,14 @@ class Publication:
         return self.over_at != NEVER
 
     def begin(self, now: int) -> None:
-        """The agent has a reason, since ``now`` at the latest; begins anew where one was awaited already."""
+        """The agent has a reason, since ``now`` at the latest."""
+        self._objects = self._schemas = 0
+        self.prolong(now)
+
+    def prolong(self, now: int) -> None:
+        """It has another one by now."""
         self.over_at = now + self._interval + self._quiet
         self._latest = now + _PATIENCE * (self._interval + self._quiet)
-        self._objects = self._schemas = 0
 
     def cancel(self) -> None:
         """None is awaited any more."""

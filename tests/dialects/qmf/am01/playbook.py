@@ -123,7 +123,8 @@ class Play:
         for message in messages:
             kind = "inst" if isinstance(message, StatisticContent) else "config"
             kind = "schema" if isinstance(message, ClassDescription) else kind
-            self.arrives(message, key=content_key(self.revision, kind, self.key, BROKER))
+            key = message.definition.key if isinstance(message, ClassDescription) else message.key
+            self.arrives(message, key=content_key(self.revision, kind, key, BROKER))
 
     def time_passes(self, seconds: float) -> None:
         """Time passes, and the session is woken whenever it asked to be."""
