@@ -29,14 +29,17 @@ prefix: plant
 classes:
   Tank:
     label: Tanks of the plant
-    alarms:
-      tankFull: {element: level, at_least: 90, clear_below: 80, severity: major, text: "{name} has {level} %"}
     properties:
       application: {index: true}
       object: {index: true}
     statistics:
       level: {unit: percent, label: Level}
       filled: {unit: l, kind: counter, description: What ever flowed into it.}
+  Silo:
+    alarms:
+      siloFull: {element: level, at_least: 90, clear_below: 80, severity: major, text: "{name} has {level} %"}
+    statistics:
+      level: {unit: percent}
 """
 
 

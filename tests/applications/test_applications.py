@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -115,10 +116,10 @@ def test_rows_of_an_application_that_has_gone_are_stale(plant: Plant) -> None:
 
 def test_alarms_of_the_operators_mapping(plant: Plant) -> None:
     with plant.application("silo") as application:
-        application.say('O|T="Tank"|I="s1"|level=95')
+        application.say('O|T="Silo"|I="s1"|level=95')
         plant.shows("agAlarmText", "s1 has 95 %")
-        application.say('O|T="Tank"|I="s1"|level=85')  # above clear_below
-        application.say('O|T="Tank"|I="s1"|level=79', 'O|T="Tank"|I="s2"|level=99')
+        application.say('O|T="Silo"|I="s1"|level=85')  # above clear_below
+        application.say('O|T="Silo"|I="s1"|level=79', 'O|T="Silo"|I="s2"|level=99')
         plant.shows("agAlarmText", "s2 has 99 %")
 
 
@@ -147,3 +148,18 @@ def test_reads_are_answered_while_much_is_told(plant: Plant) -> None:
         telling.join()
         assert all(len(walk) == 1000 for walk in seen)
         plant.shows("siteAmiCellValue", *["20"] * 1000)
+
+
+def test_a_session_is_logged_where_it_is_asked_for(plant: Plant) -> None:
+    folder = plant.site.state.path / "sessions" / SOURCE
+    with plant.application("../../talker", '|O="LOG"') as application:
+        application.say('O|T="Talk"|I="k1"|word="hello"|password="hush"')
+        application.hears(r"\|S=0")
+        file = folder / "_2e_2e_2f_2e_2e_2ftalker.log"
+        wait_until(lambda: file.exists() and "hello" in file.read_text(encoding="ascii"), "the line is there")
+    lines = file.read_text(encoding="ascii")
+    assert ' < O|I="k1"|T="Talk"|word="hello"' in lines or ' < O|T="Talk"|I="k1"|word="hello"' in lines
+    assert " > M|Q=" in lines
+    assert "hush" not in lines
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert [path.name for path in folder.iterdir()] == [file.name]
