@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from gateway.config.files import LoadedConfiguration
 from gateway.service.checks import check_files
 from gateway.service.doctor.brokers import agent_findings, source_findings
+from gateway.service.doctor.capturing import capture_findings
 from gateway.service.doctor.findings import Finding, Level
 from gateway.service.doctor.machine import (
     disk_findings,
@@ -42,6 +43,7 @@ async def examine(loaded: LoadedConfiguration) -> AsyncIterator[Finding]:
         *port_findings(loaded, is_running=is_running),
         *feed_findings(loaded),
         *await asyncio.to_thread(lambda: list(mib_findings(loaded))),
+        *await asyncio.to_thread(lambda: list(capture_findings(loaded))),
     ):
         yield finding
     for name, source in loaded.settings.sources.items():
