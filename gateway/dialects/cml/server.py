@@ -77,9 +77,11 @@ class ServerSession:
 
     Raises:
         ProtocolError: as `schema.read_classes`.
+        LocalProtocolError: a text in it has characters that the spelling cannot carry.
     """
 
     def __init__(self, config: ServerConfig, schema: SchemaReply) -> None:
+        write_message(schema, config.spelling)
         self._config = config
         self._schema = schema
         self._objects = ServerObjects(schema, config.spelling)

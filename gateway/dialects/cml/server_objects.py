@@ -15,6 +15,9 @@ from gateway.dialects.errors import LocalProtocolError
 from gateway.model.schema import Element, Method
 from gateway.model.values import Reference, Value, Values, ValueType
 
+LIMITS: Final = {Spelling.OPENAMQ: OPENAMQ_LIMIT, Spelling.SPECIFICATION: SPECIFICATION_LIMIT}
+"""What numbers of objects are less than."""
+
 
 @dataclass(frozen=True, slots=True)
 class ServedObject:
@@ -106,7 +109,10 @@ def _field(name: str, value: Value | None, item: Element, spelling: Spelling) ->
         return Field(name)
     text = shown_value(value, item, spelling)
     if item.type is ValueType.REFERENCE:
-        return Field(name, object_id=int(text))
+        number = int(text)
+        if not 0 < number < LIMITS[spelling]:
+            raise LocalProtocolError(f"{name}: it refers to no object that can be listed")
+        return Field(name, object_id=number)
     return Field(name, carried(text, spelling))
 
 
@@ -123,9 +129,6 @@ class _Known:
     parent: int | None
 
 
-_LIMITS: Final = {Spelling.OPENAMQ: OPENAMQ_LIMIT, Spelling.SPECIFICATION: SPECIFICATION_LIMIT}
-
-
 class ServerObjects:
     """What is known.
 
@@ -139,7 +142,7 @@ class ServerObjects:
 
     def __init__(self, schema: SchemaReply, spelling: Spelling) -> None:
         self._spelling = spelling
-        self._limit = _LIMITS[spelling]
+        self._limit = LIMITS[spelling]
         described = read_classes(schema)
         self.classes: dict[str, ServedClass] = {
             each.name: ServedClass(description, tuple(_shown(description, schema, position)))
@@ -171,6 +174,8 @@ class ServerObjects:
             raise LocalProtocolError(f"object {served.number} is of class {before.served.class_name}")
         parts = served_class.parts(served.values, self._spelling)
         parent = served_class.parent(served.values)
+        if parent is not None and not served.number:
+            raise LocalProtocolError("object 0 is nobody's child")
         if before is None or before.parent != parent:
             self._leave(before)
             if parent is not None:

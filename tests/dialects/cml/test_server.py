@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gateway.dialects.cml.entities import carried_by_xml, escape_for_xml
 from gateway.dialects.cml.messages import (
     Field,
     InspectReply,
@@ -26,8 +27,8 @@ from gateway.dialects.cml.messages import (
 )
 from gateway.dialects.cml.reader import read_message
 from gateway.dialects.cml.safety import MAX_SHOWN, shell_would_end
-from gateway.dialects.cml.server import ServedObject, ServerConfig
-from gateway.dialects.effects import Binding, Note, Send
+from gateway.dialects.cml.server import ServedObject, ServerConfig, ServerSession
+from gateway.dialects.effects import Binding, Called, ModifyAsked, Note, Send
 from gateway.dialects.errors import LocalProtocolError
 from gateway.model.events import Severity
 from gateway.model.values import Reference
@@ -105,6 +106,8 @@ def test_objects_come_and_go() -> None:
         tank(level=1 << 32),
         tank(level="5"),
         tank(name=5),
+        ServedObject(0, "shop", ("corner", True, None, None, Reference("0"))),
+        ServedObject(0, "shop", ("corner", True, None, None, Reference("x"))),
     ],
 )
 def test_what_does_not_fit_is_refused_and_changes_nothing(wrong: ServedObject) -> None:
@@ -112,6 +115,18 @@ def test_what_does_not_fit_is_refused_and_changes_nothing(wrong: ServedObject) -
     with pytest.raises(LocalProtocolError):
         play.session.put(wrong)
     assert _inspected(play).fields[0] == Field("name", "t1")
+
+
+def test_the_root_is_in_no_other() -> None:
+    play = ServerPlay()
+    play.session.delete(0)
+    with pytest.raises(LocalProtocolError):
+        play.session.put(tank(0, parent=7))
+
+
+def test_a_schema_that_cannot_be_told_is_refused() -> None:
+    with pytest.raises(LocalProtocolError):
+        ServerSession(ServerConfig(), replace(SHOP, version="1\x01"))
 
 
 def test_numbers_of_openamq_have_32_bits() -> None:
@@ -175,6 +190,40 @@ def test_any_octets_are_answered_once(octets: bytes) -> None:
     play = ServerPlay()
     play.asks_octets(octets)
     assert len(play.replies()) == 1
+
+
+_NAMES = st.sampled_from(["", "state", "high", "open", "tags", "sell", "litres", "to", "name", "nosuch"])
+_FIELDS = st.lists(
+    st.tuples(_NAMES, st.text(max_size=4) | st.sampled_from(["0", "1", "x" * 256])), max_size=4
+)
+_REQUESTS = st.tuples(
+    st.sampled_from(["inspect", "modify", "method", "schema", "monitor"]),
+    st.sampled_from(["0", "2", "7", "8", "99", "", "-1", str(1 << 64), "x"]),
+    _NAMES,
+    _FIELDS,
+)
+
+
+@given(st.lists(_REQUESTS, max_size=12), st.sampled_from(Spelling))
+def test_whatever_is_asked_is_answered_once(
+    requests: list[tuple[str, str, str, list[tuple[str, str]]]], late: bool
+) -> None:
+    play = ServerPlay(ServerConfig(Spelling.OPENAMQ if late else Spelling.SPECIFICATION, writers=None))
+    replies = 0
+    for kind, number, name, given_ in requests:
+        content = "".join(
+            f'<field name="{name}">{escape_for_xml(carried_by_xml(text))}</field>' for name, text in given_
+        )
+        play.asks_octets(
+            f'<cml><{kind}-request object="{number}" name="{name}">{content}</{kind}-request></cml>'.encode()
+        )
+        for effect in play.left():
+            replies += isinstance(effect, Send)
+            if isinstance(effect, Called | ModifyAsked) and spelling is Spelling.SPECIFICATION:
+                play.does(effect.handle)
+    play.time_passes(3600)
+    replies += len(play.replies())
+    assert replies == len(requests)
 
 
 def test_a_request_is_read_in_either_spelling() -> None:
