@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TypeAlias
 
 import pytest
 from hypothesis import given
@@ -192,6 +193,11 @@ def test_any_octets_are_answered_once(octets: bytes) -> None:
     assert len(play.replies()) == 1
 
 
+_Asked: TypeAlias = tuple[str, str, str, list[tuple[str, str]]]
+_CHANGES: list[_Asked] = [
+    ("modify", "7", "", [("state", "1"), ("high", "9")]),
+    ("method", "0", "sell", [("litres", "1"), ("to", "Ann"), ("tank", "7")]),
+]
 _NAMES = st.sampled_from(["", "state", "high", "open", "tags", "sell", "litres", "to", "name", "nosuch"])
 _FIELDS = st.lists(
     st.tuples(_NAMES, st.text(max_size=4) | st.sampled_from(["0", "1", "x" * 256])), max_size=4
@@ -204,11 +210,10 @@ _REQUESTS = st.tuples(
 )
 
 
-@given(st.lists(_REQUESTS, max_size=12), st.sampled_from(Spelling))
-def test_whatever_is_asked_is_answered_once(
-    requests: list[tuple[str, str, str, list[tuple[str, str]]]], late: bool
-) -> None:
-    play = ServerPlay(ServerConfig(Spelling.OPENAMQ if late else Spelling.SPECIFICATION, writers=None))
+@given(st.lists(_REQUESTS | st.sampled_from(_CHANGES), max_size=12), st.sampled_from(Spelling))
+def test_whatever_is_asked_is_answered_once(requests: list[_Asked], spelling: Spelling) -> None:
+    """What the program never does (here in OpenAMQ's spelling) leaves a note in place of an answer."""
+    play = ServerPlay(ServerConfig(spelling, writers=None))
     replies = 0
     for kind, number, name, given_ in requests:
         content = "".join(
@@ -222,8 +227,7 @@ def test_whatever_is_asked_is_answered_once(
             if isinstance(effect, Called | ModifyAsked) and spelling is Spelling.SPECIFICATION:
                 play.does(effect.handle)
     play.time_passes(3600)
-    replies += len(play.replies())
-    assert replies == len(requests)
+    assert replies + len(play.left()) == len(requests)
 
 
 def test_a_request_is_read_in_either_spelling() -> None:
