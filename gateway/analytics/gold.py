@@ -16,6 +16,9 @@ def counters_by_hour(samples: DataFrame) -> DataFrame:
 
     ``delta`` DECIMAL(38,0), ``interval_ns`` (time that it was measured over), ``samples``, ``resets``, and
     ``peak``, the highest rate per second between two samples.
+
+    Args:
+        samples: rows of `gateway.analytics.silver.samples`, or of `gateway.analytics.silver.deltas`.
     """
     hour = ("dt", "hour", "log_id", "source", "package", "class", "object_id", "object_name", "element")
     return (
@@ -49,4 +52,18 @@ def events_by_hour(events: DataFrame) -> DataFrame:
     """How many events there were: for each name, severity, state and hour."""
     return events.groupBy("dt", "hour", "log_id", "source", "package", "event", "severity", "state").agg(
         F.count(F.lit(1)).alias("events")
+    )
+
+
+def operations_by_hour(operations: DataFrame) -> DataFrame:
+    """How many operations came to an end, and to which: for each class, method, outcome and hour.
+
+    Of those whose ``state`` is ``settled`` the outcome was unknown before: they are among those that ended
+    with ``unknown`` too. An ``operation`` counts for as many attempts as its record stands for.
+    """
+    hour = ("dt", "hour", "log_id", "source", "package", "class")
+    return (
+        operations.where(F.col("state").isin("ended", "settled"))
+        .groupBy(*hour, "operation", "method", "state", "outcome")
+        .agg(F.sum("attempts").alias("operations"))
     )

@@ -31,15 +31,17 @@ SILVER: Final[dict[str, Callable[[DataFrame], DataFrame]]] = {
     "silver/samples": silver.samples,
     "silver/life_marks": silver.life_marks,
     "silver/events": silver.events,
+    "silver/operations": silver.operations,
     "silver/source_states": silver.source_states,
     "silver/gaps": silver.gaps,
 }
 """Tables made of bronze."""
 
 GOLD: Final[dict[str, Callable[[DataFrame], DataFrame]]] = {
-    "gold/counters_by_hour": lambda records: gold.counters_by_hour(silver.samples(records)),
+    "gold/counters_by_hour": lambda records: gold.counters_by_hour(silver.deltas(records)),
     "gold/objects_by_hour": lambda records: gold.objects_by_hour(silver.life_marks(records)),
     "gold/events_by_hour": lambda records: gold.events_by_hour(silver.events(records)),
+    "gold/operations_by_hour": lambda records: gold.operations_by_hour(silver.operations(records)),
 }
 """Tables whose rows add up; made of silver."""
 

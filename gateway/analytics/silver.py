@@ -1,7 +1,8 @@
-"""Silver: what the records tell, by subject and with types: samples, lives of objects, events, states, gaps.
+"""Silver: what the records tell, by subject and with types: samples, lives, events, operations, states, gaps.
 
-`samples`, `events`, `source_states`, `gaps` and `life_marks` look at one record at a time, so they are the
-same in batch and in Structured Streaming. `lives` needs all records of an object and is for batches.
+`samples`, `deltas`, `events`, `operations`, `source_states`, `gaps` and `life_marks` look at one record at a
+time, so they are the same in batch and in Structured Streaming. `lives` needs all records of an object and is
+for batches.
 """
 
 from __future__ import annotations
@@ -68,6 +69,30 @@ def samples(records: DataFrame, elements: Collection[str] | None = None) -> Data
         "interval_ns",
         F.when(F.col("delta").isNotNull(), F.coalesce(counter["reset"], F.lit(False))).alias("reset"),
         rate(F.col("delta"), F.col("interval_ns")).alias("rate"),
+    )
+
+
+def deltas(records: DataFrame) -> DataFrame:
+    """The rows of `samples` that have a ``delta``, without their values: several times quicker.
+
+    Columns: as of `samples`, but ``type``, ``integer``, ``number``, ``boolean`` and ``text``.
+    """
+    told = records.where(F.col("kind").isin(*VALUE_KINDS) & F.col("deltas").isNotNull())
+    entry = F.explode(F.from_json("deltas", DELTAS))
+    delta, interval_ns = F.col("counter")["delta"], F.col("counter")["interval_ns"]
+    return (
+        told.select("*", entry.alias("element_name", "counter"))
+        .select(
+            *_PLACE,
+            *("sample_ts", "sample_ns", "source", "package", "class", "object_id", "object_name"),
+            *("parent_id", "agent", "kind"),
+            F.col("element_name").alias("element"),
+            delta.alias("delta"),
+            interval_ns.alias("interval_ns"),
+            F.coalesce(F.col("counter")["reset"], F.lit(False)).alias("reset"),
+            rate(delta, interval_ns).alias("rate"),
+        )
+        .where(F.col("delta").isNotNull())
     )
 
 
@@ -144,6 +169,21 @@ def events(records: DataFrame) -> DataFrame:
         *_PLACE,
         *("event_id", "source", "package", "event", "severity", "state", "condition", "text"),
         *("class", "object_id", "object_name", "agent", "sample_ts", "values"),
+    )
+
+
+def operations(records: DataFrame) -> DataFrame:
+    """One row for each record of an operation; the last one of an ``operation_id`` tells how it stands.
+
+    ``state``: ``begun`` (again at each segment's head while it is under way), ``ended``, or ``settled``;
+    ``outcome`` is null while it is under way; ``attempts``: for how many refused ones the record stands, 1
+    where it does not say; ``values``, ``former``, ``found``: JSON text.
+    """
+    return records.where(F.col("kind") == "operation").select(
+        *_PLACE,
+        *("operation_id", "operation", "state", "outcome", "source", "dialect", "package", "class"),
+        *("object_id", "object_name", "method", "element", "principal", "origin", "code", "text"),
+        *("latency_ns", F.coalesce("attempts", F.lit(1)).alias("attempts"), "values", "former", "found"),
     )
 
 

@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 
 from gateway.analytics import session
 from gateway.analytics.pipeline import GOLD, SILVER
+from gateway.analytics.reports.elements import CONSUMERS, DEPTH, FLOWS, USERS
 from gateway.analytics.reports.layout import LAYOUTS
 from gateway.analytics.storage import Storage
 from gateway.analytics.tables import Tables
@@ -41,11 +42,26 @@ def test_columns_are_those_of_the_tables(spark: SparkSession, log: WrittenLog) -
 
 
 def test_every_table_of_the_report_and_every_option_is_described() -> None:
-    assert re.findall(r"^\| ([a-z]+) \|", PAGE, re.MULTILINE)[1:] == ["table", *LAYOUTS, "table", "table"]
+    (answers,) = re.findall(r"^\| table \| what it says \|\n(.*?)\n\n", PAGE, re.MULTILINE | re.DOTALL)
+    assert re.findall(r"^\| ([a-z]+) \|", answers, re.MULTILINE) == list(LAYOUTS)
     options = {option for command in (report, run) for param in command.params for option in param.opts}
     assert {option for option in options if option not in {"--config", "--interval"}} <= set(
         re.findall(r"--[a-z]+", PAGE)
     )
+
+
+def test_every_element_that_queues_and_connections_are_read_by_is_described() -> None:
+    (described,) = re.findall(r"^### Queues and connections.*?^## ", PAGE, re.MULTILINE | re.DOTALL)
+    named = set(re.findall("`([A-Za-z_]+)`", described))
+    detailed = {
+        "delivered_with_ack",
+        "delivered_without_ack",
+        "got_with_ack",
+        "got_without_ack",
+        "gets_empty",
+    }
+    flows = {told.element for name, flow in FLOWS.items() if name not in detailed for told in flow}
+    assert flows | set(DEPTH) | set(CONSUMERS) | set(USERS) <= named
 
 
 def test_the_question_to_duckdb_is_answered(

@@ -7,6 +7,7 @@ from functools import cache
 import pytest
 
 from gateway.analytics.reports.elements import (
+    BROKERS,
     CONNECTION,
     CONSUMERS,
     DEPTH,
@@ -20,7 +21,6 @@ from gateway.mapping.files import load_shipped_mappings
 from gateway.mapping.rules import ElementRule, Mapping
 from gateway.model.schema import Kind
 
-BROKERS = ("rabbitmq", "openamq.org.server", "org.apache.qpid.broker")
 UNITS = {"messages": 1, "octets": 1, "megabytes": MEGABYTE, "requests": 1}
 
 

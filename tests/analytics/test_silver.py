@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 from pyspark.sql import DataFrame, SparkSession
 
-from gateway.analytics import silver
+from gateway.analytics import gold, silver
 from gateway.analytics.reports.answers import collected
 from gateway.eventlog.record import Delta, LogRecord, RecordKind
 from tests.analytics.logs import WrittenLog, after, counted, event, frame, of_object, text, told
@@ -240,6 +240,57 @@ def test_events_states_gaps_and_schemas(spark: SparkSession, log: WrittenLog) ->
         "u64",
         "gauge",
     )
+
+
+def operation(seconds: float, number: int, state: str, **fields: object) -> LogRecord:
+    """A record of an operation at the source."""
+    record = LogRecord(
+        kind=RecordKind.OPERATION,
+        ingest_ts=text(after(seconds)),
+        source="rabbitmq",
+        operation_id=f"6f1c.1.o{number}",
+        operation="set",
+        state=state,
+    )
+    return replace(record, **fields)
+
+
+def test_operations_and_what_came_of_them_by_the_hour(spark: SparkSession, log: WrittenLog) -> None:
+    records = [
+        operation(1, 1, "begun", values={"limit": 5}),
+        operation(2, 1, "begun"),  # told again at a segment's head
+        operation(3, 1, "ended", outcome="unknown", latency_ns=2 * 10**9),
+        operation(4, 2, "ended", outcome="refused", attempts=980),
+        operation(5, 3, "ended", outcome="applied", operation="invoke", method="purge"),
+        operation(6, 1, "settled", outcome="applied", former={"limit": 4}),
+    ]
+    found = silver.operations(frame(spark, log, records))
+    told = [(row["state"], row["outcome"], row["attempts"]) for row in found.orderBy("seq").collect()]
+    assert told[2:4] == [("ended", "unknown", 1), ("ended", "refused", 980)]
+    rows = gold.operations_by_hour(found).collect()
+    assert {(row["operation"], row["state"], row["outcome"]): row["operations"] for row in rows} == {
+        ("set", "ended", "unknown"): 1,
+        ("set", "ended", "refused"): 980,
+        ("set", "settled", "applied"): 1,
+        ("invoke", "ended", "applied"): 1,
+    }
+
+
+def test_deltas_are_the_samples_of_counters(spark: SparkSession, log: WrittenLog) -> None:
+    records = [
+        told(of_object(RecordKind.CREATE, 0, 1), 0, messagesPublished=1, messages=1),
+        counted(
+            told(of_object(RecordKind.UPDATE, 60, 1), 60, messagesPublished=MOST, getsEmpty=3, messages=2),
+            messagesPublished=Delta(MOST - 1, MINUTE),
+            getsEmpty=Delta(3, None, True),
+        ),
+        told(of_object(RecordKind.SNAPSHOT, 61, 1), 60, messagesPublished=MOST),
+    ]
+    bronze = frame(spark, log, records)
+    deltas = silver.deltas(bronze)
+    counters = silver.samples(bronze).where("delta IS NOT NULL").select(*deltas.columns)
+    assert sorted(deltas.collect()) == sorted(counters.collect())
+    assert deltas.count() == 2
 
 
 def test_times_are_told_in_utc(spark: SparkSession, log: WrittenLog) -> None:

@@ -41,12 +41,16 @@ class Column:
         heading: for people.
         form: likewise.
         absent: what is shown where there is no value.
+        optional: it is not shown where no row has a value.
+        most: characters that are shown of a text; 0 for all.
     """
 
     name: str
     heading: str
     form: Form = Form.TEXT
     absent: str = ""
+    optional: bool = False
+    most: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +64,7 @@ class Table:
         rows: in the order in which they matter.
         of: how many rows there are in all; ``rows`` are the first of them.
         nothing: what no rows mean.
+        by_source: people are shown the rows of a source together.
     """
 
     name: str
@@ -68,6 +73,7 @@ class Table:
     rows: tuple[Row, ...]
     of: int
     nothing: str
+    by_source: bool = False
 
 
 @dataclass(frozen=True, slots=True)

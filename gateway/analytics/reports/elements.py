@@ -14,6 +14,9 @@ from typing import Final
 QUEUE: Final = "queue"
 CONNECTION: Final = "connection"
 
+BROKERS: Final = ("rabbitmq", "openamq.org.server", "org.apache.qpid.broker")
+"""Packages whose queues are known here: nothing of them is told a second time with classes in general."""
+
 MEGABYTE: Final = 1_048_576
 """Octets of what OpenAMQ calls a megabyte."""
 

@@ -23,11 +23,12 @@ FLAPPING_TIMES: Final = 3
 
 
 def by_name(events: DataFrame) -> DataFrame:
-    """One row for each event of each source: ``severity``, ``events``, ``first`` and ``last``."""
+    """One row for each event of each source: ``severity``, ``events``, ``first``, ``last`` and its text."""
     return events.groupBy("source", "package", "event", "severity").agg(
         F.count(F.lit(1)).alias("events"),
         F.min("ingest_ts").alias("first"),
         F.max("ingest_ts").alias("last"),
+        F.max_by("text", "seq").alias("text"),
     )
 
 

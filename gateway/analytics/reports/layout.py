@@ -8,6 +8,9 @@ from typing import Final
 from gateway.analytics.reports import happenings
 from gateway.analytics.reports.answers import Column, Form
 
+_NAME: Final = 40
+_SAID: Final = 60
+
 
 @dataclass(frozen=True, slots=True)
 class Layout:
@@ -17,26 +20,54 @@ class Layout:
         title: for people.
         columns: what people are shown; JSON has all.
         nothing: what no rows mean.
+        by_source: the rows of a source are shown together.
     """
 
     title: str
     columns: tuple[Column, ...]
     nothing: str
+    by_source: bool = False
 
 
 LAYOUTS: Final = {
+    "overview": Layout(
+        "Sources side by side",
+        (
+            Column("source", "Source", absent="(gateway)"),
+            Column("dialect", "Dialect"),
+            Column("state", "State"),
+            Column("agents", "Agents", Form.COUNT),
+            Column("classes", "Classes", Form.COUNT),
+            Column("created", "Made", Form.COUNT),
+            Column("ended", "Ended", Form.COUNT),
+            Column("living", "There", Form.COUNT),
+            Column("critical", "Critical", Form.COUNT),
+            Column("major", "Major", Form.COUNT),
+            Column("warning", "Warning", Form.COUNT),
+            Column("events", "Events", Form.COUNT),
+            Column("operations", "Changes", Form.COUNT),
+            Column("applied", "Applied", Form.COUNT),
+            Column("unknown", "Unknown", Form.COUNT),
+            Column("records", "Records", Form.COUNT),
+            Column("lag_median", "Lag", Form.SECONDS),
+        ),
+        "no source was told of",
+    ),
     "queues": Layout(
         "Busiest queues",
         (
             Column("queue", "Queue"),
-            Column("published_per_second", "Published/s", Form.RATE),
+            Column("source", "Source"),
+            Column("published_per_second", "In/s", Form.RATE),
             Column("published_peak", "Peak", Form.RATE),
-            Column("delivered_per_second", "Delivered/s", Form.RATE),
+            Column("delivered_per_second", "Out/s", Form.RATE),
             Column("delivered_peak", "Peak", Form.RATE),
-            Column("acknowledged_per_second", "Acked/s", Form.RATE),
-            Column("published", "Published", Form.COUNT),
-            Column("delivered", "Delivered", Form.COUNT),
-            Column("redelivered", "Redelivered", Form.COUNT),
+            Column("acknowledged_per_second", "Acked/s", Form.RATE, optional=True),
+            Column("published", "In", Form.COUNT),
+            Column("delivered", "Out", Form.COUNT),
+            Column("redelivered", "Again", Form.COUNT, optional=True),
+            Column("dropped", "Dropped", Form.COUNT, optional=True),
+            Column("octets_in", "Octets in", Form.COUNT, optional=True),
             Column("messages", "Messages", Form.COUNT),
             Column("consumers", "Consumers", Form.COUNT),
             Column("resets", "Resets", Form.COUNT),
@@ -47,6 +78,7 @@ LAYOUTS: Final = {
         "Growing queues",
         (
             Column("queue", "Queue"),
+            Column("source", "Source"),
             Column("first", "Messages at first", Form.COUNT),
             Column("last", "Now", Form.COUNT),
             Column("per_hour", "Per hour", Form.COUNT),
@@ -71,6 +103,73 @@ LAYOUTS: Final = {
         ),
         "no connection was seen",
     ),
+    "classes": Layout(
+        "Classes",
+        (
+            Column("source", "Source"),
+            Column("package", "Package"),
+            Column("class", "Class"),
+            Column("objects", "Objects", Form.COUNT),
+            Column("created", "Made", Form.COUNT),
+            Column("ended", "Ended", Form.COUNT),
+            Column("inferred", "Missing", Form.COUNT),
+            Column("living", "There", Form.COUNT),
+            Column("median", "Half lived", Form.SECONDS),
+        ),
+        "no object was seen",
+        by_source=True,
+    ),
+    "counters": Layout(
+        "Counters of other classes",
+        (
+            Column("source", "Source"),
+            Column("class", "Class"),
+            Column("element", "Counter"),
+            Column("unit", "Unit", optional=True),
+            Column("per_second", "Per second", Form.RATE),
+            Column("peak", "Peak of one", Form.RATE),
+            Column("gained", "Gained", Form.COUNT),
+            Column("objects", "Objects", Form.COUNT),
+            Column("busiest", "Most", most=_NAME),
+            Column("resets", "Resets", Form.COUNT),
+        ),
+        "no counter of another class changed",
+        by_source=True,
+    ),
+    "rising": Layout(
+        "Numbers that grow",
+        (
+            Column("source", "Source"),
+            Column("class", "Class"),
+            Column("object", "Object", most=_NAME),
+            Column("element", "Element"),
+            Column("unit", "Unit", optional=True),
+            Column("first", "At first", Form.RATE),
+            Column("last", "Now", Form.RATE),
+            Column("per_hour", "Per hour", Form.RATE),
+            Column("in_24_hours", "In 24 hours", Form.RATE),
+            Column("fit", "Fit", Form.SHARE),
+        ),
+        "no number of another class grows steadily",
+        by_source=True,
+    ),
+    "operations": Layout(
+        "Changes and calls",
+        (
+            Column("source", "Source", absent="(gateway)"),
+            Column("operation", "What"),
+            Column("class", "Class"),
+            Column("what", "Method, elements", most=_NAME),
+            Column("outcome", "Outcome", absent="under way"),
+            Column("times", "Times", Form.COUNT),
+            Column("objects", "Objects", Form.COUNT),
+            Column("median", "Half took", Form.SECONDS),
+            Column("who", "Who", most=_NAME),
+            Column("last", "Last", Form.TIME),
+        ),
+        "nobody changed or called anything through the gateway",
+        by_source=True,
+    ),
     "events": Layout(
         "Events by severity",
         (
@@ -80,6 +179,7 @@ LAYOUTS: Final = {
             Column("events", "Events", Form.COUNT),
             Column("first", "First", Form.TIME),
             Column("last", "Last", Form.TIME),
+            Column("text", "Said last", most=_SAID),
         ),
         "there was no event",
     ),

@@ -18,7 +18,7 @@ from gateway.analytics.reports.answers import Form, Report, Row, number
 from gateway.analytics.reports.findings import findings
 from gateway.analytics.reports.happenings import SEVERITIES
 from gateway.analytics.reports.labels import labels
-from gateway.analytics.reports.readable import duration, readable, rounded
+from gateway.analytics.reports.readable import cut, duration, readable, rounded
 
 SIZE: Final = (16.0, 10.5)
 """Inches."""
@@ -173,7 +173,7 @@ def _busiest(axes: Axes, report: Report) -> None:
                 clip_on=False,
             )
     names = labels({str(row["object_id"]): str(row["queue"]) for row in rows})
-    axes.set_yticks([-place for place in places], [_cut(names[str(row["object_id"])], _NAME) for row in rows])
+    axes.set_yticks([-place for place in places], [cut(names[str(row["object_id"])], _NAME) for row in rows])
     axes.set_xticks([])
     axes.set_ylim(-max(len(rows), 4) + 0.4, 0.6)
     axes.grid(visible=False)
@@ -192,7 +192,7 @@ def _depths(axes: Axes, report: Report) -> None:
     for queue, colour in zip(queues, _LINES, strict=False):
         rows = [row for row in report.series.depths if row["object_id"] == queue]
         times = _times(report, [number(row, "step") for row in rows])
-        name = _cut(names[str(queue)], _LEGEND)
+        name = cut(names[str(queue)], _LEGEND)
         axes.plot(times, [number(row, "messages") for row in rows], color=colour, linewidth=1.8, label=name)
     axes.set_ylim(bottom=0)
     _legend(axes, _LEGEND_COLUMNS)
@@ -234,7 +234,7 @@ def _users(rows: Sequence[Row]) -> list[str]:
         for row in rows
     ]
     return [
-        f"{_cut(name, _NAME)}  {readable(row['ended'], Form.COUNT)}"
+        f"{cut(name, _NAME)}  {readable(row['ended'], Form.COUNT)}"
         for name, row in zip(names, rows, strict=True)
     ]
 
@@ -277,7 +277,7 @@ def _findings(axes: Axes, report: Report) -> None:
         high = 0.95 - place * 0.1
         axes.text(0.0, high, "\N{BULLET}", transform=axes.transAxes, color=_RED, fontsize=12, va="center")
         axes.text(
-            0.03, high, _cut(line, _FINDING), transform=axes.transAxes, color=_INK, fontsize=9, va="center"
+            0.03, high, cut(line, _FINDING), transform=axes.transAxes, color=_INK, fontsize=9, va="center"
         )
 
 
@@ -341,7 +341,3 @@ def _short(value: float) -> str:
         if abs(value) >= size:
             return f"{rounded(value / (1e3 if unit == ' k' else size))}{unit}"
     return rounded(value)
-
-
-def _cut(text: str, length: int) -> str:
-    return text if len(text) <= length else text[: length - 1] + "\N{HORIZONTAL ELLIPSIS}"

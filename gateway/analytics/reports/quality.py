@@ -23,8 +23,7 @@ def contents(records: DataFrame) -> DataFrame:
     differ. ``lost``: records that the log says were not recorded.
     """
     kinds = ("create", "update", "delete", "snapshot", "event", "operation", "gap")
-    is_update = (F.col("kind") == "update") & F.col("sample_ts").isNotNull()
-    lag = F.when(is_update, (F.unix_micros("ingest_ts") - F.unix_micros("sample_ts")) / 1e6)
+    lag = lag_seconds()
     return records.agg(
         F.count(F.lit(1)).alias("records"),
         *(F.count_if(F.col("kind") == kind).alias(kind) for kind in kinds),
@@ -36,6 +35,12 @@ def contents(records: DataFrame) -> DataFrame:
         F.coalesce(F.sum("lost"), F.lit(0)).alias("lost"),
         F.coalesce(F.sum(_resets()), F.lit(0)).alias("resets"),
     )
+
+
+def lag_seconds() -> Column:
+    """From a sample to its record, of an update; else null."""
+    is_update = (F.col("kind") == "update") & F.col("sample_ts").isNotNull()
+    return F.when(is_update, (F.unix_micros("ingest_ts") - F.unix_micros("sample_ts")) / 1e6)
 
 
 def gaps_of_sources(gaps: DataFrame, states: DataFrame) -> DataFrame:

@@ -54,3 +54,8 @@ def duration(seconds: float) -> str:
         if count or parts:
             parts.append(f"{count} {unit}" if count else "")
     return sign + " ".join(part for part in parts[:2] if part)
+
+
+def cut(text: str, length: int) -> str:
+    """No more than ``length`` characters of it; the last one tells that there are more."""
+    return text if len(text) <= length else text[: length - 1] + "\N{HORIZONTAL ELLIPSIS}"

@@ -8,14 +8,23 @@ from contextlib import contextmanager
 from typing import Final, TypeAlias
 
 from pyspark.errors import PySparkException
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812
 
 from gateway.analytics import bronze, silver
 from gateway.analytics.bronze import Bronze
 from gateway.analytics.errors import AnalyticsError
 from gateway.analytics.period import Period
-from gateway.analytics.reports import connections, happenings, quality, queues, sources
+from gateway.analytics.reports import (
+    classes,
+    connections,
+    happenings,
+    operations,
+    overview,
+    quality,
+    queues,
+    sources,
+)
 from gateway.analytics.reports.answers import Report, Row, Series, Table, collected, number
 from gateway.analytics.reports.elements import CONNECTION, USERS
 from gateway.analytics.reports.layout import LAYOUTS
@@ -72,17 +81,22 @@ class _Questions:
             _kept(silver.events(records)) as events,
         ):
             contents["objects"] = lives.where(F.col("life") == 1).count()
-            states = silver.source_states(records)
-            gaps = quality.gaps_of_sources(silver.gaps(records), states)
+            told_states = silver.source_states(records)
+            gaps = quality.gaps_of_sources(silver.gaps(records), told_states)
+            states = sources.silence(told_states, log_end)
+            changes = operations.latest(silver.operations(records))
             users = silver.samples(_of_class(records, CONNECTION), USERS)
             tables = {
+                "overview": self._overview(records, lives, events, states, changes),
                 "queues": self._queues(steps),
                 "growing": self._growing(steps),
                 "connections": self._connections(_of_class(lives, CONNECTION), users),
+                **self._of_classes(records, lives, contents),
+                "operations": self._operations(changes),
                 "events": self._events(events),
                 "storms": self._storms(events),
                 "flapping": self._flapping(lives, events),
-                "sources": self._sources(states, log_end),
+                "sources": self._sources(states),
                 "gaps": self._gaps(gaps),
             }
             tables["quality"] = self._quality(contents, tables)
@@ -91,6 +105,34 @@ class _Questions:
 
     def _steps(self, records: DataFrame, lives: DataFrame, log_end: dt.datetime) -> DataFrame:
         return queues.steps(records, lives, self._period.begin, step_seconds(self._period), log_end)
+
+    def _overview(
+        self,
+        records: DataFrame,
+        lives: DataFrame,
+        events: DataFrame,
+        states: DataFrame,
+        changes: DataFrame,
+    ) -> Table:
+        found = overview.overview(records, lives, events, states, changes).drop("log_id")
+        return self._table("overview", found, F.col("source").asc_nulls_last(), F.col("dialect"))
+
+    def _of_classes(self, records: DataFrame, lives: DataFrame, contents: Row) -> dict[str, Table]:
+        schemas = silver.schemas(records)
+        seconds = (_time(contents, "end") - _time(contents, "begin")).total_seconds()
+        begin, step = self._period.begin, step_seconds(self._period)
+        objects = classes.objects(lives)
+        counters = classes.counters(records, schemas, seconds)
+        rising = classes.rising(records, schemas, begin, step)
+        return {
+            "classes": self._fair("classes", objects, F.col("objects").desc(), F.col("class")),
+            "counters": self._fair("counters", counters, F.col("gained").desc(), F.col("element")),
+            "rising": self._fair("rising", rising, F.col("growth").desc(), F.col("object"), F.col("element")),
+        }
+
+    def _operations(self, changes: DataFrame) -> Table:
+        found = operations.by_outcome(changes)
+        return self._fair("operations", found, F.col("times").desc(), F.col("last").desc())
 
     def _queues(self, steps: DataFrame) -> Table:
         found = queues.flows(steps)
@@ -120,8 +162,8 @@ class _Questions:
         found = happenings.flapping(lives, events)
         return self._table("flapping", found, F.col("times").desc(), F.col("name"))
 
-    def _sources(self, states: DataFrame, log_end: dt.datetime) -> Table:
-        found = sources.silence(states, log_end)
+    def _sources(self, states: DataFrame) -> Table:
+        found = states.drop("log_id")
         worst = (F.col("silent").desc(), F.col("silent_seconds").desc())
         return self._table("sources", found, *worst, F.col("source"), F.col("agent"))
 
@@ -149,15 +191,23 @@ class _Questions:
             tuple(collected(longest.limit(_DRAWN_GAPS))),
         )
 
-    def _table(self, name: str, found: DataFrame, *order: Column) -> Table:
+    def _fair(self, name: str, found: DataFrame, *order: Column) -> Table:
+        """The first of each source first, so that a busy source leaves room for the others."""
+        rank = F.row_number().over(Window.partitionBy("source").orderBy(*order))
+        ranked = found.withColumn("rank", rank)
+        return self._table(name, ranked, F.col("rank"), F.col("source"), without=("rank",))
+
+    def _table(self, name: str, found: DataFrame, *order: Column, without: Sequence[str] = ()) -> Table:
         self._tell(LAYOUTS[name].title.lower())
-        rows = collected(found.orderBy(*order).limit(self._most_rows))
+        rows = collected(found.orderBy(*order).limit(self._most_rows).drop(*without))
         count = found.count() if len(rows) == self._most_rows else len(rows)
         return self._filled(name, rows, count)
 
     def _filled(self, name: str, rows: Sequence[Row], count: int) -> Table:
         layout = LAYOUTS[name]
-        return Table(name, layout.title, layout.columns, tuple(rows), count, layout.nothing)
+        return Table(
+            name, layout.title, layout.columns, tuple(rows), count, layout.nothing, by_source=layout.by_source
+        )
 
 
 @contextmanager
@@ -168,6 +218,12 @@ def _kept(frame: DataFrame) -> Iterator[DataFrame]:
         yield frame
     finally:
         frame.unpersist()
+
+
+def _time(row: Row, name: str) -> dt.datetime:
+    time = row[name]
+    assert isinstance(time, dt.datetime)
+    return time
 
 
 def _of_class(rows: DataFrame, name: str) -> DataFrame:

@@ -13,10 +13,11 @@ BELIEVED: Final = ("synchronised", "degraded", "fresh")
 
 
 def silence(states: DataFrame, log_end: dt.datetime) -> DataFrame:
-    """One row for each source (``agent`` null) and each agent.
+    """One row for each source (``agent`` null) and each agent of each log.
 
-    Columns: ``state`` as last told, ``since`` (it is in this state), ``silent``: it is not believed now;
-    ``times``: how often it fell silent; ``silent_seconds``: how long it was so in the period; ``text``.
+    Columns: ``dialect`` (kind of the source), ``state`` as last told, ``since`` (it is in this state),
+    ``silent``: it is not believed now; ``times``: how often it fell silent; ``silent_seconds``: how long it
+    was so in the period; ``text``.
 
     Args:
         states: of `gateway.analytics.silver.source_states`.
@@ -34,6 +35,7 @@ def silence(states: DataFrame, log_end: dt.datetime) -> DataFrame:
         .withColumn("changed", changed)
         .groupBy(*who)
         .agg(
+            F.max("dialect").alias("dialect"),
             F.max_by("state", "seq").alias("state"),
             F.max(F.when(F.col("changed"), F.col("ingest_ts"))).alias("since"),
             (~F.max_by("believed", "seq")).alias("silent"),
@@ -43,5 +45,4 @@ def silence(states: DataFrame, log_end: dt.datetime) -> DataFrame:
             ),
             F.max_by("text", "seq").alias("text"),
         )
-        .drop("log_id")
     )

@@ -9,9 +9,9 @@ from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from gateway.analytics.reports.answers import Form, Report, Row, Table, number
+from gateway.analytics.reports.answers import Column, Form, Report, Row, Table, number
 from gateway.analytics.reports.findings import findings
-from gateway.analytics.reports.readable import readable
+from gateway.analytics.reports.readable import cut, readable
 
 PLAIN_WIDTH: Final = 150
 """Columns where there is no terminal to ask."""
@@ -64,8 +64,15 @@ def _show_table(console: Console, table: Table, most_rows: int) -> None:
     if not rows:
         console.print(f"  {table.nothing}", soft_wrap=True)
         return
+    if table.by_source:
+        rows = tuple(sorted(rows, key=lambda row: str(row["source"] or "")))
+    columns = [
+        column
+        for column in table.columns
+        if not column.optional or any(row[column.name] is not None for row in rows)
+    ]
     shown = RichTable(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for column in table.columns:
+    for column in columns:
         is_text = column.form is Form.TEXT
         shown.add_column(
             column.heading,
@@ -74,12 +81,16 @@ def _show_table(console: Console, table: Table, most_rows: int) -> None:
             no_wrap=not is_text,
         )
     for row in rows:
-        cells = [
-            Text(column.absent if row[column.name] is None else readable(row[column.name], column.form))
-            for column in table.columns
-        ]
-        shown.add_row(*cells, style=_style(row))
+        shown.add_row(*(Text(_cell(column, row)) for column in columns), style=_style(row))
     console.print(shown)
+
+
+def _cell(column: Column, row: Row) -> str:
+    value = row[column.name]
+    if value is None:
+        return column.absent
+    text = readable(value, column.form)
+    return cut(text, column.most) if column.most else text
 
 
 def _style(row: Row) -> str:
