@@ -214,8 +214,8 @@ class Poller:
                 self._forget(one)
             self._settled(known.number)
             return False
-        self._tell_doubts(view, read)
-        seen = view.seen(read, talk.config.agent, known.number, talk.runs.native_id)
+        seen, too_long = view.seen(read, talk.config.agent, known.number, talk.runs.native_id)
+        self._tell_doubts(view, [*read.doubts, *too_long])
         known.view, known.native_id = view, seen.native_id
         self._rounds.shut.pop(known.number, None)
         known.shut = ""
@@ -276,8 +276,8 @@ class Poller:
             talk.schedule.again(known.number, known.class_name, talk.now)
         self._settled(known.number)
 
-    def _tell_doubts(self, view: ClassView, read: ObjectRead) -> None:
-        for doubt in read.doubts:
+    def _tell_doubts(self, view: ClassView, doubts: Iterable[str]) -> None:
+        for doubt in doubts:
             if (view.key.name, doubt) not in self._doubts and len(self._doubts) < _MAX_DOUBTS:
                 self._doubts.add((view.key.name, doubt))
                 self._talk.note("doubtful-value", f"{view.key}: {doubt}")

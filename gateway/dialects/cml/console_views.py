@@ -23,6 +23,11 @@ NOTIFY: Final = "notify"
 """The event that stands for all that a broker notifies of; its only argument is `TEXT`."""
 TEXT: Final = "text"
 
+MAX_TEXT: Final = 65_536
+"""Characters of a value that is shown; what has more is absent. OpenAMQ itself shows 255 octets."""
+MAX_FIELDS: Final = 4_096
+"""Of a class."""
+
 _MAX_RUN: Final = 64
 _ENDS_WITH_CONNECTIONS: Final = ("exclusive", "auto_delete")
 
@@ -63,8 +68,8 @@ class ClassView:
 
     def seen(
         self, read: ObjectRead, agent: str, number: int, native_id_of: Callable[[int], str]
-    ) -> ObjectSeen:
-        """Return what to observe of an object.
+    ) -> tuple[ObjectSeen, list[str]]:
+        """Return what to observe of an object, and what is absent because it is too long, a line for each.
 
         Args:
             read: what was read of it.
@@ -78,12 +83,20 @@ class ClassView:
             reference = values[position]
             if isinstance(reference, Reference):
                 values[position] = Reference(native_id_of(int(reference.native_id)))
+        too_long = []
         for position in self._texts:
             value = values[position]
-            if value:
+            if not value:
+                continue
+            if _length(value) > MAX_TEXT:
+                too_long.append(f"{self.schema.elements[position].name}: more than {MAX_TEXT} characters")
+                values[position] = None
+            else:
                 values[position] = self._rules.masked(value)
         properties, statistics = tuple(values[: self._count]), tuple(values[self._count :])
-        return ObjectSeen(self.key, agent, native_id_of(number), 0, 0, 0, properties, statistics or None)
+        native_id = native_id_of(number)
+        seen = ObjectSeen(self.key, agent, native_id, 0, 0, 0, properties, statistics or None)
+        return seen, too_long
 
     def gone(self, agent: str, native_id: str, now: int) -> ObjectSeen:
         """Return what to observe of the end of an object, which was noticed at ``now``."""
@@ -118,6 +131,9 @@ class Views:
         self.schema = reply
         self.package = package_of(named.name)
         described = read_classes(named, config.is_statistic)
+        most = max((len(each.schema.elements) for each in described), default=0)
+        if most > MAX_FIELDS:
+            raise ProtocolError(f"classes of at most {MAX_FIELDS} fields", f"one of {most}")
         self._by_name = {each.schema.key.name: ClassView(each, config.secrets) for each in described}
         listed = {each.class_name for one in described for each in one.children}
         self._root = next((name for name in self._by_name if name not in listed), "")
@@ -176,6 +192,11 @@ class Runs:
     def number(self, native_id: str) -> int | None:
         """The object of this run that is called so."""
         return object_number(native_id[len(self._prefix) :]) if native_id.startswith(self._prefix) else None
+
+
+def _length(value: Value) -> int:
+    """Characters of a text, or of a list of them."""
+    return sum(map(_length, value)) if isinstance(value, tuple) else len(str(value))
 
 
 def _shown_schema(told: ClassSchema, rules: SecretRules) -> ClassSchema:

@@ -341,6 +341,15 @@ def test_what_cannot_be_read_is_absent_and_noted_once() -> None:
     assert seen(7, "queue", "orders", None, False) in steps
 
 
+def test_texts_beyond_any_reason_are_absent_and_noted() -> None:
+    play = synchronised()
+    play.broker.put(1, "config", name="shop.cfg", port="5" * 65_537)
+    play.time_passes(45)
+    steps = play.left()
+    assert steps.count("doubtful-value") == 1
+    assert seen(1, "config", "shop.cfg", None, None, None, None, None) in steps
+
+
 def test_secrets_are_dropped_and_masked() -> None:
     play = ConsolePlay(replace(CONFIG, secrets=SecretRules(["port"])))
     play.broker.put(1, "config", name="amqp://u:secret@h/", port="5672", password="secret")

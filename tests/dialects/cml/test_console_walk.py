@@ -215,6 +215,26 @@ def test_a_schema_has_a_bound() -> None:
     assert "at most 6 classes, found 7" in states(play.left())[-1].detail
 
 
+def test_a_class_has_a_bound() -> None:
+    many = SchemaClass("broker", fields=tuple(SchemaField(f"f{number}") for number in range(4_097)))
+    play = ConsolePlay(CONFIG, Shop(SchemaReply(Status.OK, "s", "1", (many,))))
+    play.connects()
+    play.answers()
+    assert "classes of at most 4096 fields, found one of 4097" in states(play.left())[-1].detail
+
+
+def test_fields_that_are_lists_are_shown_as_lists() -> None:
+    fields = (SchemaField("name"), SchemaField("alias", repeat=True))
+    broker = Shop(SchemaReply(Status.OK, "shop", "1", (SchemaClass("broker", fields=fields),)))
+    broker.put(0, "broker", name="s")
+    broker.objects[0][2].extend([("alias", "amqp://u:secret@h"), ("alias", "t")])  # type: ignore[list-item]
+    play = ConsolePlay(CONFIG, broker)
+    play.connects()
+    play.answers_all()
+    (seen_one,) = [one for one in play.left() if isinstance(one, ObjectSeen)]
+    assert seen_one.properties == ("s", ("amqp://***@h", "t"))
+
+
 def test_a_body_that_cannot_be_read_is_no_schema() -> None:
     play = ConsolePlay(CONFIG)
     play.connects()
