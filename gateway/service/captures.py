@@ -29,7 +29,11 @@ from gateway.links.replay import Outcome, Witness, replay, replay_streams
 from gateway.mapping.files import is_statistic
 from gateway.mapping.rules import Mapping as MappingFile
 from gateway.model.secrets import SecretRules
+from gateway.service.cml_schemas import schema_document, schema_of
+from gateway.service.known_classes import classes_text, read_classes
+from gateway.service.known_schemas import definitions_text, read_definitions
 from gateway.service.session_settings import (
+    KnownBefore,
     relay_settings_of,
     settings_of,
     with_relay_settings,
@@ -54,6 +58,7 @@ class SessionKind:
         config: how they behave unless a capture says otherwise; of the rules for secrets and the mappings.
         session: makes one of that.
         left_out: fields of ``config`` that have no form as JSON.
+        known: the one of them that says what was known before, if there is one.
         replay: plays a capture to it.
         directions: of messages.
         settings: the rest of ``config`` as JSON.
@@ -64,6 +69,7 @@ class SessionKind:
     config: Callable[[SecretRules, Mapping[str, MappingFile]], Any]
     session: Callable[[Any], Any]
     left_out: frozenset[str]
+    known: KnownBefore[Any] | None = None
     replay: Callable[[Capture, Any, Witness], Outcome] = replay
     directions: Directions = AS_CONSOLE
     settings: Callable[[Any, Collection[str]], dict[str, Any]] = settings_of
@@ -75,6 +81,7 @@ _AM2: Final = SessionKind(
     lambda secrets, _: qmf.ConsoleConfig(secrets=secrets),
     qmf.ConsoleSession,
     frozenset({"secrets", "definitions"}),
+    KnownBefore("definitions", definitions_text, read_definitions),
 )
 KINDS: Final[Mapping[str, SessionKind]] = MappingProxyType(
     {
@@ -93,12 +100,14 @@ KINDS: Final[Mapping[str, SessionKind]] = MappingProxyType(
             ),
             cml.ConsoleSession,
             frozenset({"secrets", "is_statistic", "schema"}),
+            KnownBefore("schema", schema_document, lambda text: schema_of(text.encode())),
         ),
         "ami": SessionKind(
             "ami",
             lambda secrets, _: RelayConfig(secrets=secrets),
             RelaySession,
             frozenset({"secrets", "dates", "schemas"}),
+            KnownBefore("schemas", classes_text, read_classes),
             replay_streams,
             AS_RELAY,
             relay_settings_of,
@@ -166,6 +175,8 @@ class Captures:
             return former
         form = KINDS[kind]
         about = {"kind": kind, "settings": form.settings(config, form.left_out)}
+        if form.known is not None and (known := form.known.text_of(config)):
+            about["known"] = known
         try:
             if former is not None:  # the source has begun anew after a fault
                 former.close()

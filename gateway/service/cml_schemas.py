@@ -33,7 +33,16 @@ def read_schema(path: Path) -> SchemaReply:
         ProtocolError: it holds something else, or a schema that cannot be used.
     """
     with path.open("rb") as file:
-        message = read_message(file.read(MAX_BODY + 1))
+        return schema_of(file.read(MAX_BODY + 1))
+
+
+def schema_of(document: bytes) -> SchemaReply:
+    """Return the schema-reply that stands in a document, in either spelling.
+
+    Raises:
+        ProtocolError: it is something else, or a schema that cannot be used.
+    """
+    message = read_message(document)
     if not isinstance(message, SchemaReply) or message.status != Status.OK or not message.classes:
         raise ProtocolError("a schema-reply with classes", "something else")
     read_classes(message)

@@ -48,7 +48,7 @@ class KnownClasses:
         """What was known; nothing where that cannot be read."""
         try:
             with self._path.open(encoding="utf-8") as file:
-                schemas = tuple(_schemas(file.read(_MAX_CHARACTERS).splitlines()))
+                schemas = read_classes(file.read(_MAX_CHARACTERS))
         except FileNotFoundError:
             return ()
         except (OSError, ValueError, TypeError, LookupError) as error:
@@ -71,7 +71,7 @@ class KnownClasses:
             await self._changed.wait()
             await asyncio.sleep(SETTLING_SECONDS)
             self._changed.clear()
-            text = "\n".join((_FIRST_LINE, *self._lines.values(), ""))
+            text = _text(self._lines.values())
             try:
                 await asyncio.to_thread(self._write, text)
             except OSError as error:
@@ -80,6 +80,24 @@ class KnownClasses:
     def _write(self, text: str) -> None:
         self._path.parent.mkdir(mode=0o700, exist_ok=True)
         write_durably(self._path, text)
+
+
+def classes_text(schemas: Iterable[ClassSchema]) -> str:
+    """What stands in the file."""
+    return _text(map(_line, schemas))
+
+
+def read_classes(text: str) -> tuple[ClassSchema, ...]:
+    """What `classes_text` told.
+
+    Raises:
+        ValueError: it is something else; so are `TypeError` and `LookupError`.
+    """
+    return tuple(_schemas(text.splitlines()))
+
+
+def _text(lines: Iterable[str]) -> str:
+    return "\n".join((_FIRST_LINE, *lines, ""))
 
 
 def _line(schema: ClassSchema) -> str:

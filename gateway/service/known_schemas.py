@@ -49,7 +49,7 @@ class KnownSchemas:
         """What was known; nothing where that cannot be read."""
         try:
             with self._path.open(encoding="ascii") as file:
-                return tuple(_definitions(file.read(_MAX_CHARACTERS).splitlines()))
+                return read_definitions(file.read(_MAX_CHARACTERS))
         except FileNotFoundError:
             return ()
         except (OSError, ValueError, ProtocolError) as error:
@@ -66,15 +66,29 @@ class KnownSchemas:
             await self._changed.wait()
             await asyncio.sleep(SETTLING_SECONDS)
             self._changed.clear()
-            lines = [_FIRST_LINE, *map(_line, known())]
+            text = definitions_text(known())
             try:
-                await asyncio.to_thread(self._write, "\n".join((*lines, "")))
+                await asyncio.to_thread(self._write, text)
             except OSError as error:
                 log.warning("schemas-not-kept", path=str(self._path), detail=str(error))
 
     def _write(self, text: str) -> None:
         self._path.parent.mkdir(mode=0o700, exist_ok=True)
         write_durably(self._path, text)
+
+
+def definitions_text(known: Iterable[ClassDefinition | EventDefinition]) -> str:
+    """What stands in the file."""
+    return "\n".join((_FIRST_LINE, *map(_line, known), ""))
+
+
+def read_definitions(text: str) -> tuple[ClassDefinition | EventDefinition, ...]:
+    """What `definitions_text` told.
+
+    Raises:
+        ValueError: it is something else; so is `ProtocolError`.
+    """
+    return tuple(_definitions(text.splitlines()))
 
 
 def _line(definition: ClassDefinition | EventDefinition) -> str:

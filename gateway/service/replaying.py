@@ -95,6 +95,8 @@ def replayed(path: Path, mappings: Mapping[str, MappingFile], watch: Watcher) ->
         with passing_inventory(mappings, capture.head.ns) as passing:
             settings = capture.first.told.get("settings")
             config = form.with_settings(form.config(passing.secrets, mappings), settings, form.left_out)
+            if form.known is not None:
+                config = form.known.told_to(config, capture.first.value("known", str, ""))
             source = passing.inventory.add_source(capture.head.source, kind)
             passing.begin()
             result = Replayed(capture.head, kind, passing.picture)

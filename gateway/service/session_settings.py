@@ -5,16 +5,18 @@ from __future__ import annotations
 import dataclasses
 import datetime as dt
 import math
-from collections.abc import Collection, Mapping
-from typing import Any, Final, TypeVar, get_type_hints
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, Final, Generic, TypeVar, get_type_hints
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
 from gateway.dialects.ami.relay import RelayConfig
+from gateway.dialects.errors import LocalProtocolError, ProtocolError
 from gateway.links.capture_reading import CaptureError
 
 ConfigT = TypeVar("ConfigT")
+KnownT = TypeVar("KnownT")
 
 _LARGEST: Final = 2**63
 
@@ -46,6 +48,43 @@ def with_settings(config: ConfigT, told: object, left_out: Collection[str]) -> C
         what = f"{'.'.join(map(str, first['loc']))}: {first['msg']}" if first is not None else str(error)
         raise CaptureError(f"line 1: 'settings' cannot be used: {what}") from error
     return dataclasses.replace(config, **{name: getattr(read, name) for name in known})  # type: ignore[type-var]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class KnownBefore(Generic[KnownT]):
+    """What a session can know before anybody told it, from its file in the state folder.
+
+    Attributes:
+        field: of the session's config.
+        text: of it, as in that file.
+        read: what that text says. Raises `ValueError`, `TypeError`, `LookupError` or `ProtocolError` where it
+            is something else.
+    """
+
+    field: str
+    text: Callable[[KnownT], str]
+    read: Callable[[str], KnownT]
+
+    def text_of(self, config: object) -> str:
+        """Empty where nothing is known, or what is has no text."""
+        known: KnownT = getattr(config, self.field)
+        try:
+            return self.text(known) if known else ""
+        except LocalProtocolError:  # it came from a peer that says more than we can
+            return ""
+
+    def told_to(self, config: ConfigT, text: str) -> ConfigT:
+        """``config`` with what `text_of` told.
+
+        Raises:
+            CaptureError: it is something else.
+        """
+        if not text:
+            return config
+        try:
+            return dataclasses.replace(config, **{self.field: self.read(text)})  # type: ignore[type-var]
+        except (ValueError, TypeError, LookupError, ProtocolError, RecursionError) as error:
+            raise CaptureError(f"line 1: 'known' cannot be used: {error}") from error
 
 
 def relay_settings_of(config: RelayConfig, left_out: Collection[str]) -> dict[str, Any]:

@@ -14,11 +14,14 @@ from hypothesis import strategies as st
 
 from gateway.dialects.ami.dates import DateRules
 from gateway.dialects.ami.relay import RelayConfig
+from gateway.dialects.cml.console import ConsoleConfig as CmlConfig
 from gateway.dialects.qmf.console import ConsoleConfig
 from gateway.dialects.qmf.console_agents import HeartbeatRules
 from gateway.links.capture_reading import CaptureError
 from gateway.mapping.files import load_shipped_mappings
+from gateway.model.schema import ClassKey, ClassSchema, Element
 from gateway.model.secrets import SecretRules
+from gateway.model.values import ValueType
 from gateway.service.captures import KINDS
 from gateway.service.session_settings import (
     relay_settings_of,
@@ -26,6 +29,8 @@ from gateway.service.session_settings import (
     with_relay_settings,
     with_settings,
 )
+from tests.components.open_amq import recorded_schema
+from tests.dialects.qmf.recordings import definitions
 
 AM2 = KINDS["qmf"]
 
@@ -90,6 +95,45 @@ def test_settings_of_another_version_are_taken_as_far_as_they_are_known() -> Non
 def test_what_is_no_setting_is_refused(told: object, said: str) -> None:
     with pytest.raises(CaptureError, match=f"^line 1: {said}"):
         with_settings(ConsoleConfig(), told, AM2.left_out)
+
+
+CLASSES = (ClassSchema(ClassKey("ami", "Tank"), (Element("name", ValueType.STRING, index=True),)),)
+
+
+@pytest.mark.parametrize(
+    ("kind", "config"),
+    [
+        ("qmf", ConsoleConfig(definitions=tuple(definitions("java-0.8")))),
+        ("cml", CmlConfig(schema=recorded_schema())),
+        ("ami", RelayConfig(schemas=CLASSES)),
+    ],
+)
+def test_what_was_known_before_is_known_again(kind: str, config: object) -> None:
+    known = KINDS[kind].known
+    assert known is not None
+    text = of_json(known.text_of(config))
+    unaware = KINDS[kind].config(SecretRules(), {})
+    assert known.text_of(unaware) == ""
+    assert known.told_to(unaware, "") is unaware
+    again = known.told_to(unaware, text)
+    assert getattr(again, known.field) == getattr(config, known.field)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if KINDS[kind].known is not None])
+@given(text=st.text(min_size=1, max_size=20) | st.sampled_from(["[" * 5000, "<cml/>", "\ud800"]))
+def test_what_nobody_can_have_known_is_refused(kind: str, text: str) -> None:
+    known = KINDS[kind].known
+    assert known is not None
+    for line in (text, f"amqp-gateway classes 1: fields of each class in their order, JSON\n{text}"):
+        with pytest.raises(CaptureError, match=r"^line 1: 'known' cannot be used: "):
+            known.told_to(KINDS[kind].config(SecretRules(), {}), line)
+
+
+def test_a_schema_that_cannot_be_written_is_left_out() -> None:
+    known = KINDS["cml"].known
+    assert known is not None
+    schema = replace(recorded_schema(), name="\x01")
+    assert known.text_of(CmlConfig(schema=schema)) == ""
 
 
 @dataclass(frozen=True)
