@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from gateway.config import ami_source, amqp, cml_source, model, operations, snmp, sources
+from gateway.dialects.cml import console_states as cml_console_states
 from gateway.dialects.qmf import console_states
 from gateway.eventlog.parquet import FILE_METADATA
 from gateway.mapping.rules import Mapping
@@ -123,3 +124,5 @@ def test_metrics_and_metadata_that_are_named_are_there(page: Path) -> None:
 
 def test_the_states_of_a_console_are_drawn_as_they_are() -> None:
     assert console_states.table() in (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    cml = (ROOT / "docs" / "conformance-cml.md").read_text(encoding="utf-8")
+    assert cml_console_states.table() in cml

@@ -38,7 +38,7 @@ TRANSITIONS: Final[dict[tuple[State, Signal], State]] = {
     (State.WALKING, Signal.WALKED): State.SYNCHRONISED,
     (State.WALKING, Signal.FELL_SHORT): State.DOUBTFUL,
     (State.SYNCHRONISED, Signal.SILENT): State.DOUBTFUL,
-    **{(state, Signal.TURNED_AWAY): State.UNREACHED for state in _CONNECTED},
+    **{(state, Signal.TURNED_AWAY): State.UNREACHED for state in _CONNECTED if state is not State.UNREACHED},
     **{(state, Signal.BEGIN): State.LEARNING for state in _CONNECTED},
     **{(state, Signal.DISCONNECTED): State.DISCONNECTED for state in State},
 }
