@@ -162,10 +162,14 @@ class ObjectLifecycle:
         if entry is not None and is_another(entry, seen):
             self._unbind(entry)
             entry = None
+        if entry is not None and self._is_another_version(entry, seen, class_record):
+            entry.generation = self._generation
+            self._come_back(entry, seen, class_record, now)
+            return
         if entry is not None and (
             entry.class_record is not class_record or self._can_be_named_now(entry, seen)
         ):
-            # Told whole below, under the new version of its class or the name it should have.
+            # Told whole below, under the name that it has in the new version of its class, or should have.
             self._remove(entry, 0, inferred=True, now=now)
             entry = None
         if seen.deleted:
@@ -366,6 +370,14 @@ class ObjectLifecycle:
             return False
         name = self._name(seen, entry.class_record)
         return not name.provisional and self._objects.by_name(str(entry.key), name.text) is None
+
+    def _is_another_version(self, entry: Entry, seen: ObjectSeen, class_record: ClassRecord) -> bool:
+        """Whether only the version of its class is new of an object: its class and name are the same."""
+        if entry.class_record is class_record or entry.provisional or seen.properties is None or seen.deleted:
+            return False
+        name = self._name(seen, class_record)
+        told = (str(seen.key), name.text, name.provisional)
+        return told == (str(entry.key), entry.record.stable_name, False)
 
     def _row(self, class_name: str, name: str, *, durable: bool) -> int:
         if durable:

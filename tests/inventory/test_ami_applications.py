@@ -100,6 +100,17 @@ def test_a_class_that_grows_keeps_the_rows_of_its_objects(relay: Relay) -> None:
     assert relay.values("pump-7|t4")["level"] == 4
 
 
+def test_objects_that_never_come_back_keep_their_rows_too_when_their_class_grows(relay: Relay) -> None:
+    relay.says('O|T="session"|I="s1"|a=1', 'O|T="session"|I="s2"|a=1', 'O|T="Tank"|a=1')
+    before = {name: record.row for name, record in relay.inventory.objects().items()}
+    relay.says('O|T="session"|I="s2"|b=1', 'O|T="Tank"|I="t1"|b=1')
+    records = relay.time_passes(1)
+    after = {name: record.row for name, record in relay.inventory.objects().items()}
+    assert after.items() > before.items()
+    told = [record.stable_name for record in of(ObjectRecord, records)]
+    assert len(told) == len(set(told)) == 4
+
+
 def test_commands_change_the_application_only(relay: Relay) -> None:
     relay.says('O|T="Tank"|I="t1"|level=3', 'C|I="halt"|N="Halt"')
     records = relay.time_passes(1)
