@@ -16,6 +16,7 @@ from gateway.dialects.ami.dates import DateRules
 from gateway.dialects.ami.deviations import Reading
 from gateway.dialects.ami.relay import LoginRules, RelayConfig, RelayLimits, RelaySession
 from gateway.dialects.stream_effects import Logged
+from gateway.eventlog.last_state import LastState, last_state
 from gateway.inventory.source import SourceInventory
 from gateway.links.amqp_connection import LinkError
 from gateway.links.stream_conversation import StreamConversation
@@ -95,7 +96,7 @@ async def _listen(
     readings = partial(listener_readings, name, limit, lambda: listener.connections)
     around.metrics.add(f"listener of {name}", readings)
 
-    known.restore(relay, conversation)
+    await known.restore(relay, conversation)
 
     async def tell_started() -> None:
         await listener.listening.wait()
@@ -110,13 +111,14 @@ class _Known:
     """What was known of a source's applications, and what is to be known after a restart."""
 
     def __init__(self, name: str, settings: AmiSource, around: Surroundings) -> None:
-        kept = around.state is not None and settings.remember
         self._name = name
         self._around = around
-        self._file = KnownClasses(around.state, name) if kept and around.state is not None else None
+        self._remembers = settings.remember
+        self._begins_anew = False
+        state = around.state if settings.remember else None
+        self._file = KnownClasses(state, name) if state is not None else None
         read = self._file.read() if self._file is not None else ()
         self._classes = {str(schema.key): schema for schema in read}
-        self._lasting = around.lasting if self._classes else None
         self.then = 0
         """While former objects are told: until when they were heard, nanoseconds; 0 otherwise."""
 
@@ -125,20 +127,30 @@ class _Known:
         """As last told."""
         return tuple(self._classes.values())
 
-    def restore(self, session: RelaySession, conversation: StreamConversation) -> None:
-        """Have the first session know what the log has, which nobody vouches for yet.
-
-        What the log had at the start is no news for one that follows after a fault.
-        """
-        lasting, self._lasting = self._lasting, None
-        if lasting is None:
+    async def restore(self, session: RelaySession, conversation: StreamConversation) -> None:
+        """Have a new session know what the log has, which nobody vouches for yet."""
+        last = await self._last_state()
+        if last is None or not self._classes:
             return
-        now = self._around.clock.now()
-        seen = former_sightings(lasting.last, self._name, self.classes)
+        seen = former_sightings(last, self._name, self.classes)
         # It is shown as of when it was heard, which is not now.
-        self.then = lasting.last.heard_until.get(self._name, 0)
-        conversation.perform(session.restore(seen, now))
-        self.then = 0
+        self.then = last.heard_until.get(self._name, 0)
+        try:
+            conversation.perform(session.restore(seen, self._around.clock.now()))
+        finally:
+            self.then = 0
+
+    async def _last_state(self) -> LastState | None:
+        """As the log was at the start; as it is now for a session that begins anew after a fault."""
+        lasting = self._around.lasting if self._remembers else None
+        if lasting is None or not self._begins_anew:
+            self._begins_anew = True
+            return None if lasting is None else lasting.last
+        try:
+            return await asyncio.to_thread(last_state, lasting.log, [self._name])
+        except OSError as error:
+            log.warning("event-log-not-read", path=error.filename, reason=error.strerror)
+            return None
 
     def learn(self, observations: Iterable[Observation]) -> None:
         """Remember the classes among these."""

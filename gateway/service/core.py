@@ -121,7 +121,7 @@ async def _run_locked(
         lifeline.metrics,
         None
         if event_log is None or last is None
-        else Lasting(state.path, DeliveryLedger(event_log, last.deliveries), last),
+        else Lasting(state.path, DeliveryLedger(event_log, last.deliveries), last, loaded.log_folder),
         operations,
         state.path,
         _captures(loaded, clock),

@@ -31,11 +31,13 @@ class Lasting:
         state: the state folder.
         ledger: what of them was told.
         last: how their sources stood when the log ended.
+        log: the folder of the event log.
     """
 
     state: Path
     ledger: DeliveryLedger
     last: LastState
+    log: Path
 
 
 @dataclass(frozen=True, slots=True)

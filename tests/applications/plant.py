@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from gateway.eventlog.query import ask
 from gateway.service.exit_codes import ExitCode
 from gateway.shipped_files import shipped_folder
 from gateway.snmp.mib.lint import base_folders
@@ -132,3 +133,17 @@ def configure(plant: Plant, *, jmx: bool = False, **settings: object) -> None:
         operations={"allow": [{"who": [who, "jmx:monitor"], "invoke": ["drain"], "set": ["*"]}]},
         log={"compact": False},
     )
+
+
+def wait_for_the_disk(plant: Plant, *objects: str) -> None:
+    """Wait until the event log has these tanks, and the state folder their class with the key ``raw``."""
+    classes = plant.site.state.path / "schemas" / "plant.classes"
+
+    def has_them() -> bool:
+        if not classes.exists() or '["raw",' not in classes.read_text(encoding="utf-8"):
+            return False
+        sql = "SELECT DISTINCT native_id FROM log WHERE class = 'Tank'"
+        with ask(plant.site.state.path / "log", sql, {}) as answer:
+            return {row[0] for row in answer.rows} >= set(objects)
+
+    wait_until(has_them, "the objects are on the disk")

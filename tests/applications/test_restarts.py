@@ -7,8 +7,7 @@ from pathlib import Path
 
 import psutil
 
-from gateway.eventlog.query import ask
-from tests.applications.plant import Plant, new_plant
+from tests.applications.plant import new_plant, wait_for_the_disk
 from tests.components.command_line import RunningCommand
 from tests.components.waiting import wait_until
 
@@ -21,20 +20,6 @@ def kill(gateway: RunningCommand) -> None:
     for process in (*supervisor.children(recursive=True), supervisor):
         process.kill()
     gateway.process.wait()
-
-
-def wait_for_the_disk(plant: Plant, *objects: str) -> None:
-    """Wait until the event log has these tanks, and the state folder their class with the key ``raw``."""
-    classes = plant.site.state.path / "schemas" / "plant.classes"
-
-    def has_them() -> bool:
-        if not classes.exists() or '["raw",' not in classes.read_text(encoding="utf-8"):
-            return False
-        sql = "SELECT DISTINCT native_id FROM log WHERE class = 'Tank'"
-        with ask(plant.site.state.path / "log", sql, {}) as answer:
-            return {row[0] for row in answer.rows} >= set(objects)
-
-    wait_until(has_them, "the objects are on the disk")
 
 
 def test_rows_and_columns_are_the_same_after_a_kill(tmp_path: Path) -> None:

@@ -41,6 +41,10 @@ class Application:
                 return found
         raise AssertionError(f"the connection is closed, and nothing like {pattern!r} was heard")
 
+    def hear_all(self) -> list[str]:
+        """All lines until the other side closes."""
+        return list(iter(self.hear, ""))
+
     def log_in(self, name: str, more: str = "") -> None:
         """Log in, and wait until that is taken, where that is told."""
         self.say(f'L|I="{name}"{more}')

@@ -1,0 +1,71 @@
+"""A fault of ours in a source that applications tell: nothing that they told is lost by it."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from structlog.testing import capture_logs
+
+from gateway.clock import SystemClock
+from gateway.config.files import load_configuration
+from gateway.dialects.ami.relay import RelaySession
+from gateway.dialects.stream_effects import StreamEffect
+from gateway.service import ami_source, core
+from gateway.service.lifeline import Lifeline
+from tests.applications.plant import Plant, new_plant, wait_for_the_disk
+from tests.components.waiting import wait_until
+
+
+class FaultySession(RelaySession):
+    """Has a fault."""
+
+    def received(self, connection: int, octets: bytes, now: int) -> list[StreamEffect]:
+        if b"fault" in octets:
+            raise RuntimeError("a fault of ours")
+        return super().received(connection, octets, now)
+
+
+def provoke(plant: Plant) -> None:
+    """An application tells two tanks, and then what we cannot bear."""
+    wait_until(lambda: plant.source().get("state") == "synchronised", "the source listens")
+    with plant.application("pump-7") as application:
+        application.say('O|T="Tank"|I="t1"|level=42|state="open"|raw="AQID"U', 'O|T="Tank"|I="t2"|level=7')
+        wait_for_the_disk(plant, "pump-7|Tank|t1", "pump-7|Tank|t2")
+        application.say("fault")
+        application.hear_all()  # until it is cut off
+
+
+def come_back(plant: Plant) -> None:
+    """It connects again, and changes one tank in part."""
+    wait_until(lambda: plant.source().get("state") == "synchronised", "the source began anew")
+    with plant.application("pump-7") as application:
+        application.say('O|T="Tank"|I="t1"|level=43')
+
+        def is_shown() -> bool:
+            tank = plant.values("ami:Tank/pump-7|t1")
+            return tank["stale_since"] is None and tank["values"]["level"] == 43
+
+        wait_until(is_shown, "the change")
+        assert plant.values("ami:Tank/pump-7|t1")["values"]["state"] == "open"
+        assert plant.values("ami:Tank/pump-7|t2")["values"]["level"] == 7
+
+
+async def test_the_source_begins_anew_with_what_it_knew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ami_source, "RelaySession", FaultySession)
+    monkeypatch.setattr(ami_source, "RESTART_SECONDS", 0.01)
+    monkeypatch.setattr(core, "tune_garbage_collection", lambda: None)  # of this whole process
+    plant = new_plant(tmp_path)
+    configuration = load_configuration(plant.site.configuration)
+    with capture_logs() as logs:
+        running = asyncio.create_task(core.run_core(configuration, SystemClock(), Lifeline(None)))
+        try:
+            await asyncio.to_thread(provoke, plant)
+            await asyncio.to_thread(come_back, plant)
+        finally:
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+    assert [one["name"] for one in logs if one["event"] == "source-failed"] == ["plant"]
