@@ -54,9 +54,9 @@ class SessionLogSettings(StrictModel):
         applications: with files; the one that was silent longest makes room for a new one.
     """
 
-    max_size: Annotated[int, Field(ge=1, le=1024)] = 4
+    max_size: Annotated[int, Field(ge=1, le=1024)] = 1
     files: Annotated[int, Field(ge=1, le=10)] = 3
-    applications: Annotated[int, Field(ge=1, le=1000)] = 50
+    applications: Annotated[int, Field(ge=1, le=1000)] = 32
 
 
 class AmiLimits(StrictModel):

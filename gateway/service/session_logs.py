@@ -42,16 +42,16 @@ class SessionLogLimits:
     """How much is kept.
 
     Attributes:
-        octets: of one file; then it is turned over.
+        octets: of one file; then it is turned over, behind what was written together.
         files: of one application, the one that is written included.
         applications: with files; the one that was silent longest makes room for a new one.
         waiting: octets that wait for the disk, of all applications together.
     """
 
-    octets: int = 4 << 20
+    octets: int = 1 << 20
     files: int = 3
-    applications: int = 50
-    waiting: int = 4 << 20
+    applications: int = 32
+    waiting: int = 1 << 20
 
 
 class SessionLogs:
