@@ -12,7 +12,9 @@ March 2008                B; P, Q, S, as AM2              G for each class, as A
 
 What the agent speaks is found out: both greetings are sent while it is not known, and what is heard narrows
 it down until the link ends. Agents send no heartbeats: one that has said nothing for an interval is asked
-something harmless (H, B, else a call of a method of an object that there is not).
+something harmless (H, B, else a call of a method of an object that there is not). That shows that it lives,
+and not that its publications arrive: one that publishes nothing for long is read anew where it can be asked,
+and lost where it must publish everything at times.
 """
 
 from __future__ import annotations
@@ -57,6 +59,9 @@ PROBE_METHOD: Final = "probe"
 PROBE_SEQUENCE: Final = 0
 """Operations are numbered from far above on (`console_operations`)."""
 
+IDLE_INTERVALS: Final = 30
+"""After so many without a publication everything is read anew: an idle agent publishes nothing."""
+
 END_PATIENCE: Final = SECOND
 """Nanoseconds the end of an object waits for its last statistics, which come in a message of their own."""
 
@@ -85,7 +90,7 @@ class Am01Conversation(Conversation):
         self.known_class: ClassKey | None = None
         self._numbers = ObjectNumbers()
         self._quiet_at: dict[Subject, int] = {}
-        self._spoke_at = NEVER
+        self._spoke_at = self._told_at = NEVER
         self._probed_at = 0
         self._form_asked = False
         self._told_before = False
@@ -115,7 +120,7 @@ class Am01Conversation(Conversation):
     def disconnect(self, detail: str) -> None:
         """The link is down."""
         super().disconnect(detail)
-        self._spoke_at = NEVER
+        self._spoke_at = self._told_at = NEVER
 
     def speaks(self, revisions: frozenset[Revision]) -> None:
         """The agent said something, which only these say so."""
@@ -144,6 +149,7 @@ class Am01Conversation(Conversation):
         """The agent told of an object."""
         if self._numbers.show_restart(message.object_id.number):
             self._started_anew(agent)
+        self._told_at = self.now
         self.publication.heard_object(self.now)
 
     def _started_anew(self, agent: str) -> None:
@@ -261,8 +267,23 @@ class Am01Conversation(Conversation):
     def pass_time(self) -> None:
         """As `Conversation.pass_time`, and ask a silent agent whether it lives."""
         super().pass_time()
-        if self._probe_at <= self.now:
+        if self._reread_at <= self.now:
+            silence = (self.now - self._told_at) // SECOND
+            self._told_at = self.now
+            self.greet(f"agent {BROKER_AGENT} has published nothing for {silence} s")
+        elif self._probe_at <= self.now:
             self._probe()
+
+    @property
+    def _reread_at(self) -> int:
+        """When everything is read anew, because answers alone do not show that publications arrive."""
+        if self.state is not State.SYNCHRONISED or self._told_at == NEVER:
+            return NEVER
+        if not self.is_heard_only:
+            return self._told_at + IDLE_INTERVALS * self.config.heartbeats.interval
+        if self.rules.republish_interval is not None:
+            return self._told_at + self.config.heartbeats.missed * self.rules.republish_interval
+        return NEVER
 
     @property
     def _probe_at(self) -> int:
@@ -318,7 +339,13 @@ class Am01Conversation(Conversation):
             effects[:1] = [Observed(told)] if told else []
         else:
             self._ending, self._ending_until = None, NEVER
-        wake_at = min(self._ending_until, self.publication.over_at, self._probe_at, *self._quiet_at.values())
+        wake_at = min(
+            self._ending_until,
+            self.publication.over_at,
+            self._probe_at,
+            self._reread_at,
+            *self._quiet_at.values(),
+        )
         if wake_at != NEVER and (wake_at < self._wake_at or self._wake_at <= self.now):
             self._wake_at = wake_at
             effects.append(WakeAt(wake_at))

@@ -8,7 +8,13 @@ import pytest
 
 from gateway.dialects.effects import Rebind
 from gateway.dialects.qmf.am01.forms import AM01
-from gateway.dialects.qmf.am01.messages import AgentHello, AgentIdentity, ClassDescription, MethodRequest
+from gateway.dialects.qmf.am01.messages import (
+    AgentHello,
+    AgentIdentity,
+    ClassDescription,
+    Message,
+    MethodRequest,
+)
 from gateway.dialects.qmf.am01.revisions import ALL, Revision
 from gateway.dialects.qmf.console_states import State
 from gateway.dialects.qmf.definitions import ClassDefinition
@@ -369,6 +375,42 @@ def test_nobody_is_probed_of_whose_classes_nothing_is_known() -> None:
     play.left()
     play.time_passes(11)
     assert not any(isinstance(step, tuple) for step in play.left())
+
+
+def answered_for(play: Play, seconds: int, answer: Message) -> None:
+    """Time passes, and each probe is answered."""
+    for _ in range(seconds // 10):
+        play.time_passes(10)
+        play.arrives(answer)
+
+
+def test_who_can_be_asked_is_read_anew_when_nothing_was_published_for_long() -> None:
+    play = synchronised(Revision.MARCH_2008)
+    answered_for(play, 290, BrokerResponse(0, BROKER))
+    assert "resync" not in play.left()
+    play.time_passes(10)
+    assert play.left()[0] == "resync"
+    assert play.read(play.sent[-1]) == BrokerRequest(6)
+
+
+def test_who_must_publish_everything_at_times_is_doubted_when_it_does_not() -> None:
+    play = Play(Revision.JANUARY_2008, {"republish_interval": 20 * SECOND})
+    play.connects()
+    play.publishes(play.described(), play.config(), play.inst())
+    answered_for(play, 20, MethodResponse(0, 1, "UnknownObject"))
+    play.time_passes(2)
+    assert play.session.state is State.SYNCHRONISED
+    answered_for(play, 90, MethodResponse(0, 1, "UnknownObject"))
+    assert "resync incomplete: the agent told no object; next attempt in 5 s" in [
+        one.detail for one in play.left() if isinstance(one, SourceStateSeen)
+    ]
+
+
+def test_an_idle_agent_that_can_only_be_heard_is_not_made_to_tell_everything() -> None:
+    play = synchronised(Revision.JANUARY_2008)
+    answered_for(play, 3_600, MethodResponse(0, 1, "UnknownObject"))
+    assert not any(isinstance(one, Rebind) for one in play.left())
+    assert play.session.state is State.SYNCHRONISED
 
 
 def test_another_broker_in_the_answer_to_a_probe_is_a_restart() -> None:
