@@ -81,7 +81,8 @@ def offer(command: Command, secrets: SecretRules) -> Offer | None:
         arguments += _row_arguments(command, taken)
     description = "Values that it answered with."
     arguments.append(Argument(REPLY, ValueType.MAP, Direction.OUT, optional=True, description=description))
-    method = Method(command.command_id, tuple(arguments), command.name, _description(command))
+    label, text = secrets.masked_uris(command.name), secrets.masked_uris(_description(command))
+    method = Method(command.command_id, tuple(arguments), label, text)
     hidden = (one for one in asked if one.type is InputType.PASSWORD or secrets.hides(one.variable))
     unseen = frozenset(one.variable for one in hidden)
     return Offer(command, method, asked, takes_rows, unseen)
@@ -97,8 +98,10 @@ def _unused(name: str, taken: set[str]) -> str:
 def _asked(one: Input, secrets: SecretRules, taken: set[str]) -> Argument:
     """What is typed unseen has a name that tells it, so that no record shows it."""
     name, default = one.variable, one.value
-    if one.type is InputType.PASSWORD:
-        name, default = (name if secrets.hides(name) else f"{name}_password"), None
+    if one.type is InputType.PASSWORD and not secrets.hides(name):
+        name = f"{name}_password"
+    if default is not None and (secrets.hides(name) or secrets.masked_uris(default) != default):
+        default = None  # it is sent all the same where nothing is given
     return Argument(
         _unused(name, taken),
         ValueType.STRING,

@@ -197,8 +197,9 @@ class Instructions:
         if max(len(one.alert_id), len(one.type)) > limit:
             raise RefusedError(f"an alert's id (I) and type (T) must be of at most {limit} characters")
         name, native_id = arrived.application.name, alert_id(arrived.application.name, one.alert_id)
+        assignee = None if one.assignee is None else self._config.secrets.masked_uris(one.assignee)
         if one.level:
-            fixed = (name, one.alert_id, one.type, one.level, one.assignee)
+            fixed = (name, one.alert_id, one.type, one.level, assignee)
             text = self._tell(self._alerts, arrived, one, native_id, fixed)
         else:
             self._end(self._alerts, native_id, arrived)
@@ -208,7 +209,7 @@ class Instructions:
             self._events.alert,
             arrived.application,
             _sampled(one, arrived.now),
-            *(one.alert_id, one.type, one.level, one.assignee, values or None),
+            *(one.alert_id, one.type, one.level, assignee, values or None),
             severity=Severity.WARNING if one.level else Severity.CLEARED,
         )
         return text or "OK, object accepted"

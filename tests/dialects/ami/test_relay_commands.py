@@ -79,7 +79,8 @@ def test_inputs_become_arguments_with_defaults_options_and_patterns() -> None:
         {"var": "size", "pattern": "[0-9]+"},
         {"var": "token", "type": "hidden", "value": "t"},
         {"var": "pin", "type": "password", "value": "1234"},
-        {"var": "password", "type": "password"},
+        {"var": "password", "value": "p", "label": "Word"},
+        {"var": "target", "value": "amqp://u:p@h/"},
         {"var": "type"},
         {"var": "reply"},
     ]
@@ -90,6 +91,7 @@ def test_inputs_become_arguments_with_defaults_options_and_patterns() -> None:
         "size",
         "pin_password",
         "password",
+        "target",
         "type",
         "reply_",
         "type_",
@@ -104,7 +106,7 @@ def test_inputs_become_arguments_with_defaults_options_and_patterns() -> None:
         optional=True,
     )
     assert arguments["size"].description == "Matches [0-9]+"
-    assert arguments["pin_password"].default is None
+    assert {arguments[name].default for name in ("pin_password", "password", "target")} == {None}
 
 
 @pytest.mark.parametrize(

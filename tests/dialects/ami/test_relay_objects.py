@@ -292,9 +292,9 @@ def test_what_is_secret_is_not_told_and_not_kept() -> None:
     }
     play.says('O|T="Tank"|I="t1"|password="p"|pin=2')
     assert play.values(play.objects()[0]) == {}
-    play.says('A|I="a"|L=1|T="t"|password="p"|u="amqp://u:p@h/"')
+    play.says('A|I="a"|L=1|T="t"|U="amqp://u:p@h/"|password="p"|u="amqp://u:p@h/"')
     (event,) = [step for step in play.left() if isinstance(step, EventSeen)]
-    assert event.arguments[-1] == {"u": "amqp://***@h/"}
+    assert event.arguments[-2:] == ("amqp://***@h/", {"u": "amqp://***@h/"})
 
 
 def test_classes_known_from_before_keep_their_elements() -> None:
