@@ -16,7 +16,6 @@ from gateway.dialects.cml.console_states import State
 from gateway.dialects.cml.messages import SchemaReply
 from gateway.dialects.effects import Binding, Delivery, Effect, Note, Send
 from gateway.dialects.errors import ProtocolError
-from gateway.model.observations import Gap
 from gateway.model.operations import MethodCall, ObjectFetch, ObjectModify
 
 __all__ = ["ConsoleConfig", "ConsoleSession"]
@@ -84,13 +83,11 @@ class ConsoleSession:
     def resync(self, reason: str, now: int, since: int = 0) -> list[Effect]:
         """Begin again: what is known may be wrong. Nothing while disconnected, as `connected` does it.
 
-        ``since``: from when on messages may have been lost; 0 where none was.
+        Nor where it has begun just now. ``since``: from when on messages may have been lost; 0 for none.
         """
         self._talk.now = now
         if self._talk.state is not State.DISCONNECTED:
-            if since:
-                self._talk.observations.append(Gap(min(since, now), now, reason))
-            self._poller.begin(reason)
+            self._poller.doubted(reason, since)
         return self._finish()
 
     def unsent(self, sends: Iterable[Send], reason: str, now: int) -> list[Effect]:

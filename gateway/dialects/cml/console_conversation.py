@@ -20,7 +20,7 @@ from gateway.dialects.cml.writer import write_message
 from gateway.dialects.effects import Answered, Effect, Note, Observed, Send, WakeAt
 from gateway.dialects.errors import LocalProtocolError
 from gateway.model.observations import Observation, SourceState, SourceStateSeen
-from gateway.model.operations import Answer
+from gateway.model.operations import Answer, MethodCall
 
 POLLING: Final = frozenset({State.WALKING, State.SYNCHRONISED, State.DOUBTFUL})
 """States in which objects are inspected."""
@@ -146,18 +146,28 @@ class Conversation:
         _free(asked)
         if asked.operation is None:
             self.pace.answered(self.now - asked.sent, asked.alongside)
-        elif asked.known is not None and self.tree.find(asked.known.number) is asked.known:
-            self.schedule.again(asked.known.number, asked.known.class_name, self.now)
+        else:
+            self._inspect_after(asked.operation)
 
     def miss(self, asked: Asked) -> None:
         """The same, because nothing answers it."""
         _free(asked)
         if asked.operation is None:
             self.pace.missed()
-        elif asked.known is not None and self.tree.find(asked.known.number) is asked.known:
-            self.schedule.soon(asked.known.number, self.now)
+        else:
+            self._inspect_after(asked.operation)
         if self.one_at_a_time:
             self.strays_until = self.now + _STRAYS * self.config.request_deadline
+
+    def _inspect_after(self, operation: Operation) -> None:
+        """See what a call led to; but let alone what it may just be ending, such as a connection."""
+        known = operation.known
+        if self.tree.find(known.number) is not known:
+            return
+        if isinstance(operation.wanted, MethodCall) and not self.tree.may_end(known):
+            self.schedule.soon(known.number, self.now)
+        else:
+            self.schedule.again(known.number, known.class_name, self.now)
 
     def _send_own(self, known: Known | None, body: bytes) -> None:
         message_id = self.requests.next_id()

@@ -31,6 +31,7 @@ class Poller:
     def __init__(self, conversation: Conversation) -> None:
         self._talk = conversation
         self._attempts = 0  # to get a schema
+        self._began_at = 0
         self._resync_open = False
         self._anew = False  # the broker was restarted, whatever it says of its start
         self._reconnected = False
@@ -56,15 +57,14 @@ class Poller:
     def connected(self) -> None:
         """The link is up: ask for the schema."""
         config = self._talk.config
-        self._deaf_since = self._talk.heard_at
-        self._tell_gap("not connected")
+        self._tell_gap(self._talk.heard_at, "not connected")
+        self._deaf_since = 0
         self._talk.tell(SourceState.CONNECTING, f"asking for the schema on exchange {config.system_exchange}")
         self._reconnected = True
         self._begin()
 
-    def _tell_gap(self, reason: str) -> None:
-        """Nothing could be heard until now, if so it is."""
-        since, self._deaf_since = self._deaf_since, 0
+    def _tell_gap(self, since: int, reason: str) -> None:
+        """Not all could be heard from then on, if so it is (not 0)."""
         if since:
             now = self._talk.now  # the clock may have been set back
             self._talk.observations.append(Gap(min(since, now), now, reason))
@@ -77,7 +77,17 @@ class Poller:
         self._talk.move(Signal.BEGIN)
         self._begin()
 
+    def doubted(self, reason: str, since: int) -> None:
+        """Replies may have been lost since ``since`` (0: none was): each look tells all anew anyway.
+
+        A walk that began just now is as good as another one.
+        """
+        self._tell_gap(since, reason)
+        if self._talk.now >= self._began_at + self._talk.config.retry_interval:
+            self.begin(reason)
+
     def _begin(self) -> None:
+        self._began_at = self._talk.now
         self._silent = False
         self._talk.asking_anew()
         self._attempts = 1
@@ -252,7 +262,8 @@ class Poller:
         if restarted:
             talk.tree.forget_former()
         self._resync_open = True
-        self._tell_gap("the broker did not answer")
+        self._tell_gap(self._deaf_since, "the broker did not answer")
+        self._deaf_since = 0
         talk.observations.append(ResyncBegan(restarted=restarted))
         return True
 

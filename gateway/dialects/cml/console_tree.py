@@ -103,6 +103,10 @@ class Tree:
         """The object of this number that may be inspected."""
         return self._objects.get(number)
 
+    def may_end(self, known: Known) -> bool:
+        """Whether an object ends when somebody's connection does."""
+        return known.private or known.class_name in self._config.short_lived_classes
+
     def inspection(self, known: Known) -> bytes:
         """The request to inspect an object.
 
@@ -210,9 +214,8 @@ class Tree:
         config = self._config
         if config.short_lived is ShortLived.YES:
             return False
-        comes_and_goes = config.short_lived_classes
-        of_doubtful_class = class_name in comes_and_goes or class_name in config.doubtful_classes
-        return of_doubtful_class or parent.private or parent.class_name in comes_and_goes
+        of_its_class = class_name in config.short_lived_classes or class_name in config.doubtful_classes
+        return of_its_class or self.may_end(parent)
 
     def _can_be_asked_for(self, number: int) -> bool:
         return self._config.spelling is not Spelling.OPENAMQ or number < OPENAMQ_LIMIT

@@ -66,7 +66,18 @@ def test_a_call_is_sent_once_and_its_notice_told() -> None:
     send = play.sent[-1]
     assert (send.not_after, send.mandatory, send.expiration) == (wanted.deadline, True, 0)
     play.answers(MethodReply(Status.OK, 7, "queue", "3 messages\n purged"))
-    play.leaves(Answer(1, Outcome.APPLIED, "3 messages purged", 0))
+    # What came of it is looked at at once.
+    play.leaves(Answer(1, Outcome.APPLIED, "3 messages purged", 0), InspectRequest(7, "queue"))
+
+
+def test_what_a_call_may_just_be_ending_is_let_alone() -> None:
+    """OpenAMQ dies of an inspection in that instant."""
+    play = synchronised()
+    play.take(play.session.call(call(play, 9, "connection", "kill"), play.now))
+    play.answers(MethodReply(Status.OK, 9, "connection"))
+    play.leaves(MethodRequest(9, "kill", (), "connection"), Answer(1, Outcome.APPLIED, "", 0))
+    play.time_passes(19)
+    assert InspectRequest(9, "connection") not in play.left()
 
 
 def test_arguments_travel_as_text() -> None:
@@ -358,6 +369,7 @@ def test_an_answer_that_shows_a_restart_is_about_another_object() -> None:
 
 def test_an_answer_that_comes_while_all_is_listed_anew_is_not_observed() -> None:
     play = synchronised()
+    play.time_passes(4)
     play.take(play.session.fetch(fetch(play, 7, "queue"), play.now))
     request = play.sent[-1]
     play.take(play.session.resync("doubt", play.now))
@@ -371,6 +383,7 @@ def test_an_answer_that_comes_while_all_is_listed_anew_is_not_observed() -> None
 
 def test_a_call_that_is_answered_while_all_is_listed_anew_is_done_all_the_same() -> None:
     play = synchronised()
+    play.time_passes(4)
     play.take(play.session.call(call(play, 7, "queue", "purge"), play.now))
     request = play.sent[-1]
     play.take(play.session.resync("doubt", play.now))
