@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import ipaddress
 import zoneinfo
 from typing import Annotated, Literal
@@ -16,11 +17,25 @@ DEFAULT_PORT = 3289
 """Where applications look for a relay unless they are told otherwise."""
 
 
-def _time_zone(name: str) -> str:
+def zone(name: str) -> dt.tzinfo:
+    """The time zone of this name.
+
+    Raises:
+        ValueError: this machine knows none; UTC it always knows.
+    """
+    if name == "UTC":
+        return dt.UTC
     try:
-        zoneinfo.ZoneInfo(name)
+        return zoneinfo.ZoneInfo(name)
     except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError) as error:
-        raise ValueError("write the name of a time zone, such as UTC or Europe/Zurich") from error
+        raise ValueError(
+            "write the name of a time zone, such as UTC or Europe/Zurich; others than UTC are known where the"
+            " system's package tzdata is"
+        ) from error
+
+
+def _time_zone(name: str) -> str:
+    zone(name)
     return name
 
 

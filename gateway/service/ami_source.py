@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import zoneinfo
 from collections.abc import Iterable
 from functools import partial
 from typing import Final
 
 import structlog
 
-from gateway.config.ami_source import AmiSource
+from gateway.config.ami_source import AmiSource, zone
 from gateway.config.operations import SECOND
 from gateway.dialects.ami.dates import DateRules
 from gateway.dialects.ami.deviations import Reading
@@ -173,7 +172,7 @@ def relay_config(settings: AmiSource, around: Surroundings, known: tuple[ClassSc
     return RelayConfig(
         package=settings.package,
         reading=Reading(settings.reading),
-        dates=DateRules(zoneinfo.ZoneInfo(settings.time_zone)),
+        dates=DateRules(zone(settings.time_zone)),
         secrets=around.secrets,
         logins=LoginRules(
             names=_only(settings.logins),
