@@ -59,6 +59,22 @@ class Scene:
     jmx_port: int
     ami_port: int
     application: Application = field(init=False)
+    _running: ExitStack = field(default_factory=ExitStack, repr=False)
+
+    def start(self) -> None:
+        """Start the gateway and the application, and wait until all that peers tell is known."""
+        log = self.site.folder / f"gateway-{len(list(self.site.folder.glob('gateway-*')))}.log"
+        gateway = self._running.enter_context(running("run", "--config", self.site.configuration, log=log))
+        gateway.ready()
+        wait_until(lambda: self.states().get("plant") == "synchronised", "the gateway listens")
+        self.application = self._running.enter_context(connected(self.ami_port))
+        self.application.log_in(APPLICATION)
+        self.application.say('O|T="Tank"|I="t1"|level=42|filled=900L|state="open"')
+        wait_until(lambda: self.states() == dict.fromkeys(SOURCES, "synchronised"), "all is known")
+
+    def end(self) -> None:
+        """End the gateway and the application; the peers stay."""
+        self._running.close()
 
     def command(self, *arguments: str) -> Ended:
         """Run a command beside the gateway, with its configuration."""
@@ -131,14 +147,8 @@ def scene(broker: PrivateBroker, folder: Path) -> Iterator[Scene]:
         there = Scene(site, beside, shop, free_tcp_port(), free_tcp_port())
         _configure(there, broker, for_qpid, for_vessel)
         _declare(shop)
-        log = folder / "gateway.log"
-        gateway = stack.enter_context(running("run", "--config", site.configuration, log=log))
-        gateway.ready()
-        wait_until(lambda: there.states().get("plant") == "synchronised", "the gateway listens")
-        there.application = stack.enter_context(connected(there.ami_port))
-        there.application.log_in(APPLICATION)
-        there.application.say('O|T="Tank"|I="t1"|level=42|filled=900L|state="open"')
-        wait_until(lambda: there.states() == dict.fromkeys(SOURCES, "synchronised"), "all is known")
+        stack.callback(there.end)
+        there.start()
         wait_until(partial(_is_described, site), "the module of what no shipped lock knows is written")
         yield there
 
@@ -162,6 +172,7 @@ def _configure(there: Scene, broker: PrivateBroker, for_qpid: VirtualHost, for_v
             "amqp": {"url": amqp, "vhost": for_qpid.name, **account},
             "believe": [user.name],
             "heartbeat": "2s",
+            "durable": {"expires": "1min"},
         },
         "vessels": {
             "kind": "am01",
