@@ -8,6 +8,7 @@ from functools import partial
 from typing import Final
 
 from gateway.config.cml_source import CmlSource
+from gateway.config.operations import SECOND
 from gateway.dialects.cml.console import ConsoleConfig, ConsoleSession
 from gateway.dialects.cml.console_config import Budget, Intervals, Matching, ShortLived
 from gateway.dialects.cml.messages import SchemaReply, Spelling
@@ -28,6 +29,8 @@ _ASSURANCES: Final[Mapping[str, Assurance]] = {
     "heartbeats": Assurance.HEARTBEATS,
 }
 _PREFIX_OCTETS: Final = 18
+_RETRY_LONGEST: Final = 30 * SECOND
+"""A server of CML that is started again says nothing of it, and one request in so long costs nothing."""
 
 
 async def run_cml(
@@ -88,4 +91,5 @@ def console_config(settings: CmlSource, around: Surroundings, schema: SchemaRepl
         intervals=Intervals({**Intervals().by_class, **settings.intervals}, settings.interval),
         request_deadline=settings.request_deadline,
         object_limit=settings.max_objects,
+        retry_longest=_RETRY_LONGEST,
     )
