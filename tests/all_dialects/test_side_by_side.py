@@ -225,7 +225,7 @@ def test_sparks_report_counts_all(there: Scene) -> None:
 
 
 def test_what_each_said_is_captured_and_says_the_same_again(there: Scene) -> None:
-    """Without any of the peers; also after a restart, with schemas known before and an event that was kept."""
+    """Without any of the peers; also after a restart, with schemas from before and an event that was kept."""
     replay_all(there)
     there.end()
     _tell(there)
