@@ -287,3 +287,17 @@ def test_a_class_of_agents_without_banks_tells_of_none(banks: tuple[str, ...]) -
     values: tuple[str | int, ...] = ("farm", *(10 for _ in banks))
     told = PropertyContent(0, AGENT_CLASS.key, 1, 1, 0, OBJECT_ID, values)
     assert agent_described(definition, told) is None
+
+
+def test_where_only_an_agent_s_package_is_wanted_its_heartbeats_show_it() -> None:
+    """The broker's objects, its agents among them, are not learnt then, nor others' schemas asked for."""
+    known = shop()
+    known.add(ClassDefinition.of(AGENT_CLASS))
+    play = ConsolePlay(ConsoleConfig(frozenset({AGENT_USER}), packages=frozenset({"shop"})), known=known)
+    listed(play)
+    play.arrives(got(5), CommandComplete(5))
+    play.left()
+    leaves_the_broker(play)
+    play.leaves()
+    beats(play)
+    play.leaves(ResyncBegan("1.10"), HeartbeatSeen("1.10", START), ("agent.1.10", GetQuery(6, GET_TANKS)))
