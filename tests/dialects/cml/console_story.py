@@ -6,7 +6,7 @@ from gateway.dialects.cml.console import ConsoleConfig
 from gateway.dialects.cml.console_config import Intervals
 from gateway.dialects.cml.console_states import State
 from gateway.model.observations import ObjectSeen, SourceState, SourceStateSeen
-from gateway.model.operations import ObjectFetch, ObjectModify
+from gateway.model.operations import Answer, MethodCall, ObjectFetch, ObjectModify
 from gateway.model.schema import ClassKey
 from gateway.model.values import Reference, Value
 from tests.dialects.cml.playbook import SECOND, STARTED, ConsolePlay, Shop, Step, shop
@@ -15,6 +15,7 @@ UNSEEN = "what comes and goes between two looks is not seen"
 CONNECTING = SourceStateSeen(SourceState.CONNECTING, "asking for the schema on exchange amq.system")
 SYNCHRONISING = SourceStateSeen(SourceState.SYNCHRONISING)
 SYNCHRONISED = SourceStateSeen(SourceState.SYNCHRONISED, UNSEEN)
+MAY_BE_DONE = "it may have been carried out, or may still be"
 CONFIG = ConsoleConfig(message_id_prefix="c-", intervals=Intervals({"broker": 5 * SECOND}, 20 * SECOND))
 
 
@@ -86,3 +87,17 @@ def modify(
     """A wish to set fields."""
     deadline = play.now + int(seconds * SECOND)
     return ObjectModify(token, key(class_name), "broker", native(number), values, deadline)
+
+
+def call(
+    play: ConsolePlay, number: int, class_name: str, method: str, *arguments: Value | None, token: int = 1
+) -> MethodCall:
+    """A wish to call a method."""
+    deadline = play.now + 5 * SECOND
+    return MethodCall(token, key(class_name), "broker", native(number), method, arguments, deadline)
+
+
+def answer(play: ConsolePlay) -> Answer:
+    """The one answer that left since the last time."""
+    (one,) = [step for step in play.left() if isinstance(step, Answer)]
+    return one

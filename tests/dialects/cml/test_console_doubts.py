@@ -1,0 +1,169 @@
+"""The console of CML in doubt: of a broker that falls silent or was restarted, of objects without answers."""
+
+from __future__ import annotations
+
+from gateway.dialects.cml.console_states import State
+from gateway.dialects.cml.messages import (
+    InspectRequest,
+    Invalid,
+    SchemaRequest,
+)
+from gateway.model.observations import (
+    AgentLost,
+    Gap,
+    ObjectSeen,
+    ResyncBegan,
+    ResyncEnded,
+    SourceState,
+    SourceStateSeen,
+)
+from tests.dialects.cml.console_story import (
+    SYNCHRONISED,
+    seen,
+    states,
+    synchronised,
+    the_broker,
+    told,
+)
+from tests.dialects.cml.playbook import SECOND, shop
+
+# Silence.
+
+
+def test_a_silent_broker_is_not_vouched_for_and_its_first_word_begins_a_walk() -> None:
+    play = synchronised()
+    heard = play.now
+    play.time_passes(15, answering=False)
+    assert play.left() == [
+        InspectRequest(0),
+        AgentLost("broker", "the broker has not answered for 10 s"),
+        SourceStateSeen(SourceState.DEGRADED, "the broker has not answered for 10 s; next attempt in 5 s"),
+    ]
+    late = play.sent[-1]
+    play.waiting.clear()
+    play.time_passes(4, answering=False)
+    play.left()
+    play.arrives(play.written(play.broker.reply(InspectRequest(0))), late.message_id)
+    play.leaves("unmatched-reply")
+    play.waiting.clear()
+    play.time_passes(14)
+    steps = play.left()
+    (gap,) = [one for one in steps if isinstance(one, Gap)]
+    assert (gap.start, gap.reason) == (heard, "the broker did not answer")
+    assert states(steps)[-1] == SYNCHRONISED
+
+
+def test_a_broker_that_takes_no_requests_for_a_while_was_not_heard() -> None:
+    play = synchronised()
+    heard = play.now
+    play.time_passes(5, answering=False)
+    play.take(play.session.unsent([play.waiting.popleft()], "no route", play.now))
+    play.time_passes(8)
+    steps = play.left()
+    (gap,) = [one for one in steps if isinstance(one, Gap)]
+    assert (gap.start, gap.end) == (heard, heard + 10 * SECOND)
+    assert [one.state for one in states(steps)] == [
+        SourceState.DOWN,
+        SourceState.SYNCHRONISING,
+        SourceState.SYNCHRONISED,
+    ]
+
+
+def test_an_object_that_does_not_answer_puts_all_in_doubt_until_it_does() -> None:
+    """The model knows one freshness for all that a broker shows."""
+    play = synchronised()
+    play.spoils = {InspectRequest(7, "queue"): None}
+    play.time_passes(75)
+    steps = play.left()
+    reason = "object 7 'orders': no answer for 10 s"
+    assert AgentLost("broker", reason) in steps
+    assert SourceStateSeen(SourceState.DEGRADED, f"{reason}; next attempt in 5 s") in steps
+    assert "9" in told(steps[steps.index(AgentLost("broker", reason)) :])
+    play.spoils.clear()
+    play.time_passes(60)
+    play.stands(State.SYNCHRONISED)
+    assert states(play.left())[-1] == SYNCHRONISED
+
+
+def test_one_doubt_is_as_good_as_two() -> None:
+    play = synchronised()
+    play.spoils = {InspectRequest(7, "queue"): Invalid(), InspectRequest(9, "connection"): Invalid()}
+    play.time_passes(36)
+    steps = play.left()
+    assert len([one for one in steps if isinstance(one, AgentLost)]) == 1
+    play.stands(State.DOUBTFUL)
+
+
+def test_an_object_in_doubt_that_ends_leaves_no_doubt() -> None:
+    play = synchronised()
+    play.spoils = {InspectRequest(7, "queue"): Invalid()}
+    play.time_passes(36)
+    play.stands(State.DOUBTFUL)
+    play.broker.remove(7)
+    play.time_passes(30)
+    play.stands(State.SYNCHRONISED)
+
+
+def test_a_request_that_is_not_answered_is_forgotten_with_its_object() -> None:
+    play = synchronised()
+    play.spoils = {InspectRequest(7, "queue"): None}
+    play.time_passes(19)
+    play.broker.remove(7)
+    play.time_passes(40)
+    assert states(play.left()) == []
+    play.stands(State.SYNCHRONISED)
+
+
+# Restarts.
+
+
+def test_a_restart_while_connected_makes_all_names_anew() -> None:
+    play = synchronised()
+    play.broker.put(0, "broker", name="shop", started="2026-11-21T00:01+00:00")
+    play.time_passes(8)
+    run = "2026-11-21T00:01+00:00"
+    steps = play.left()
+    assert ResyncBegan(restarted=True) in steps
+    assert the_broker(run, run) in steps
+    assert seen(7, "queue", "orders", 3, False, run=run) in steps
+    assert steps[-1] == SYNCHRONISED
+
+
+def test_a_restart_while_not_connected_is_seen_by_the_start_time() -> None:
+    play = synchronised()
+    play.disconnects()
+    play.broker.put(0, "broker", name="shop", started="2026-11-21T00:01+00:00")
+    play.connects()
+    play.time_passes(3)
+    assert ResyncBegan(restarted=True) in play.left()
+
+
+def test_a_restart_within_the_minute_is_seen_by_the_number_of_our_own_connection() -> None:
+    broker = shop()
+    broker.put(200, "connection", 0, name="console")
+    play = synchronised(broker=broker)
+    play.disconnects()
+    broker.remove(200)
+    broker.put(14, "connection", 0, name="console")
+    play.connects()
+    play.time_passes(3)
+    steps = play.left()
+    assert ResyncBegan(restarted=True) in steps
+    assert "2026-11-20T06:52+00:00~2/7" in [one.native_id for one in steps if isinstance(one, ObjectSeen)]
+
+
+def test_a_restart_within_the_minute_is_seen_by_what_has_an_others_number() -> None:
+    play = synchronised()
+    play.disconnects()
+    play.broker.put(7, "queue", name="invoices", pending="0", exclusive="0")
+    play.connects()
+    play.time_passes(8)
+    steps = play.left()
+    begun = [one for one in steps if isinstance(one, ResyncBegan | ResyncEnded)]
+    assert begun == [
+        ResyncBegan(),
+        ResyncEnded(complete=False),
+        ResyncBegan(restarted=True),
+        ResyncEnded(complete=True),
+    ]
+    assert SchemaRequest() in steps
