@@ -49,6 +49,9 @@ class Am01Agent:
         vhost: there.
         revision: that it speaks; nobody tells it of bindings, so it tells everything again each two seconds.
         exchange: that it makes, and publishes to.
+
+    Attributes:
+        is_up: it has begun to speak.
     """
 
     def __init__(
@@ -73,6 +76,7 @@ class Am01Agent:
         self._capacities: dict[int, int] = {}
         self._levels: dict[int, int] = {}
         self._born = self._clock.now()
+        self.is_up = False
 
     async def run(self) -> None:
         """Be there until cancelled."""
@@ -103,6 +107,7 @@ class Am01Agent:
 
     def connected(self, reply_to: str, now: int) -> list[Effect]:
         assert reply_to
+        self.is_up = True
         return self.session.start(now)
 
     def disconnected(self, detail: str, now: int) -> list[Effect]:

@@ -11,7 +11,7 @@ import pytest
 import structlog
 
 from gateway.demo.broker import PrivateBroker
-from gateway.dialects.effects import Delivery, Effect, Send
+from gateway.dialects.effects import Delivery, Effect, Rebind, Send
 from gateway.links import amqp_connection
 from tests.components.rabbitmq import VirtualHost
 from tests.components.waiting import eventually
@@ -36,6 +36,16 @@ async def test_it_comes_back_when_a_connection_is_closed(virtual_host: VirtualHo
         assert await link.up(2) != before
 
     assert "CONNECTION_FORCED - Closed via management plugin" in said
+
+
+async def test_it_begins_anew_with_another_queue_when_its_session_wants_it_bound_anew(
+    virtual_host: VirtualHost,
+) -> None:
+    async with linked(endpoint_of(virtual_host.broker, virtual_host.name), role()) as link:
+        before = await link.up()
+        link.conversation.perform([Rebind("agents tell everything to whoever binds")])
+        assert await link.down() == "the queue is bound anew: agents tell everything to whoever binds"
+        assert await link.up(2) != before
 
 
 async def test_it_comes_back_when_its_exchange_was_deleted_and_made_again(virtual_host: VirtualHost) -> None:
