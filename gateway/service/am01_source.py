@@ -12,6 +12,7 @@ from gateway.links.amqp_connection import AmqpEndpoint
 from gateway.links.conversation import Conversation
 from gateway.model.observations import Observation
 from gateway.service.console_port import ConsolePort
+from gateway.service.qmf_source import warn_of_impersonators
 from gateway.service.surroundings import Surroundings
 
 
@@ -32,6 +33,8 @@ async def run_am01(
     )
     port = ConsolePort(session, conversation, around.clock, answered)
     around.operations.connect(source.identity.number, port)
+    if settings.believe:
+        warn_of_impersonators(name, endpoint)
     role = AmqpRole(
         "console",
         console.bindings,

@@ -58,13 +58,7 @@ async def run_qmf(
     port = ConsolePort(session, conversation, around.clock, answered)
     around.operations.connect(source.identity.number, port)
     if settings.believe:
-        log.warning(
-            "impersonators-not-checked",
-            name=name,
-            broker=str(endpoint),
-            detail="on a RabbitMQ, a user tagged 'impersonator' could forge the senders that this source"
-            " believes: keep that tag off the users of this broker (docs/rights.md)",
-        )
+        warn_of_impersonators(name, endpoint)
     subscription = around.subscription("console", name, settings.durable)
     role = AmqpRole(
         "console",
@@ -78,6 +72,17 @@ async def run_qmf(
         await link.run()
     else:
         await until_one_ends(link.run(), schemas.keep(lambda: console.definitions))
+
+
+def warn_of_impersonators(name: str, endpoint: AmqpEndpoint) -> None:
+    """Say that nobody has checked who could forge the senders that source ``name`` believes."""
+    log.warning(
+        "impersonators-not-checked",
+        name=name,
+        broker=str(endpoint),
+        detail="on a RabbitMQ, a user tagged 'impersonator' could forge the senders that this source"
+        " believes: keep that tag off the users of this broker (docs/rights.md)",
+    )
 
 
 def _console_config(settings: QmfSource, around: Surroundings) -> ConsoleConfig:
