@@ -6,7 +6,7 @@ import getpass
 import json
 import os
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -125,6 +125,19 @@ class Scene:
         with ask(self.site.state.path / "log", sql, parameters) as answer:
             return [dict(zip(answer.columns, row, strict=True)) for row in answer.rows]
 
+    def all_are(self, name: str, value: str) -> None:
+        """Wait until all rows of a column show this."""
+        wait_until(lambda: set(self.walk(name).values()) == {value}, f"{name} is {value}")
+
+    def until_all_logged(self, sources: Collection[str], condition: str) -> None:
+        """Wait until the log has a record of each of these sources for which an SQL condition is true."""
+        sql = f"SELECT DISTINCT source FROM log WHERE {condition}"  # noqa: S608  the test's own words
+
+        def are_there() -> bool:
+            return {row["source"] for row in self.ask_log(sql)} >= set(sources)
+
+        wait_until(are_there, f"{condition} of all")
+
     def until_logged(self, source: str, event: str, text: str) -> None:
         """Wait until the log has an event of this name whose text says this."""
         sql = "SELECT text FROM log WHERE kind = 'event' AND source = $source AND event = $event"
@@ -171,7 +184,7 @@ def _configure(there: Scene, broker: PrivateBroker, for_qpid: VirtualHost, for_v
             "kind": "qmf",
             "amqp": {"url": amqp, "vhost": for_qpid.name, **account},
             "believe": [user.name],
-            "heartbeat": "2s",
+            "heartbeat": "5s",
             "durable": {"expires": "1min"},
         },
         "vessels": {
@@ -180,7 +193,7 @@ def _configure(there: Scene, broker: PrivateBroker, for_qpid: VirtualHost, for_v
             "believe": [user.name],
             "get_and_set": True,
             "events": True,
-            "interval": "1s",
+            "interval": "5s",
             "republish_interval": f"{REPUBLISHED}s",
         },
         "openamq": {
@@ -190,8 +203,8 @@ def _configure(there: Scene, broker: PrivateBroker, for_qpid: VirtualHost, for_v
                 "user": "super",
                 "password": there.site.secret("super"),
             },
-            "interval": "1s",
-            "intervals": dict.fromkeys(("broker", "queue", "exchange", "connection", "config"), "1s"),
+            "interval": "2s",
+            "intervals": dict.fromkeys(("broker", "queue", "exchange", "connection", "config"), "2s"),
             "short_lived": "yes",
             "assured": ["config-file", "heartbeats"],
         },

@@ -53,7 +53,7 @@ async def bean(java: JmxClient, pattern: str) -> str:
 def test_all_are_rows_of_one_tree(there: Scene) -> None:
     kinds = dict(zip(there.walk("agSourceName").values(), there.walk("agSourceKind").values(), strict=True))
     assert kinds == SOURCES
-    assert set(there.walk("agSourceState").values()) == {"synchronised"}
+    there.all_are("agSourceState", "synchronised")
     for column, source, names in (
         ("rmqQueueName", "rabbitmq", {"orders"}),
         ("qpidQueueName", "qpid", {"q1", "q2", "q3", "src", "dst"}),
@@ -65,7 +65,7 @@ def test_all_are_rows_of_one_tree(there: Scene) -> None:
         assert shown[0] == source
         assert shown[1] >= names
     for table in ("rmqQueue", "qpidQueue", "siteWorksVessel", "oamqQueue", "siteAmiTank"):
-        assert set(there.walk(f"{table}RowStale").values()) == {"false"}
+        there.all_are(f"{table}RowStale", "false")
 
 
 async def test_all_are_mbeans_of_one_virtual_machine(java: JmxClient) -> None:
@@ -76,9 +76,13 @@ async def test_all_are_mbeans_of_one_virtual_machine(java: JmxClient) -> None:
         ("source=openamq,type=broker", "name", "OpenAMQ 1.4c1"),
         ("source=plant,type=Tank", "state", "open"),
     ):
-        read = await java.read(await bean(java, pattern))
-        assert read[attribute].value == value
-        assert read["Stale"].value is False
+        name = await bean(java, pattern)
+
+        async def is_fresh(name: str = name) -> bool:
+            return (await java.read(name))["Stale"].value is False
+
+        await eventually(is_fresh, f"{name} is fresh")
+        assert (await java.read(name))[attribute].value == value
 
 
 def test_a_limit_of_a_rabbitmq_is_set(there: Scene) -> None:
@@ -138,8 +142,8 @@ async def test_methods_are_called_by_java(there: Scene, java: JmxClient) -> None
         return (await java.read(broker))["locked"].value is True
 
     await eventually(is_locked, "the broker is looked at again")
-    sql = "SELECT DISTINCT source FROM log WHERE kind = 'operation' AND outcome = 'applied'"
-    assert {row["source"] for row in there.ask_log(sql)} >= {"rabbitmq", "qpid", "vessels", "openamq"}
+    called = {"rabbitmq", "qpid", "vessels", "openamq"}
+    there.until_all_logged(called, "kind = 'operation' AND outcome = 'applied'")
 
 
 def test_a_command_of_an_application_is_called(there: Scene) -> None:
@@ -206,8 +210,7 @@ def test_an_event_of_each(there: Scene, source: str) -> None:
 
 
 def test_one_log_has_all(there: Scene) -> None:
-    told = there.ask_log("SELECT DISTINCT source FROM log WHERE kind IN ('create', 'snapshot')")
-    assert {row["source"] for row in told} >= SOURCES.keys()
+    there.until_all_logged(SOURCES.keys(), "kind IN ('create', 'snapshot')")
 
 
 def test_sparks_report_counts_all(there: Scene) -> None:
