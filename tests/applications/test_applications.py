@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import stat
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from gateway.demo.jmx_client import JmxClient
+from gateway.demo.jmx_client import JmxClient, JmxClientError
 from gateway.service.exit_codes import ExitCode
 from tests.applications.plant import SOURCE, Plant
-from tests.components.ami_application import connected
+from tests.components.ami_application import Application, connected
 from tests.components.waiting import eventually, wait_until
 
 APPLICATION = f"{SOURCE}/ami-relay:application"
@@ -72,26 +73,53 @@ async def test_attributes_of_an_mbean_grow_and_columns_stay(plant: Plant, jmx: J
         assert plant.walk("siteAmiMixerSpeed") == {column: "6"}
 
 
+@contextmanager
+def answering(application: Application) -> Iterator[None]:
+    """The application drains a tank when it is asked to, once."""
+
+    def answer() -> None:
+        request = application.hears(r'E.*\|I="([^"]+)".*\|why="cleaning"')[1]
+        application.say(f'R|I="{request}"|S=0|M="drained, because it was asked"|litres=40')
+
+    thread = threading.Thread(target=answer, daemon=True)
+    thread.start()
+    yield
+    thread.join()
+
+
 def test_a_command_is_called_and_its_answer_is_told(plant: Plant) -> None:
     with plant.application("valve") as application:
         application.say(DRAIN)
         application.hears(r"\|S=0")
-
-        def answer() -> None:
-            request = application.hears(r'E.*\|I="([^"]+)".*\|why="cleaning"')[1]
-            application.say(f'R|I="{request}"|S=0|M="drained, because it was asked"')
-
-        wait_until(lambda: plant.values("ami-relay:application/valve"), "the application is shown")
-        answering = threading.Thread(target=answer)
-        answering.start()
-        called = plant.command("invoke", f"{APPLICATION}/valve", "drain", "why=cleaning")
-        answering.join()
+        call = ("invoke", f"{APPLICATION}/valve", "drain", "why=cleaning")
+        wait_until(lambda: plant.command(*call, "--check").code is ExitCode.OK, "the method is shown")
+        with answering(application):
+            called = plant.command(*call)
         assert called.code is ExitCode.OK, called.errors
         assert "drained, because it was asked" in called.output
         missing = plant.command("invoke", f"{APPLICATION}/valve", "drain")
         assert missing.code is ExitCode.WRONG_VALUE
-    gone = plant.command("invoke", f"{APPLICATION}/valve", "drain", "why=cleaning")
-    assert gone.code is not ExitCode.OK
+    assert plant.command(*call).code is ExitCode.SOURCE_DOWN
+
+
+async def test_a_command_is_an_operation_of_an_mbean(plant: Plant, jmx: JmxClient) -> None:
+    with plant.application("tap") as application:
+        application.say(DRAIN)
+        application.hears(r"\|S=0")
+        name = f"amqp.gateway:source={SOURCE},package=ami-relay,type=application,name=tap"
+        returned = []
+
+        async def is_called() -> bool:
+            try:
+                returned.append(await jmx.invoke(name, "drain", "cleaning"))
+            except JmxClientError as error:
+                if "InstanceNotFound" not in str(error) and "describes no operation" not in str(error):
+                    raise
+            return bool(returned)
+
+        with answering(application):
+            await eventually(is_called, "the operation is there, and called")
+        assert "litres" in str(returned[0].value)
 
 
 def test_objects_expire_and_are_deleted(plant: Plant) -> None:
