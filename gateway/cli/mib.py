@@ -7,10 +7,12 @@ from pathlib import Path
 
 import click
 
+from gateway.cli.options import config_option, loaded
+from gateway.config.files import NoConfigurationError, load_configuration
 from gateway.mapping.files import MappingError, load_mapping, load_shipped_mappings
 from gateway.service.exit_codes import CommandError, ExitCode
 from gateway.shipped_files import shipped_folder
-from gateway.snmp.lock_files import MIB_SUFFIX, generate_files
+from gateway.snmp.lock_files import MIB_SUFFIX, generate_files, site_modules
 from gateway.snmp.lock_growth import LockFullError
 from gateway.snmp.mib.lint import base_folders, have_smilint, lint
 from gateway.yaml_documents import DocumentError
@@ -75,6 +77,23 @@ def lint_command(files: tuple[Path, ...], folders: tuple[Path, ...]) -> None:
 
 
 @mib.command()
-def path() -> None:
-    """Print the MIBDIRS value by which net-snmp's commands find the modules and all that they import."""
-    click.echo(":".join(str(folder) for folder in (*base_folders(), shipped_folder("mibs"))))
+@config_option
+def path(config: Path | None) -> None:
+    """Print the MIBDIRS value by which net-snmp's commands find the modules and all that they import.
+
+    Where there is a configuration, the folder of the site's own module is among them.
+    """
+    click.echo(":".join(map(str, (*base_folders(), shipped_folder("mibs"), *_modules_of_site(config)))))
+
+
+def _modules_of_site(config: Path | None) -> list[Path]:
+    """Of the configuration that is found; one that is not valid keeps nobody from the other modules."""
+    try:
+        configuration = load_configuration(None) if config is None else loaded(config)
+        folder = site_modules(configuration.state_folder)
+        return [folder] if folder.is_dir() else []
+    except NoConfigurationError:
+        return []
+    except (DocumentError, OSError) as error:
+        click.echo(f"without the site's own modules: {error}", err=True)
+        return []

@@ -108,6 +108,11 @@ def _next_arc(package: str, locks: Path) -> int:
     return RESERVED_ARCS.get(package) or max(taken) + 1
 
 
+def site_modules(state_folder: Path) -> Path:
+    """The folder of the module that names what a site alone has numbered; there from its first class on."""
+    return state_folder / "mibs"
+
+
 class SiteSchemas:
     """The provisional lock of a site and its module, in the state folder.
 
@@ -141,7 +146,7 @@ class SiteSchemas:
         Raises:
             OSError: the folder cannot be written.
         """
-        module = self._folder / "mibs" / f"{lock.module}{MIB_SUFFIX}"
+        module = site_modules(self._folder) / f"{lock.module}{MIB_SUFFIX}"
         module.parent.mkdir(parents=True, exist_ok=True)
         write_durably(self._lock_path, lock_text(lock))
         write_durably(module, module_text(lock, schemas.classes.values(), schemas.events.values()))
