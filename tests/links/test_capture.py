@@ -19,6 +19,7 @@ from pydantic import SecretStr
 from gateway.clock import SystemClock
 from gateway.dialects.effects import Binding, Delivery, Effect, Send, WakeAt
 from gateway.dialects.qmf.console import ConsoleConfig, ConsoleSession
+from gateway.links import capture_reading
 from gateway.links.amqp import AmqpLink, AmqpRole
 from gateway.links.amqp_connection import AmqpEndpoint
 from gateway.links.capture import CapturedSession
@@ -230,6 +231,21 @@ def test_a_session_before_is_another_capture(tmp_path: Path) -> None:
         converse(CapturedSession(AskingSession(), capture_file(path, 2000, files=100)), answers)
     with opened_capture(path) as capture:
         assert replay(capture, AskingSession()) == Outcome(told=6, same=3)
+
+
+def test_what_was_before_a_file_that_is_missing_is_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "shop.jsonl"
+    converse(CapturedSession(AskingSession(), capture_file(path, 2000, files=100)), answers=30)
+    newest = reading(path).head.part
+    path.with_name("shop.jsonl.2").unlink()
+    with opened_capture(path) as capture:
+        assert capture.head.part == newest - 1
+
+
+def test_a_line_without_end_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(capture_reading, "LONGEST_LINE", 300)
+    with pytest.raises(CaptureError, match="^line 2: it is longer than 300 octets$"):
+        replay(read_capture(io.BytesIO(head() + b"x" * 301)), AskingSession())
 
 
 def test_a_file_that_is_no_capture_is_not_opened(tmp_path: Path) -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, replace
 from dataclasses import field as dataclass_field
-from typing import Any
+from typing import Any, get_args
 from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gateway.config.sources import Source
 from gateway.dialects.ami.dates import DateRules
 from gateway.dialects.ami.relay import RelayConfig
 from gateway.dialects.cml.console import ConsoleConfig as CmlConfig
@@ -37,6 +38,11 @@ AM2 = KINDS["qmf"]
 
 def of_json(told: object) -> Any:  # noqa: ANN401  whatever JSON has
     return json.loads(json.dumps(told))
+
+
+def test_every_kind_of_source_can_be_captured() -> None:
+    (union, *_) = get_args(Source)
+    assert {get_args(each.model_fields["kind"].annotation)[0] for each in get_args(union)} == KINDS.keys()
 
 
 @pytest.mark.parametrize("kind", KINDS)
