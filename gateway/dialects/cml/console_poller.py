@@ -250,6 +250,7 @@ class Poller:
             self._anew |= 0 < newest < self._newest_connection
             self._reconnected = False
         self._newest_connection = newest
+        self._rounds.keep_saying()
         if self._resync_open or talk.state is not State.WALKING:
             if talk.runs.started == view.text(read, _STARTED):
                 return True

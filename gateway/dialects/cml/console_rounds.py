@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from gateway.dialects.cml.console_config import SECOND
 from gateway.dialects.cml.console_conversation import Conversation
 from gateway.dialects.cml.console_states import State
 from gateway.dialects.cml.console_tree import Known
@@ -11,6 +12,7 @@ from gateway.model.observations import HeartbeatSeen, SourceState
 
 _UNSEEN: Final = "what comes and goes between two looks is not seen"
 _LONG: Final = 2
+_MINUTE: Final = 60 * SECOND
 
 
 class Rounds:
@@ -25,6 +27,7 @@ class Rounds:
         self._number = 0
         self._began = 0
         self._behind = 0
+        self._said_at = 0
         self.shut: dict[int, str] = {}
 
     def begin(self) -> None:
@@ -57,6 +60,15 @@ class Rounds:
     def synchronised(self) -> None:
         """All that can be seen is known: begin, and say what is not seen."""
         self.begin()
+        self._say()
+
+    def keep_saying(self) -> None:
+        """Say what is not seen by now, once a minute: a round may take long."""
+        if self._talk.state is State.SYNCHRONISED and self._talk.now >= self._said_at + _MINUTE:
+            self._say()
+
+    def _say(self) -> None:
+        self._said_at = self._talk.now
         self._talk.tell(SourceState.SYNCHRONISED, self._unseen())
 
     def _unseen(self) -> str:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from gateway.dialects.cml.console import ConsoleConfig
-from gateway.dialects.cml.console_config import Budget, ShortLived
+from gateway.dialects.cml.console_config import Budget, Intervals, ShortLived
 from gateway.dialects.cml.console_states import State
 from gateway.dialects.cml.messages import (
     Field,
@@ -372,3 +372,14 @@ def test_a_small_budget_makes_intervals_longer_and_starves_no_class() -> None:
     assert min(counts.values()) >= 10
     assert counts[0] > 2 * counts[7]
     assert "the budget makes intervals" in states(steps)[-1].detail
+
+
+def test_what_is_not_seen_is_said_once_a_minute_however_long_a_round_takes() -> None:
+    play = synchronised(replace(CONFIG, intervals=Intervals({"config": 3600 * SECOND}, 5 * SECOND)))
+    play.spoils = {InspectRequest(9, "connection"): InspectReply(Status.NO_ACCESS)}
+    play.time_passes(50)
+    assert states(play.left()) == []
+    play.time_passes(20)
+    assert [one.detail for one in states(play.left())] == [
+        f"{UNSEEN}; 1 objects cannot be shown (object 9: the broker says 'noaccess')"
+    ]
