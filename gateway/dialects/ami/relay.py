@@ -117,8 +117,11 @@ class RelaySession:
     def tick(self, now: int) -> list[StreamEffect]:
         """The time it asked for has come: objects expire, calls are given up, classes are told anew."""
         self._out.woken()
+        longest = (
+            self._config.limits.pause
+        )  # whoever is woken before waits since before the clock was set back
         for known in self._connections.values():
-            if 0 < known.paused_until <= now:
+            if known.paused_until and not known.paused_until - longest <= now < known.paused_until:
                 self._lines.resume(known, now)
                 self._end_if_over(known, now)
             elif 0 < self._login_deadline(known) <= now:

@@ -138,7 +138,7 @@ class Applications:
         if application is None or application.connections:
             return
         many = self._objects.owned[application.name] > _MANY
-        if many and now - application.since < _PAUSE:
+        if many and 0 <= now - application.since < _PAUSE:
             raise RefusedError("it was here a moment ago and has many objects: wait for 10 s")
 
     def _to_be_forgotten(self, name: str) -> Application | None:
@@ -255,7 +255,7 @@ class Applications:
     def tell_counts(self, now: int) -> None:
         """Tell of those whose counts have changed, if they were not told just now."""
         for application in self._known.values():
-            if not application.changed or now < application.told_at + self._config.tell_interval:
+            if not application.changed or 0 <= now - application.told_at < self._config.tell_interval:
                 continue
             missing, repeated = application.gap_missing, application.gap_repeated
             if missing or repeated:

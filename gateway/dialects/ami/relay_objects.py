@@ -225,13 +225,16 @@ class Objects:
     # What time does.
 
     def pass_time(self, now: int) -> None:
-        """End what has expired, and tell classes that have gained something."""
+        """End what has expired, and tell classes that have gained something.
+
+        Whoever is woken before the time of that lives after the clock was set back.
+        """
         while self._expiring and self._expiring[0][0] <= now:
             when, _, row = heapq.heappop(self._expiring)
             if row.expires == when:
                 self.end(row, now)
         for table in self._tables.values():
-            if 0 < table.due <= now:
+            if table.due and not table.due - self._config.settle_longest <= now < table.due:
                 self._settle(table, now)
 
     @property

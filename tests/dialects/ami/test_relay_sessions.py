@@ -10,6 +10,8 @@ from gateway.dialects.ami.relay_config import SECOND
 from gateway.dialects.stream_effects import Peer
 from gateway.model.observations import (
     AgentLost,
+    ClassLearned,
+    EventSeen,
     ObjectSeen,
     ResyncBegan,
     ResyncEnded,
@@ -402,3 +404,31 @@ def test_a_line_that_is_too_long_is_answered_once_and_passed_over() -> None:
     play.logs_in()
     play.says("S|a=" + "1" * 200, "H")
     assert [line[:14] for line in play.lines() if "<" in line] == ["1< M|Q=1|S=1|M", "1< M|Q=2|S=0|M"]
+
+
+# The clock.
+
+
+def test_a_clock_that_is_set_back_holds_nothing_up() -> None:
+    play = RelayPlay()
+    play.logs_in()
+    play.says('O|T="Tank"|I="t1"|level=3', 'O|T="Tank"|I="t1"|vol=1.5', "S#5|a=1", "P|D=100", "H")
+    play.left()
+    play.now -= 3600 * SECOND
+    play.take(play.session.tick(play.now))
+    steps = play.left()
+    assert [play.shown(step) for step in steps if isinstance(step, ClassLearned)] == ["class Tank"]
+    assert "event sequenceGap pump-7 5 0" in [play.shown(s) for s in steps if isinstance(s, EventSeen)]
+    assert [step[:14] for step in steps if isinstance(step, str)] == ["1< M|Q=6|S=0|M", "1< M|Q=7|S=0|M"]
+
+
+def test_who_has_many_objects_may_come_back_after_the_clock_was_set_back() -> None:
+    play = RelayPlay()
+    play.logs_in()
+    play.says(*(f'O|T="t"|I="{n}"' for n in range(1001)))
+    play.ends()
+    play.left()
+    play.now -= 3600 * SECOND
+    play.connects(2)
+    play.says('L|I="pump-7"', number=2)
+    assert play.lines() == ['2< M|Q=0|S=0|M="Welcome to AMI v1.0"']
