@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from gateway.analytics.reports.answers import Form, Report, Row, number
+from gateway.analytics.reports.happenings import SEVERE
 from gateway.analytics.reports.readable import readable
 
 MOST_OF_A_KIND: Final = 3
@@ -30,6 +31,7 @@ def findings(report: Report) -> list[str]:
         *_storms(report),
         *_flapping(report),
         *_short(report),
+        *_unknown(report),
         *_doubts(report),
     ]
 
@@ -45,7 +47,7 @@ def _silent(report: Report) -> Iterator[str]:
 
 
 def _worst_events(report: Report) -> Iterator[str]:
-    worst = [row for row in report.table("events").rows if row["severity"] in ("critical", "major")]
+    worst = [row for row in report.table("events").rows if row["severity"] in SEVERE]
     for row in worst[:MOST_OF_A_KIND]:
         yield f"{_text(row, 'event')} ({_text(row, 'severity')}) came {_times(row, 'events')}"
 
@@ -77,6 +79,14 @@ def _short(report: Report) -> Iterator[str]:
         if short >= _SHORT_LEAST and short >= _SHORT_SHARE * known:
             who = _text(row, "user") or "an unknown user"
             yield f"{short:,.0f} of {known:,.0f} connections of {who} lasted less than a second"
+
+
+def _unknown(report: Report) -> Iterator[str]:
+    unknown = [row for row in report.table("overview").rows if number(row, "unknown")]
+    for row in unknown[:MOST_OF_A_KIND]:
+        count = number(row, "unknown")
+        changes = "a change" if count == 1 else f"{count:,.0f} changes"
+        yield f"nobody knows what came of {changes} at {_text(row, 'source')}"
 
 
 def _doubts(report: Report) -> Iterator[str]:

@@ -13,6 +13,9 @@ from gateway.analytics.reports.queues import step_of
 SEVERITIES: Final = ("critical", "major", "minor", "warning", "info", "cleared")
 """The worst first."""
 
+SEVERE: Final = ("critical", "major")
+"""Those that somebody should look at."""
+
 STORM_A_MINUTE: Final = 60
 """So many events of one name from one source within a minute are a storm."""
 

@@ -8,8 +8,8 @@ from typing import Final
 from gateway.analytics.reports import happenings
 from gateway.analytics.reports.answers import Column, Form
 
-_NAME: Final = 40
-_SAID: Final = 60
+_NAME: Final = 36
+_SAID: Final = 45
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +41,7 @@ LAYOUTS: Final = {
             Column("created", "Made", Form.COUNT),
             Column("ended", "Ended", Form.COUNT),
             Column("living", "There", Form.COUNT),
-            Column("critical", "Critical", Form.COUNT),
-            Column("major", "Major", Form.COUNT),
+            Column("severe", "Severe", Form.COUNT),
             Column("warning", "Warning", Form.COUNT),
             Column("events", "Events", Form.COUNT),
             Column("operations", "Changes", Form.COUNT),

@@ -8,14 +8,15 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from gateway.analytics.reports.happenings import SEVERITIES
+from gateway.analytics.reports.happenings import SEVERE, SEVERITIES
 from gateway.analytics.reports.quality import lag_seconds
 from gateway.analytics.reports.sources import BELIEVED
 
 _OPERATIONS: Final = {"sets": "set", "calls": "invoke", "reads": "read"}
 _OUTCOMES: Final = ("applied", "refused", "unknown")
 _COUNTS: Final = (
-    *("agents", "agents_believed", "classes", "objects", "created", "ended", "living", "events"),
+    *("agents", "agents_believed", "classes", "objects", "created", "ended", "living"),
+    *("events", "severe"),
     *SEVERITIES,
     *("operations", *_OPERATIONS, *_OUTCOMES, "failed", "under_way", "records"),
 )
@@ -29,10 +30,10 @@ def overview(
 
     Columns: ``dialect``, ``state``; ``agents``, and how many of them are ``agents_believed``; ``classes`` of
     which there were ``objects``; how many began (``created``), ``ended``, are ``living`` at the end;
-    ``events`` and how many of each severity; ``operations``, of them ``sets``, ``calls``, ``reads``, and what
-    came of them: ``applied``, ``refused`` (by the configuration), ``unknown``, ``failed`` (all others),
-    ``under_way``; ``records``; ``lag_median`` and ``lag_p99`` seconds from sample to record. What was counted
-    and not there is 0; a state or a lag that nobody told is null.
+    ``events``, how many of each severity, and the ``severe`` ones (critical, major); ``operations``, of them
+    ``sets``, ``calls``, ``reads``, and what came of them: ``applied``, ``refused`` (by the configuration),
+    ``unknown``, ``failed`` (all others), ``under_way``; ``records``; ``lag_median`` and ``lag_p99`` seconds
+    from sample to record. What was counted and not there is 0; a state or a lag that nobody told is null.
 
     Args:
         records: bronze.
@@ -76,6 +77,7 @@ def _seen(lives: DataFrame) -> DataFrame:
 def _told(events: DataFrame) -> DataFrame:
     return events.groupBy(*_SOURCE).agg(
         F.count(F.lit(1)).alias("events"),
+        F.count_if(F.col("severity").isin(*SEVERE)).alias("severe"),
         *(F.count_if(F.col("severity") == name).alias(name) for name in SEVERITIES),
     )
 

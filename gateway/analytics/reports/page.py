@@ -16,7 +16,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator
 
 from gateway.analytics.reports.answers import Form, Report, Row, number
 from gateway.analytics.reports.findings import findings
-from gateway.analytics.reports.happenings import SEVERITIES
+from gateway.analytics.reports.happenings import SEVERE, SEVERITIES
 from gateway.analytics.reports.labels import labels
 from gateway.analytics.reports.readable import cut, duration, readable, rounded
 
@@ -100,9 +100,7 @@ def _key_figures(report: Report) -> list[tuple[str, str, bool]]:
     step = report.series.step_seconds
     published = sum(number(row, "published") for row in report.series.throughput) * step
     delivered = sum(number(row, "delivered") for row in report.series.throughput) * step
-    bad = sum(
-        number(row, "events") for row in report.series.events if row["severity"] in ("critical", "major")
-    )
+    bad = sum(number(row, "events") for row in report.series.events if row["severity"] in SEVERE)
     growing = report.table("growing").of
     not_heard = sum(number(row, "seconds") for row in report.table("gaps").rows)
     return [

@@ -71,7 +71,7 @@ def _show_table(console: Console, table: Table, most_rows: int) -> None:
         for column in table.columns
         if not column.optional or any(row[column.name] is not None for row in rows)
     ]
-    shown = RichTable(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    shown = RichTable(box=SIMPLE_HEAD, pad_edge=False, show_edge=False, collapse_padding=True)
     for column in columns:
         is_text = column.form is Form.TEXT
         shown.add_column(

@@ -1,0 +1,212 @@
+"""Peers of three dialects in one inventory, written to a log as a core writes it.
+
+The recorded OpenAMQ, whose shared queue then goes on; the recorded Qpid broker; and an application of AMI.
+Each is heard by its own session, as a source of one gateway, one after the other. An operator changes
+something at each.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from gateway.dialects.ami.relay import RelayConfig, RelaySession
+from gateway.dialects.cml.console import ConsoleConfig
+from gateway.dialects.cml.console_config import Budget
+from gateway.dialects.cml.messages import InspectRequest
+from gateway.dialects.effects import Observed
+from gateway.dialects.stream_effects import Peer, StreamEffect
+from gateway.eventlog.mirror import Mirror, MirrorSettings
+from gateway.eventlog.record import LogRecord, RecordKind
+from gateway.feed.operations import OperationKind, OperationRecord, OperationState
+from gateway.feed.records import Batch
+from gateway.inventory.classes import ClassRegistry
+from gateway.inventory.instances import InstanceIndex
+from gateway.inventory.inventory import Inventory
+from gateway.inventory.source import SourceInventory
+from gateway.mapping.files import is_statistic, load_shipped_mappings
+from gateway.mapping.rules import Mapping
+from gateway.model.observations import Observation
+from gateway.model.operations import Outcome, Principal
+from gateway.yaml_documents import parse_document
+from tests.analytics.logs import NOON, WrittenLog, text
+from tests.applications.plant import MAPPING
+from tests.dialects.cml.playbook import ConsolePlay
+from tests.dialects.cml.recorded_broker import answer
+from tests.dialects.qmf.replaying import Replay
+from tests.eventlog.records import with_all_fields
+
+SECOND: Final = 10**9
+START: Final = int(NOON.timestamp()) * SECOND
+Observe = Callable[[tuple[Observation, ...], int], None]
+
+SHARED: Final = 22
+"""Number of the OpenAMQ's queue ``q.shared``, which was recorded with 3 messages."""
+
+POLLS: Final = 10
+"""So often it is looked at, a minute apart."""
+
+MEGABYTES: Final = 2
+"""It gains with each."""
+
+QPIDD: Final = "qpidd-0.34"
+PLAYED: Final = 58
+"""Seconds of the Qpid broker's recording: until 600 queues are made, which would take Spark long to count."""
+
+FILLS: Final = 8
+"""So many minutes long the tank fills by 5 %, 50 litres each."""
+
+
+class Gateway:
+    """An inventory, and the log's mirror of what it tells."""
+
+    def __init__(self, state: Path) -> None:
+        self.now = START
+        self.records: list[LogRecord] = [
+            LogRecord(kind=RecordKind.START, ingest_ts=text(NOON), values={"version": 1, "why": "began"})
+        ]
+        self._mirror = Mirror(MirrorSettings())
+        site = parse_document(MAPPING, Mapping, Path("plant.yaml"))
+        self.mappings = {**load_shipped_mappings(), site.package: site}
+        registry = ClassRegistry(self.mappings)
+        index = InstanceIndex(state / "instances.sqlite3")
+        self.inventory = Inventory("gw", 1, registry, index, self._published)
+        self._operations = 0
+
+    def add(self, name: str, kind: str) -> tuple[SourceInventory, Observe]:
+        """A source, and what is told of it: by a clock of its own, which begins when it tells first."""
+        source = self.inventory.add_source(name, kind, 10_000)
+        began: list[int] = []
+
+        def observe(observations: tuple[Observation, ...], now: int) -> None:
+            began.append(self.now - now)
+            self.passes(began[0] + now)
+            self.inventory.observed(source, observations, now)
+
+        return source, observe
+
+    def passes(self, now: int) -> None:
+        """It is so late now."""
+        while (due := self._mirror.wake_at) is not None and due <= now:
+            self.now = max(self.now, due)
+            self.records += with_all_fields(self._mirror.tick(self.now))
+        self.now = max(self.now, now)
+
+    def changes(self, kind: OperationKind, class_name: str, outcome: Outcome, what: str) -> None:
+        """Somebody changed something at the source that was added last."""
+        self._operations += 1
+        record = OperationRecord(
+            number=self._operations,
+            operation_id=f"gw.1.o{self._operations}",
+            kind=kind,
+            state=OperationState.ENDED,
+            principal=Principal("cli", "operator", ""),
+            source=len(self.inventory.sources),
+            class_name=class_name,
+            row=1,
+            stable_name="it",
+            leaf_name="it",
+            method=what if kind is OperationKind.INVOKE else "",
+            values={what: 1} if kind is OperationKind.SET else {},
+            outcome=outcome,
+            began=self.now - SECOND,
+            ended=self.now,
+        )
+        self.inventory.operation_told(record)
+
+    def _published(self, batch: Batch) -> None:
+        self.records += with_all_fields(self._mirror.apply(batch, self.now))
+
+
+def write(log: WrittenLog, state: Path) -> int:
+    """Hear all peers, and write what is recorded of them; how many nanoseconds after noon that ends."""
+    gateway = Gateway(state)
+    _openamq(gateway)
+    _qpid(gateway)
+    _application(gateway)
+    gateway.passes(gateway.now + 120 * SECOND)
+    log.segment(gateway.records)
+    return gateway.now - START
+
+
+def _openamq(gateway: Gateway) -> None:
+    _, observe = gateway.add("openamq", "cml")
+    play = ConsolePlay(
+        ConsoleConfig(
+            message_id_prefix="c-",
+            budget=Budget(1_000, 8, 1),
+            is_statistic=partial(is_statistic, gateway.mappings),
+        )
+    )
+    play.hears = lambda observed: observe(observed.observations, play.now)
+    play.connects()
+    for poll in range(POLLS):
+        for _ in range(120):
+            while play.waiting:
+                send = play.waiting.popleft()
+                request = play.read(send)
+                body = answer(request)
+                if isinstance(request, InspectRequest) and request.object_id == SHARED:
+                    body = _gone_on(body, poll)
+                play.arrives(body, send.message_id)
+            play.time_passes(0.5, answering=False)
+    gateway.changes(OperationKind.SET, "openamq.org.server:config", Outcome.APPLIED, "trace")
+    gateway.changes(OperationKind.INVOKE, "openamq.org.server:queue", Outcome.UNKNOWN, "purge")
+
+
+def _gone_on(body: bytes, poll: int) -> bytes:
+    """The recorded queue, with 100 messages and 2 MB more in each poll, of which a consumer took 90."""
+    for name, value in (
+        ("messages_in", 3 + 100 * poll),
+        ("messages_out", 90 * poll),
+        ("pending", 3 + 10 * poll),
+        ("megabytes_in", MEGABYTES * poll),
+    ):
+        pattern = rb'(name\s*=\s*"%s"[^>]*>)\d+' % name.encode()
+        body, count = re.subn(pattern, rb"\g<1>%d" % value, body)
+        assert count == 1, name
+    return body
+
+
+def _qpid(gateway: Gateway) -> None:
+    source, observe = gateway.add("qpid", "qmf")
+
+    def heard(observations: tuple[Observation, ...], now: int) -> None:
+        unidentified = source.counters["unidentified"]
+        observe(observations, now)
+        if source.counters["unidentified"] != unidentified:
+            replay.session.unnamed(now)
+
+    replay = Replay(QPIDD, heard)
+    replay.plays(PLAYED)
+    gateway.changes(OperationKind.INVOKE, "org.apache.qpid.broker:broker", Outcome.APPLIED, "echo")
+
+
+def _application(gateway: Gateway) -> None:
+    _, observe = gateway.add("plant", "ami")
+    session = RelaySession(RelayConfig())
+    now = START
+
+    def take(effects: Iterable[StreamEffect]) -> None:
+        for effect in effects:
+            if isinstance(effect, Observed):
+                observe(effect.observations, now)
+
+    def says(*lines: str) -> None:
+        take(session.received(1, "".join(f"{line}\n" for line in lines).encode(), now))
+
+    take(session.started(now))
+    take(session.opened(1, Peer("127.0.0.1"), now))
+    says('L|I="pump-7"')
+    for minute in range(FILLS):
+        says(f'O|T="Tank"|I="t1"|level={10 + 5 * minute}|filled={50 * minute}L')
+        if minute % 4 == 1:
+            says(f'O|T="Job"|I="j{minute}"|step=1', f'A|I="a{minute}"|L=3|T="Leak"')
+        if minute % 4 == 3:
+            says(f'D|T="Job"|I="j{minute - 2}"')
+        now += 60 * SECOND
+        take(session.tick(now))
+    gateway.changes(OperationKind.INVOKE, "ami-relay:application", Outcome.REMOTE_FAILURE, "drain")
