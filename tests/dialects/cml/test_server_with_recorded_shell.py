@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from xml.etree import ElementTree as ET
+
 from gateway.dialects.cml.messages import (
     InspectReply,
     InspectRequest,
@@ -113,3 +115,19 @@ def test_the_shell_survives_every_answer_of_either_spelling() -> None:
             reply = read_message(sent.body)
             assert isinstance(reply, InspectReply | ModifyReply | MethodReply)
             assert not shell_would_end(reply, spelling), each.id
+
+
+def test_a_client_of_the_specification_reads_every_answer_with_any_parser() -> None:
+    broker, children = _Broker(Spelling.SPECIFICATION), 0
+    for each in _by_shell():
+        _prepared(broker, each)
+        [sent] = broker.answers(each, "m1")
+        assert isinstance(sent, Send)
+        root = ET.fromstring(sent.body)  # noqa: S314  ours
+        assert (root.tag, root.get("version"), len(root)) == ("cml", "1.0", 1)
+        assert root[0].tag in {"inspect-reply", "modify-reply", "method-reply"}
+        assert {"class", "object", "status"} <= set(root[0].keys())
+        for field in root[0].iter("field"):
+            children += field.get("id") is not None
+            assert field.get("id") in (None, field.text)
+    assert children > 500
