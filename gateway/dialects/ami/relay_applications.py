@@ -137,7 +137,7 @@ class Applications:
     def _check_pace(self, application: Application | None, now: int) -> None:
         if application is None or application.connections:
             return
-        many = self._objects.owned[application.name] > _MANY
+        many = self._objects.count(application.name) > _MANY
         if many and 0 <= now - application.since < _PAUSE:
             raise RefusedError("it was here a moment ago and has many objects: wait for 10 s")
 
@@ -242,7 +242,7 @@ class Applications:
         )
         statistics = (
             len(application.connections),
-            self._objects.owned[name],
+            self._objects.count(name),
             len(application.offers),
             application.instructions,
             application.refused,

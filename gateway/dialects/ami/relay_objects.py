@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -66,8 +66,7 @@ class Objects:
         self._size = 0
         self._count = 0
         self._inserts: dict[str, deque[Row]] = {}
-        self.owned: Counter[str] = Counter()
-        """How many objects each application has."""
+        self._owned: dict[str, dict[str, Row]] = {}
 
     def table(self, package: str, name: str, fixed: Fixed, label: str = "", description: str = "") -> Table:
         """The table of a class, which is made where there is none."""
@@ -203,24 +202,24 @@ class Objects:
         del row.table.rows[row.native_id]
         self._size -= row.size
         self._count -= 1
-        self.owned[row.agent] -= 1
+        del self._owned[row.agent][row.native_id]
         row.expires = 0
         self._out.observe(row.end(now))
 
     def end_all(self, agent: str, now: int) -> None:
         """Nothing of an application is left."""
-        for row in self._of(agent):
+        for row in list(self._owned.get(agent, {}).values()):
             self.end(row, now)
-        del self.owned[agent]
+        self._owned.pop(agent, None)
         self._inserts.pop(agent, None)
 
     def tell_all(self, agent: str) -> None:
         """Tell all that an application has, as it was told last."""
-        for row in self._of(agent):
-            self._out.observe(row.whole())
+        self._out.observe(*(row.whole() for row in self._owned.get(agent, {}).values()))
 
-    def _of(self, agent: str) -> list[Row]:
-        return [row for table in self._tables.values() for row in table.rows.values() if row.agent == agent]
+    def count(self, agent: str) -> int:
+        """How many objects an application has."""
+        return len(self._owned.get(agent, ()))
 
     # What time does.
 
@@ -274,7 +273,7 @@ class Objects:
             raise RefusedError("the values of all objects take too much room")
         if new and self._count + new > self._limits.objects:
             raise RefusedError(f"there are {self._limits.objects} objects already")
-        if new and self.owned[agent] + new > self._limits.objects_each:
+        if new and self.count(agent) + new > self._limits.objects_each:
             raise RefusedError(f"there are {self._limits.objects_each} objects of this application already")
 
     def _made(self, table: Table, told: Told) -> Row:
@@ -284,7 +283,7 @@ class Objects:
         table.rows[told.native_id] = row
         self._size += _ROW
         self._count += 1
-        self.owned[told.agent] += 1
+        self._owned.setdefault(told.agent, {})[told.native_id] = row
         return row
 
     def _change(self, row: Row, told: Told, sifted: Sifted) -> None:
