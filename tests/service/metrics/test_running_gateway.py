@@ -22,6 +22,7 @@ from tests.components.ports import free_tcp_port, free_udp_port
 from tests.components.waiting import wait_until
 
 SOURCE = "orders"
+LISTENING = "applications"
 KEPT_QUEUE = f"amqp-gateway.events.metrics-{secrets.token_hex(4)}"
 MAX_SERIES = 1000
 """Of a gateway with one source: what Prometheus keeps of it must not depend on what is watched."""
@@ -70,7 +71,7 @@ def gateway(tmp_path_factory: pytest.TempPathFactory, rabbitmq: PrivateBroker) -
                 # Of a name of its own: other tests' gateways use the same broker.
                 "durable": {"queue": KEPT_QUEUE, "expires": "10s", "max_length": 1234},
             },
-            "applications": {"kind": "ami", "listen": f"127.0.0.1:{free_tcp_port()}"},
+            LISTENING: {"kind": "ami", "listen": f"127.0.0.1:{free_tcp_port()}"},
         },
         snmp={
             "listen": [f"127.0.0.1:{site.snmp_port}"],
@@ -164,7 +165,7 @@ def test_labels_are_few_and_no_secret_is_told(gateway: Gateway) -> None:
     assert not [secret for secret in known if secret in text]
     series = [line for line in text.splitlines() if not line.startswith("#")]
     assert len(series) < MAX_SERIES
-    assert set(re.findall('source="([^"]*)"', text)) == {SOURCE}
+    assert set(re.findall('source="([^"]*)"', text)) == {SOURCE, LISTENING}
 
 
 def test_a_process_that_dies_is_told_and_the_others_go_on(gateway: Gateway) -> None:
