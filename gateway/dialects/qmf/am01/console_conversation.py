@@ -154,6 +154,7 @@ class Am01Conversation(Conversation):
 
     def _started_anew(self, agent: str) -> None:
         self.restarts.tell()
+        self.publication.started_anew()
         self.observations.append(ResyncBegan(restarted=True))
         if self.state not in _UNDER_WAY or self.revisions == _MARCH:
             self.greet_soon(f"agent {agent} started anew")
@@ -239,6 +240,7 @@ class Am01Conversation(Conversation):
             self._await_publication()
         else:
             self._told_before = True
+            self.publication.completed()
 
     def _give_up(self, subject: Subject) -> None:
         if isinstance(subject, ListClasses) and self.revisions == _FEBRUARY:

@@ -117,7 +117,6 @@ class Am01Listener(Listener):
     def _on_description(self, message: ClassDescription) -> None:
         definition = message.definition
         if self._am01.is_heard_only:
-            self._am01.publication.heard_schema()
             self._on_broadcast(definition)
         else:
             self._on_schema(SchemaResponse(message.sequence, definition))
@@ -130,6 +129,7 @@ class Am01Listener(Listener):
             self._am01.schema_answered(definition.key)
             self.am01_caller.schema_answered(definition.key)
         else:
+            self._am01.publication.heard_schema(definition.key)
             self._am01.learn_form()
 
     def _on_broadcast(self, definition: ClassDefinition) -> None:

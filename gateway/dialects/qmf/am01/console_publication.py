@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from gateway.dialects.qmf.console_requests import NEVER
+from gateway.model.schema import ClassKey
 
 _PATIENCE: Final = 3
 """Intervals after which it is over even where an agent never falls silent."""
@@ -29,7 +30,8 @@ class Publication:
         self._latest = NEVER
         self.over_at = NEVER
         self._objects = 0
-        self._schemas = 0
+        self._described: set[ClassKey] = set()
+        self._described_before: frozenset[ClassKey] = frozenset()
 
     @property
     def is_awaited(self) -> bool:
@@ -38,7 +40,8 @@ class Publication:
 
     def begin(self, now: int) -> None:
         """The agent has a reason, since ``now`` at the latest."""
-        self._objects = self._schemas = 0
+        self._objects = 0
+        self._described.clear()
         self.prolong(now)
 
     def prolong(self, now: int) -> None:
@@ -56,9 +59,17 @@ class Publication:
             self._objects += 1
             self.over_at = max(self.over_at, min(now + self._quiet, self._latest))
 
-    def heard_schema(self) -> None:
-        """A schema was broadcast, as happens for who has bound a queue."""
-        self._schemas += 1
+    def heard_schema(self, key: ClassKey) -> None:
+        """The schema of a class that is kept was broadcast, as happens for who has bound a queue."""
+        self._described.add(key)
+
+    def started_anew(self) -> None:
+        """What the agent described before its start says nothing of what it has now."""
+        self._described_before = frozenset()
+
+    def completed(self) -> None:
+        """What was heard was everything."""
+        self._described_before = frozenset(self._described)
 
     def shortcoming(self, *, broadcasts: bool) -> str:
         """Why what was heard cannot have been everything; empty where it can.
@@ -67,6 +78,11 @@ class Publication:
         """
         if not self._objects:
             return "the agent told no object"
-        if broadcasts and not self._schemas:
-            return "the agent did not tell everything to who bound a queue: no schema came"
-        return ""
+        if not broadcasts:
+            return ""
+        # One class may have got its first object just now, and another lost its last one meanwhile.
+        again, before = len(self._described & self._described_before), len(self._described_before)
+        if self._described and 2 * again >= before:
+            return ""
+        told = f"{again} of {before} classes were described again" if before else "no schema came"
+        return f"the agent did not tell everything to who bound a queue: {told}"

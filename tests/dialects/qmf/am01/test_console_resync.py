@@ -333,6 +333,40 @@ def test_what_was_known_before_must_be_missing_twice() -> None:
     assert ResyncEnded(complete=True) in play.left()
 
 
+@pytest.mark.parametrize(
+    ("described", "detail"),
+    [
+        ([], "0 of 3 classes were described again"),
+        (["new"], "0 of 3 classes were described again"),
+        (["tank", "new"], "1 of 3 classes were described again"),
+        (["tank", "ship"], ""),
+    ],
+)
+def test_who_hears_of_no_binding_is_not_taken_to_have_told_everything(
+    described: list[str], detail: str
+) -> None:
+    def schema(name: str) -> ClassDescription:
+        if name == "tank":
+            return play.described()
+        other = ClassSchema(ClassKey("", name), (Element("ready", ValueType.BOOL),))
+        return ClassDescription(0, ClassDefinition.of(other, AM01))
+
+    play = Play(Revision.JANUARY_2008)
+    play.connects()
+    play.publishes(*map(schema, ("tank", "ship", "dock")), play.config(), play.inst())
+    play.time_passes(12)
+    play.disconnects()
+    play.connects()
+    play.left()
+    play.publishes(play.config(), *map(schema, described))
+    play.left()
+    play.time_passes(12)
+    steps = play.left()
+    details = [one.detail for one in steps if isinstance(one, SourceStateSeen)]
+    assert any(detail in one for one in details)
+    assert ResyncEnded(complete=not detail) in steps
+
+
 # Doubt.
 
 
