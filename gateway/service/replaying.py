@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from gateway.dialects.effects import Note
+from gateway.dialects.qmf.console import ConsoleSession
 from gateway.inventory.source import SourceInventory
 from gateway.links.capture_file import CaptureHead
 from gateway.links.capture_reading import CaptureError, opened_capture
@@ -100,14 +101,21 @@ def replayed(path: Path, mappings: Mapping[str, MappingFile], watch: Watcher) ->
             source = passing.inventory.add_source(capture.head.source, kind)
             passing.begin()
             result = Replayed(capture.head, kind, passing.picture)
+            session = form.session(config)
             witness = _Witness(passing, source, result, watch)
+            if isinstance(session, ConsoleSession) and kind == "qmf":
+                witness.unnamed = session.unnamed
             passing.happened = witness.happened
-            result.outcome = form.replay(capture, form.session(config), witness)
+            result.outcome = form.replay(capture, session, witness)
             yield result
 
 
 class _Witness(Witness):
-    """Tells the inventory what the session observes, at the captured times."""
+    """Tells the inventory what the session observes, at the captured times.
+
+    Attributes:
+        unnamed: told, as in a core, when an object was told whose properties never were.
+    """
 
     def __init__(
         self, passing: PassingInventory, source: SourceInventory, result: Replayed, watch: Watcher
@@ -118,6 +126,7 @@ class _Witness(Witness):
         self._watch = watch
         self._ticked = 0
         self._now = 0
+        self.unnamed: Callable[[int], None] = lambda _: None
 
     def happened(self, happening: Happening) -> None:
         """The inventory told something."""
@@ -134,7 +143,10 @@ class _Witness(Witness):
             self._passing.inventory.tick(self._now)
 
     def observed(self, observations: tuple[Observation, ...], now: int) -> None:
+        unidentified = self._source.counters["unidentified"]
         self._passing.inventory.observed(self._source, observations, now)
+        if self._source.counters["unidentified"] != unidentified:
+            self.unnamed(now)
 
     def answered(self, answer: Answer) -> None:
         self._result.answers[answer.outcome.value] += 1
