@@ -50,6 +50,7 @@ class Am01Listener(Listener):
         self._translator = self._named
         self.am01_caller = Am01Caller(conversation, self._named)
         self.caller = self.am01_caller
+        self._is_answer = False
         self._handlers.update(
             {
                 AgentIdentity: self._on_identity,
@@ -70,7 +71,8 @@ class Am01Listener(Listener):
             self._am01.speaks(reading.revisions)
         if self._am01.state is not State.GREETING:
             self._am01.hear(BROKER_AGENT)
-        if answers and self._am01.revision is Revision.FEBRUARY_2008:
+        self._is_answer = answers and self._am01.revision is Revision.FEBRUARY_2008
+        if self._is_answer:
             message = self._numbered(message)
         self._sender = BROKER_AGENT
         handle = self._handlers.get(type(message))
@@ -103,9 +105,13 @@ class Am01Listener(Listener):
             talk.lives()
 
     def _on_package(self, message: PackageIndication) -> None:
-        super()._on_package(message)
         if message.sequence and self._am01.revision is Revision.FEBRUARY_2008:
             self._am01.listing(ListPackages())
+        elif self._is_answer and self._am01.config.includes(message.package):
+            # The listing was taken to be over: no announcement, and no reason to begin anew.
+            self._am01.ask(ListClasses(message.package))
+            return
+        super()._on_package(message)
 
     def _on_class(self, message: ClassIndication) -> None:
         super()._on_class(message)

@@ -240,6 +240,14 @@ def test_a_package_without_classes_is_no_shortcoming() -> None:
     assert play.session.state.value == "synchronised"
 
 
+def test_a_package_that_comes_late_is_listed_all_the_same() -> None:
+    play = Play(Revision.FEBRUARY_2008)
+    play.listed()
+    assert play.session.state is State.FETCHING
+    play.arrives(PackageIndication(0, "dock"))
+    play.leaves(("agent", ClassQuery(0, "dock")))
+
+
 def test_an_agent_without_classes_has_no_objects() -> None:
     play = Play(Revision.FEBRUARY_2008)
     play.connects()
@@ -584,7 +592,7 @@ def test_classes_that_nobody_asked_about_change_nothing() -> None:
     play = synchronised(Revision.FEBRUARY_2008)
     ship = ClassSchema(ClassKey("shop", "ship", b"S" * 16), (Element("ready", ValueType.BOOL),))
     play.arrives(ClassDescription(0, ClassDefinition.of(ship, AM01)))
-    play.arrives(ClassIndication(0, ClassKind.OBJECT, KEY), PackageIndication(0, "others"))
+    play.arrives(ClassIndication(0, ClassKind.OBJECT, KEY), PackageIndication(0, "shop"))
     assert not any(isinstance(one, ClassLearned) for one in play.left())
 
 
