@@ -200,7 +200,7 @@ class ServerSession:
                 return []
             self._refuse_strangers(number, asked_for)
             if isinstance(asked_for.request, InspectRequest):
-                return self._answer(asked_for, Status.OK)
+                return self._inspected(asked_for, number)
             return self._begin(asked_for.request, number, asked_for, now)
         except RefusedError as refused:
             return self._answer(asked_for, refused.status, str(refused))
@@ -258,6 +258,13 @@ class ServerSession:
 
     # Replies.
 
+    def _inspected(self, asked_for: AskedFor, number: int) -> list[Effect]:
+        delivery = asked_for.delivery
+        if not delivery.message_id or not delivery.reply_to:
+            return self._answer(asked_for, Status.OK)
+        body = self._objects.reply(number, self._written)
+        return [self._sent(self._config.reply_exchange, delivery.reply_to, body, delivery.message_id)]
+
     def _answer(self, asked_for: AskedFor, status: Status, notice: str = "") -> list[Effect]:
         request = asked_for.request
         reply, number = _REPLIES[type(request)](status), request.object_id
@@ -286,7 +293,13 @@ class ServerSession:
         return [self._send(self._config.reply_exchange, delivery.reply_to, reply, delivery.message_id)]
 
     def _send(self, exchange: str, routing_key: str, message: Reply, message_id: str) -> Send:
-        body = write_message(message, self._config.spelling)
+        return self._sent(exchange, routing_key, self._written(message), message_id)
+
+    def _written(self, message: Reply) -> bytes:
+        return write_message(message, self._config.spelling)
+
+    @staticmethod
+    def _sent(exchange: str, routing_key: str, body: bytes, message_id: str) -> Send:
         return Send(exchange, routing_key, body, content_type=_CONTENT_TYPE, message_id=message_id)
 
 

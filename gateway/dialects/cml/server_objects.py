@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
 from gateway.dialects.cml.entities import carried_by_openamq, carried_by_xml
-from gateway.dialects.cml.messages import Field, SchemaReply, Spelling
+from gateway.dialects.cml.messages import Field, InspectReply, SchemaReply, Spelling, Status
 from gateway.dialects.cml.object_ids import OPENAMQ_LIMIT, SPECIFICATION_LIMIT, object_number
 from gateway.dialects.cml.schema import PARENT, TYPES, ClassDescription, flattened_fields, read_classes
 from gateway.dialects.cml.values import shown_value
@@ -150,6 +150,8 @@ class ServerObjects:
         }
         self._known: dict[int, _Known] = {}
         self._children: dict[int, dict[str, dict[int, None]]] = {}
+        # Replies are the same until the object changes, or what it lists; consoles ask again and again.
+        self._replies: dict[int, bytes] = {}
 
     def __contains__(self, number: int) -> bool:
         return number in self._known
@@ -181,11 +183,14 @@ class ServerObjects:
             if parent is not None:
                 of_parent = self._children.setdefault(parent, {})
                 of_parent.setdefault(served.class_name, {})[served.number] = None
+                self._replies.pop(parent, None)
+        self._replies.pop(served.number, None)
         self._known[served.number] = _Known(served, served_class, parts, parent)
 
     def delete(self, number: int) -> bool:
         """Remove an object; those that it lists stay. False if there is none."""
         known = self._known.pop(number, None)
+        self._replies.pop(number, None)
         self._leave(known)
         return known is not None
 
@@ -193,6 +198,7 @@ class ServerObjects:
         """An object is listed by its parent no longer."""
         if known is None or known.parent is None:
             return
+        self._replies.pop(known.parent, None)
         of_parent = self._children[known.parent]
         of_class = of_parent[known.served.class_name]
         del of_class[known.served.number]
@@ -209,6 +215,16 @@ class ServerObjects:
     def class_of(self, number: int) -> ServedClass:
         """The class of an object that is known."""
         return self._known[number].served_class
+
+    def reply(self, number: int, write: Callable[[InspectReply], bytes]) -> bytes:
+        """The whole reply about an object that is known, as ``write`` wrote it last or writes it now."""
+        body = self._replies.get(number)
+        if body is None:
+            class_name = self.class_of(number).schema.key.name
+            body = self._replies[number] = write(
+                InspectReply(Status.OK, number, class_name, self.fields(number))
+            )
+        return body
 
     def fields(self, number: int) -> tuple[Field, ...]:
         """The fields of an object that is known, as a reply has them; objects in the order they came."""

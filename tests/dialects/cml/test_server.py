@@ -95,6 +95,23 @@ def test_objects_come_and_go() -> None:
     assert play.session.objects.find(9) == tank(9, parent=8)
 
 
+def test_who_asks_again_is_told_what_is_true_by_now() -> None:
+    play = ServerPlay()
+    for _ in range(2):
+        assert [field.object_id for field in _inspected(play, 0).fields if field.name == "tank"] == [7, 8]
+    play.session.put(tank(9))
+    assert [field.object_id for field in _inspected(play, 0).fields if field.name == "tank"] == [7, 8, 9]
+    play.session.put(tank(9, parent=8))
+    assert [field.object_id for field in _inspected(play, 0).fields if field.name == "tank"] == [7, 8]
+    assert _inspected(play).fields[1].text == "5"
+    play.session.put(tank(level=6))
+    assert _inspected(play).fields[1].text == "6"
+    play.session.delete(7)
+    assert [field.object_id for field in _inspected(play, 0).fields if field.name == "tank"] == [8]
+    play.session.put(tank(7, "t9"))
+    assert _inspected(play).fields[0].text == "t9"
+
+
 @pytest.mark.parametrize(
     "wrong",
     [
