@@ -43,8 +43,7 @@ from tests.mapping.recorded_schemas import QPID
 PEER: Final = "qpidd-0.34"
 _AGENT: Final = addresses.BROKER_AGENT
 _HEARTBEAT: Final = 2 * 10**9
-_LASTING: Final = ("system", "broker", "vhost", "exchange", "queue", "link")
-"""Classes whose objects are told: not what came and went by the hundred."""
+_LASTING: Final = ("system", "broker", "vhost", "exchange", "link")
 _Record = TypeVar("_Record", ClassIndication, ObjectContent, EventIndication)
 
 
@@ -60,8 +59,7 @@ class QpidBroker:
         records = [one for message in recorded(PEER) for one in readable(message.body, self._known)]
         self._broker = next(one for one in records if isinstance(one, BrokerResponse))
         self._classes = {one.key: one for one in _of_broker(records, ClassIndication)}
-        lasting = (one for one in _of_broker(records, ObjectContent) if one.key.name in _LASTING)
-        self._objects = {one.object_id: one for one in lasting}
+        self._objects = {one.object_id: one for one in _of_broker(records, ObjectContent) if _lasts(one)}
         self._events = {one.key.name: one for one in _of_broker(records, EventIndication)}
         self._schemas = {one.definition.key: one for one in records if isinstance(one, SchemaResponse)}
         self.called: list[str] = []
@@ -151,3 +149,11 @@ class QpidBroker:
 def _of_broker(records: list[Received], kind: type[_Record]) -> list[_Record]:
     """Those of the broker's own package."""
     return [one for one in records if isinstance(one, kind) and one.key.package == QPID]
+
+
+def _lasts(content: ObjectContent) -> bool:
+    """Whether an object is told: not what came and went by the hundred."""
+    if content.key.name == "queue" and content.properties is not None:
+        _, _, _, is_auto_delete, *_ = content.properties
+        return not is_auto_delete
+    return content.key.name in _LASTING

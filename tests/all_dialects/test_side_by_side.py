@@ -56,7 +56,7 @@ def test_all_are_rows_of_one_tree(there: Scene) -> None:
     there.all_are("agSourceState", "synchronised")
     for column, source, names in (
         ("rmqQueueName", "rabbitmq", {"orders"}),
-        ("qpidQueueName", "qpid", {"q1", "q2", "q3", "src", "dst"}),
+        ("qpidQueueName", "qpid", {"q1", "q3", "src", "dst"}),
         ("siteWorksVesselName", "vessels", {"v1"}),
         ("oamqQueueName", "openamq", {"orders"}),
         ("siteAmiTankLevel", "plant", {"42 percent"}),
