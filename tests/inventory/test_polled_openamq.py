@@ -6,8 +6,11 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from gateway.dialects.cml.console import ConsoleConfig
+from gateway.dialects.cml.console_config import Matching, ShortLived
 from gateway.dialects.cml.messages import SchemaReply
 from gateway.dialects.cml.reader import read_message
 from gateway.dialects.effects import Observed
@@ -16,8 +19,10 @@ from gateway.inventory.classes import ClassRegistry
 from gateway.inventory.instances import InstanceIndex
 from gateway.inventory.inventory import Inventory
 from gateway.mapping.files import is_statistic, load_shipped_mappings
+from tests.dialects.cml.console_trial import Trial
 from tests.dialects.cml.playbook import ConsolePlay, Shop
 from tests.dialects.cml.recordings import exchange
+from tests.hypothesis_profiles import examples
 from tests.inventory.playbook import of
 
 STARTED = "2026-11-20T06:52+00:00"
@@ -160,3 +165,22 @@ def test_a_silent_broker_is_stale_and_keeps_its_rows(polled: Polled) -> None:
     assert polled.is_fresh()
     assert polled.rows() == before
     assert not polled.ended()
+
+
+@settings(max_examples=examples() // 4)
+@given(st.data(), st.sampled_from(Matching), st.sampled_from(ShortLived))
+def test_whatever_happens_the_inventory_shows_what_there_is(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject, matching: Matching, short_lived: ShortLived
+) -> None:
+    trial = Trial(data, matching, short_lived)
+    index = InstanceIndex(tmp_path_factory.mktemp("state") / "instances.sqlite3")
+    inventory = Inventory("gw", 1, ClassRegistry({}), index, lambda _: None)
+    source = inventory.add_source("openamq", "cml", 10_000)
+    trial.play.hears = lambda observed: inventory.observed(source, observed.observations, trial.play.now)
+    for _ in range(data.draw(st.integers(0, 40))):
+        trial.happens()
+    trial.ends_well()
+    records = list(inventory.snapshot()[0])
+    assert sorted(one.native_id for one in of(ObjectRecord, records)) == sorted(trial.inventory.living)
+    assert all(one.fresh for one in of(AgentRecord, records))
+    assert source.counters["unidentified"] == 0
