@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 from functools import partial
+from itertools import islice
 from typing import Final
 
 import structlog
@@ -37,6 +38,9 @@ log = structlog.get_logger(__name__)
 
 RESTART_SECONDS: Final = 5.0
 """Before it is tried again to listen."""
+
+RESTORED_AT_ONCE: Final = 500
+"""Objects; some ten milliseconds' worth, in which no other source is heard."""
 
 _MEBIBYTE: Final = 1 << 20
 
@@ -132,12 +136,14 @@ class _Known:
         if last is None or not self._classes:
             return
         seen = former_sightings(last, self._name, self.classes)
-        # It is shown as of when it was heard, which is not now.
-        self.then = last.heard_until.get(self._name, 0)
-        try:
-            conversation.perform(session.restore(seen, self._around.clock.now()))
-        finally:
-            self.then = 0
+        while part := list(islice(seen, RESTORED_AT_ONCE)):
+            # It is shown as of when it was heard, which is not now.
+            self.then = last.heard_until.get(self._name, 0)
+            try:
+                conversation.perform(session.restore(part, self._around.clock.now()))
+            finally:
+                self.then = 0
+            await asyncio.sleep(0)
 
     async def _last_state(self) -> LastState | None:
         """As the log was at the start; as it is now for a session that begins anew after a fault."""

@@ -54,7 +54,8 @@ class Restoring:
 
     def restore(self, sightings: Iterable[ObjectSeen], now: int) -> None:
         """Know these again; what has expired meanwhile, or is more than the bounds allow, is left out."""
-        known = sorted(sightings, key=lambda one: one.key.name != APPLICATION_CLASS)
+        # Applications last: they tell how many objects they have.
+        known = sorted(sightings, key=lambda one: one.key.name == APPLICATION_CLASS)
         left_out = 0
         for seen in known:
             schema = self._schemas.get(seen.key)
