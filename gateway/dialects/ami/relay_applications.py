@@ -113,10 +113,16 @@ class Applications:
             self._objects.tell_checked(table, told, now)
         self.tell(application, now)
         if first:
-            self._objects.tell_all(name)
-            self._out.observe(ResyncEnded(complete=True, agent=name))
+            application.logins += 1
+            number = application.logins
+            self._objects.tell_all(name, lambda: self._told_all(application, number))
         certificate = application.certificate or None
         self.event(self._events.logged_in, application, now, application.address, certificate)
+
+    def _told_all(self, application: Application, login: int) -> None:
+        """All that it had was told, unless it has gone meanwhile."""
+        if application.connections and application.logins == login:
+            self._out.observe(ResyncEnded(complete=True, agent=application.name))
 
     def _admit(self, connection: Connection, login: Login) -> None:
         rules, peer = self._config.logins, connection.peer

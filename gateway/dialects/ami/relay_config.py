@@ -99,6 +99,8 @@ class RelayConfig:
         settle: how long a class that has gained something waits for more before it is told anew; doubled
             while it goes on gaining,
         settle_longest: up to this.
+        at_once: objects that are told anew, or expire, in one turn; the others follow at once, in turns of
+            their own, so that nobody else waits for many.
         tell_interval: counts of an application are told no more often than this.
         schemas: classes known from before: their elements stay the same ones.
     """
@@ -114,5 +116,6 @@ class RelayConfig:
     call_seconds: int = 60
     settle: int = SECOND // 4
     settle_longest: int = MINUTE
+    at_once: int = 1_000
     tell_interval: int = SECOND
     schemas: tuple[ClassSchema, ...] = ()

@@ -53,6 +53,7 @@ class Application:
     Attributes:
         name: which agents of the source have.
         connections: that are logged in, by number.
+        logins: how often it came when it had no connection.
         since: when it was connected first of these, or ended the last, nanoseconds.
         plugin: a class that is never loaded.
         changed: whether its counts have changed since they were told.
@@ -62,6 +63,7 @@ class Application:
 
     name: str
     connections: dict[int, Connection] = field(default_factory=dict)
+    logins: int = 0
     since: int = 0
     plugin: str = ""
     options: frozenset[Option] = frozenset()

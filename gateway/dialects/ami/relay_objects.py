@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import itertools
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -18,6 +18,8 @@ from gateway.model.observations import ClassLearned
 from gateway.model.schema import ClassKey, ClassSchema, Method
 from gateway.model.values import Values
 
+_AT_ONCE: Final = 1
+"""A time that is past."""
 _FEW: Final = 64
 """Former times of expiry that are not worth sweeping."""
 _ROW: Final = 512
@@ -67,6 +69,7 @@ class Objects:
         self._count = 0
         self._inserts: dict[str, deque[Row]] = {}
         self._owned: dict[str, dict[str, Row]] = {}
+        self._waiting: deque[Row | Callable[[], None]] = deque()
 
     def table(self, package: str, name: str, fixed: Fixed, label: str = "", description: str = "") -> Table:
         """The table of a class, which is made where there is none."""
@@ -213,9 +216,11 @@ class Objects:
         self._owned.pop(agent, None)
         self._inserts.pop(agent, None)
 
-    def tell_all(self, agent: str) -> None:
-        """Tell all that an application has, as it was told last."""
-        self._out.observe(*(row.whole() for row in self._owned.get(agent, {}).values()))
+    def tell_all(self, agent: str, told: Callable[[], None]) -> None:
+        """Tell all that an application has, as it was told last, in turns; then call ``told``."""
+        self._waiting += self._owned.get(agent, {}).values()
+        self._waiting.append(told)
+        self._tell_waiting()
 
     def count(self, agent: str) -> int:
         """How many objects an application has."""
@@ -228,7 +233,10 @@ class Objects:
 
         Whoever is woken before the time of that lives after the clock was set back.
         """
-        while self._expiring and self._expiring[0][0] <= now:
+        self._tell_waiting()
+        for _ in range(self._config.at_once):
+            if not self._expiring or self._expiring[0][0] > now:
+                break
             when, _, row = heapq.heappop(self._expiring)
             if row.expires == when:
                 self.end(row, now)
@@ -240,25 +248,34 @@ class Objects:
     def next_time(self) -> int:
         """When `pass_time` has something to do; 0 for never."""
         times = [table.due for table in self._tables.values() if table.due]
-        return min(times + [one[0] for one in self._expiring[:1]], default=0)
+        return _AT_ONCE if self._waiting else min(times + [one[0] for one in self._expiring[:1]], default=0)
 
     def _settle(self, table: Table, now: int) -> None:
         for row in table.settle(now):
-            self._show(row)
-            self._out.observe(row.whole())
+            if not row.waits:
+                row.waits = True
+                self._waiting.append(row)
+        self._tell_waiting()
+
+    def _tell_waiting(self) -> None:
+        for _ in range(min(len(self._waiting), self._config.at_once)):
+            one = self._waiting.popleft()
+            if not isinstance(one, Row):
+                one()
+            elif one.is_there:
+                self._show(one)
 
     def _first(self, row: Row, now: int) -> None:
         """Tell a new object; the first one of a class does not wait for what it may gain."""
         if len(row.table.rows) == 1:
-            self._settle(row.table, now)
-            return
+            row.table.settle(now)
         self._show(row)
-        self._out.observe(row.whole())
 
     def _show(self, row: Row) -> None:
-        """Have a row told under the class as it is now."""
-        row.version = row.table.version(row.methods)
+        """Tell a row whole, under the class as it was settled last."""
+        row.version, row.waits = row.table.version(row.methods), False
         self._learn(row.version)
+        self._out.observe(row.whole())
 
     def _learn(self, version: Version) -> None:
         if version.schema.key not in self._learned:

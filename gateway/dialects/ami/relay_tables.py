@@ -77,6 +77,7 @@ class Row:
         methods: that can be called on it; they are part of its class.
         version: of its class, as it was told last.
         transient: whether it never comes back as the same one.
+        waits: whether it is to be told under the latest version, soon.
     """
 
     table: Table
@@ -92,6 +93,7 @@ class Row:
     methods: tuple[Method, ...] = ()
     version: Version | None = None
     transient: bool = False
+    waits: bool = False
 
     @property
     def is_there(self) -> bool:

@@ -6,6 +6,7 @@ import pytest
 
 from gateway.dialects.ami.relay import RelayConfig, RelayLimits
 from gateway.dialects.ami.relay_columns import element_name, text_of
+from gateway.dialects.ami.relay_config import SECOND
 from gateway.dialects.ami.values import Utc
 from gateway.model.observations import ClassLearned
 from gateway.model.values import ValueType
@@ -134,6 +135,36 @@ def test_a_class_without_objects_grows_with_the_next_one(play: RelayPlay) -> Non
     play.left()
     play.says('O|T="Tank"|I="t2"|vol=1.5')
     assert play.told() == ["class Tank", "Tank t2 vol=1.5"]
+
+
+def test_many_objects_are_told_anew_in_turns_so_that_nobody_waits_for_them() -> None:
+    play = RelayPlay(RelayConfig(at_once=2))
+    play.logs_in()
+    play.says(*(f'O|T="Tank"|I="t{n}"|a={n}' for n in range(5)), 'O|T="Tank"|I="t0"|b=9')
+    play.left()
+    play.now += SECOND
+    play.take(play.session.tick(play.now))
+    assert play.told("Tank") == ["class Tank", "Tank t0 a=0 b=9", "Tank t1 a=1"]
+    assert play.wake_at <= play.now
+    play.says('O|T="Tank"|I="t4"|a=7|b=8', 'D|T="Tank"|I="t3"', 'O|T="Tank"|I="t5"|b=6')
+    assert play.told("Tank") == ["Tank t4 a=7", "-Tank t3", "Tank t5 b=6"]
+    play.says('O|T="Tank"|I="t4"|c=1')
+    play.time_passes(0)
+    assert play.told("Tank") == ["Tank t4 a=7", "Tank t2 a=2", "Tank t4 a=7 b=8"]
+    play.time_passes(10)
+    assert [told for told in play.told("Tank t") if "c=" in told] == ["Tank t4 a=7 b=8 c=1"]
+
+
+def test_many_objects_expire_in_turns() -> None:
+    play = RelayPlay(RelayConfig(at_once=2))
+    play.logs_in()
+    play.says(*(f'O|T="Tank"|I="t{n}"|E=-1000L' for n in range(5)))
+    play.left()
+    play.now += 2 * SECOND
+    play.take(play.session.tick(play.now))
+    assert play.told("-Tank") == ["-Tank t0", "-Tank t1"]
+    play.time_passes(0)
+    assert play.told("-Tank") == ["-Tank t2", "-Tank t3", "-Tank t4"]
 
 
 def test_keys_are_bounded_and_a_refused_instruction_changes_nothing() -> None:

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.dialects.ami.instructions import Delete, ObjectUpdate
+from gateway.dialects.ami.relay import RelayConfig
 from gateway.dialects.ami.relay_columns import sort_of, text_of, type_of
 from gateway.dialects.ami.relay_config import MILLISECOND
 from gateway.dialects.ami.values import AmiValue, Double, Long
@@ -82,7 +83,7 @@ def _as_type(value: AmiValue, of_type: ValueType) -> Value:
 def test_all_that_was_said_is_told_and_nothing_else(
     steps: list[tuple[str, ObjectUpdate | Delete, int]],
 ) -> None:
-    play, account = RelayPlay(), Account()
+    play, account = RelayPlay(RelayConfig(at_once=2)), Account()
     numbers = {"one": 1, "two": 2}
     for name, number in numbers.items():
         play.logs_in(name, number)

@@ -351,6 +351,25 @@ def test_who_comes_back_vouches_for_what_it_told_before() -> None:
     assert again.sampled == START  # as old as it is
 
 
+def test_who_comes_back_with_much_is_believed_when_all_of_it_was_told() -> None:
+    play = RelayPlay(RelayConfig(at_once=2))
+    play.logs_in()
+    play.says(*(f'O|T="Tank"|I="t{n}"' for n in range(4)))
+    play.ends()
+    play.left()
+    play.connects(2)
+    play.says('L|I="pump-7"', number=2)
+    assert "ResyncEnded" not in play.told()
+    play.time_passes(0)
+    assert play.told()[-1] == "ResyncEnded"
+    play.ends(number=2)
+    play.connects(3)
+    play.says('L|I="pump-7"', number=3)
+    play.ends(number=3)
+    play.time_passes(10)
+    assert "ResyncEnded" not in play.told()  # nobody is there who could be believed
+
+
 def test_two_connections_of_one_application_are_one_application() -> None:
     play = RelayPlay()
     play.logs_in()
