@@ -89,7 +89,10 @@ class Am01Caller(Caller):
             elif self._am01.revision is Revision.MARCH_2008:
                 self._query(operation)
             elif self._am01.revision is Revision.FEBRUARY_2008:
-                self._await(operation)
+                self._talk.ask(FetchSchema(operation.definition.key))
+                self._await(operation, is_due=False)
+            elif self._am01.rules.republish_interval is not None:
+                self._await(operation, is_due=True)
             else:
                 self._refuse_fetch()
         except RefusedError as refused:
@@ -139,10 +142,9 @@ class Am01Caller(Caller):
         query = GetQuery(sequence, {"_class": operation.definition.key.name})
         self._send_once(operation, COMMAND_KEY, write(query, Revision.MARCH_2008))
 
-    def _await(self, operation: Operation) -> None:
-        """Have everything told: these agents do it whenever they have answered a request for a schema."""
-        self._talk.ask(FetchSchema(operation.definition.key))
-        self._fetches[self._talk.operations.begin(operation)] = False
+    def _await(self, operation: Operation, *, is_due: bool) -> None:
+        """Wait for the agent to tell everything: at times, or as soon as it has answered for a schema."""
+        self._fetches[self._talk.operations.begin(operation)] = is_due
 
     def _send_once(self, operation: Operation, routing_key: str, body: bytes) -> None:
         self._talk.send(

@@ -364,6 +364,14 @@ def test_february_2008_publishes_what_is_fetched_when_it_has_answered_for_its_sc
     assert scene.answers() == []
 
 
+def test_who_tells_everything_at_times_is_waited_for() -> None:
+    scene = play(Revision.JANUARY_2008, republish_interval=10 * 10**9)
+    scene.fetches()
+    scene.leaves()
+    scene.publishes(scene.config(), scene.inst())
+    assert scene.answers() == [Answer(1, Outcome.APPLIED, "")]
+
+
 def test_an_object_that_is_deleted_meanwhile_is_gone() -> None:
     scene = play(Revision.FEBRUARY_2008)
     scene.fetches()
