@@ -155,6 +155,19 @@ def test_many_objects_are_told_anew_in_turns_so_that_nobody_waits_for_them() -> 
     assert [told for told in play.told("Tank t") if "c=" in told] == ["Tank t4 a=7 b=8 c=1"]
 
 
+def test_who_waits_to_be_told_is_told_under_what_came_meanwhile() -> None:
+    play = RelayPlay(RelayConfig(at_once=1))
+    play.logs_in()
+    play.says(*(f'O|T="Tank"|I="t{n}"|a={n}' for n in range(4)), 'O|T="Tank"|I="t3"|b=1')
+    for line in ('O|T="Tank"|I="t3"|c=1', 'O|T="Tank"|I="t3"|d=1'):
+        play.now += SECOND
+        play.take(play.session.tick(play.now))
+        play.says(line)
+    play.left()
+    play.time_passes(10)
+    assert play.told("Tank t3") == ["Tank t3 a=3 b=1 c=1", "Tank t3 a=3 b=1 c=1 d=1"]
+
+
 def test_many_objects_expire_in_turns() -> None:
     play = RelayPlay(RelayConfig(at_once=2))
     play.logs_in()
