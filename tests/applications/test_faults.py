@@ -49,7 +49,7 @@ def come_back(plant: Plant) -> None:
 
         wait_until(is_shown, "the change")
         assert plant.values("ami:Tank/pump-7|t1")["values"]["state"] == "open"
-        assert plant.values("ami:Tank/pump-7|t2")["values"]["level"] == 7
+        assert "level" in plant.values("ami:Tank/pump-7|t2")["absent"]  # the log need not have the last one
 
 
 async def test_the_source_begins_anew_with_what_it_knew(

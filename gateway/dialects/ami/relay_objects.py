@@ -217,8 +217,17 @@ class Objects:
         self._inserts.pop(agent, None)
 
     def tell_all(self, agent: str, told: Callable[[], None]) -> None:
-        """Tell all that an application has, as it was told last, in turns; then call ``told``."""
-        self._waiting += self._owned.get(agent, {}).values()
+        """Tell all that an application has, as it was told last, in turns; then call ``told``.
+
+        It vouches for that from now on, so that nothing may be among it that is older.
+        """
+        owned = self._owned.get(agent, {}).values()
+        for row in owned:
+            if row.doubtful:
+                known = Told(agent, row.native_id, row.sampled, row.properties, row.statistics)
+                gone = dict.fromkeys(row.doubtful)
+                self._change(row, known, row.table.sift(row.native_id, gone, self._secrets))
+        self._waiting += owned
         self._waiting.append(told)
         self._tell_waiting()
 
@@ -309,6 +318,8 @@ class Objects:
                 row.values.pop(key, None)
             else:
                 row.values[key] = value
+        if row.doubtful:
+            row.doubtful = row.doubtful.difference(sifted.kept)
         row.size += sifted.size
         self._size += sifted.size
         row.sampled = told.sampled

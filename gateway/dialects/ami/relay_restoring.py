@@ -1,7 +1,8 @@
 """What was known of applications before the gateway was started again: told once more, as nobody's word yet.
 
 Applications tell what they have to tell once. A relay that forgot it would end objects that their application
-still has, and would not know what a partial change changes.
+still has, and would not know what a partial change changes. Numbers are shown until the application logs in,
+and then when it tells them: nobody knows whether those that are known are the last ones.
 """
 
 from __future__ import annotations
@@ -83,7 +84,7 @@ class Restoring:
         expires = told.get(_EXPIRES)
         if isinstance(expires, int) and 0 < expires <= now:
             return False
-        self._objects.tell(
+        row = self._objects.tell(
             table,
             Told(
                 seen.agent,
@@ -97,6 +98,9 @@ class Restoring:
             ),
             now,
         )
+        # The log thins statistics out: what it has of them need not be what was told last.
+        measured = (one for one in schema.statistics if one.name not in fixed.names)
+        row.doubtful = frozenset(one.label or one.name for one in measured)
         return True
 
 

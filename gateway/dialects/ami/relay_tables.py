@@ -78,6 +78,7 @@ class Row:
         version: of its class, as it was told last.
         transient: whether it never comes back as the same one.
         waits: whether it is to be told under the latest version, soon.
+        doubtful: keys whose values were known before a restart, and may not be the last that were told.
     """
 
     table: Table
@@ -94,6 +95,7 @@ class Row:
     version: Version | None = None
     transient: bool = False
     waits: bool = False
+    doubtful: frozenset[str] = frozenset()
 
     @property
     def is_there(self) -> bool:

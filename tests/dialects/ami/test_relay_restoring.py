@@ -80,11 +80,24 @@ def test_nobody_vouches_for_them_until_their_application_speaks() -> None:
 def test_what_changes_in_part_keeps_its_rest() -> None:
     play = after(*TANKS)
     play.logs_in()
-    play.says('O|T="Tank"|I="t2"|note="new"')
-    play.time_passes(1)
-    assert play.told("Tank t2")[-1] == "Tank t2 note=new i=5"
-    play.says('D|T="Tank"|I="t2"')
-    assert play.told() == ["-Tank t2"]
+    play.says('O|T="Tank"|I="t1"|b=false|i=4')
+    (changed,) = play.told()
+    assert "b=False" in changed
+    assert "s=a|b" in changed
+    play.says('D|T="Tank"|I="t1"')
+    assert play.told() == ["-Tank t1"]
+
+
+def test_numbers_that_may_not_be_the_last_ones_are_not_vouched_for() -> None:
+    play = after('O|T="Tank"|I="t1"|i=5|n=6|s="open"')
+    assert "Tank t1 s=open i=5 n=6" in [play.shown(o) for o in play.restored if isinstance(o, ObjectSeen)]
+    play.connects()
+    play.says('L|I="pump-7"|rpm=901')
+    told = play.told()
+    assert "Tank t1 s=open" in told
+    assert "metrics #metrics rpm=901" in told
+    play.says('O|T="Tank"|I="t1"|n=8')
+    assert play.told() == ["Tank t1 n=8"]
 
 
 def test_they_expire_as_before() -> None:
