@@ -385,6 +385,11 @@ class Conversation(Outbox):
 
     # Agents.
 
+    def answered(self) -> None:
+        """The broker's agent answered about its classes: it is not silent, however long a list takes."""
+        if not self.agents.is_lost(BROKER_AGENT):
+            self.agents.heard(BROKER_AGENT, self.now, self._hearing.spoken_at)
+
     def hear(self, agent: str) -> None:
         """An agent said something: it lives; a new one is asked for its objects."""
         known = agent in self.agents

@@ -104,6 +104,7 @@ class Listener:
         if not self._talk.config.includes(key.package):
             return
         if isinstance(subject, ListClasses):
+            self._talk.answered()
             self._talk.requests.progress(message.sequence, self._talk.now)
             if message.kind is ClassKind.OBJECT:
                 self._talk.resync.listed[key.package, key.name] = None
@@ -119,6 +120,7 @@ class Listener:
         subject = self._talk.requests.subject(message.sequence)
         if not isinstance(subject, FetchSchema) or subject.key != key:
             return
+        self._talk.answered()
         self._talk.requests.complete(message.sequence)
         if self._known(definition) != definition and self._talk.definitions.add(definition):
             self._talk.observations.append(self._translator.learn(definition))

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from gateway.dialects.qmf.console import ConsoleConfig
 from gateway.dialects.qmf.console_agents import Agents, HeartbeatRules, Heartbeats
 from gateway.dialects.qmf.console_states import State
+from gateway.dialects.qmf.definitions import EventDefinition
 from gateway.dialects.qmf.messages import (
     BrokerRequest,
     BrokerResponse,
@@ -16,6 +19,7 @@ from gateway.dialects.qmf.messages import (
     Heartbeat,
     PackageIndication,
     PackageQuery,
+    SchemaResponse,
 )
 from gateway.model.observations import (
     AgentLost,
@@ -25,6 +29,7 @@ from gateway.model.observations import (
     SourceState,
     SourceStateSeen,
 )
+from gateway.model.schema import ClassKey
 from tests.dialects.qmf.console_story import (
     PUSHED,
     SYNCHRONISED,
@@ -34,7 +39,7 @@ from tests.dialects.qmf.console_story import (
     listed,
     synchronised,
 )
-from tests.dialects.qmf.examples import TANK
+from tests.dialects.qmf.examples import LEAK, TANK
 from tests.dialects.qmf.playbook import AGENT_USER, BROKER, SECOND, START, ConsolePlay
 
 ASKED = ("resync", ("broker", BrokerRequest(6)))
@@ -139,6 +144,21 @@ def test_an_agent_that_is_being_read_is_not_asked_once_more() -> None:
     play.left()
     play.time_passes(20)
     play.leaves(*ASKED)
+
+
+def test_an_agent_that_lists_its_classes_for_long_is_not_silent() -> None:
+    play = ConsolePlay(rules(Heartbeats.NONE))
+    play.connects()
+    play.arrives(BrokerResponse(1, BROKER))
+    play.arrives(PackageIndication(2, "shop"), CommandComplete(2))
+    for number in range(4):
+        leak = replace(LEAK, key=ClassKey("shop", f"leak{number}", bytes([number + 1]) * 16))
+        play.time_passes(20)
+        play.arrives(ClassIndication(3, ClassKind.EVENT, leak.key))
+        asked = play.sequence()
+        play.time_passes(20)
+        play.arrives(SchemaResponse(asked, EventDefinition.of(leak)))
+    assert not [one for one in play.left() if isinstance(one, AgentLost)]
 
 
 @pytest.mark.parametrize(("missed", "asked_after"), [(1, 10), (2, 10), (3, 20), (6, 50)])
