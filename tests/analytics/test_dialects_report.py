@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import io
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from matplotlib.image import imread
 from pyspark.sql import SparkSession
 
 from gateway.analytics.period import Period
@@ -155,7 +157,7 @@ def test_what_was_changed_and_what_came_of_it(made: Report) -> None:
     assert "nobody knows what came of a change at openamq" in findings(made)
 
 
-def test_the_busy_source_leaves_room_for_the_others(made: Report, tmp_path: Path) -> None:
+def test_the_busy_source_leaves_room_for_the_others(made: Report) -> None:
     for name in ("classes", "operations"):
         first = made.table(name).rows[:3]
         assert {row["source"] for row in first} == {"openamq", "plant", "qpid"}
@@ -163,5 +165,18 @@ def test_the_busy_source_leaves_room_for_the_others(made: Report, tmp_path: Path
     terminal.show(made, out, 6)
     classes = out.getvalue().partition("\nClasses")[2].partition("\nCounters")[0].splitlines()[3:9]
     assert [line.split()[0] for line in classes] == ["openamq"] * 2 + ["plant"] * 2 + ["qpid"] * 2
-    page.draw(made, tmp_path / "page.png")
-    assert (tmp_path / "page.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_page_has_a_line_for_each_source_as_long_as_there_is_room(made: Report, tmp_path: Path) -> None:
+    def with_sources(count: int) -> Report:
+        (row, *_), others = made.table("overview").rows, (t for t in made.tables if t.name != "overview")
+        silent = {**row, "state": "down", "records": 10**12, "lag_median": None}
+        overview = replace(made.table("overview"), rows=(row, *[silent] * (count - 1)), of=count)
+        return replace(made, tables=(overview, *others))
+
+    heights = [page.size(with_sources(count))[1] for count in (1, 2, 9, 100)]
+    assert heights == sorted(heights)
+    assert len(set(heights)) == 3
+    page.draw(with_sources(100), tmp_path / "page.png")
+    height, *_ = imread(tmp_path / "page.png").shape
+    assert height == round(heights[-1] * page.RESOLUTION)

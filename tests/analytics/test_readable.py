@@ -7,7 +7,7 @@ import datetime as dt
 import pytest
 
 from gateway.analytics.reports.answers import Form, Value
-from gateway.analytics.reports.readable import duration, readable, rounded
+from gateway.analytics.reports.readable import duration, readable, rounded, short
 
 
 @pytest.mark.parametrize(
@@ -64,3 +64,11 @@ def test_rounded(value: float, text: str) -> None:
 )
 def test_duration(seconds: float, text: str) -> None:
     assert duration(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0, "0"), (9_999, "9,999"), (12_340, "12.3 k"), (4_561_000, "4.56 M"), (2e9, "2 G"), (-3e12, "-3 T")],
+)
+def test_numbers_for_a_glance(value: float, text: str) -> None:
+    assert short(value) == text

@@ -175,7 +175,8 @@ def test_programs_read_json_and_csv(made: Report, tmp_path: Path) -> None:
 def test_a_page_is_drawn(made: Report, tmp_path: Path) -> None:
     page.draw(made, tmp_path / "page.png")
     picture = imread(tmp_path / "page.png")
-    assert picture.shape == (int(page.SIZE[1] * page.RESOLUTION), int(page.SIZE[0] * page.RESOLUTION), 4)
+    width, height = (round(inches * page.RESOLUTION) for inches in page.size(made))
+    assert picture.shape == (height, width, 4)
     is_ink = np.asarray(picture[:, :, :3] < 0.9).any(axis=2)
     panels = [half for row in np.array_split(is_ink, 3) for half in np.array_split(row, 2, axis=1)]
     assert all(panel.mean() > 0.005 for panel in panels)
@@ -198,10 +199,10 @@ def test_an_empty_log_is_reported_too(spark: SparkSession, log: WrittenLog, tmp_
 def test_strange_names_and_the_largest_numbers_are_shown(
     spark: SparkSession, log: WrittenLog, tmp_path: Path
 ) -> None:
-    name = "\x1b[31m[bold]\u202e$x$\n" * 20
+    name = "\x1b[31m[bold]\u202e$\\frac{$\n" * 20
     queue = told(of_object(RecordKind.CREATE, 5, 1, name=name), 5, messages=2**64 - 1)
     log.segment([queue, event(6, name, 1)])
     said = in_every_form(make_report(spark, log.path, PERIOD, lambda _: None), tmp_path)
     assert "18,446,744,073,709,551,615" in said
-    assert "\ufffd[31m[bold]\ufffd$x$\ufffd" in "".join(said.split())
+    assert "\ufffd[31m[bold]\ufffd$\\frac{$\ufffd" in "".join(said.split())
     assert "\x1b" not in said

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
@@ -15,30 +16,40 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator
 
 from gateway.analytics.reports.answers import Form, Report, Row, number
+from gateway.analytics.reports.colours import (
+    BLUE,
+    FAINT,
+    GREEN,
+    GREY,
+    INK,
+    ORANGE,
+    PAPER,
+    PINK,
+    RED,
+    SKY,
+)
 from gateway.analytics.reports.findings import findings
 from gateway.analytics.reports.happenings import SEVERE, SEVERITIES
 from gateway.analytics.reports.labels import labels
-from gateway.analytics.reports.readable import cut, duration, readable, rounded
+from gateway.analytics.reports.readable import cut, duration, readable, rounded, short
+from gateway.analytics.reports.side_by_side import draw_sources, height
 
 SIZE: Final = (16.0, 10.5)
-"""Inches."""
+"""Inches, without the lines for sources."""
 
 RESOLUTION: Final = 120
 """Dots an inch."""
 
-# Okabe and Ito's colours, which people with any colour vision can tell apart.
-_BLUE, _ORANGE, _GREEN, _RED = "#0072B2", "#E69F00", "#009E73", "#D55E00"
-_SKY, _PINK, _GREY = "#56B4E9", "#CC79A7", "#8A8F98"
-_INK, _PAPER, _FAINT = "#20242B", "#FFFFFF", "#E6E8EC"
-_LINES: Final = (_BLUE, _ORANGE, _GREEN, _PINK, _SKY, _RED)
-_FLOWS: Final = {"published": _BLUE, "delivered": _GREEN, "acknowledged": _ORANGE}
+_LINES: Final = (BLUE, ORANGE, GREEN, PINK, SKY, RED)
+_FLOWS: Final = {"published": BLUE, "delivered": GREEN, "acknowledged": ORANGE}
+_WAYS: Final = {"published": "in", "delivered": "out", "acknowledged": "acknowledged"}
 _SEVERITY: Final = {
     "critical": "#8C1D18",
-    "major": _RED,
-    "minor": _ORANGE,
+    "major": RED,
+    "minor": ORANGE,
     "warning": "#E3BD20",
-    "info": _SKY,
-    "cleared": _GREEN,
+    "info": SKY,
+    "cleared": GREEN,
 }
 _DURATIONS: Final = (0.001, 0.01, 0.1, 1, 10, 60, 600, 3600, 21_600, 86_400, 864_000, 8_640_000)
 _ABOVE: Final = 24
@@ -51,6 +62,12 @@ _LEGEND: Final = 31
 _LEGEND_COLUMNS: Final = 3
 _ABOVE_TWO_LINES: Final = 37
 _FINDING: Final = 66
+_SOURCES: Final = 1.9
+"""Inches from the top to the lines for sources."""
+_PANELS: Final = 2.36
+"""Likewise to the panels, if there were no source."""
+_LOWEST: Final = 0.58
+"""Inches below the panels."""
 
 
 def draw(report: Report, file: Path) -> None:
@@ -59,20 +76,28 @@ def draw(report: Report, file: Path) -> None:
     Raises:
         OSError: the file cannot be written.
     """
-    figure = Figure(figsize=SIZE, dpi=RESOLUTION, facecolor=_PAPER)
+    # Names are a stranger's, and dollars in them no formulas, which may be wrong ones.
+    with rc_context({"text.parse_math": False}):
+        _draw(report).savefig(file, format="png", facecolor=PAPER)
+
+
+def _draw(report: Report) -> Figure:
+    width, inches = size(report)
+    figure = Figure(figsize=(width, inches), dpi=RESOLUTION, facecolor=PAPER)
     FigureCanvasAgg(figure)
     grid = figure.add_gridspec(
         3,
         2,
         left=0.055,
         right=0.975,
-        top=0.775,
-        bottom=0.055,
+        top=_up(_PANELS + height(report.table("overview")), inches),
+        bottom=_LOWEST / inches,
         hspace=0.55,
         wspace=0.34,
         width_ratios=(1.75, 1),
     )
-    _head(figure, report)
+    _head(figure, report, inches)
+    draw_sources(figure, report.table("overview"), _up(_SOURCES, inches))
     panels = [_panel(figure.add_subplot(grid[row, column])) for row in range(3) for column in range(2)]
     _throughput(panels[0], report)
     _busiest(panels[1], report)
@@ -80,19 +105,30 @@ def draw(report: Report, file: Path) -> None:
     _lifetimes(panels[3], report)
     _events(panels[4], report)
     _findings(panels[5], report)
-    figure.savefig(file, format="png", facecolor=_PAPER)
+    return figure
 
 
-def _head(figure: Figure, report: Report) -> None:
+def size(report: Report) -> tuple[float, float]:
+    """Width and height of the page, in inches: there is a line for each source."""
+    width, inches = SIZE
+    return width, inches + height(report.table("overview"))
+
+
+def _up(from_the_top: float, inches: float) -> float:
+    """So many inches below the top, as a part of the height."""
+    return 1 - from_the_top / inches
+
+
+def _head(figure: Figure, report: Report, inches: float) -> None:
     period = report.period
-    figure.text(0.03, 0.955, "AMQP management report", fontsize=21, weight="bold", color=_INK)
+    figure.text(0.03, _up(0.47, inches), "AMQP management report", fontsize=21, weight="bold", color=INK)
     when = f"{readable(period.begin)} to {readable(period.end)} UTC"
-    figure.text(0.03, 0.925, when, fontsize=11.5, color=_GREY)
+    figure.text(0.03, _up(0.79, inches), when, fontsize=11.5, color=GREY)
     tiles = _key_figures(report)
     for place, (label, value, is_bad) in enumerate(tiles):
         left = 0.03 + place * 0.95 / len(tiles)
-        figure.text(left, 0.872, value, fontsize=18, weight="bold", color=_RED if is_bad else _INK)
-        figure.text(left, 0.848, label, fontsize=10, color=_GREY)
+        figure.text(left, _up(1.34, inches), value, fontsize=18, weight="bold", color=RED if is_bad else INK)
+        figure.text(left, _up(1.6, inches), label, fontsize=10, color=GREY)
 
 
 def _key_figures(report: Report) -> list[tuple[str, str, bool]]:
@@ -104,30 +140,30 @@ def _key_figures(report: Report) -> list[tuple[str, str, bool]]:
     growing = report.table("growing").of
     not_heard = sum(number(row, "seconds") for row in report.table("gaps").rows)
     return [
-        ("messages published", _short(published), False),
-        ("messages delivered", _short(delivered), False),
+        ("messages in", short(published), False),
+        ("messages out", short(delivered), False),
         ("queues seen", f"{report.table('queues').of:,}", False),
         ("queues growing", f"{growing:,}", growing > 0),
-        ("severe events", _short(bad), bad > 0),
+        ("severe events", short(bad), bad > 0),
         ("not heard", duration(not_heard), not_heard > 0),
-        ("records", _short(number(report.contents, "records")), False),
+        ("records", short(number(report.contents, "records")), False),
     ]
 
 
 def _panel(axes: Axes) -> Axes:
-    axes.set_facecolor(_PAPER)
+    axes.set_facecolor(PAPER)
     axes.spines[["top", "right"]].set_visible(False)
-    axes.spines[["left", "bottom"]].set_color(_FAINT)
-    axes.tick_params(colors=_GREY, labelsize=9, length=0)
-    axes.grid(axis="y", color=_FAINT, linewidth=0.8)
+    axes.spines[["left", "bottom"]].set_color(FAINT)
+    axes.tick_params(colors=GREY, labelsize=9, length=0)
+    axes.grid(axis="y", color=FAINT, linewidth=0.8)
     axes.set_axisbelow(True)
     return axes
 
 
 def _titled(axes: Axes, title: str, unit: str = "", above: float = _ABOVE) -> None:
-    axes.set_title(title, loc="left", fontsize=12, weight="bold", color=_INK, pad=above)
+    axes.set_title(title, loc="left", fontsize=12, weight="bold", color=INK, pad=above)
     if unit:
-        axes.set_title(unit, loc="right", fontsize=9, color=_GREY, pad=above)
+        axes.set_title(unit, loc="right", fontsize=9, color=GREY, pad=above)
 
 
 def _throughput(axes: Axes, report: Report) -> None:
@@ -142,32 +178,40 @@ def _throughput(axes: Axes, report: Report) -> None:
         by_step: dict[float, float] = defaultdict(float)
         for row in rows:
             by_step[number(row, "step")] += number(row, name)
+        if name == "acknowledged" and not any(by_step.values()):
+            continue  # some brokers tell none, and a line at 0 would say something else
         axes.plot(
-            _times(report, steps), [by_step[step] for step in steps], color=colour, linewidth=1.8, label=name
+            _times(report, steps),
+            [by_step[step] for step in steps],
+            color=colour,
+            linewidth=1.8,
+            label=_WAYS[name],
         )
     axes.set_ylim(bottom=0)
     _legend(axes)
 
 
 def _busiest(axes: Axes, report: Report) -> None:
-    _titled(axes, "Busiest queues", "published and delivered a second")
+    _titled(axes, "Busiest queues", "in and out a second")
     rows = [row for row in report.table("queues").rows if number(row, "through")][:_BARS]
     if not rows:
         _nothing(axes, report.table("queues").nothing)
         return
     places = range(len(rows))
-    bars = (("published_per_second", _BLUE, 0.19), ("delivered_per_second", _GREEN, -0.19))
+    bars = (("published_per_second", BLUE, 0.19), ("delivered_per_second", GREEN, -0.19))
     for name, colour, shift in bars:
         values = [number(row, name) for row in rows]
         axes.barh([-place + shift for place in places], values, height=0.34, color=colour)
         for place, value in enumerate(values):
+            if rows[place][name] is None:
+                continue
             axes.text(
                 value,
                 -place + shift,
                 f" {rounded(value)}",
                 va="center",
                 fontsize=8,
-                color=_GREY,
+                color=GREY,
                 clip_on=False,
             )
     names = labels({str(row["object_id"]): str(row["queue"]) for row in rows})
@@ -207,9 +251,9 @@ def _lifetimes(axes: Axes, report: Report) -> None:
         return
     for place, row in enumerate(rows):
         median, most, nearly_all = (max(number(row, name), 1e-3) for name in ("median", "p90", "p99"))
-        axes.plot([median, nearly_all], [-place, -place], color=_SKY, linewidth=5, solid_capstyle="round")
-        axes.plot([most], [-place], marker="|", color=_BLUE, markersize=11, markeredgewidth=2)
-        axes.plot([median], [-place], marker="o", color=_BLUE, markersize=7)
+        axes.plot([median, nearly_all], [-place, -place], color=SKY, linewidth=5, solid_capstyle="round")
+        axes.plot([most], [-place], marker="|", color=BLUE, markersize=11, markeredgewidth=2)
+        axes.plot([median], [-place], marker="o", color=BLUE, markersize=7)
     axes.set_yticks([-place for place in range(len(rows))], _users(rows))
     axes.set_ylim(-max(len(rows), 4) + 0.4, 0.6)
     axes.set_xscale("log")
@@ -219,7 +263,7 @@ def _lifetimes(axes: Axes, report: Report) -> None:
     axes.xaxis.set_major_locator(FixedLocator(_DURATIONS))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda seconds, _: duration(seconds)))
     axes.grid(visible=False, axis="y")
-    axes.grid(axis="x", color=_FAINT, linewidth=0.8)
+    axes.grid(axis="x", color=FAINT, linewidth=0.8)
 
 
 def _users(rows: Sequence[Row]) -> list[str]:
@@ -273,9 +317,9 @@ def _findings(axes: Axes, report: Report) -> None:
     lines = [*shown, *([f"and {len(said) - len(shown)} more"] if len(shown) < len(said) else [])]
     for place, line in enumerate(lines):
         high = 0.95 - place * 0.1
-        axes.text(0.0, high, "\N{BULLET}", transform=axes.transAxes, color=_RED, fontsize=12, va="center")
+        axes.text(0.0, high, "\N{BULLET}", transform=axes.transAxes, color=RED, fontsize=12, va="center")
         axes.text(
-            0.03, high, cut(line, _FINDING), transform=axes.transAxes, color=_INK, fontsize=9, va="center"
+            0.03, high, cut(line, _FINDING), transform=axes.transAxes, color=INK, fontsize=9, va="center"
         )
 
 
@@ -286,18 +330,18 @@ def _over_time(axes: Axes, report: Report) -> None:
     locator = AutoDateLocator(minticks=4, maxticks=9, tz=dt.UTC)  # type: ignore[no-untyped-call]
     axes.xaxis.set_major_locator(locator)
     axes.xaxis.set_major_formatter(ConciseDateFormatter(locator, tz=dt.UTC, show_offset=False))  # type: ignore[no-untyped-call]
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _short(value)))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: short(value)))
     axes.yaxis.set_major_locator(MaxNLocator(nbins=5))
     for row in report.series.gaps:
         begin, end = row["from_ts"], row["to_ts"]
         if isinstance(begin, dt.datetime) and isinstance(end, dt.datetime):
-            axes.axvspan(_date(begin), _date(end), color=_GREY, alpha=0.22, linewidth=0)
+            axes.axvspan(_date(begin), _date(end), color=GREY, alpha=0.22, linewidth=0)
 
 
 def _legend(axes: Axes, columns: int = 6) -> None:
     axes.legend(
         loc="lower left", ncols=columns, fontsize=9, frameon=False, borderaxespad=0.0, handlelength=1.4,
-        bbox_to_anchor=(0.0, 1.01), labelcolor=_GREY, columnspacing=1.4,
+        bbox_to_anchor=(0.0, 1.01), labelcolor=GREY, columnspacing=1.4,
     )  # fmt: skip
 
 
@@ -305,7 +349,7 @@ def _nothing(axes: Axes, why: str) -> None:
     axes.grid(visible=False)
     axes.set_yticks([])
     axes.text(
-        0.5, 0.5, why, transform=axes.transAxes, ha="center", va="center", color=_GREY, fontsize=11,
+        0.5, 0.5, why, transform=axes.transAxes, ha="center", va="center", color=GREY, fontsize=11,
         style="italic",
     )  # fmt: skip
 
@@ -331,11 +375,3 @@ def _times(report: Report, steps: Sequence[float]) -> list[float]:
 def _date(time: dt.datetime) -> float:
     """Days since 1970, as matplotlib counts."""
     return time.timestamp() / 86_400
-
-
-def _short(value: float) -> str:
-    """A number for a glance: 12.3 k, 4.56 M."""
-    for size, unit in ((1e12, " T"), (1e9, " G"), (1e6, " M"), (1e4, " k")):
-        if abs(value) >= size:
-            return f"{rounded(value / (1e3 if unit == ' k' else size))}{unit}"
-    return rounded(value)

@@ -59,3 +59,11 @@ def duration(seconds: float) -> str:
 def cut(text: str, length: int) -> str:
     """No more than ``length`` characters of it; the last one tells that there are more."""
     return text if len(text) <= length else text[: length - 1] + "\N{HORIZONTAL ELLIPSIS}"
+
+
+def short(value: float) -> str:
+    """A number for a glance: 12.3 k, 4.56 M."""
+    for size, unit in ((1e12, " T"), (1e9, " G"), (1e6, " M"), (1e4, " k")):
+        if abs(value) >= size:
+            return f"{rounded(value / (1e3 if unit == ' k' else size))}{unit}"
+    return rounded(value)
