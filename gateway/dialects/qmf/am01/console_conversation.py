@@ -93,6 +93,7 @@ class Am01Conversation(Conversation):
         self._spoke_at = self._told_at = NEVER
         self._probed_at = 0
         self._form_asked = False
+        self._rebinding = ""
         self._told_before = False
         self._second_look = False
         self._awaited = AwaitPublication(ClassKey("", ""))
@@ -116,9 +117,12 @@ class Am01Conversation(Conversation):
         self.revisions = self.rules.revisions
         self._form_asked = False
         super().connect(reply_to)
+        self._rebinding = ""
 
     def disconnect(self, detail: str) -> None:
         """The link is down."""
+        if self.state is State.DISCONNECTED:
+            self._rebinding = ""  # it ended by our wish, and did not come back
         super().disconnect(detail)
         self._spoke_at = self._told_at = NEVER
 
@@ -161,6 +165,12 @@ class Am01Conversation(Conversation):
         elif self.publication.is_awaited:
             self.publication.prolong(self.now)  # all of its objects are new, and published for that
 
+    def tell(self, state: SourceState, detail: str = "") -> None:
+        """Observe the source's state; a link that ends by our own wish is no trouble."""
+        if self._rebinding and state in (SourceState.DOWN, SourceState.CONNECTING):
+            state, detail = SourceState.SYNCHRONISING, f"the queue is bound anew: {self._rebinding}"
+        super().tell(state, detail)
+
     # Reading everything anew.
 
     def greet(self, reason: str) -> None:
@@ -169,6 +179,7 @@ class Am01Conversation(Conversation):
         if not self.is_heard_only:
             return
         if self.rules.republish_interval is None:
+            self._rebinding = reason
             self._effects.append(Rebind(reason))
         else:
             self.identified(NO_BROKER)
@@ -319,6 +330,7 @@ class Am01Conversation(Conversation):
                 yield method_key(revision, self.known_class, PROBE_METHOD), write(call, revision)
 
     def _miss_greeting(self) -> None:
+        self._rebinding = ""
         waited = self.config.request_deadline // SECOND
         where = f"on exchange {self.config.management_exchange} for {waited} s"
         if self.is_heard_only:

@@ -385,6 +385,34 @@ def test_who_cannot_be_asked_is_heard_anew_by_another_binding(revision: Revision
     play.leaves("resync", Rebind("messages were lost"))
 
 
+def test_a_link_that_ends_for_that_is_no_trouble_unless_it_does_not_come_back() -> None:
+    play = synchronised(Revision.JANUARY_2008)
+    play.take(play.session.resync("messages were lost", play.now))
+    play.left()
+    play.disconnects()
+    bound_anew = SourceStateSeen(SourceState.SYNCHRONISING, "the queue is bound anew: messages were lost")
+    play.leaves(bound_anew)
+    play.connects()
+    assert not any(isinstance(one, SourceStateSeen) for one in play.left())
+    play.disconnects()
+    play.leaves(SourceStateSeen(SourceState.DOWN, "connection reset"))
+    play.connects()
+    play.publishes(play.described())
+    play.take(play.session.resync("messages were lost", play.now))
+    play.disconnects()
+    assert bound_anew in play.left()
+    play.disconnects()
+    play.leaves(SourceStateSeen(SourceState.DOWN, "connection reset"))
+
+
+def test_a_link_that_does_not_end_for_that_is_heard_on() -> None:
+    play = synchronised(Revision.JANUARY_2008)
+    play.take(play.session.resync("messages were lost", play.now))
+    play.left()
+    play.time_passes(11)
+    assert SourceStateSeen(SourceState.DOWN, NOBODY_HEARD) in play.left()
+
+
 def test_what_was_lost_with_the_queue_is_a_gap() -> None:
     play = synchronised(Revision.JANUARY_2008)
     play.take(play.session.resync("the queue overflowed", play.now, play.now - SECOND))
