@@ -7,15 +7,19 @@ until the application speaks.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
 
 from gateway.eventlog.last_state import LastState
 from gateway.eventlog.record import LogRecord
+from gateway.feed.records import Lifetime
 from gateway.model.observations import ObjectSeen
 from gateway.model.schema import ClassSchema, Element
 from gateway.model.values import Reference, Value, ValueType
 from gateway.service.former_objects import nanoseconds
+
+_MICROSECOND: Final = 1_000
 
 
 def former_sightings(last: LastState, source: str, schemas: Iterable[ClassSchema]) -> Iterator[ObjectSeen]:
@@ -40,11 +44,21 @@ def _sighting(schema: ClassSchema, record: LogRecord, last: LastState) -> Object
         record.agent or "",
         record.native_id or "",
         record.sample_ns or nanoseconds(record.sample_ts),
-        nanoseconds(record.create_ts),
+        _created(record),
         0,
         tuple(_value(element, told.get(element.name), last) for element in schema.properties),
         tuple(_value(element, told.get(element.name), last) for element in schema.statistics),
+        record.lifetime == Lifetime.TRANSIENT.value,
     )
+
+
+def _created(record: LogRecord) -> int:
+    """When it came into being: to the microsecond, or as exactly as the name of a transient one has it."""
+    created = nanoseconds(record.create_ts)
+    _, _, exactly = (record.object_name or "").rpartition("#")
+    if record.lifetime == Lifetime.TRANSIENT.value and re.fullmatch("[0-9]{1,19}", exactly):
+        return int(exactly) if 0 <= int(exactly) - created < _MICROSECOND else created
+    return created
 
 
 def _value(element: Element, told: object, last: LastState) -> Value | None:

@@ -49,7 +49,7 @@ def source_of(name: str, settings: Source, around: Surroundings) -> RunSource:
     source = around.inventory.add_source(
         name, settings.kind, settings.max_objects, sets_natively=sets_natively(settings)
     )
-    if settings.durable is not None and around.lasting is not None:
+    if needs_last_state(settings) and around.lasting is not None:
         source.remember(former_identities(around.lasting.last, name))
     if isinstance(settings, AmiSource):
         return partial(run_ami, name, settings, source, around)

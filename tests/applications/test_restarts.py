@@ -26,15 +26,17 @@ def test_rows_and_columns_are_the_same_after_a_kill(tmp_path: Path) -> None:
     plant = new_plant(tmp_path)
     with plant.running() as gateway, plant.application("pump-7") as application:
         application.say(
+            'O|T="Tank"|level=1',
             'O|T="Tank"|I="t1"|level=42|state="open"|since=1700000000000T|raw="AQID"U',
             'O|T="Tank"|I="t2"|level=7',
         )
-        plant.shows("siteAmiTankObject", "t1", "t2")
+        plant.shows("siteAmiTankLevel", "1 percent", "42 percent", "7 percent")
         wait_for_the_disk(plant, "pump-7|Tank|t1", "pump-7|Tank|t2")
         before = {column: plant.walk(column) for column in COLUMNS}
+        (nameless,) = set(before["siteAmiTankObject"].values()) - {"t1", "t2"}
         kill(gateway)
     with plant.running():
-        plant.shows("siteAmiTankRowStale", "true", "true")
+        plant.shows("siteAmiTankRowStale", "true", "true", "true")
         assert {column: plant.walk(column) for column in COLUMNS} == before
         assert plant.source()["state"] == "synchronised"
         with plant.application("pump-7") as application:
@@ -45,9 +47,9 @@ def test_rows_and_columns_are_the_same_after_a_kill(tmp_path: Path) -> None:
                 instance for instance, level in before["siteAmiTankLevel"].items() if level == "42 percent"
             )
             assert shown[row] == "43 percent"
-            plant.shows("siteAmiTankObject", "t1", "t2")
+            plant.shows("siteAmiTankObject", "t1", "t2", nameless)
             application.say('D|T="Tank"|I="t2"')
-            plant.shows("siteAmiTankObject", "t1")
+            plant.shows("siteAmiTankObject", "t1", nameless)
 
 
 def test_an_address_that_is_taken_is_tried_again(tmp_path: Path) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+from msgspec.structs import replace
+
 from gateway.eventlog.last_state import LastState
 from gateway.eventlog.record import LogRecord, RecordKind
 from gateway.model.observations import ObjectSeen
@@ -85,6 +87,16 @@ def test_what_an_element_cannot_have_is_absent() -> None:
     assert seen.statistics == (None,) * len(TYPES)
     (seen,) = sightings(logged("t1", 1, bytes="zz", time=0, reference=5))
     assert seen.statistics == (None,) * len(TYPES)
+
+
+def test_a_transient_one_is_as_old_as_its_name_says() -> None:
+    named = replace(logged("t1", 1), lifetime="transient", object_name=f"pump-7|#7#{NOON}")
+    (seen,) = sightings(named)
+    assert (seen.transient, seen.created) == (True, NOON)
+    (seen,) = sightings(replace(named, object_name="pump-7|#7#12"))
+    assert seen.created == NOON // 1000 * 1000
+    (seen,) = sightings(replace(named, lifetime="durable"))
+    assert (seen.transient, seen.created) == (False, NOON // 1000 * 1000)
 
 
 def test_those_of_other_sources_and_classes_are_left_out() -> None:
