@@ -9,11 +9,9 @@ from pathlib import Path
 import click
 
 from gateway.cli.asking import Asked, with_gateway
+from gateway.cli.late_commands import LateCommands
 from gateway.cli.options import config_option, configured_source, loaded
 from gateway.cli.printing import at_work, json_option, say, say_json
-from gateway.cli.source_capture import capture_command
-from gateway.cli.source_replay import replay_command
-from gateway.cli.source_schema import schema_command
 from gateway.service.checks import check_source
 from gateway.service.exit_codes import CommandError, ExitCode
 from gateway.service.feed_session import FeedSession
@@ -21,8 +19,14 @@ from gateway.service.logs import configure_logs
 from gateway.terminal.documents import Document, source_document
 from gateway.terminal.lines import aligned
 
+_LATE = {
+    "schema": "gateway.cli.source_schema:schema_command",
+    "capture": "gateway.cli.source_capture:capture_command",
+    "replay": "gateway.cli.source_replay:replay_command",
+}
 
-@click.group()
+
+@click.group(cls=LateCommands, late=_LATE)
 def source() -> None:
     """Brokers and agents that the gateway listens to."""
 
@@ -98,8 +102,3 @@ def test_command(name: str, config: Path | None, *, as_json: bool) -> None:
         say([*told, *([] if trouble is not None else [f"source {name}: reached"])])
     if trouble is not None:
         raise trouble
-
-
-source.add_command(capture_command)
-source.add_command(replay_command)
-source.add_command(schema_command)

@@ -1,0 +1,34 @@
+"""A group of commands that imports some of them only when they are asked for."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+
+class LateCommands(click.Group):
+    """What one command needs must not slow all others of its group down.
+
+    Args:
+        late: by name, where each such command is: ``module:attribute``.
+        settings: of `click.Group`.
+    """
+
+    def __init__(self, *, late: Mapping[str, str], **settings: Any) -> None:  # noqa: ANN401  as click has them
+        super().__init__(**settings)
+        self._late = late
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """All of them."""
+        return [*super().list_commands(ctx), *self._late]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import one command, where that was put off."""
+        if cmd_name not in self._late:
+            return super().get_command(ctx, cmd_name)
+        module, _, attribute = self._late[cmd_name].partition(":")
+        command: click.Command = getattr(importlib.import_module(module), attribute)
+        return command
