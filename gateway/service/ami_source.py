@@ -26,7 +26,7 @@ from gateway.model.observations import ClassLearned, Observation, SourceState, S
 from gateway.model.schema import ClassSchema
 from gateway.service.ami_checks import server_certificate
 from gateway.service.console_port import ConsolePort
-from gateway.service.former_sightings import former_sightings
+from gateway.service.former_sightings import former_sightings, worth_knowing
 from gateway.service.known_classes import KnownClasses
 from gateway.service.metrics.core import listener_readings
 from gateway.service.session_logs import FOLDER as SESSION_LOGS
@@ -121,7 +121,11 @@ class _Known:
         state = around.state if settings.remember else None
         self._file = KnownClasses(state, name) if state is not None else None
         read = self._file.read() if self._file is not None else ()
-        self._classes = {str(schema.key): schema for schema in read}
+        last = around.lasting.last if around.lasting is not None else None
+        known = worth_knowing(read, last, name, settings.limits.types // 2)
+        if self._file is not None:
+            self._file.keep_only(known)
+        self._classes = {str(schema.key): schema for schema in known}
         self.then = 0
         """While former objects are told: until when they were heard, nanoseconds; 0 otherwise."""
 

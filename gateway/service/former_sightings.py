@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from gateway.eventlog.last_state import LastState
@@ -35,6 +35,20 @@ def former_sightings(last: LastState, source: str, schemas: Iterable[ClassSchema
         schema = known.get(f"{record.package}:{record.class_name}")
         if schema is not None and record.native_id:
             yield _sighting(schema, record, last)
+
+
+def worth_knowing(
+    schemas: Sequence[ClassSchema], last: LastState | None, source: str, at_most: int
+) -> tuple[ClassSchema, ...]:
+    """The classes that a source should know again: all of them, unless they are more than ``at_most``.
+
+    Then those that had objects when the log ended, so that types that were used once, long ago, do not take
+    the room of new ones for ever.
+    """
+    if len(schemas) <= at_most or last is None:
+        return tuple(schemas)
+    used = {f"{record.package}:{record.class_name}" for record in last.of(source)}
+    return tuple(schema for schema in schemas if str(schema.key) in used)
 
 
 def _sighting(schema: ClassSchema, record: LogRecord, last: LastState) -> ObjectSeen:

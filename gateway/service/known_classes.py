@@ -57,6 +57,11 @@ class KnownClasses:
         self._lines = {str(schema.key): _line(schema) for schema in schemas}
         return schemas
 
+    def keep_only(self, schemas: Iterable[ClassSchema]) -> None:
+        """Forget all others, as of when something is learnt."""
+        names = {str(schema.key) for schema in schemas}
+        self._lines = {name: line for name, line in self._lines.items() if name in names}
+
     def learnt(self, schemas: Iterable[ClassSchema]) -> None:
         """These are known from now on."""
         for schema in schemas:

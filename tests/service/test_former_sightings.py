@@ -11,7 +11,7 @@ from gateway.eventlog.record import LogRecord, RecordKind
 from gateway.model.observations import ObjectSeen
 from gateway.model.schema import ClassKey, ClassSchema, Element
 from gateway.model.values import Reference, ValueType
-from gateway.service.former_sightings import former_sightings
+from gateway.service.former_sightings import former_sightings, worth_knowing
 
 NOON = 1_700_000_000_123_456_789
 NOON_TEXT = "2023-11-14T22:13:20.123456789Z"
@@ -97,6 +97,15 @@ def test_a_transient_one_is_as_old_as_its_name_says() -> None:
     assert seen.created == NOON // 1000 * 1000
     (seen,) = sightings(replace(named, lifetime="durable"))
     assert (seen.transient, seen.created) == (False, NOON // 1000 * 1000)
+
+
+def test_classes_without_objects_make_room_where_there_are_many() -> None:
+    pump = ClassSchema(ClassKey("ami", "Pump"))
+    last = LastState({"a": logged("t1", 1)}, {"plant": 1})
+    assert worth_knowing([TANK, pump], last, "plant", at_most=2) == (TANK, pump)
+    assert worth_knowing([TANK, pump], last, "plant", at_most=1) == (TANK,)
+    assert worth_knowing([TANK, pump], last, "field", at_most=1) == ()
+    assert worth_knowing([TANK, pump], None, "plant", at_most=1) == (TANK, pump)
 
 
 def test_those_of_other_sources_and_classes_are_left_out() -> None:

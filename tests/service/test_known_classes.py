@@ -54,6 +54,25 @@ async def test_of_each_class_the_latest_version(tmp_path: Path) -> None:
     assert KnownClasses(tmp_path, "plant").read() == (grown, pump)
 
 
+async def test_what_is_not_worth_keeping_goes_with_the_next_that_is_learnt(tmp_path: Path) -> None:
+    pump = ClassSchema(ClassKey("ami", "Pump"))
+    await kept(tmp_path, TANK)
+    classes = KnownClasses(tmp_path, "plant")
+    classes.keep_only(())
+    assert classes.read() == (TANK,)
+    classes.keep_only(())
+    keeping = asyncio.create_task(classes.keep())
+    classes.learnt([pump])
+
+    async def is_alone() -> bool:
+        return KnownClasses(tmp_path, "plant").read() == (pump,)
+
+    await eventually(is_alone, "the class")
+    keeping.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await keeping
+
+
 @pytest.mark.parametrize("text", ["", "something else\n", "amqp-gateway classes 2\n"])
 @pytest.mark.parametrize("line", ["", "[]", '[["a"]]', '[["ami","Tank","zz"],[],[],[],"",""]', "{", "7"])
 def test_what_cannot_be_read_is_nothing(tmp_path: Path, text: str, line: str) -> None:
