@@ -39,13 +39,14 @@ KEYS = {
     "silver/samples": "log_id, seq, element",
     "silver/life_marks": "log_id, seq",
     "silver/events": "log_id, seq",
+    "silver/operations": "log_id, seq",
     "silver/source_states": "log_id, seq",
     "silver/gaps": "log_id, seq",
 }
 
 
 def segment(number: int) -> list[LogRecord]:
-    """A queue that lives for one segment, an event, a gap; the segments are a quarter of a day apart."""
+    """A queue of one segment, an event, an operation, a gap; the segments are a quarter of a day apart."""
     begin = number * 6 * 3600.0
     made = told(of_object(RecordKind.CREATE, begin, number), begin, messages=0)
     changed = told(
@@ -60,6 +61,16 @@ def segment(number: int) -> list[LogRecord]:
         counted(changed, messagesPublished=Delta(2**63 + number, MINUTE)),
         event(begin + 61, "queueDeleted", number),
         of_object(RecordKind.DELETE, begin + 61, number),
+        LogRecord(
+            kind=RecordKind.OPERATION,
+            ingest_ts=text(after(begin + 61)),
+            source="rabbitmq",
+            operation_id=f"6f1c.1.o{number}",
+            operation="invoke",
+            method="delete",
+            state="ended",
+            outcome="applied",
+        ),
         LogRecord(kind=RecordKind.GAP, ingest_ts=text(after(begin + 62)), from_ts=text(after(begin))),
     ]
 
@@ -104,12 +115,12 @@ def test_files_that_come_again_or_late_add_each_record_once(
     kept_back = late.rename(tmp_path / "on-its-way.parquet")
     first = log.lake(segment(1))
     log.copy(first, "copied-by-hand.parquet")
-    assert publish(spark, log, output) == [BatchDone(0, 7, 7)]
+    assert publish(spark, log, output) == [BatchDone(0, 8, 8)]
     kept_back.rename(late)
     os.utime(late, (0, 0))
     log.copy(first, "copied-again.parquet")
     log.lake(segment(2))
-    assert publish(spark, log, output) == [BatchDone(1, 14, 7)]
+    assert publish(spark, log, output) == [BatchDone(1, 16, 8)]
     assert publish(spark, log, output) == []
     assert foreign_counts(output) == batch_counts(spark, log)
     assert sums(output) == [(name(number), 2**63 + number) for number in range(3)]
@@ -129,7 +140,7 @@ def test_a_batch_that_was_cut_off_is_published_once(
         (day,) = (output / table).glob("dt=2026-11-21")
         next(day.iterdir()).rename(output / table.replace("/", "-"))
     (output / PUBLISHED / "batch-000000000000.json").unlink()
-    assert publish(spark, log, output) == [BatchDone(0, 14, 0)]
+    assert publish(spark, log, output) == [BatchDone(0, 16, 0)]
     assert foreign_counts(output) == batch_counts(spark, log)
 
 
@@ -146,7 +157,7 @@ def test_a_stream_that_is_to_stop_ends_with_its_batch(
 
     output = tmp_path / "tables"
     pipeline.run(spark, log.path, str(output), interval_seconds=0.1, done=stop, stopping=stopping)
-    assert done == [BatchDone(0, 7, 0)]
+    assert done == [BatchDone(0, 8, 0)]
     assert foreign_counts(output) == batch_counts(spark, log)
 
 
