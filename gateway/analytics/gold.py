@@ -14,8 +14,8 @@ from pyspark.sql import functions as F  # noqa: N812
 def counters_by_hour(samples: DataFrame) -> DataFrame:
     """What counters gained: for each object, element and hour.
 
-    ``delta`` DECIMAL(38,0), ``interval_ns`` (time that it was measured over), ``samples``, ``resets``, and
-    ``peak``, the highest rate per second between two samples.
+    ``delta`` DECIMAL(38,0), ``interval_ns`` (time that it was measured over; null beyond 2^63-1),
+    ``samples``, ``resets``, and ``peak``, the highest rate per second between two samples.
 
     Args:
         samples: rows of `gateway.analytics.silver.samples`, or of `gateway.analytics.silver.deltas`.
@@ -26,7 +26,7 @@ def counters_by_hour(samples: DataFrame) -> DataFrame:
         .groupBy(*hour)
         .agg(
             F.sum("delta").cast("decimal(38,0)").alias("delta"),
-            F.sum("interval_ns").alias("interval_ns"),
+            F.try_sum("interval_ns").alias("interval_ns"),
             F.count(F.lit(1)).alias("samples"),
             F.sum(F.col("reset").cast("bigint")).alias("resets"),
             F.max("rate").alias("peak"),

@@ -11,6 +11,7 @@ import duckdb
 import numpy as np
 import pytest
 from matplotlib.image import imread
+from msgspec.structs import replace
 from pyspark.sql import SparkSession
 
 from gateway.analytics.period import Period
@@ -19,9 +20,9 @@ from gateway.analytics.reports.answers import Report, Row, number
 from gateway.analytics.reports.findings import findings
 from gateway.analytics.reports.layout import LAYOUTS
 from gateway.analytics.reports.report import make_report, step_seconds
-from gateway.eventlog.record import RecordKind
+from gateway.eventlog.record import Delta, RecordKind
 from tests.analytics import story
-from tests.analytics.logs import NOON, WrittenLog, after, event, of_object, told
+from tests.analytics.logs import MINUTE, NOON, WrittenLog, after, counted, event, of_object, told
 from tests.analytics.story import Ledger
 
 pytestmark = pytest.mark.xdist_group("spark")
@@ -201,8 +202,12 @@ def test_strange_names_and_the_largest_numbers_are_shown(
 ) -> None:
     name = "\x1b[31m[bold]\u202e$\\frac{$\n" * 20
     queue = told(of_object(RecordKind.CREATE, 5, 1, name=name), 5, messages=2**64 - 1)
-    log.segment([queue, event(6, name, 1)])
+    most = told(of_object(RecordKind.UPDATE, 65, 1, name=name), 65, megabytes_in=2**64 - 1, getsEmpty=1)
+    grown = counted(most, megabytes_in=Delta(2**64 - 1, MINUTE), getsEmpty=Delta(2**64 - 1, 2**63 - 1))
+    tank = replace(grown, package="ami", class_name="Tank", object_id="plant/ami:Tank/1")
+    log.segment([queue, event(6, name, 1), *[grown] * 2, *[tank] * 2])
     said = in_every_form(make_report(spark, log.path, PERIOD, lambda _: None), tmp_path)
     assert "18,446,744,073,709,551,615" in said
+    assert f"{2 * (2**64 - 1) * 2**20:,}" in said
     assert "\ufffd[31m[bold]\ufffd$\\frac{$\ufffd" in "".join(said.split())
     assert "\x1b" not in said

@@ -26,6 +26,8 @@ from gateway.analytics.silver import DELTA, rate
 DRAWN: Final = ("published", "delivered", "acknowledged")
 """Those of `FLOWS` that are drawn over time."""
 
+_PRODUCT: Final = "decimal(27,0)"
+"""Holds 2^64-1, and times a factor makes a decimal that holds the product."""
 _OBJECT: Final = ("log_id", "source", "object_id")
 _VALUES: Final = ", ".join(f"`{element}` {EXACT.simpleString()}" for element in QUEUE_ELEMENTS)
 _DELTAS: Final = ", ".join(f"`{element}` {DELTA}" for element in FLOW_ELEMENTS)
@@ -96,7 +98,7 @@ def flows(steps: DataFrame) -> DataFrame:
         F.first("queue", ignorenulls=True).alias("queue"),
         *(F.sum(name).cast("decimal(38,0)").alias(name) for name in FLOWS),
         *(F.max(f"{name}_peak").alias(f"{name}_peak") for name in FLOWS),
-        *((F.sum(f"{name}_measured") / 1e9).alias(f"{name}_measured") for name in FLOWS),
+        *((F.try_sum(f"{name}_measured") / 1e9).alias(f"{name}_measured") for name in FLOWS),
         F.sum("resets").alias("resets"),
         F.max_by("messages", "messages_seq").alias("messages"),
         F.max("most_messages").alias("most_messages"),
@@ -202,7 +204,7 @@ def _delta(name: str) -> Column:
 
 
 def _in_unit(told: Told, value: Column) -> Column:
-    return value if told.factor == 1 else (value * told.factor).cast(EXACT)
+    return value if told.factor == 1 else value.cast(_PRODUCT) * told.factor
 
 
 def _interval(name: str) -> Column:
@@ -215,7 +217,8 @@ def _sums(name: str) -> tuple[Column, Column, Column]:
     return (
         F.sum(F.when(is_it, delta)).alias(name),
         F.max(rate(delta, interval)).alias(f"{name}_peak"),
-        F.sum(F.when(is_it, interval)).alias(f"{name}_measured"),
+        # An agent's clock may tell any interval; a sum that has no room is none.
+        F.try_sum(F.when(is_it, interval)).alias(f"{name}_measured"),
     )
 
 
