@@ -23,6 +23,8 @@ MAX_NESTING: Final = 256
 """Levels; OpenAMQ takes 5,000 and overflows its stack somewhere before 100,000."""
 MAX_ATTRIBUTES: Final = 4096
 """Of one element."""
+_MAX_PIECES: Final = 4096
+"""Of a text, or a DOCTYPE, that are matched at once: a repeated group takes 128 octets each time."""
 
 _SHOWN: Final = 40
 
@@ -32,14 +34,17 @@ _NAME: Final = rb"[A-Za-z_:\x80-\xff][-A-Za-z0-9_:.\x80-\xff]*+"
 _BLANKS: Final = rb"[ \t\r\n]*+"
 _ATTRIBUTE_FORM: Final = _BLANKS + b"%b" + _BLANKS + b"=" + _BLANKS + b"(?:\"%b\"|'%b')"
 _ATTRIBUTES: Final = re.compile(_ATTRIBUTE_FORM % (b"(%b)" % _NAME, b'([^"]*+)', b"([^']*+)"))
-_ANY_ATTRIBUTES: Final = b"(?:%b)*" % (_ATTRIBUTE_FORM % (_NAME, b'[^"]*+', b"[^']*+"))
+_ANY_ATTRIBUTES: Final = b"(?:%b){0,%d}" % (
+    _ATTRIBUTE_FORM % (_NAME, b'[^"]*+', b"[^']*+"),
+    MAX_ATTRIBUTES + 1,
+)
 _OPENING: Final = re.compile(rb"<(%b)(%b)%b(/?+)%b>" % (_NAME, _ANY_ATTRIBUTES, _BLANKS, _BLANKS))
 # Most of every document: an element with text and nothing else in it, from end to end.
 _LEAF: Final = re.compile(rb"<(%b)(%b)%b>([^<]*+)</\1%b>" % (_NAME, _ANY_ATTRIBUTES, _BLANKS, _BLANKS))
 _CLOSING: Final = re.compile(rb"</%b(%b)%b>" % (_BLANKS, _NAME, _BLANKS))
-_DOCTYPE: Final = re.compile(rb"<!DOCTYPE(?:[^\[<>\"']|\"[^\"]*+\"|'[^']*+')*>")
+_DOCTYPE: Final = re.compile(rb"<!DOCTYPE(?:[^\[<>\"']++|\"[^\"]*+\"|'[^']*+'){0,%d}>" % _MAX_PIECES)
 # What begins with < and cannot be markup is text: OpenAMQ takes it in values, as it is.
-_TEXT: Final = re.compile(rb"(?:[^<]++|<(?![/!?A-Za-z_:\x80-\xff]))+")
+_TEXT: Final = re.compile(rb"(?:[^<]++|<(?![/!?A-Za-z_:\x80-\xff])){1,%d}" % _MAX_PIECES)
 _DECLARATION: Final = re.compile(
     rb"<\?xml[ \t\r\n][^>]{0,200}?encoding%b=%b[\"']([-A-Za-z0-9._]{1,40})[\"']" % (_BLANKS, _BLANKS)
 )

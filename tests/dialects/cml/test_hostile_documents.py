@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from contextlib import suppress
 from time import process_time
 
@@ -127,6 +128,20 @@ def test_time_is_linear_in_the_length(piece: bytes, head: bytes) -> None:
     # Eight times the octets: quadratic time would be 64 times as long. What takes less than a clock on a busy
     # machine can tell is passed over.
     assert long < 30 * max(short, 0.05)
+
+
+@pytest.mark.parametrize("piece", [b"< ", b"<&", b"&", b'" "', b"<?x?>t", b" a='1'", b" a", b" 'a'"])
+@pytest.mark.parametrize("head", [b"<a>", b"<a ", b"<!DOCTYPE a", b"<a><b ", b"<a b='"])
+def test_memory_is_bounded_by_the_length(head: bytes, piece: bytes) -> None:
+    """Also what a regular expression keeps while it matches, which was 120 octets for each ``<`` of a text."""
+    body = head + piece * ((1 << 20) // len(piece))
+    tracemalloc.start()
+    try:
+        _read(body)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert most < 12 * len(body)
 
 
 def test_bodies_beyond_the_bound_are_not_looked_at() -> None:
