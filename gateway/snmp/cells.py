@@ -6,7 +6,9 @@ raise, whatever a peer sent. Which form a column has is told by `gateway.snmp.sy
 
 from __future__ import annotations
 
+import contextlib
 import json
+import math
 import struct
 from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime, timedelta
@@ -34,14 +36,23 @@ Encoder: TypeAlias = Callable[[FeedValue], bytes | None]
 """From a value of the model to the TLV of its column; ``None`` where there is nothing to say."""
 
 PairEncoder: TypeAlias = Callable[[FeedValue], tuple[bytes | None, bytes | None]]
-"""The same for an element with a length column."""
+"""The same for an element with a second column."""
 
 
-def value_encoder(form: Form, numbers: Mapping[int | str, int] | None = None) -> Encoder:
-    """The encoder of a form; ``numbers`` gives each wire value of an enumeration its number.
+def value_encoder(
+    form: Form, numbers: Mapping[int | str, int] | None = None, *, single: bool = False
+) -> Encoder:
+    """The encoder of a form.
 
     A reference needs more than its value and is encoded where rows are known: it has no encoder here.
+
+    Args:
+        form: of the column.
+        numbers: give each wire value of an enumeration its number.
+        single: numbers that are text are of binary32, see `float_text`.
     """
+    if form.syntax is Syntax.FLOAT_TEXT and single:
+        return _encode_single_text
     if form.syntax is Syntax.ENUMERATION:
         return _enumeration_encoder(numbers or {})
     if form.syntax in _MEASURED:
@@ -58,6 +69,16 @@ def encoder_with_length(syntax: Syntax) -> PairEncoder:
     def encode(value: FeedValue) -> tuple[bytes | None, bytes | None]:
         octets = whole(value)
         return (None, None) if octets is None else (shown(octets), gauge32(len(octets)))
+
+    return encode
+
+
+def float_encoder(*, single: bool) -> PairEncoder:
+    """The encoder of a number and its text column; ``single`` as in `float_text`."""
+
+    def encode(value: FeedValue) -> tuple[bytes | None, bytes | None]:
+        number = _float(value)
+        return (None, None) if number is None else (float64(number), float_text(number, single=single))
 
     return encode
 
@@ -90,6 +111,17 @@ def gauge64(value: int) -> bytes:
 def float64(value: float) -> bytes:
     """The TLV of an AgFloat64: binary64 of IEEE 754. ``OverflowError`` for an integer too large."""
     return ber.encode_octets(struct.pack(">d", value))
+
+
+def float_text(value: float, *, single: bool = False) -> bytes:
+    """The TLV of the shortest decimal text that reads back as ``value``, at most 24 characters.
+
+    ``0.5``, ``1e+22``, ``NaN``, ``-Infinity``. Where ``single`` says that binary32 is what reads it back, 0.1
+    is ``0.1`` and not ``0.10000000149011612``.
+    """
+    if not math.isfinite(value):
+        return _NOT_FINITE[repr(value)]
+    return ber.encode_octets(repr(_shortest_single(value) if single else value).encode())
 
 
 def counter64(value: int) -> bytes:
@@ -131,14 +163,47 @@ def _encode_decimal(value: FeedValue) -> bytes | None:
     return None if number is None or not -(2**63) <= number < 2**64 else ber.encode_octets(b"%d" % number)
 
 
-def _encode_float64(value: FeedValue) -> bytes | None:
+def _float(value: FeedValue) -> float | None:
     # A peer may tell a whole number where its schema says float.
     if isinstance(value, bool) or not isinstance(value, float | int):
         return None
     try:
-        return float64(value)
-    except (OverflowError, struct.error):
+        return float(value)
+    except OverflowError:
         return None
+
+
+def _shortest_single(value: float) -> float:
+    """The number of fewest digits that is ``value`` as binary32; itself where it is none of these."""
+    with contextlib.suppress(OverflowError):
+        for digits in _DIGITS_OF_SINGLE:
+            shorter = float(f"{value:.{digits}g}")
+            if struct.unpack(">f", struct.pack(">f", shorter))[0] == value:
+                return shorter
+    return value
+
+
+_DIGITS_OF_SINGLE = range(6, 10)  # any six make a difference, and nine tell all of them apart
+_NOT_FINITE: Mapping[str, bytes] = {
+    "nan": ber.encode_octets(b"NaN"),
+    "inf": ber.encode_octets(b"Infinity"),
+    "-inf": ber.encode_octets(b"-Infinity"),
+}
+
+
+def _encode_float64(value: FeedValue) -> bytes | None:
+    number = _float(value)
+    return None if number is None else float64(number)
+
+
+def _encode_float_text(value: FeedValue) -> bytes | None:
+    number = _float(value)
+    return None if number is None else float_text(number)
+
+
+def _encode_single_text(value: FeedValue) -> bytes | None:
+    number = _float(value)
+    return None if number is None else float_text(number, single=True)
 
 
 def _encode_truth(value: FeedValue) -> bytes | None:
@@ -166,6 +231,7 @@ _ENCODERS: Mapping[Syntax, Encoder] = {
     Syntax.UNSIGNED32: _encode_gauge32,
     Syntax.DECIMAL: _encode_decimal,
     Syntax.FLOAT64: _encode_float64,
+    Syntax.FLOAT_TEXT: _encode_float_text,
     Syntax.TRUTH: _encode_truth,
     Syntax.DATE_AND_TIME: _encode_date_and_time,
     Syntax.ROW_POINTER: _encode_nothing,

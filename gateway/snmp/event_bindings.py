@@ -47,6 +47,7 @@ _NOTHING: Mapping[Syntax, bytes] = {
     Syntax.JSON: _EMPTY,
     Syntax.UUID: _EMPTY,
     Syntax.DECIMAL: _EMPTY,
+    Syntax.FLOAT_TEXT: _EMPTY,
     Syntax.ROW_POINTER: NO_POINTER,
     Syntax.ENUMERATION: ber.encode_integer(1),
     Syntax.DATE_AND_TIME: _NO_TIME,
@@ -142,7 +143,9 @@ def _encoder(
     if lock.syntax is Syntax.ROW_POINTER:
         return _reference_encoder(oids[0], oids[1], pointer)
     named = argument.values if argument is not None else ()
-    encode = value_encoder(lock.form, {entry.value: lock.numbers.get(entry.label, 1) for entry in named})
+    single = argument is not None and argument.type is ValueType.F32
+    numbers = {entry.value: lock.numbers.get(entry.label, 1) for entry in named}
+    encode = value_encoder(lock.form, numbers, single=single)
     return _value_encoder(oids[0], encode, _NOTHING.get(lock.syntax))
 
 

@@ -140,6 +140,7 @@ class SumColumn(enum.IntEnum):
     TOTAL = 4
     OBJECTS = 5
     MEAN = 6
+    MEAN_TEXT = 7
 
 
 class AlarmColumn(enum.IntEnum):

@@ -97,7 +97,7 @@ class ValueLock(StrictModel):
 
 
 class Twin(StrictModel):
-    """A second column of an element: the octets of the whole text, or the name of what is pointed to."""
+    """A second column: the octets of the whole text, the name of what is pointed to, a number as text."""
 
     column: Column
     descriptor: Descriptor

@@ -34,6 +34,7 @@ Units: TypeAlias = Mapping[tuple[str, str], str]
 
 MAX_COLUMNS_PER_CLASS = 2_000
 MAX_VALUES_PER_ENUMERATION = 1_000
+_TWIN_SUFFIXES = {Syntax.ROW_POINTER: "Name", Syntax.FLOAT64: "Text"}
 _MAX_CLASS_DESCRIPTOR = 40  # leaves room for "ObsoleteGroup" and the like below 64
 
 
@@ -196,8 +197,9 @@ class _Growing:
         self, element: ElementLock, elements: Sequence[ElementLock], wanted: _Wanted
     ) -> ElementLock:
         """``element`` with the second column and the enumeration numbers that ``wanted`` needs beside."""
-        if wanted.twin and element.twin is None:
-            suffix = "Name" if element.syntax is Syntax.ROW_POINTER else "Length"
+        # What is placed in a column of eight octets is to be read as text, whatever form it would have today.
+        if element.twin is None and (wanted.twin or element.syntax is Syntax.FLOAT64):
+            suffix = _TWIN_SUFFIXES.get(element.syntax, "Length")
             base = element.descriptor[: MAX_DESCRIPTOR - len(suffix)]
             twin = Twin(column=_next_column(elements), descriptor=self._take(base + suffix))
             element = element.model_copy(update={"twin": twin})

@@ -24,6 +24,7 @@ class Syntax(enum.Enum):
     UNSIGNED32 = "unsigned32"
     DECIMAL = "decimal"
     FLOAT64 = "float64"
+    FLOAT_TEXT = "floatText"
     TRUTH = "truthValue"
     ENUMERATION = "enumeration"
     DATE_AND_TIME = "dateAndTime"
@@ -52,6 +53,9 @@ MAX_JSON_OCTETS = 1024
 MAX_BYTES_OCTETS = 1024
 """The same for bytes: half a key or certificate misleads."""
 
+MAX_FLOAT_CHARACTERS = 24
+"""Of the shortest text that reads back as the same binary64: ``-2.2250738585072014e-308`` is one."""
+
 SMI_TYPES: Mapping[Syntax, SmiType] = {
     Syntax.COUNTER64: SmiType("Counter64", "SNMPv2-SMI"),
     Syntax.GAUGE32: SmiType("Gauge32", "SNMPv2-SMI"),
@@ -60,6 +64,7 @@ SMI_TYPES: Mapping[Syntax, SmiType] = {
     Syntax.UNSIGNED32: SmiType("Unsigned32", "SNMPv2-SMI"),
     Syntax.DECIMAL: SmiType("DisplayString", "SNMPv2-TC", "(SIZE (1..20))"),
     Syntax.FLOAT64: SmiType("AgFloat64", "AMQP-GATEWAY-MIB"),
+    Syntax.FLOAT_TEXT: SmiType("DisplayString", "SNMPv2-TC", f"(SIZE (1..{MAX_FLOAT_CHARACTERS}))"),
     Syntax.TRUTH: SmiType("TruthValue", "SNMPv2-TC"),
     Syntax.ENUMERATION: SmiType("INTEGER", ""),
     Syntax.DATE_AND_TIME: SmiType("DateAndTime", "SNMPv2-TC"),
@@ -79,12 +84,14 @@ NUMERIC_SYNTAXES = frozenset(
         Syntax.UNSIGNED32,
         Syntax.DECIMAL,
         Syntax.FLOAT64,
+        Syntax.FLOAT_TEXT,
     }
 )
 """Only these have a kind: of anything else it would say nothing."""
 
-TWIN_SYNTAXES = frozenset({Syntax.TEXT, Syntax.OCTETS, Syntax.JSON, Syntax.ROW_POINTER})
-"""These can have a second column: the octets of the whole value, or the name of the object pointed to."""
+TWIN_SYNTAXES = frozenset({Syntax.TEXT, Syntax.OCTETS, Syntax.JSON, Syntax.ROW_POINTER, Syntax.FLOAT64})
+"""These can have a second column: the octets of the whole value, the name of the object pointed to, or the
+number as people and most tools read it."""
 
 WRITABLE_SYNTAXES = frozenset(Syntax) - {Syntax.COUNTER64, Syntax.GAUGE64}
 """Only these can be written: SMIv2 has no writable 64-bit number (RFC 2578 section 7.1.10)."""
@@ -100,7 +107,14 @@ UNIT_NANOSECONDS: Mapping[str, int] = {
 }
 """Units that a mapping may name for durations and times that are shown as Unsigned32."""
 
-_WIDER = {Syntax.GAUGE32: Syntax.GAUGE64, Syntax.INTEGER32: Syntax.DECIMAL}
+_WIDER = {
+    Syntax.GAUGE32: Syntax.GAUGE64,
+    Syntax.INTEGER32: Syntax.DECIMAL,
+    # Not wider, but what a lock has for good where it is older than the text.
+    Syntax.FLOAT_TEXT: Syntax.FLOAT64,
+}
+
+FLOATS = frozenset({ValueType.F32, ValueType.F64})
 
 _ONE_FORM: Mapping[ValueType, Syntax] = {
     ValueType.BOOL: Syntax.TRUTH,
@@ -160,6 +174,9 @@ def _syntax_of(element: Element, snmp_unit: str) -> Syntax:
         return Syntax.ENUMERATION
     if element.type.integer_bits or element.type is ValueType.DURATION or snmp_unit:
         return _number_syntax(element, snmp_unit)
+    # As with 64-bit numbers: what may be set is text, since few tools can write eight octets of IEEE 754.
+    if element.type in FLOATS and element.access is Access.READ_WRITE:
+        return Syntax.FLOAT_TEXT
     return _ONE_FORM[element.type]
 
 
@@ -178,7 +195,7 @@ def _number_syntax(element: Element, snmp_unit: str) -> Syntax:
 
 
 def needs_twin(element: Element, form: Form) -> bool:
-    """Whether the element needs its second column: what it holds may be cut, left out or only a pointer."""
+    """Whether it needs its second column: what the first one holds may be cut, left out, or only octets."""
     if form.syntax is Syntax.TEXT:
         return element.max_length is None or element.max_length > MAX_TEXT_OCTETS
     if form.syntax is Syntax.OCTETS:
@@ -186,8 +203,17 @@ def needs_twin(element: Element, form: Form) -> bool:
     return form.syntax in TWIN_SYNTAXES
 
 
-_DECIMAL_IN_NOTIFICATIONS = frozenset({Syntax.COUNTER64, Syntax.GAUGE64})
-_FIT_DECIMAL = frozenset({Syntax.GAUGE32, Syntax.INTEGER32, Syntax.UNSIGNED32})
+_IN_NOTIFICATIONS: Mapping[Syntax, Syntax] = {
+    Syntax.COUNTER64: Syntax.DECIMAL,
+    Syntax.GAUGE64: Syntax.DECIMAL,
+    Syntax.FLOAT64: Syntax.FLOAT_TEXT,
+}
+_FIT_IN_NOTIFICATIONS: Mapping[Syntax, Syntax] = {
+    Syntax.GAUGE32: Syntax.DECIMAL,
+    Syntax.INTEGER32: Syntax.DECIMAL,
+    Syntax.UNSIGNED32: Syntax.DECIMAL,
+    Syntax.FLOAT_TEXT: Syntax.FLOAT64,  # of a lock that is older than the text
+}
 
 
 def argument_form(argument: Argument, snmp_unit: str = "") -> Form:
@@ -195,20 +221,23 @@ def argument_form(argument: Argument, snmp_unit: str = "") -> Form:
 
     As that of an element, but numbers of 64 bits are decimal text: SNMPv1 has no Counter64, and RFC 3584
     section 3.2 knows no trap for a notification that carries one. So are times and durations in a unit that
-    may be absent: 0 would be either, since the rest of a unit is dropped.
+    may be absent: 0 would be either, since the rest of a unit is dropped. Floats are text, and only text: who
+    receives a notification reads it, and has no second look at another column.
 
     Raises:
         ValueError: as `form_of`.
     """
     form = form_of(element_of(argument), snmp_unit)
-    decimal = form.syntax in _DECIMAL_IN_NOTIFICATIONS or bool(argument.optional and form.unit)
-    return Form(Syntax.DECIMAL if decimal else form.syntax, Kind.GAUGE, form.unit)
+    syntax = _IN_NOTIFICATIONS.get(form.syntax, form.syntax)
+    if argument.optional and form.unit:
+        syntax = Syntax.DECIMAL
+    return Form(syntax, Kind.GAUGE, form.unit)
 
 
 def argument_fits(wanted: Form, other: Form) -> bool:
     """Whether every value of an argument of the form ``wanted`` can stand in one of the form ``other``."""
     return wanted.unit == other.unit and (
-        wanted.syntax is other.syntax or (other.syntax is Syntax.DECIMAL and wanted.syntax in _FIT_DECIMAL)
+        wanted.syntax is other.syntax or other.syntax is _FIT_IN_NOTIFICATIONS.get(wanted.syntax)
     )
 
 

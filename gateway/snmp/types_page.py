@@ -43,7 +43,10 @@ _MEANING = {
     Syntax.INTEGER32: "as it is",
     Syntax.UNSIGNED32: "whole units, the rest dropped",
     Syntax.DECIMAL: "the number in decimal digits: SMIv2 has no signed and no writable 64-bit number",
-    Syntax.FLOAT64: "8 octets, IEEE 754 binary64, the most significant first; NaN and infinities too",
+    Syntax.FLOAT64: "8 octets, IEEE 754 binary64, the most significant first; NaN and infinities too; beside "
+    "it a column with the number as text",
+    Syntax.FLOAT_TEXT: "the shortest decimal number that reads back the same, such as `0.5` or `1e+22`, or "
+    "`NaN`, `Infinity`, `-Infinity`",
     Syntax.TRUTH: "true(1), false(2)",
     Syntax.ENUMERATION: "numbers of the lock; unknown(1) for a value that the lock does not have",
     Syntax.DATE_AND_TIME: "UTC, to the tenth of a second",
@@ -80,9 +83,10 @@ def types_page() -> str:
         "## In notifications",
         "",
         "Arguments of events have the same forms, but no counters: SNMPv1 has no Counter64, so numbers of 64",
-        "bits are decimal text. So are durations and times with `snmp_unit` that may be absent. Only what",
-        "refers to an object has a second object beside it, with its name. The places of varbinds do not",
-        "depend on what is known: what is absent is told as nothing, and only a truth value is left out.",
+        "bits are decimal text. So are floats, and durations and times with `snmp_unit` that may be absent.",
+        "Only what refers to an object has a second object beside it, with its name. The places of varbinds",
+        "do not depend on what is known: what is absent is told as nothing, and only a truth value is left",
+        "out. An argument that the lock of a site has as `AgFloat64` stays one; NaN is its nothing.",
         "",
         "| SYNTAX | model types | nothing |",
         "| --- | --- | --- |",
@@ -122,7 +126,7 @@ def _variants(type_: ValueType) -> Iterator[tuple[str, Element, str]]:
     if number:
         yield "counter", Element("x", type_, kind=Kind.COUNTER), ""
     writable = Element("x", type_, access=Access.READ_WRITE)
-    if number and form_of(writable) != form_of(Element("x", type_)):
+    if form_of(writable) != form_of(Element("x", type_)):
         yield "read-write", writable, ""
     if type_.integer_bits or type_ is ValueType.STRING:
         yield "with named values", Element("x", type_, values=_EXAMPLE_VALUES), ""

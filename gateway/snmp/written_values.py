@@ -7,6 +7,7 @@ the rest. wrongEncoding never arises: what is no BER of its tag is no message (s
 from __future__ import annotations
 
 import datetime as dt
+import math
 import re
 import struct
 from collections.abc import Callable, Mapping
@@ -21,6 +22,7 @@ from gateway.snmp.ber import Oid
 from gateway.snmp.lock_entries import ElementLock
 from gateway.snmp.syntax import (
     MAX_BYTES_OCTETS,
+    MAX_FLOAT_CHARACTERS,
     MAX_JSON_OCTETS,
     MAX_TEXT_OCTETS,
     UNIT_NANOSECONDS,
@@ -33,6 +35,10 @@ FindObject: TypeAlias = Callable[[Oid], ObjectLink | None]
 
 _DECIMAL: Final = re.compile(rb"-?[0-9]{1,20}")
 _MAX_DECIMAL: Final = 20
+_INFINITY: Final = b"Infinity"
+_FLOAT: Final = re.compile(
+    rb"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|NaN|[+-]?" + _INFINITY
+)
 _UUID_OCTETS: Final = 36
 _FLOAT_OCTETS: Final = 8
 _LOCAL_TIME, _ZONED_TIME = 8, 11  # octets of a DateAndTime
@@ -52,6 +58,7 @@ _TAGS: Final[Mapping[Syntax, int]] = {
 _SIZES: Final[Mapping[Syntax, Callable[[int], bool]]] = {
     Syntax.DECIMAL: lambda size: 1 <= size <= _MAX_DECIMAL,
     Syntax.FLOAT64: lambda size: size == _FLOAT_OCTETS,
+    Syntax.FLOAT_TEXT: lambda size: 1 <= size <= MAX_FLOAT_CHARACTERS,
     Syntax.DATE_AND_TIME: lambda size: size in (_LOCAL_TIME, _ZONED_TIME),
     Syntax.TEXT: lambda size: size <= MAX_TEXT_OCTETS,
     Syntax.OCTETS: lambda size: size <= MAX_BYTES_OCTETS,
@@ -164,6 +171,15 @@ def _float(content: bytes, _: Element) -> float:
     return float(number)
 
 
+def _float_text(content: bytes, _: Element) -> float:
+    if not _FLOAT.fullmatch(content):
+        raise ValueError(content)
+    number = float(content)
+    if math.isinf(number) and not content.endswith(_INFINITY):
+        raise ValueError(content)  # beyond all numbers, which is not what was written
+    return number
+
+
 def _time(content: bytes, _: Element) -> int:
     """DateAndTime (RFC 2579); one without a zone is in UTC, as all that are shown here."""
     year, month, day, hour, minute, second, tenth = struct.unpack_from(">HBBBBBB", content)
@@ -187,6 +203,7 @@ def _json(content: bytes, element: Element) -> FeedValue:
 _OCTETS: Final[Mapping[Syntax, Callable[[bytes, Element], FeedValue]]] = {
     Syntax.DECIMAL: _decimal,
     Syntax.FLOAT64: _float,
+    Syntax.FLOAT_TEXT: _float_text,
     Syntax.DATE_AND_TIME: _time,
     Syntax.TEXT: lambda content, _: content.decode("utf-8"),
     Syntax.OCTETS: lambda content, _: content,

@@ -15,7 +15,16 @@ from gateway.feed.values import FeedValue, ObjectLink
 from gateway.model.schema import Kind
 from gateway.model.values import Reference
 from gateway.snmp import ber
-from gateway.snmp.cells import counter64, date_and_time, encoder_with_length, text, truth, value_encoder
+from gateway.snmp.cells import (
+    counter64,
+    date_and_time,
+    encoder_with_length,
+    float_encoder,
+    float_text,
+    text,
+    truth,
+    value_encoder,
+)
 from gateway.snmp.syntax import Form, Syntax
 
 SECOND = 1_000_000_000
@@ -47,6 +56,16 @@ def cell(syntax: Syntax, value: object, unit: str = "") -> bytes | None:
         (Syntax.FLOAT64, math.inf, b"\x04\x08\x7f\xf0" + bytes(6)),
         (Syntax.FLOAT64, 3, b"\x04\x08" + struct.pack(">d", 3.0)),
         (Syntax.FLOAT64, 10**400, None),
+        (Syntax.FLOAT_TEXT, 0.5, b"\x04\x030.5"),
+        (Syntax.FLOAT_TEXT, 3, b"\x04\x033.0"),
+        (Syntax.FLOAT_TEXT, 1e22, b"\x04\x051e+22"),
+        (Syntax.FLOAT_TEXT, -2.2250738585072014e-308, b"\x04\x18-2.2250738585072014e-308"),
+        (Syntax.FLOAT_TEXT, math.nan, b"\x04\x03NaN"),
+        (Syntax.FLOAT_TEXT, math.inf, b"\x04\x08Infinity"),
+        (Syntax.FLOAT_TEXT, -math.inf, b"\x04\x09-Infinity"),
+        (Syntax.FLOAT_TEXT, -0.0, b"\x04\x04-0.0"),
+        (Syntax.FLOAT_TEXT, 10**400, None),
+        (Syntax.FLOAT_TEXT, True, None),
         (Syntax.TRUTH, True, b"\x02\x01\x01"),
         (Syntax.TRUTH, False, b"\x02\x01\x02"),
         (Syntax.TEXT, "", b"\x04\x00"),
@@ -70,6 +89,41 @@ def test_not_a_number_is_still_eight_octets() -> None:
     tlv = cell(Syntax.FLOAT64, math.nan)
     assert tlv is not None
     assert math.isnan(struct.unpack(">d", tlv[2:])[0])
+
+
+@given(st.floats(allow_nan=False))
+def test_a_number_as_text_reads_back_as_it_was(value: float) -> None:
+    told, _ = ber.read_octets(tlv := float_text(value), 0, len(tlv))
+    assert float(told) == value
+    assert len(told) <= 24
+
+
+@given(st.floats(width=32, allow_nan=False))
+def test_a_number_of_32_bits_as_text_has_no_more_digits_than_those_need(value: float) -> None:
+    told, _ = ber.read_octets(tlv := float_text(value, single=True), 0, len(tlv))
+    assert struct.unpack(">f", struct.pack(">f", float(told)))[0] == value
+    assert len(told.lstrip(b"-").split(b"e")[0].replace(b".", b"").strip(b"0")) <= 9
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        (struct.unpack(">f", struct.pack(">f", 0.1))[0], b"0.1"),
+        ((2 - 2**-23) * 2.0**127, b"3.4028235e+38"),
+        (0.1, b"0.1"),  # of a peer that has more digits than its type
+        (1 / 3, b"0.3333333333333333"),
+        (1e300, b"1e+300"),
+    ],
+)
+def test_numbers_of_32_bits_by_example(value: float, told: bytes) -> None:
+    octets, text_of_it = float_encoder(single=True)(value)
+    assert octets == ber.encode_octets(struct.pack(">d", value))
+    assert text_of_it == value_encoder(Form(Syntax.FLOAT_TEXT), single=True)(value) == ber.encode_octets(told)
+
+
+def test_what_is_no_number_has_neither_octets_nor_text() -> None:
+    assert float_encoder(single=False)("0.5") == (None, None)
+    assert value_encoder(Form(Syntax.FLOAT_TEXT), single=True)("0.5") is None
 
 
 @pytest.mark.parametrize(

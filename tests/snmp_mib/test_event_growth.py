@@ -54,6 +54,19 @@ def test_events_share_arguments_of_the_same_name_and_form() -> None:
     assert [e.descriptor for e in lock.events] == ["shpOpened", "shpClosed"]
 
 
+def test_a_number_that_a_lock_has_as_octets_stays_one_in_its_place() -> None:
+    level = Argument("level", ValueType.F64)
+    grown = extend_events(EMPTY, [event("leak", level, CLERK)], DAY)
+    older = parse_lock(lock_text(grown).replace("floatText", "float64"), Path("older.lock.yaml"))
+    assert extend_events(older, [event("leak", level, CLERK)], DAY) is older
+    newer = extend_events(older, [event("leak", level, CLERK), event("spill", level)], DAY)
+    assert [(name, syntax) for _, name, syntax, _ in arguments(newer)] == [
+        ("level", Syntax.FLOAT64),
+        ("clerk", Syntax.TEXT),
+        ("level", Syntax.FLOAT_TEXT),
+    ]
+
+
 @pytest.mark.parametrize(
     ("argument", "syntax"),
     [
@@ -62,7 +75,7 @@ def test_events_share_arguments_of_the_same_name_and_form() -> None:
         (Argument("x", ValueType.U64), Syntax.DECIMAL),
         (Argument("x", ValueType.S64), Syntax.DECIMAL),
         (Argument("x", ValueType.DURATION), Syntax.DECIMAL),
-        (Argument("x", ValueType.F32), Syntax.FLOAT64),
+        (Argument("x", ValueType.F32), Syntax.FLOAT_TEXT),
         (Argument("x", ValueType.TIME), Syntax.DATE_AND_TIME),
         (Argument("x", ValueType.MAP), Syntax.JSON),
         (Argument("x", ValueType.U64, values=(NamedValue("a", 0),)), Syntax.ENUMERATION),

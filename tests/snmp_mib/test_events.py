@@ -22,7 +22,7 @@ from gateway.snmp import ber
 from gateway.snmp.cells import date_and_time
 from gateway.snmp.event_bindings import NO_POINTER, bind_event, bind_own_event
 from gateway.snmp.fixed_mib import HEALTH, Health, SourceStateNumber
-from gateway.snmp.lock import read_lock
+from gateway.snmp.lock import lock_text, parse_lock, read_lock
 from gateway.snmp.notification import NO_ROW, Notification
 from gateway.snmp.notification_numbers import (
     NOTIFICATION_OBJECTS,
@@ -312,7 +312,8 @@ def arc(name: str) -> int:
         ("open", 90 * SECOND, text("1")),
         ("open", 30 * SECOND, text("0")),
         ("busy", 5, text("5")),
-        ("mean", 2.5, ber.encode_octets(struct.pack(">d", 2.5))),
+        ("mean", 2.5, text("2.5")),
+        ("mean", -math.inf, text("-Infinity")),
         ("sealed", True, ber.encode_integer(1)),
         ("note", "x" * 300, text("x" * 255)),
         ("items", {"b": 1, "a": (2,)}, text('{"a":[2],"b":1}')),
@@ -325,11 +326,32 @@ def test_each_form_has_its_value(name: str, value: FeedValue, sent: bytes) -> No
     assert varbinds({name: value})[arc(name)] == sent
 
 
+@pytest.mark.parametrize(("value", "told"), [(2.5, 2.5), (None, math.nan)])
+def test_a_number_that_a_lock_has_as_octets_is_told_so(value: float | None, told: float) -> None:
+    older = parse_lock(lock_text(SHOP_LOCK).replace("floatText", "float64"), Path("older.lock.yaml"))
+    event_lock = older.find_event(CLOSED.key)
+    assert event_lock is not None
+    bound = bind_event(CLOSED, older, event_lock, ROOT, lambda _link, _source: None)
+    place = [argument.name for argument in CLOSED.arguments].index("mean")
+    sent = dict(bound.varbinds({} if value is None else {place: value}, 1))
+    assert sent[older.argument_oid(ROOT, arc("mean"))] == ber.encode_octets(struct.pack(">d", told))
+
+
+@pytest.mark.parametrize(("type_", "sent"), [(ValueType.F32, "0.1"), (ValueType.F64, "0.10000000149011612")])
+def test_a_number_has_as_few_digits_as_its_type_allows(type_: ValueType, sent: str) -> None:
+    arguments = tuple(replace(one, type=type_) if one.name == "mean" else one for one in CLOSED.arguments)
+    event_lock = SHOP_LOCK.find_event(CLOSED.key)
+    assert event_lock is not None
+    bound = bind_event(
+        replace(CLOSED, arguments=arguments), SHOP_LOCK, event_lock, ROOT, lambda _link, _source: None
+    )
+    place = [argument.name for argument in arguments].index("mean")
+    (single,) = struct.unpack(">f", struct.pack(">f", 0.1))
+    assert dict(bound.varbinds({place: single}, 1))[SHOP_LOCK.argument_oid(ROOT, arc("mean"))] == text(sent)
+
+
 def test_nothing_has_a_form_of_its_own_but_for_a_truth_value() -> None:
     nothing = {argument.name: varbinds({}).get(argument.arc) for argument in SHOP_LOCK.arguments}
-    mean = nothing.pop("mean")
-    assert mean is not None
-    assert math.isnan(struct.unpack(">d", mean[2:])[0])
     assert nothing == {
         "till": NO_POINTER,
         "clerk": EMPTY,
@@ -340,6 +362,7 @@ def test_nothing_has_a_form_of_its_own_but_for_a_truth_value() -> None:
         "drift": ber.encode_integer(0),
         "open": EMPTY,
         "busy": EMPTY,
+        "mean": EMPTY,
         "sealed": None,
         "note": EMPTY,
         "items": EMPTY,

@@ -128,6 +128,23 @@ def test_text_that_becomes_longer_than_a_cell_gets_its_length_column_later() -> 
     assert only(lock).columns == (100, 101)
 
 
+def test_a_float_of_a_lock_without_its_text_gets_that_behind_all_other_columns() -> None:
+    schema = till(Element("mean", ValueType.F32), Element("sales", ValueType.U64))
+    lock = extend(EMPTY, [schema], DAY)
+    older = parse_lock(
+        lock_text(lock).replace(", twin: {column: 101, descriptor: shpTillMeanText}", ""), Path("older")
+    )
+    assert [element.columns for element in older.classes[0].elements] == [(100,), (102,)]
+    grown = extend(older, [schema], DAY, retire=False)
+    assert [element.columns for element in grown.classes[0].elements] == [(100, 103), (102,)]
+    assert grown.classes[0].elements[0].descriptors == ("shpTillMean", "shpTillMeanText")
+
+
+def test_a_float_that_turns_writable_stays_in_its_column() -> None:
+    lock = extend(EMPTY, [till(Element("mean", ValueType.F64))], DAY)
+    assert extend(lock, [till(Element("mean", ValueType.F64, access=Access.READ_WRITE))], DAY) is lock
+
+
 def test_enumerations_begin_with_unknown_and_grow_at_the_end() -> None:
     def state(*labels: str) -> ClassSchema:
         return till(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from dataclasses import replace
 
 import pytest
@@ -21,7 +22,7 @@ from gateway.model.observations import SourceState
 from gateway.model.schema import ClassKey, ClassSchema, Element, EventSchema
 from gateway.model.values import ValueType
 from gateway.snmp import ber
-from gateway.snmp.cells import date_and_time
+from gateway.snmp.cells import date_and_time, float64
 from gateway.snmp.fixed_mib import ALARM_ENTRY
 from gateway.snmp.projection import SLICE_ROWS
 from gateway.snmp.row_columns import RowColumn
@@ -325,6 +326,19 @@ def test_an_unknown_class_gets_a_provisional_table_and_the_lock_is_kept(gateway:
     assert saved is gateway.projection.provisional
     assert [c.name for c in saved.classes] == ["zoo:dog"]
     assert gateway.cell((*ROOT, 1, 1, 1), 18, 0) == ber.encode_gauge32(1)
+
+
+@pytest.mark.parametrize(
+    ("type_", "told"), [(ValueType.F32, b"0.1"), (ValueType.F64, b"0.10000000149011612")]
+)
+def test_beside_a_number_in_octets_stands_its_text(gateway: Gateway, type_: ValueType, told: bytes) -> None:
+    weighed = with_statistics(DOG, Element("weight", type_))
+    (weight,) = struct.unpack(">f", struct.pack(">f", 0.1))
+    gateway.tell(ClassRecord(30, weighed, "", ""), till(1, {0: weight}, class_number=30))
+    assert gateway.cell(SITE_ENTRY, 100, 1, 1) == float64(weight)
+    assert gateway.cell(SITE_ENTRY, 101, 1, 1) == ber.encode_octets(told)
+    gateway.tell(till(1, {}, class_number=30))
+    assert gateway.walk((*SITE_ENTRY, 100)) == gateway.walk((*SITE_ENTRY, 101)) == {}
 
 
 def test_the_provisional_lock_is_kept_once_for_all_classes_of_a_message(gateway: Gateway) -> None:

@@ -58,6 +58,12 @@ def test_a_writable_64_bit_number_is_decimal_text(type_: ValueType) -> None:
     assert form_of(Element("x", type_, access=Access.READ_CREATE)).syntax is not Syntax.TEXT
 
 
+@pytest.mark.parametrize("type_", [ValueType.F32, ValueType.F64])
+def test_a_writable_float_is_text(type_: ValueType) -> None:
+    assert form_of(Element("x", type_, access=Access.READ_WRITE)).syntax is Syntax.FLOAT_TEXT
+    assert form_of(Element("x", type_, access=Access.READ_CREATE)).syntax is Syntax.FLOAT64
+
+
 @pytest.mark.parametrize("type_", [ValueType.U8, ValueType.S32, ValueType.STRING])
 def test_numbers_and_strings_with_named_values_are_enumerations(type_: ValueType) -> None:
     assert form_of(Element("x", type_, values=(NamedValue("a", 1),))).syntax is Syntax.ENUMERATION
@@ -103,6 +109,8 @@ def test_what_fits_where() -> None:
         (Element("x", ValueType.BYTES, max_length=1024), False),
         (Element("x", ValueType.MAP), True),
         (Element("x", ValueType.REFERENCE), True),
+        (Element("x", ValueType.F64), True),
+        (Element("x", ValueType.F64, access=Access.READ_WRITE), False),
         (Element("x", ValueType.U64), False),
     ],
 )

@@ -6,7 +6,7 @@ import pytest
 
 from gateway.model.observations import SourceState
 from gateway.snmp import ber
-from gateway.snmp.cells import date_and_time
+from gateway.snmp.cells import date_and_time, float64
 from gateway.snmp.fixed_mib import (
     CLASS_ENTRY,
     HEALTH,
@@ -111,6 +111,10 @@ def test_statistics_are_summed_over_the_objects_that_have_them(gateway: Gateway)
     assert gateway.cell((*ROOT, *SUM_ENTRY), SumColumn.UNITS, 1, 7002, WAITING) == ber.encode_octets(
         b"customers"
     )
+    means = [
+        gateway.cell((*ROOT, *SUM_ENTRY), c, 1, 7002, SALES) for c in (SumColumn.MEAN, SumColumn.MEAN_TEXT)
+    ]
+    assert means == [float64(15.0), ber.encode_octets(b"15.0")]
     gateway.tell(update(1, {4: 15}, absent=(5,)))
     assert total(gateway, SALES) == (35, 2)
     assert total(gateway, WAITING) == (2, 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import struct
 from uuid import UUID
 
@@ -57,6 +58,11 @@ def read(tlv: bytes, type_: ValueType, syntax: Syntax, unit: str = "") -> FeedVa
         (octets("18446744073709551615"), ValueType.U64, Syntax.DECIMAL, 2**64 - 1),
         (octets("-5"), ValueType.S64, Syntax.DECIMAL, -5),
         (b"\x04\x08" + struct.pack(">d", 0.5), ValueType.F64, Syntax.FLOAT64, 0.5),
+        (octets("0.5"), ValueType.F64, Syntax.FLOAT_TEXT, 0.5),
+        (octets("-1E+22"), ValueType.F32, Syntax.FLOAT_TEXT, -1e22),
+        (octets(".5"), ValueType.F64, Syntax.FLOAT_TEXT, 0.5),
+        (octets("7"), ValueType.F64, Syntax.FLOAT_TEXT, 7.0),
+        (octets("-Infinity"), ValueType.F64, Syntax.FLOAT_TEXT, -math.inf),
         (b"\x02\x01\x01", ValueType.BOOL, Syntax.TRUTH, True),
         (b"\x02\x01\x02", ValueType.BOOL, Syntax.TRUTH, False),
         (b"\x02\x01\x02", ValueType.U8, Syntax.ENUMERATION, 7),
@@ -110,6 +116,13 @@ def test_a_duration_is_counted_in_the_unit_of_its_column() -> None:
         (octets("0" * 21), ValueType.S64, Syntax.DECIMAL, message.WRONG_LENGTH),
         (octets("1e3"), ValueType.S64, Syntax.DECIMAL, message.WRONG_VALUE),
         (octets("1234567"), ValueType.F64, Syntax.FLOAT64, message.WRONG_LENGTH),
+        (octets(""), ValueType.F64, Syntax.FLOAT_TEXT, message.WRONG_LENGTH),
+        (octets("0" * 25), ValueType.F64, Syntax.FLOAT_TEXT, message.WRONG_LENGTH),
+        (octets("1e999"), ValueType.F64, Syntax.FLOAT_TEXT, message.WRONG_VALUE),
+        (octets("0x10"), ValueType.F64, Syntax.FLOAT_TEXT, message.WRONG_VALUE),
+        (octets(" 0.5"), ValueType.F64, Syntax.FLOAT_TEXT, message.WRONG_VALUE),
+        (octets("1_0"), ValueType.F64, Syntax.FLOAT_TEXT, message.WRONG_VALUE),
+        (octets("half"), ValueType.F64, Syntax.FLOAT_TEXT, message.WRONG_VALUE),
         (b"\x02\x01\x03", ValueType.BOOL, Syntax.TRUTH, message.WRONG_VALUE),
         (b"\x02\x01\x01", ValueType.U8, Syntax.ENUMERATION, message.WRONG_VALUE),
         (b"\x02\x01\x09", ValueType.U8, Syntax.ENUMERATION, message.WRONG_VALUE),
@@ -137,6 +150,7 @@ def test_what_is_none_is_told_by_its_status(
 TYPES = {
     Syntax.TRUTH: ValueType.BOOL,
     Syntax.FLOAT64: ValueType.F64,
+    Syntax.FLOAT_TEXT: ValueType.F64,
     Syntax.TEXT: ValueType.STRING,
     Syntax.OCTETS: ValueType.BYTES,
     Syntax.JSON: ValueType.MAP,
@@ -167,6 +181,7 @@ def test_any_octets_are_a_value_or_a_status(syntax: Syntax, tag: int, content: b
         st.tuples(st.just(Syntax.GAUGE32), st.just(ValueType.U32), st.integers(0, 2**32 - 1)),
         st.tuples(st.just(Syntax.DECIMAL), st.just(ValueType.S64), st.integers(-(2**63), 2**63 - 1)),
         st.tuples(st.just(Syntax.FLOAT64), st.just(ValueType.F64), st.floats(allow_nan=False)),
+        st.tuples(st.just(Syntax.FLOAT_TEXT), st.just(ValueType.F64), st.floats(allow_nan=False)),
         st.tuples(st.just(Syntax.TRUTH), st.just(ValueType.BOOL), st.booleans()),
         st.tuples(st.just(Syntax.TEXT), st.just(ValueType.STRING), st.text(max_size=60)),
         st.tuples(st.just(Syntax.OCTETS), st.just(ValueType.BYTES), st.binary(max_size=60)),

@@ -44,7 +44,19 @@ _CUT = {
         f"One of more than {MAX_JSON_OCTETS} octets is shown empty; {{twin}} has its length."
     ),
     Syntax.ROW_POINTER: "{twin} has the name of the object pointed to.",
+    Syntax.FLOAT64: "{twin} has it as text.",
 }
+NUMBERS_AS_TEXT = {
+    Syntax.DECIMAL: "A decimal number.",
+    Syntax.FLOAT_TEXT: "A decimal number such as 0.5 or 1e+22, or NaN, Infinity or -Infinity.",
+}
+"""What is said of numbers that are shown as text."""
+
+_TWINS = {
+    Syntax.ROW_POINTER: (Syntax.TEXT, "The full name of the object that {of} points to."),
+    Syntax.FLOAT64: (Syntax.FLOAT_TEXT, f"The number of {{of}}. {NUMBERS_AS_TEXT[Syntax.FLOAT_TEXT]}"),
+}
+_LENGTH = (Syntax.UNSIGNED32, "The length of the whole value that {of} shows as far as it can.")
 _KINDS = {
     Kind.HIGH: "The highest value that was reached.",
     Kind.LOW: "The lowest value that was reached.",
@@ -80,7 +92,7 @@ def columns_of(class_lock: ClassLock, versions: Sequence[ClassSchema]) -> list[C
         element = _element_of(class_lock, lock, versions)
         columns.append(_element_column(class_lock, lock, element))
         if lock.twin is not None:
-            columns.append(_twin_column(lock))
+            columns.append(_twin_column(lock, element))
     return sorted(columns, key=lambda column: column.number)
 
 
@@ -127,22 +139,20 @@ def _is_writable(lock: ElementLock, element: Element) -> bool:
     return lock.current and element.access is Access.READ_WRITE and lock.syntax in WRITABLE_SYNTAXES
 
 
-def _twin_column(lock: ElementLock) -> ColumnText:
+def _twin_column(lock: ElementLock, element: Element | None) -> ColumnText:
     assert lock.twin is not None
-    smi = SMI_TYPES[Syntax.TEXT if lock.syntax is Syntax.ROW_POINTER else Syntax.UNSIGNED32]
-    named = lock.syntax is Syntax.ROW_POINTER
+    syntax, description = _TWINS.get(lock.syntax, _LENGTH)
+    smi = SMI_TYPES[syntax]
     return ColumnText(
         number=lock.twin.column,
         descriptor=lock.twin.descriptor,
         syntax=f"{smi.name} {smi.bounds}".rstrip(),
         type_name=smi.name,
         module=smi.module,
-        units="" if named else "octets",
+        units=units_clause(lock, element) if lock.syntax in _TWINS else "octets",
         access="read-only",
         status=lock.status.value,
-        description=f"The full name of the object that {lock.descriptor} points to."
-        if named
-        else f"The length of the whole value that {lock.descriptor} shows as far as it can.",
+        description=description.format(of=lock.descriptor),
     )
 
 
@@ -198,8 +208,8 @@ def _description(class_lock: ClassLock, lock: ElementLock, element: Element | No
         sentences.append(_KINDS[lock.kind])
     if lock.twin is not None:
         sentences.append(_CUT[lock.syntax].format(twin=lock.twin.descriptor))
-    if lock.syntax is Syntax.DECIMAL:
-        sentences.append("A decimal number.")
+    if lock.syntax in NUMBERS_AS_TEXT:
+        sentences.append(NUMBERS_AS_TEXT[lock.syntax])
     return " ".join(sentences)
 
 

@@ -8,12 +8,13 @@ from gateway.model.schema import Element, EventSchema
 from gateway.model.values import ValueType
 from gateway.snmp.lock import ARGUMENTS_ARC, Lock
 from gateway.snmp.lock_entries import ArgumentLock, EventLock, Status
-from gateway.snmp.mib.columns import sentence, syntax_clause, units_clause
+from gateway.snmp.mib.columns import NUMBERS_AS_TEXT, sentence, syntax_clause, units_clause
 from gateway.snmp.mib.text import definition, listed, object_type, plain
 from gateway.snmp.names import upper_camel
 from gateway.snmp.notification_numbers import COMMON_OBJECTS
 from gateway.snmp.syntax import (
     MAX_BYTES_OCTETS,
+    MAX_FLOAT_CHARACTERS,
     MAX_JSON_OCTETS,
     MAX_TEXT_OCTETS,
     SMI_TYPES,
@@ -27,7 +28,11 @@ COMMON_DESCRIPTORS = tuple(f"agEvent{upper_camel(member.name.lower())}" for memb
 """What stands first in the OBJECTS clause of every notification, defined in AMQP-GATEWAY-MIB."""
 
 _GROUP_ARC = 2_001  # those of classes end before
-ARGUMENT_SIZES = {Syntax.DECIMAL: "(SIZE (0..20))", Syntax.UUID: "(SIZE (0 | 36))"}
+ARGUMENT_SIZES = {
+    Syntax.DECIMAL: "(SIZE (0..20))",
+    Syntax.FLOAT_TEXT: f"(SIZE (0..{MAX_FLOAT_CHARACTERS}))",
+    Syntax.UUID: "(SIZE (0 | 36))",
+}
 """Where they differ from those of columns: an empty string stands for an absent value."""
 
 _CUT = {
@@ -37,7 +42,7 @@ _CUT = {
         "JSON text in ASCII, the keys of maps in alphabetical order. "
         f"One of more than {MAX_JSON_OCTETS} octets is told empty."
     ),
-    Syntax.DECIMAL: "A decimal number.",
+    **NUMBERS_AS_TEXT,
 }
 NOTHING = {
     Syntax.ENUMERATION: "unknown",

@@ -10,7 +10,7 @@ from gateway.feed.values import FeedValue, ObjectLink
 from gateway.model.schema import ClassSchema, Element, Kind
 from gateway.model.values import ValueType
 from gateway.snmp import ber
-from gateway.snmp.cells import encoder_with_length, text, value_encoder
+from gateway.snmp.cells import PairEncoder, encoder_with_length, float_encoder, text, value_encoder
 from gateway.snmp.lock_entries import ClassLock, ElementLock
 from gateway.snmp.syntax import Form, Syntax, form_of
 
@@ -104,10 +104,13 @@ def _summed(
 def _writer(lock: ElementLock, element: Element, pointer: Pointer) -> Writer:
     if lock.syntax is Syntax.ROW_POINTER:
         return _reference_writer(lock.column, lock.twin.column if lock.twin else None, pointer)
+    single = element.type is ValueType.F32
     if lock.twin is not None:
-        return _measured_writer(lock.column, lock.twin.column, lock.syntax)
+        floats = lock.syntax is Syntax.FLOAT64
+        encode = float_encoder(single=single) if floats else encoder_with_length(lock.syntax)
+        return _pair_writer(lock.column, lock.twin.column, encode)
     numbers = {named.value: lock.numbers.get(named.label, 1) for named in element.values}
-    return _plain_writer(lock.column, value_encoder(lock.form, numbers))
+    return _plain_writer(lock.column, value_encoder(lock.form, numbers, single=single))
 
 
 def _plain_writer(column: int, encode: Callable[[FeedValue], bytes | None]) -> Writer:
@@ -117,11 +120,9 @@ def _plain_writer(column: int, encode: Callable[[FeedValue], bytes | None]) -> W
     return write
 
 
-def _measured_writer(column: int, length_column: int, syntax: Syntax) -> Writer:
-    encode = encoder_with_length(syntax)
-
+def _pair_writer(column: int, twin: int, encode: PairEncoder) -> Writer:
     def write(cells: Cells, value: FeedValue | None, _source: int) -> None:
-        cells[column], cells[length_column] = (None, None) if value is None else encode(value)
+        cells[column], cells[twin] = (None, None) if value is None else encode(value)
 
     return write
 

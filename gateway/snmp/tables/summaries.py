@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from gateway.feed.freshness import Freshness
 from gateway.snmp import ber
 from gateway.snmp.ber import Oid
-from gateway.snmp.cells import date_and_time, float64, gauge32, gauge64, text
+from gateway.snmp.cells import date_and_time, float64, float_text, gauge32, gauge64, text
 from gateway.snmp.fixed_mib import CLASS_ENTRY, SUM_ENTRY, ClassColumn, SumColumn
 from gateway.snmp.store import Store
 from gateway.snmp.tables.bindings import SummedColumn
@@ -126,6 +126,7 @@ class Summaries:
             },
         )
         for column, total, objects in zip(summary.summed, summary.totals, summary.objects, strict=True):
+            mean = total / objects if objects else None
             self._sums.put(
                 (summary.source, summary.class_index, column.column),
                 {
@@ -133,6 +134,7 @@ class Summaries:
                     SumColumn.UNITS: text(column.unit),
                     SumColumn.TOTAL: gauge64(total),
                     SumColumn.OBJECTS: gauge32(objects),
-                    SumColumn.MEAN: float64(total / objects) if objects else None,
+                    SumColumn.MEAN: None if mean is None else float64(mean),
+                    SumColumn.MEAN_TEXT: None if mean is None else float_text(mean),
                 },
             )
