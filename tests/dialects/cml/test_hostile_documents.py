@@ -133,7 +133,7 @@ def test_time_is_linear_in_the_length(piece: bytes, head: bytes) -> None:
 @pytest.mark.parametrize("piece", [b"< ", b"<&", b"&", b'" "', b"<?x?>t", b" a='1'", b" a", b" 'a'"])
 @pytest.mark.parametrize("head", [b"<a>", b"<a ", b"<!DOCTYPE a", b"<a><b ", b"<a b='"])
 def test_memory_is_bounded_by_the_length(head: bytes, piece: bytes) -> None:
-    """Also what a regular expression keeps while it matches, which was 120 octets for each ``<`` of a text."""
+    """Also what a regular expression keeps while it matches, once 120 octets for each ``<`` of a text."""
     body = head + piece * ((1 << 20) // len(piece))
     tracemalloc.start()
     try:
