@@ -62,7 +62,7 @@ class EventRecorder:
             class_number=event_class.number,
             agent=seen.agent,
             time=seen.time,
-            severity=seen.severity if rule is None or rule.severity is None else rule.severity,
+            severity=_severity(seen, rule),
             values=values,
             number=number,
             heard=now,
@@ -133,6 +133,13 @@ class EventRecorder:
         if argument.optional and not isinstance(value, bool) and value in ("", b"", 0):
             return None
         return value
+
+
+def _severity(seen: EventSeen, rule: EventRule | None) -> Severity:
+    """A rule's, which is about what begins: where an agent takes something back, nothing is urgent."""
+    if seen.severity is Severity.CLEARED:
+        return Severity.INFO
+    return seen.severity if rule is None or rule.severity is None else rule.severity
 
 
 def _text(schema: EventSchema, values: Mapping[int, FeedValue], rule: EventRule | None) -> str:

@@ -102,6 +102,13 @@ def test_the_rule_says_how_severe_an_event_is_and_else_the_wire(playbook: Playbo
     ]
 
 
+def test_what_an_agent_takes_back_is_not_urgent_whatever_the_rule_says(playbook: Playbook) -> None:
+    (told,) = events(playbook.tell(event("visitorLeft", None, 0, 3, severity=Severity.CLEARED)))
+    assert (told.severity, told.state) == (Severity.INFO, EventState.ONE_SHOT)
+    (ruled,) = events(playbook.tell(event("strikeBegan", severity=Severity.CLEARED)))
+    assert ruled.severity is Severity.INFO
+
+
 def test_an_event_without_a_template_is_told_by_its_name_and_arguments(playbook: Playbook) -> None:
     long = "very " * 100
     told = events(
