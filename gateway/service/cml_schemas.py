@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
-
-import structlog
 
 from gateway.config.cml_source import CmlSource
 from gateway.dialects.cml.documents import MAX_BODY
@@ -15,12 +12,12 @@ from gateway.dialects.cml.messages import SchemaReply, Spelling, Status
 from gateway.dialects.cml.reader import read_message
 from gateway.dialects.cml.schema import read_classes
 from gateway.dialects.cml.writer import write_message
-from gateway.dialects.errors import LocalProtocolError, ProtocolError
-from gateway.durable_files import write_durably
+from gateway.dialects.errors import ProtocolError
 from gateway.service.exit_codes import CommandError, ExitCode
-from gateway.service.known_schemas import FOLDER, SETTLING_SECONDS
+from gateway.service.remembered_file import RememberedFile
 
-log = structlog.get_logger(__name__)
+SETTLING_SECONDS: Final = 1.0
+"""A broker that is started anew may tell its schema more than once."""
 
 _NO_SCHEMA: Final = "it is no schema-reply of CML: amqp-gateway source schema writes one"
 
@@ -79,47 +76,27 @@ def configured_schema(settings: CmlSource, folder: Path) -> SchemaReply | None:
 class KnownSchema:
     """The schema that the broker of one source told last, kept over restarts of the gateway.
 
-    The file is a memory, not a truth: without it, or with one that cannot be read, the broker is asked.
-
     Args:
         state: the state folder.
         source: name of the source.
     """
 
     def __init__(self, state: Path, source: str) -> None:
-        self._path = state / FOLDER / f"{source}.cml"
-        self._changed = asyncio.Event()
-        self._kept: SchemaReply | None = None
+        self._file = RememberedFile(state, f"{source}.cml", "schemas")
 
     def read(self) -> SchemaReply | None:
         """What was known; ``None`` where that cannot be read."""
-        try:
-            self._kept = read_schema(self._path)
-        except FileNotFoundError:
-            return None
-        except (OSError, ProtocolError) as error:
-            log.warning("schemas-not-read", path=str(self._path), detail=str(error))
-        return self._kept
+        return self._file.read(schema_of)
 
     def learnt(self) -> None:
         """It may be another now."""
-        self._changed.set()
+        self._file.learnt()
 
     async def keep(self, known: Callable[[], SchemaReply | None]) -> None:
         """Write the file soon after another schema was learnt; ends by cancellation only."""
-        while True:
-            await self._changed.wait()
-            await asyncio.sleep(SETTLING_SECONDS)
-            self._changed.clear()
-            schema = known()
-            if schema is None or schema == self._kept:
-                continue
-            try:
-                await asyncio.to_thread(self._write, schema_document(schema))
-                self._kept = schema
-            except (OSError, LocalProtocolError) as error:
-                log.warning("schemas-not-kept", path=str(self._path), detail=str(error))
 
-    def _write(self, text: str) -> None:
-        self._path.parent.mkdir(mode=0o700, exist_ok=True)
-        write_durably(self._path, text)
+        def text() -> str | None:
+            schema = known()
+            return None if schema is None else schema_document(schema)
+
+        await self._file.keep(text, SETTLING_SECONDS)

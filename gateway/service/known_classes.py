@@ -7,7 +7,6 @@ not a truth: without it, or with one that cannot be read, classes are learnt ane
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 import enum
 import json
@@ -15,20 +14,14 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
 
-import structlog
-
-from gateway.durable_files import write_durably
 from gateway.feed.schema_fields import class_schema
 from gateway.model.schema import ClassSchema
-from gateway.service.known_schemas import FOLDER
-
-log = structlog.get_logger(__name__)
+from gateway.service.remembered_file import RememberedFile
 
 SETTLING_SECONDS: Final = 0.05
 """As the log's commits: objects in it are of classes in here."""
 
 _FIRST_LINE: Final = "amqp-gateway classes 1: fields of each class in their order, JSON"
-_MAX_CHARACTERS: Final = 64 << 20
 
 
 class KnownClasses:
@@ -40,19 +33,13 @@ class KnownClasses:
     """
 
     def __init__(self, state: Path, source: str) -> None:
-        self._path = state / FOLDER / f"{source}.classes"
-        self._changed = asyncio.Event()
+        self._file = RememberedFile(state, f"{source}.classes", "classes")
         self._lines: dict[str, str] = {}
 
     def read(self) -> tuple[ClassSchema, ...]:
         """What was known; nothing where that cannot be read."""
-        try:
-            with self._path.open(encoding="utf-8") as file:
-                schemas = read_classes(file.read(_MAX_CHARACTERS))
-        except FileNotFoundError:
-            return ()
-        except (OSError, ValueError, TypeError, LookupError) as error:
-            log.warning("classes-not-read", path=str(self._path), detail=str(error))
+        schemas = self._file.read(lambda octets: read_classes(octets.decode()))
+        if schemas is None:
             return ()
         self._lines = {str(schema.key): _line(schema) for schema in schemas}
         return schemas
@@ -68,23 +55,11 @@ class KnownClasses:
             line = _line(schema)
             if self._lines.get(str(schema.key)) != line:
                 self._lines[str(schema.key)] = line
-                self._changed.set()
+                self._file.learnt()
 
     async def keep(self) -> None:
         """Write the file soon after something was learnt; ends by cancellation only."""
-        while True:
-            await self._changed.wait()
-            await asyncio.sleep(SETTLING_SECONDS)
-            self._changed.clear()
-            text = _text(self._lines.values())
-            try:
-                await asyncio.to_thread(self._write, text)
-            except OSError as error:
-                log.warning("classes-not-kept", path=str(self._path), detail=str(error))
-
-    def _write(self, text: str) -> None:
-        self._path.parent.mkdir(mode=0o700, exist_ok=True)
-        write_durably(self._path, text)
+        await self._file.keep(lambda: _text(self._lines.values()), SETTLING_SECONDS)
 
 
 def classes_text(schemas: Iterable[ClassSchema]) -> str:

@@ -7,30 +7,21 @@ waited and cannot be read is told as lost, and all else is asked for.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final
 
-import structlog
-
-from gateway.dialects.errors import LocalProtocolError, ProtocolError
+from gateway.dialects.errors import LocalProtocolError
 from gateway.dialects.qmf.definitions import ClassDefinition, Definitions, EventDefinition
 from gateway.dialects.qmf.messages import SchemaResponse
 from gateway.dialects.qmf.reader import read_body
 from gateway.dialects.qmf.writer import write
-from gateway.durable_files import write_durably
-
-log = structlog.get_logger(__name__)
-
-FOLDER: Final = "schemas"
-"""In the state folder."""
+from gateway.service.remembered_file import RememberedFile
 
 SETTLING_SECONDS: Final = 1.0
 """Schemas are learnt many at once: they are written together."""
 
 _FIRST_LINE: Final = "amqp-gateway schemas 1: AM2 schema responses, in hexadecimal digits"
-_MAX_CHARACTERS: Final = 64 << 20
 
 
 class KnownSchemas:
@@ -42,39 +33,19 @@ class KnownSchemas:
     """
 
     def __init__(self, state: Path, source: str) -> None:
-        self._path = state / FOLDER / f"{source}.am2"
-        self._changed = asyncio.Event()
+        self._file = RememberedFile(state, f"{source}.am2", "schemas")
 
     def read(self) -> tuple[ClassDefinition | EventDefinition, ...]:
         """What was known; nothing where that cannot be read."""
-        try:
-            with self._path.open(encoding="ascii") as file:
-                return read_definitions(file.read(_MAX_CHARACTERS))
-        except FileNotFoundError:
-            return ()
-        except (OSError, ValueError, ProtocolError) as error:
-            log.warning("schemas-not-read", path=str(self._path), detail=str(error))
-            return ()
+        return self._file.read(lambda octets: read_definitions(octets.decode("ascii"))) or ()
 
     def learnt(self) -> None:
         """There is more to be known."""
-        self._changed.set()
+        self._file.learnt()
 
     async def keep(self, known: Callable[[], Iterable[ClassDefinition | EventDefinition]]) -> None:
-        """Write the file soon after something was learnt; never ends."""
-        while True:
-            await self._changed.wait()
-            await asyncio.sleep(SETTLING_SECONDS)
-            self._changed.clear()
-            text = definitions_text(known())
-            try:
-                await asyncio.to_thread(self._write, text)
-            except OSError as error:
-                log.warning("schemas-not-kept", path=str(self._path), detail=str(error))
-
-    def _write(self, text: str) -> None:
-        self._path.parent.mkdir(mode=0o700, exist_ok=True)
-        write_durably(self._path, text)
+        """Write the file soon after something was learnt; ends by cancellation only."""
+        await self._file.keep(lambda: definitions_text(known()), SETTLING_SECONDS)
 
 
 def definitions_text(known: Iterable[ClassDefinition | EventDefinition]) -> str:
