@@ -298,6 +298,7 @@ class AmqpLink:
         return [*self._role.bindings(queue), *probed]
 
     async def _arrived(self, message: AbstractIncomingMessage) -> None:
+        self._queue.heard.set()
         if not (self._probe.is_mine(message) or self._is_repeated(message)):
             self._tell(message)
         if message.processed:  # from a broker that wants no acknowledgements

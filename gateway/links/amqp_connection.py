@@ -188,7 +188,8 @@ async def ended(part: AbstractConnection | AbstractChannel) -> None:
         part.close_callbacks.discard(note)
     if isinstance(reason, exceptions.ChannelClosed):
         raise reason
-    raise ConnectionError(f"the {what} ended: {' '.join(str(reason or 'closed').split())}")
+    said = " ".join(str(reason or "").split())
+    raise ConnectionError(f"the {what} ended: {said or 'the broker gave no reason'}")
 
 
 def is_cancelled() -> bool:

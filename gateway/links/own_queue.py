@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import uuid
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from aio_pika.abc import AbstractChannel, AbstractConnection, AbstractQueue
 
 from gateway.dialects.effects import Binding
 from gateway.links.amqp_connection import CONNECT_SECONDS, LinkError, Trouble, close_channel
+from gateway.tasks import until_one_ends
 
 PREFETCH = 100
 """Messages on their way to us at a time. An answer to `WatchedQueue.watch` waits behind them: with more it
@@ -31,6 +33,7 @@ class WatchedQueue:
         watch_seconds: between two looks.
         prefetch: messages on their way to us, or not acknowledged, at a time.
         sooner: set to have a look at once.
+        heard: set whenever a message arrives: an answer may have to wait behind many of them.
         looked: told at each look how many messages wait.
         doubted: told that messages may be lost, as often as `watch` tells it.
     """
@@ -40,6 +43,7 @@ class WatchedQueue:
     watch_seconds: float = 5.0
     prefetch: int = PREFETCH
     sooner: asyncio.Event = field(default_factory=asyncio.Event)
+    heard: asyncio.Event = field(default_factory=asyncio.Event)
     looked: Callable[[int], None] = lambda _waiting: None
     doubted: Callable[[], None] = lambda: None
 
@@ -67,8 +71,8 @@ class WatchedQueue:
 
         Raises:
             ChannelNotFoundEntity: the queue or an exchange is gone.
-            TimeoutError: the broker does not answer: the connection may be open on one side only, which
-                shows here before it shows in missing heartbeats.
+            TimeoutError: the broker neither answers nor sends anything else: the connection may be open on
+                one side only, which shows here before it shows in missing heartbeats.
             LinkError: the queue is longer than the broker was told to let it grow, or could be told.
         """
         wanted = sorted(set(exchanges))
@@ -80,8 +84,7 @@ class WatchedQueue:
                 async with asyncio.timeout(self.watch_seconds):
                     await self.sooner.wait()
             self.sooner.clear()
-            async with asyncio.timeout(CONNECT_SECONDS):
-                waiting = await self._look(connection, name, wanted, channel)
+            waiting = await self._answered(self._look(connection, name, wanted, channel))
             self.looked(waiting)
             if waiting > self.max_length and not bounded:
                 text = (
@@ -95,6 +98,26 @@ class WatchedQueue:
             doubted = waiting >= self.doubtful
             if not doubted:
                 fine_at = clock()
+
+    async def _answered(self, look: Coroutine[Any, Any, int]) -> int:
+        answers: list[int] = []
+
+        async def answered() -> None:
+            answers.append(await look)
+
+        await until_one_ends(answered(), self._silence())
+        return answers[0]
+
+    async def _silence(self) -> None:
+        """End by `TimeoutError` when no message came for as long as an answer may take.
+
+        What a broker without a prefetch has sent stands before its answer, be it a flood of notifications.
+        """
+        while True:
+            self.heard.clear()
+            await asyncio.sleep(CONNECT_SECONDS)
+            if not self.heard.is_set():
+                raise TimeoutError
 
     async def _look(
         self,

@@ -111,6 +111,7 @@ class AmqpPeer:
     _server: asyncio.Server | None = None
     _open: dict[asyncio.Task[None], asyncio.StreamWriter] = field(default_factory=dict)
     _reading: asyncio.Event = field(default_factory=asyncio.Event)
+    _held_looks: list[Callable[[], None]] | None = None
 
     async def __aenter__(self) -> Self:
         self._reading.set()
@@ -137,6 +138,23 @@ class AmqpPeer:
     def unblock(self) -> None:
         """Read again."""
         self._reading.set()
+
+    def hold_looks(self) -> None:
+        """Answer nobody who looks at a queue, until `answer_looks`."""
+        self._held_looks = []
+
+    def answer_looks(self) -> None:
+        """Answer those who looked meanwhile, and others at once."""
+        held, self._held_looks = self._held_looks or [], None
+        for answer in held:
+            answer()
+
+    def look(self, answer: Callable[[], None]) -> None:
+        """Somebody looks at a queue."""
+        if self._held_looks is None:
+            answer()
+        else:
+            self._held_looks.append(answer)
 
     def publish(self, exchange: str, routing_key: str, body: bytes, message_id: str = "") -> bool:
         """Deliver to the queues that are bound; whether there were any."""
@@ -267,7 +285,14 @@ class _Connection:
         if frame.arguments and not self._peer.queue_arguments:
             self._close(540, "arguments of queues are not implemented")
         routing.declare(frame.queue, self)
-        self._say(1, spec.Queue.DeclareOk(frame.queue, routing.waiting(frame.queue), 1))
+
+        def answer() -> None:
+            self._say(1, spec.Queue.DeclareOk(frame.queue, routing.waiting(frame.queue), 1))
+
+        if frame.passive:
+            self._peer.look(answer)
+        else:
+            answer()
 
     async def _published(self, publish: spec.Basic.Publish) -> None:
         _, head = await self._frame()

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 
 import pytest
 from pydantic import SecretStr
 
 from gateway.dialects.effects import Binding, Delivery, Send
-from gateway.links import publishing
+from gateway.links import own_queue, publishing
 from gateway.links.amqp import AmqpRole, KeptConversation
 from gateway.links.amqp_connection import AmqpEndpoint
 from gateway.links.kept_queue import KeptSubscription
@@ -170,6 +171,29 @@ async def test_a_queue_that_was_long_for_a_while_casts_doubt() -> None:
 
         await eventually(doubted, "the session was told of the doubt")
         assert not link.session.down
+
+
+async def test_an_answer_that_waits_behind_a_flood_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such a broker has no prefetch: all that it has sent stands before its answer."""
+    patience = 0.5
+    monkeypatch.setattr(own_queue, "CONNECT_SECONDS", patience)
+    async with AmqpPeer() as peer, linked(endpoint_of(peer), CONSOLE) as link:
+        queue = peer.routing.queues[await link.up()]
+        looks = queue.looks
+        peer.hold_looks()
+        end = time.monotonic() + 4 * patience
+        while time.monotonic() < end:
+            peer.publish("amq.notify", "broker.alarm", b"<cml/>")
+            await link.received(len(link.session.deliveries) + 1)
+        peer.answer_looks()
+
+        async def looked() -> bool:
+            return queue.looks > looks + 1
+
+        await eventually(looked, "the queue is looked at again")
+        assert not link.session.down
+        peer.hold_looks()
+        assert "no answer within" in await link.down()
 
 
 async def test_a_broker_that_never_answers_holds_nothing_up() -> None:
