@@ -356,6 +356,8 @@ class Mapping(StrictModel):
         module: name of the generated MIB module.
         prefix: what each of its descriptors begins with (``rmq``).
         secrets: regular expressions; an element whose name matches one is a secret wherever it turns up.
+        takes_additions: of a shipped mapping: an operator's own one of the same package may add to it, as
+            `gateway.mapping.additions` allows.
     """
 
     version: Annotated[int, Field(ge=1, le=1)]
@@ -364,5 +366,6 @@ class Mapping(StrictModel):
     prefix: Annotated[str, Field(pattern=r"^[a-z][A-Za-z0-9]{0,15}$")]
     description: str = ""
     secrets: tuple[str, ...] = ()
+    takes_additions: bool = False
     classes: dict[Name, ClassRule] = Field(default_factory=dict)
     events: dict[Name, EventRule] = Field(default_factory=dict)

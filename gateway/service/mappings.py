@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gateway.config.files import LoadedConfiguration
+from gateway.mapping.additions import with_additions
 from gateway.mapping.files import MappingError, load_mapping, load_shipped_mappings
 from gateway.mapping.rules import Mapping
 
@@ -13,17 +14,23 @@ def load_mappings(loaded: LoadedConfiguration) -> dict[str, Mapping]:
     Raises:
         DocumentError: one of them cannot be read, or is none.
         FileNotFoundError: the shipped ones are missing, so the installation is damaged.
-        MappingError: two of them are of the same package.
+        MappingError: two of them are of the same package; or the shipped one takes additions, and the
+            operator's own contradicts it.
     """
-    mappings = load_shipped_mappings()
-    shipped = frozenset(mappings)
+    shipped = load_shipped_mappings()
+    own: dict[str, Mapping] = {}
     for file in loaded.settings.mappings:
         path = loaded.folder / file
         mapping = load_mapping(path)
-        if mapping.package in mappings:
-            whose = "is shipped with the gateway" if mapping.package in shipped else "stands before it"
+        package = mapping.package
+        known = shipped.get(package)
+        if package in own or (known is not None and not known.takes_additions):
+            whose = "stands before it" if package in own else "is shipped with the gateway"
             raise MappingError(
-                f"{path}: a mapping of the package {mapping.package!r} {whose}: there can be one of each"
+                f"{path}: a mapping of the package {package!r} {whose}: there can be one of each"
             )
-        mappings[mapping.package] = mapping
-    return mappings
+        try:
+            own[package] = mapping if known is None else with_additions(known, mapping)
+        except MappingError as error:
+            raise MappingError(f"{path}: {error}") from error
+    return {**shipped, **own}

@@ -25,6 +25,7 @@ RESERVED_ARCS: Mapping[str, int] = {
     "org.apache.qpid.broker": 2,
     "openamq.org.server": 3,
     "org.apache.qpid.acl": 4,
+    "ami-relay": 5,
 }
 """Arcs below agPackages that are spoken for, whether their locks exist yet or not."""
 

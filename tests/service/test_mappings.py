@@ -47,6 +47,32 @@ def test_one_of_a_package(tmp_path: Path) -> None:
         load_mappings(load_configuration(configured(tmp_path, shipped)))
 
 
+RELAY = """\
+version: 1
+package: ami-relay
+module: PLANT-RELAY-MIB
+prefix: relay
+classes:
+  application:
+    alarms:
+      gone: {element: connected, equals: false, severity: major, text: "{name} is not connected"}
+    properties: {connected: {}}
+"""
+
+
+def test_a_shipped_one_that_takes_additions_is_added_to(tmp_path: Path) -> None:
+    application = load_mappings(load_configuration(configured(tmp_path, RELAY)))["ami-relay"].classes[
+        "application"
+    ]
+    assert application.alarms.keys() == {"gone"}
+    assert application.statistics["instructions"].unit == "instructions"
+    with pytest.raises(MappingError, match=r"1\.yaml: a mapping of the package 'ami-relay' stands before it"):
+        load_mappings(load_configuration(configured(tmp_path, RELAY, RELAY)))
+    other = RELAY.replace("connected: {}", "connected: {index: true}")
+    with pytest.raises(MappingError, match=r"0\.yaml: classes\.application\.properties\.connected\.index: "):
+        load_mappings(load_configuration(configured(tmp_path, other)))
+
+
 def test_one_that_is_wrong_is_told_with_its_line(tmp_path: Path) -> None:
     file = configured(tmp_path, PUMPS.replace("kind: counter", "kind: clock"))
     told = amqp_gateway("check", "--config", file)

@@ -67,9 +67,9 @@ def test_a_new_package_gets_the_next_arc_its_lock_and_its_module(tmp_path: Path)
     locks, mibs = tmp_path / "locks", tmp_path / "mibs"
     changed = generate_files(SHOP, locks, mibs, DAY, grow=True)
     assert changed == [locks / "shop.lock.yaml", mibs / "SHOP-MIB.mib"]
-    assert read_lock(changed[0]).arc == 5
+    assert read_lock(changed[0]).arc == 6
     generate_files(SHOP.model_copy(update={"package": "stall"}), locks, mibs, DAY, grow=True)
-    assert read_lock(locks / "stall.lock.yaml").arc == 6
+    assert read_lock(locks / "stall.lock.yaml").arc == 7
     generate_files(SHOP.model_copy(update={"package": "openamq.org.server"}), locks, mibs, DAY, grow=True)
     assert read_lock(locks / "openamq.org.server.lock.yaml").arc == 3
 

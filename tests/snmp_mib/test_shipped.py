@@ -198,6 +198,7 @@ def test_packages_stand_where_they_were_published() -> None:
         "org.apache.qpid.broker": 2,
         "openamq.org.server": 3,
         "org.apache.qpid.acl": 4,
+        "ami-relay": 5,
     }
 
 
@@ -350,6 +351,7 @@ def test_a_generated_module_has_the_oids_that_the_agent_serves(package: str) -> 
         ("AMQP-GATEWAY-QPID-MIB::qpidQueueMsgDepth.1.2", (*DEFAULT_ROOT, 2, 2, 1, 4, 1, 116, 1, 2)),
         ("AMQP-GATEWAY-OPENAMQ-MIB::oamqConfigHeartbeat.1.2", (*DEFAULT_ROOT, 2, 3, 1, 9, 1, 123, 1, 2)),
         ("AMQP-GATEWAY-QPID-ACL-MIB::qpidAclAclAclDenyCount.1.2", (*DEFAULT_ROOT, 2, 4, 1, 1, 1, 111, 1, 2)),
+        ("AMQP-GATEWAY-AMI-MIB::amiApplicationConnected.1.2", (*DEFAULT_ROOT, 2, 5, 1, 1, 1, 102, 1, 2)),
     ],
 )
 def test_net_snmp_translates_names(name: str, oid: Oid) -> None:

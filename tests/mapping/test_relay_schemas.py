@@ -1,0 +1,35 @@
+"""What is shipped of what a relay of AMI tells of applications is what its session tells, and no more."""
+
+from __future__ import annotations
+
+import pytest
+
+from gateway.dialects.ami.relay_schemas import APPLICATION, APPLICATION_CLASS, Events
+from gateway.mapping.files import applied, applied_event, class_schemas, event_schemas, load_shipped_mappings
+from gateway.model.schema import ClassKey, ClassSchema, EventSchema
+
+PACKAGE = "ami-relay"
+SHIPPED = load_shipped_mappings()[PACKAGE]
+EVENTS = Events(PACKAGE).schemas
+
+
+def test_the_class_of_applications_is_the_sessions() -> None:
+    told = ClassSchema(ClassKey(PACKAGE, APPLICATION_CLASS), APPLICATION.properties, APPLICATION.statistics)
+    (shipped,) = class_schemas(SHIPPED).values()
+    assert applied(SHIPPED, told) == shipped
+    assert [(e.type, e.index, e.optional, e.unit) for e in told.elements] == [
+        (e.type, e.index, e.optional, e.unit) for e in shipped.elements
+    ]
+
+
+def test_there_is_no_event_but_the_sessions() -> None:
+    assert list(event_schemas(SHIPPED)) == [event.key.name for event in EVENTS]
+
+
+@pytest.mark.parametrize("told", EVENTS, ids=lambda event: event.key.name)
+def test_events_are_the_sessions(told: EventSchema) -> None:
+    shipped = event_schemas(SHIPPED)[told.key.name]
+    assert applied_event(SHIPPED, told) == shipped
+    assert [(a.name, a.type, a.optional, a.unit) for a in told.arguments] == [
+        (a.name, a.type, a.optional, a.unit) for a in shipped.arguments
+    ]
