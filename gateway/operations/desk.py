@@ -25,15 +25,16 @@ from gateway.feed.refusal_limit import Attempt, CountedAttempts, RefusalLimit
 from gateway.inventory.classes import ClassRegistry
 from gateway.inventory.inventory import Inventory
 from gateway.model.observations import SourceState
-from gateway.model.operations import Answer, MethodCall, ObjectFetch, ObjectModify, Outcome
+from gateway.model.operations import Answer, Outcome
 from gateway.operations.audit import Audit
 from gateway.operations.effects import Effect, Reply, ReplyTo, Send, Tell
-from gateway.operations.operation import CallNext, Ended, ModifyNext, Next, Operation, ReadNext
+from gateway.operations.messages import Objection, check_with_source, message_of
+from gateway.operations.operation import Ended, Next, Operation
 from gateway.operations.planning import Planner, Target, check_reachable
 from gateway.operations.policy import Policy
 from gateway.operations.refusals import Refusal
 from gateway.operations.repeats import Repeats
-from gateway.operations.settling import Settling, fetch_of
+from gateway.operations.settling import Settling
 from gateway.operations.turns import Turns
 
 _UNREACHED: Final = frozenset({SourceState.CONNECTING, SourceState.DOWN})
@@ -98,7 +99,7 @@ class OperationDesk:
         self._settings = settings or DeskSettings()
         self._numbers = itertools.count(1)
         self._tokens = itertools.count(1)
-        self._connected: set[int] = set()
+        self._objections: dict[int, Objection] = {}
         self._turns: dict[int, Turns] = {}
         self._under_way: dict[int, _UnderWay] = {}
         self._waiting_for: dict[int, int] = {}
@@ -130,9 +131,9 @@ class OperationDesk:
         times += [time for time in (self._settling.wake_at, self._refusals.due_at) if time is not None]
         return min(times, default=None)
 
-    def connect(self, source: int) -> None:
-        """The source of this number takes calls from now on."""
-        self._connected.add(source)
+    def connect(self, source: int, objection: Objection = lambda _message: None) -> None:
+        """The source of this number takes calls from now on; ``objection`` says what it would not send."""
+        self._objections[source] = objection
 
     def recover(self, begun: Iterable[OperationRecord], now: int) -> list[Effect]:
         """A core before this one began these and ended before they did; to be told before anything else."""
@@ -150,12 +151,13 @@ class OperationDesk:
             target = self._planner.target(request)
             plan = self._planner.plan(request, target)
             self._check_possible(request, target)
+            operation = Operation(plan, now + min(request.timeout, self._settings.deadline))
+            check_with_source(operation, self._objections[request.source])
         except Refusal as refusal:
             return self._refused(request, reply, target, refusal, now)
         if request.check_only:
             return [Reply(reply, OperationAnswer(request.request, "", Outcome.APPLIED))]
         number = next(self._numbers)
-        operation = Operation(plan, now + min(request.timeout, self._settings.deadline))
         record = self._audit.begun(number, request, operation, now)
         lasting = plan.kind is not OperationKind.READ  # nobody needs to know of a reading that was lost
         self._under_way[number] = _UnderWay(request, reply, operation, record, is_recorded=not lasting)
@@ -221,7 +223,7 @@ class OperationDesk:
 
     def _check_possible(self, request: OperationRequest, target: Target) -> None:
         source = target.source
-        if request.source not in self._connected or source.state in _UNREACHED:
+        if request.source not in self._objections or source.state in _UNREACHED:
             detail = source.detail or "it takes no operations"
             text = f"the source {source.identity.name} cannot be reached: {detail}"
             raise Refusal(Outcome.SOURCE_DOWN, text)
@@ -301,23 +303,12 @@ class OperationDesk:
         self._waiting_for.pop(one.token, None)
         while not isinstance(step, Ended):
             one.token = next(self._tokens)
-            message = self._message(one, step)
+            message = message_of(one.operation, one.token, step)
             if message is not None:
                 self._waiting_for[one.token] = one.record.number
                 return [Send(one.request.source, message)]
             step = one.operation.answered(_unreachable(one), now)
         return self._end(one, step, now)
-
-    def _message(
-        self, one: _UnderWay, step: CallNext | ModifyNext | ReadNext
-    ) -> MethodCall | ObjectModify | ObjectFetch | None:
-        fetch = fetch_of(one.operation.plan.target, one.token, one.operation.deadline)
-        if fetch is None or isinstance(step, ReadNext):
-            return fetch
-        which = (fetch.token, fetch.key, fetch.agent, fetch.native_id)
-        if isinstance(step, ModifyNext):
-            return ObjectModify(*which, step.values, fetch.deadline)
-        return MethodCall(*which, step.method, step.arguments, fetch.deadline)
 
     def _end(self, one: _UnderWay, ended: Ended, now: int) -> list[Effect]:
         number, plan = one.record.number, one.operation.plan

@@ -157,6 +157,18 @@ class Operation:
                 ended = Ended(Outcome.UNKNOWN, text)
         return self._over(ended)
 
+    def foreseen(self) -> list[tuple[str, CallNext | ModifyNext]]:
+        """What it would send if the object is as it is known to be, each with the element that it is about.
+
+        A request that sets several elements comes once for each, and then as it is.
+        """
+        if self.plan.method is not None:
+            return [("", CallNext(self.plan.method.name, self.plan.arguments))]
+        entry = self.plan.target.entry
+        differing = [] if entry is None else self._to_be_set(entry)
+        steps = [(setting,) for setting in differing] + [one for one in _steps(differing) if len(one) > 1]
+        return [(_element(step), _sent(step)) for step in steps]
+
     def first_difference(self, entry: Entry) -> Setting | None:
         """The first element of a set that has not the value asked for; those that nobody can read have it."""
         return next(self._differing(entry), None)
@@ -242,13 +254,17 @@ class Operation:
         if entry is None:
             return self._over(Ended(Outcome.OBJECT_GONE, "it is gone: nothing was set"))
         self.former = self.found(entry)
-        unreadable = [setting for setting in self.plan.settings if not setting.readable]
-        differing = [*self._differing(entry), *unreadable]
-        self._pending = _steps([setting for setting in self.plan.settings if setting in differing])
+        self._pending = _steps(self._to_be_set(entry))
         if not self._pending:
             text = "it has these values already: nothing was sent"
             return self._over(Ended(Outcome.APPLIED, text, values=self.former))
         return self._set_next(now)
+
+    def _to_be_set(self, entry: Entry) -> list[Setting]:
+        """What differs, and what nobody can say of."""
+        unreadable = [setting for setting in self.plan.settings if not setting.readable]
+        differing = [*self._differing(entry), *unreadable]
+        return [setting for setting in self.plan.settings if setting in differing]
 
     def _set_next(self, now: int) -> Next:
         step = self._pending[0]
@@ -256,9 +272,7 @@ class Operation:
             text = f"the time was up before {_names(step)} was set{self._set_before()}"
             return self._over(Ended(Outcome.NOT_NOW, text, _element(step)))
         self.phase = Phase.CALLING
-        if step[0].method:
-            return CallNext(step[0].method, step[0].arguments)
-        return ModifyNext({setting.element: setting.sent for setting in step})
+        return _sent(step)
 
     def _set(self, answer: Answer, now: int) -> Next:
         step = self._pending[0]
@@ -347,6 +361,12 @@ def _steps(settings: Sequence[Setting]) -> list[_Step]:
         for setting in settings
         if setting.method or (setting,) == first
     ]
+
+
+def _sent(step: _Step) -> CallNext | ModifyNext:
+    if step[0].method:
+        return CallNext(step[0].method, step[0].arguments)
+    return ModifyNext({setting.element: setting.sent for setting in step})
 
 
 def _element(step: _Step) -> str:

@@ -30,6 +30,13 @@ class SourcePort(Protocol):
         """Read an object anew."""
         ...
 
+    def objection(self, request: MethodCall | ObjectModify) -> Answer | None:
+        """What `call` or `modify` would answer at once if it were asked now; nothing is sent or changed.
+
+        ``None`` where nothing that is known speaks against it.
+        """
+        ...
+
 
 class Operations(Protocol):
     """Where sources take their calls from, and bring their answers to."""

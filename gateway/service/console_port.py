@@ -34,6 +34,15 @@ class ModifyingSession(Protocol[EffectT_co]):
         ...
 
 
+@runtime_checkable
+class ForeseeingSession(Protocol):
+    """One that can say before why it would not send something."""
+
+    def objection(self, request: MethodCall | ObjectModify, now: int) -> Answer | None:
+        """What it would answer at once; ``None`` where nothing speaks against it. Nothing is sent."""
+        ...
+
+
 class Performer(Protocol[EffectT_contra]):
     """What carries the effects of a session out: its conversation."""
 
@@ -76,8 +85,7 @@ class ConsolePort(Generic[EffectT]):
     def modify(self, modify: ObjectModify) -> None:
         """Set properties; ``READ_ONLY`` where the session has no request to do so."""
         if not isinstance(self._session, ModifyingSession):
-            text = "not sent: the source has no request of its own to set properties"
-            self._answered(Answer(modify.token, Outcome.READ_ONLY, text))
+            self._answered(_without_request(modify))
         elif self._is_reachable(modify.token):
             self._conversation.perform(self._session.modify(modify, self._clock.now()))
 
@@ -86,8 +94,26 @@ class ConsolePort(Generic[EffectT]):
         if self._is_reachable(fetch.token):
             self._conversation.perform(self._session.fetch(fetch, self._clock.now()))
 
+    def objection(self, request: MethodCall | ObjectModify) -> Answer | None:
+        """What `call` or `modify` would answer at once; ``None`` where nothing speaks against it."""
+        if isinstance(request, ObjectModify) and not isinstance(self._session, ModifyingSession):
+            return _without_request(request)
+        unreached = self._unreached(request.token)
+        if unreached is not None or not isinstance(self._session, ForeseeingSession):
+            return unreached
+        return self._session.objection(request, self._clock.now())
+
     def _is_reachable(self, token: int) -> bool:
+        unreached = self._unreached(token)
+        if unreached is not None:
+            self._answered(unreached)
+        return unreached is None
+
+    def _unreached(self, token: int) -> Answer | None:
         reason = self._unreachable()
-        if reason:
-            self._answered(Answer(token, Outcome.SOURCE_DOWN, f"not sent: {reason}"))
-        return not reason
+        return Answer(token, Outcome.SOURCE_DOWN, f"not sent: {reason}") if reason else None
+
+
+def _without_request(modify: ObjectModify) -> Answer:
+    text = "not sent: the source has no request of its own to set properties"
+    return Answer(modify.token, Outcome.READ_ONLY, text)

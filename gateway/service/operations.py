@@ -96,7 +96,7 @@ class CoreOperations:
     def connect(self, source: int, port: SourcePort) -> None:
         """From now on operations on objects of the source (its number) go through ``port``."""
         self._ports[source] = port
-        self._desk.connect(source)
+        self._desk.connect(source, port.objection)
 
     def asked(self, request: OperationRequest, reply: ReplyTo) -> None:
         """A north asks for something."""

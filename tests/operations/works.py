@@ -166,7 +166,9 @@ class Works:
             Audit("gw", 3, ToldValues(SecretRules())),
             DeskSettings(DEADLINE, max_running),
         )
-        self.desk.connect(self.source.identity.number)
+        self.objections: dict[object, Answer] = {}
+        self.examined: list[object] = []
+        self.desk.connect(self.source.identity.number, self._objection)
         self.synchronise(boiler(), boiler("south"))
 
     # ---- what happens south ---------------------------------------------------------------------------
@@ -240,6 +242,12 @@ class Works:
     def check(self, action: Action, principal: Principal = OPERATOR) -> OperationAnswer:
         """What can be known here of a request."""
         return self.answers[self.ask(action, principal=principal, check_only=True)]
+
+    def _objection(self, message: MethodCall | ObjectModify) -> Answer | None:
+        """What the source says that it would not send: a method by its name, an element by its value."""
+        named = [message.method] if isinstance(message, MethodCall) else [*message.values.values()]
+        self.examined.append(named[0] if isinstance(message, MethodCall) else dict(message.values))
+        return next((self.objections[one] for one in named if one in self.objections), None)
 
     # ---- time -----------------------------------------------------------------------------------------
 

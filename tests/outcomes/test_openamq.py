@@ -137,7 +137,8 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     site = new_site(tmp_path_factory.mktemp("openamq"))
     with in_background(willful_open_amq) as (broker, peer):
         amqp = {"url": f"amqp://127.0.0.1:{peer.port}", "user": "super", "password": site.secret("super")}
-        rule = {"who": [f"cli:{getpass.getuser()}", f"snmp:{OPERATOR}"], "set": ["*"]}
+        who = [f"cli:{getpass.getuser()}", f"snmp:{OPERATOR}"]
+        rule = {"who": who, "set": ["*"], "read": True}
         site.configure(
             sources={"openamq": {"kind": "cml", "amqp": amqp, "request_deadline": "2s"}},
             snmp={"listen": [f"127.0.0.1:{site.snmp_port}"], "writers": {OPERATOR: {}}},
@@ -210,6 +211,33 @@ def test_what_openamq_would_cut_or_should_not_be_told_is_refused(
     requests = len(scene.broker.requests)
     ended = scene.set("keep_logs=true", setting)
     assert ended.code is code, ended.errors
+    assert len(scene.broker.requests) == requests
+
+
+@pytest.mark.parametrize(
+    ("variables", "status"),
+    [
+        (at("oamqConfigPort", "s", "") + at("oamqConfigMonitor", "u", "62"), "wrongValue"),
+        (at("oamqConfigMonitor", "u", "62") + at("oamqConfigListen", "s", "a\tb"), "wrongValue"),
+        (("oamqConfigName.1.1", "s", "x"), "notWritable"),
+    ],
+)
+def test_what_only_cml_cannot_carry_is_refused_in_the_test_phase(
+    scene: Scene, variables: tuple[str, ...], status: str
+) -> None:
+    requests = len(scene.broker.requests)
+    told = scene.snmp_set(*variables)
+    assert status in told, told
+    assert len(scene.broker.requests) == requests
+
+
+def test_what_was_read_is_written_back_and_nothing_is_sent(scene: Scene) -> None:
+    """Also an empty text, which OpenAMQ could not be told."""
+    scene.broker.change(CONFIG, listen="", port="5672")
+    wait_until(lambda: scene.call("get", "--fresh", f"openamq/{SETTINGS}").code is ExitCode.OK, "it is read")
+    requests = len(scene.broker.requests)
+    told = scene.snmp_set(*at("oamqConfigListen", "s", ""), *at("oamqConfigPort", "s", "5672"))
+    assert "Error" not in told
     assert len(scene.broker.requests) == requests
 
 

@@ -32,6 +32,15 @@ class Writer(Reader):
         return [f"modify {dict(modify.values)}"]
 
 
+class Seer(Writer):
+    """One that can say before what it would not send."""
+
+    def objection(self, request: MethodCall | ObjectModify, now: int) -> Answer | None:  # noqa: ARG002  likewise
+        return (
+            Answer(request.token, Outcome.WRONG_LENGTH, "not sent: too long") if request is MODIFY else None
+        )
+
+
 class Site:
     """A port to a session, and what came of it."""
 
@@ -71,4 +80,22 @@ def test_what_cannot_be_reached_is_asked_nothing() -> None:
     assert site.performed == []
     assert [(one.token, one.outcome) for one in site.answers] == [
         (token, Outcome.SOURCE_DOWN) for token in (1, 2, 3)
+    ]
+
+
+def test_what_a_session_would_not_send_is_known_before() -> None:
+    port = Site(Seer()).port
+    assert port.objection(MODIFY) == Answer(2, Outcome.WRONG_LENGTH, "not sent: too long")
+    assert port.objection(CALL) is None
+
+
+def test_who_has_no_request_to_set_or_cannot_be_reached_is_known_before() -> None:
+    assert Site(Writer()).port.objection(MODIFY) is None
+    found = [
+        Site(Reader()).port.objection(MODIFY),
+        Site(Seer(), "the broker is not reached").port.objection(CALL),
+    ]
+    assert [(one.token, one.outcome) for one in found if one is not None] == [
+        (2, Outcome.READ_ONLY),
+        (1, Outcome.SOURCE_DOWN),
     ]

@@ -103,6 +103,10 @@ class Site:
         """As the source's port."""
         self.sent.put_nowait(fetch)
 
+    def objection(self, request: MethodCall | ObjectModify) -> Answer | None:  # noqa: ARG002  it has none
+        """As the source's port."""
+        return None
+
     async def next_sent(self) -> MethodCall | ObjectModify | ObjectFetch:
         async with asyncio.timeout(DEADLINE):
             return await self.sent.get()

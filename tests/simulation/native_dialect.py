@@ -14,7 +14,7 @@ from random import Random
 from gateway.dialects.effects import Binding, Delivery, Effect, Observed, Send
 from gateway.dialects.qmf.console import ConsoleSession
 from gateway.model.observations import ClassLearned, Observation
-from gateway.model.operations import MethodCall, ObjectFetch, ObjectModify
+from gateway.model.operations import Answer, MethodCall, ObjectFetch, ObjectModify
 from gateway.model.schema import Argument, ClassSchema, Method
 from gateway.model.values import Value, ValueType
 
@@ -86,9 +86,18 @@ class NativeConsole:
 
     def modify(self, modify: ObjectModify, now: int) -> list[Effect]:
         """Set properties."""
-        values = {name: value for name, value in modify.values.items() if value is not None}
-        which = (modify.token, modify.key, modify.agent, modify.native_id)
-        return self.call(MethodCall(*which, MODIFY.name, (values,), modify.deadline), now)
+        return self.call(_carried(modify), now)
+
+    def objection(self, request: MethodCall | ObjectModify, now: int) -> Answer | None:
+        """What would be answered at once."""
+        call = _carried(request) if isinstance(request, ObjectModify) else request
+        return self._session.objection(call, now)
+
+
+def _carried(modify: ObjectModify) -> MethodCall:
+    values = {name: value for name, value in modify.values.items() if value is not None}
+    which = (modify.token, modify.key, modify.agent, modify.native_id)
+    return MethodCall(*which, MODIFY.name, (values,), modify.deadline)
 
 
 def with_request(schema: ClassSchema) -> ClassSchema:

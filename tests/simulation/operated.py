@@ -33,7 +33,7 @@ from gateway.operations.effects import Effect as Wanted
 from gateway.operations.effects import Reply, Send, Tell
 from gateway.operations.policy import Policy
 from gateway.operations.told_values import ToldValues
-from gateway.service.console_port import ModifyingSession, OperableSession
+from gateway.service.console_port import ForeseeingSession, ModifyingSession, OperableSession
 from tests.operations.works import ANYTHING, BOILER_CLASS, MAPPING, OPERATOR
 from tests.simulation.amqp import AmqpBroker, AmqpClient
 from tests.simulation.boiler import Boiler, BoilerAgent, am2_console
@@ -47,7 +47,7 @@ _QUICK = (1 * MILLISECOND, 100 * MILLISECOND)
 _SLOW = (1 * SECOND, 30 * SECOND)
 
 
-class Console(OperableSession[Effect], ModifyingSession[Effect], Session, Protocol):
+class Console(OperableSession[Effect], ModifyingSession[Effect], ForeseeingSession, Session, Protocol):
     """A console session of a dialect that sets by a request of its own."""
 
     def bindings(self, queue: str) -> Sequence[Binding]:
@@ -119,9 +119,11 @@ class OperatedCore:
         self.desk = OperationDesk(
             self._inventory, classes, Policy([ANYTHING]), audit, DeskSettings(DEADLINE, 4)
         )
-        self.desk.connect(self._source.identity.number)
+        self._session = session = console(epoch)
+        self.desk.connect(
+            self._source.identity.number, lambda message: session.objection(message, self._clock.now())
+        )
         self._perform(self.desk.recover(unfinished(disk), self._clock.now()))
-        self._session = console(epoch)
         self._conversation = Conversation(
             scheduler,
             self._clock,

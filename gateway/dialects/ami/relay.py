@@ -24,7 +24,7 @@ from gateway.dialects.ami.relay_schemas import OBJECT, Events
 from gateway.dialects.ami.writer import LineEnd
 from gateway.dialects.stream_effects import Peer, StreamEffect
 from gateway.model.observations import EventLearned, ObjectSeen, SourceState, SourceStateSeen
-from gateway.model.operations import MethodCall, ObjectFetch
+from gateway.model.operations import Answer, MethodCall, ObjectFetch, ObjectModify
 from gateway.model.schema import ClassSchema
 
 __all__ = ["LoginRules", "RelayConfig", "RelayLimits", "RelaySession"]
@@ -143,6 +143,10 @@ class RelaySession:
         """
         self._caller.call(call, now)
         return self._finish()
+
+    def objection(self, request: MethodCall | ObjectModify, now: int) -> Answer | None:
+        """What `call` would answer at once; ``None`` where it would be sent. AMI has nothing to be set."""
+        return self._caller.objection(request, now) if isinstance(request, MethodCall) else None
 
     def fetch(self, fetch: ObjectFetch, now: int) -> list[StreamEffect]:  # noqa: ARG002  as `call`
         """Read an object anew: AMI has no such request, so that is what is answered."""

@@ -49,21 +49,36 @@ class Caller:
 
     def call(self, call: MethodCall, now: int) -> None:
         """Send a call, or answer at once why it is not sent."""
+        request_id = self._calls.next_id
         try:
-            connection, offered = self._offered(call, now)
-            request_id = self._calls.next_id()
-            prepared = self._prepared(call, offered, request_id, now)
-            line = write_instruction(prepared.instruction, connection.end)
+            connection, offered, prepared, line = self._checked(call, request_id, now)
         except NotSentError as error:
             self._out.answer(Answer(call.token, error.outcome, f"not sent: {error.text}"))
-            return
-        except LocalProtocolError as error:
-            self._out.answer(Answer(call.token, Outcome.WRONG_VALUE, f"not sent: {error}"))
             return
         patience = offered.timeout * MILLISECOND or self._config.call_seconds * SECOND
         deadline = min(call.deadline, now + patience)
         self._calls.begin(request_id, OpenCall(call, connection.number, deadline, prepared.row))
         self._lines.say(connection, line, write_instruction(prepared.shown).strip())
+
+    def objection(self, call: MethodCall, now: int) -> Answer | None:
+        """What `call` would answer at once; ``None`` where it would send it."""
+        try:
+            self._checked(call, self._calls.next_id, now)
+        except NotSentError as error:
+            return Answer(call.token, error.outcome, f"not sent: {error.text}")
+        return None
+
+    def _checked(
+        self, call: MethodCall, request_id: str, now: int
+    ) -> tuple[Connection, Offer, Prepared, bytes]:
+        """Where a call is to be sent, what it calls, with what, and its line."""
+        connection, offered = self._offered(call, now)
+        prepared = self._prepared(call, offered, request_id, now)
+        try:
+            line = write_instruction(prepared.instruction, connection.end)
+        except LocalProtocolError as error:
+            raise NotSentError(Outcome.WRONG_VALUE, str(error)) from error
+        return connection, offered, prepared, line
 
     def fetch(self, fetch: ObjectFetch) -> None:
         """Answer that nothing can be read."""

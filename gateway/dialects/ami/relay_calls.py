@@ -60,13 +60,14 @@ class Calls:
         """Whether no more can be waited for."""
         return len(self._open) >= self._limit
 
+    @property
     def next_id(self) -> str:
-        """A request id that was never used."""
-        self._number += 1
-        return f"g{self._number}"
+        """A request id that was never used; the same until `begin` uses it."""
+        return f"g{self._number + 1}"
 
     def begin(self, request_id: str, call: OpenCall) -> None:
-        """Wait for the answer to this."""
+        """Wait for the answer to this, whose id is `next_id`."""
+        self._number += 1
         self._open[request_id] = call
 
     def find(self, request_id: str, connection: int) -> OpenCall | None:

@@ -16,7 +16,7 @@ from gateway.dialects.cml.console_states import State
 from gateway.dialects.cml.messages import SchemaReply
 from gateway.dialects.effects import Binding, Delivery, Effect, Note, Send
 from gateway.dialects.errors import ProtocolError
-from gateway.model.operations import MethodCall, ObjectFetch, ObjectModify
+from gateway.model.operations import Answer, MethodCall, ObjectFetch, ObjectModify
 
 __all__ = ["ConsoleConfig", "ConsoleSession"]
 
@@ -160,6 +160,11 @@ class ConsoleSession:
     def fetch(self, fetch: ObjectFetch, now: int) -> list[Effect]:
         """Read an object anew, asking once; as `call`. What was read is observed before it is answered."""
         return self._take(fetch, now)
+
+    def objection(self, request: MethodCall | ObjectModify, now: int) -> Answer | None:
+        """What `call` or `modify` would answer at once; ``None`` where it would be sent. Sends nothing."""
+        self._talk.now = now
+        return self._caller.objection(request)
 
     def _take(self, wanted: MethodCall | ObjectModify | ObjectFetch, now: int) -> list[Effect]:
         self._talk.now = now

@@ -92,6 +92,14 @@ class Caller:
         except _RefusedError as refused:
             self._talk.answer(Answer(wanted.token, refused.outcome, f"not sent: {refused.text}"))
 
+    def objection(self, wanted: MethodCall | ObjectModify) -> Answer | None:
+        """What `take` would answer at once; ``None`` where it would send it."""
+        try:
+            self._operation(wanted)
+        except _RefusedError as refused:
+            return Answer(wanted.token, refused.outcome, f"not sent: {refused.text}")
+        return None
+
     def _operation(self, wanted: Wanted) -> Operation:
         talk = self._talk
         if talk.state in _NOT_ASKING:

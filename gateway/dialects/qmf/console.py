@@ -22,7 +22,7 @@ from gateway.dialects.qmf.console_requests import FetchSchema
 from gateway.dialects.qmf.console_states import State
 from gateway.dialects.qmf.definitions import ClassDefinition, EventDefinition
 from gateway.dialects.qmf.reader import read_body
-from gateway.model.operations import MethodCall, ObjectFetch
+from gateway.model.operations import Answer, MethodCall, ObjectFetch, ObjectModify
 
 __all__ = ["ConsoleConfig", "ConsoleSession"]
 
@@ -149,6 +149,11 @@ class ConsoleSession:
         self._talk.now = now
         self._listener.caller.call(call)
         return self._talk.finish()
+
+    def objection(self, request: MethodCall | ObjectModify, now: int) -> Answer | None:
+        """What would be answered at once to this; ``None`` where it would be sent. Sends nothing."""
+        self._talk.now = now
+        return self._listener.caller.objection(request)
 
     def fetch(self, fetch: ObjectFetch, now: int) -> list[Effect]:
         """Read an object anew, asking once; as `call`. What was read is observed before it is answered."""

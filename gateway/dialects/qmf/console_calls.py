@@ -33,7 +33,7 @@ from gateway.dialects.qmf.model_values import wire_values
 from gateway.dialects.qmf.object_id import ObjectId
 from gateway.dialects.qmf.writer import write
 from gateway.model.misfits import misfit
-from gateway.model.operations import Answer, MethodCall, ObjectFetch, Outcome
+from gateway.model.operations import Answer, MethodCall, ObjectFetch, ObjectModify, Outcome
 from gateway.model.schema import Direction, Method
 from gateway.model.secrets import mask_uris
 from gateway.model.values import Values
@@ -82,14 +82,20 @@ class Caller:
     def call(self, call: MethodCall) -> None:
         """Send a call, or answer at once why it is not sent."""
         try:
-            operation = self._operation(call)
-            self._check_object(operation)
-            arguments = encoded_arguments(operation.definition, call)
+            operation, arguments = self._checked(call)
             sequence = self._talk.operations.begin(operation)
             key = operation.definition.key
             self._send(call, MethodRequest(sequence, operation.object_id, key, call.method, arguments))
         except RefusedError as refused:
             self._talk.answer(Answer(call.token, refused.outcome, refused.text))
+
+    def objection(self, request: MethodCall | ObjectModify) -> Answer | None:
+        """What would be answered at once to this; ``None`` where it would be sent."""
+        try:
+            self._check(request)
+        except RefusedError as refused:
+            return Answer(request.token, refused.outcome, refused.text)
+        return None
 
     def fetch(self, fetch: ObjectFetch) -> None:
         """Ask for an object, or answer at once why it is not asked for."""
@@ -110,6 +116,17 @@ class Caller:
             operation = self._talk.operations.end(_sequence(send.body)) if send.not_after else None
             if operation is not None:
                 self._talk.answer(operation.answer(Outcome.SOURCE_DOWN, f"not sent: {reason}"))
+
+    def _check(self, request: MethodCall | ObjectModify) -> None:
+        """Check all that can be before it is sent; AM2 has no request to set."""
+        assert isinstance(request, MethodCall)
+        self._checked(request)
+
+    def _checked(self, call: MethodCall) -> tuple[Operation, bytes]:
+        """A call that can be sent, and its arguments as they travel."""
+        operation = self._operation(call)
+        self._check_object(operation)
+        return operation, encoded_arguments(operation.definition, call)
 
     def _operation(self, request: OperationRequest) -> Operation:
         """Check all that calls and fetches have in common."""

@@ -17,6 +17,7 @@ from gateway.model.observations import ClassLearned, EventSeen, ObjectSeen, Obse
 from gateway.model.operations import Answer, MethodCall, ObjectFetch
 from gateway.model.schema import ClassKey, ClassSchema
 from gateway.model.values import Value, Values
+from tests.dialects.foreseen import called
 
 START = 1_700_000_000 * SECOND
 HERE = Peer("127.0.0.1")
@@ -82,7 +83,8 @@ class RelayPlay:
     ) -> None:
         key = ClassKey("ami-relay", "application")
         deadline = self.now + wait * SECOND
-        self.take(self.session.call(MethodCall(token, key, of, of, method, arguments, deadline), self.now))
+        call = MethodCall(token, key, of, of, method, arguments, deadline)
+        self.take(called(self.session, call, self.now))
 
     def fetches(self, native_id: str, agent: str = "pump-7") -> None:
         key = ClassKey("ami", "Tank")

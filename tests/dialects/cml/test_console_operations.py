@@ -38,6 +38,7 @@ from tests.dialects.cml.console_story import (
     told,
 )
 from tests.dialects.cml.playbook import SECOND, ConsolePlay, shop
+from tests.dialects.foreseen import as_foreseen, called
 
 # Calls.
 
@@ -45,7 +46,7 @@ from tests.dialects.cml.playbook import SECOND, ConsolePlay, shop
 def test_a_call_is_sent_once_and_its_notice_told() -> None:
     play = synchronised()
     wanted = call(play, 7, "queue", "purge")
-    play.take(play.session.call(wanted, play.now))
+    play.take(called(play.session, wanted, play.now))
     play.leaves(MethodRequest(7, "purge", (), "queue"))
     send = play.sent[-1]
     assert (send.not_after, send.mandatory, send.expiration) == (wanted.deadline, True, 0)
@@ -57,7 +58,7 @@ def test_a_call_is_sent_once_and_its_notice_told() -> None:
 def test_what_a_call_may_just_be_ending_is_let_alone() -> None:
     """OpenAMQ dies of an inspection in that instant."""
     play = synchronised()
-    play.take(play.session.call(call(play, 9, "connection", "kill"), play.now))
+    play.take(called(play.session, call(play, 9, "connection", "kill"), play.now))
     play.answers(MethodReply(Status.OK, 9, "connection"))
     play.leaves(MethodRequest(9, "kill", (), "connection"), Answer(1, Outcome.APPLIED, "", 0))
     play.time_passes(19)
@@ -66,7 +67,7 @@ def test_what_a_call_may_just_be_ending_is_let_alone() -> None:
 
 def test_arguments_travel_as_text() -> None:
     play = synchronised()
-    play.take(play.session.call(call(play, 0, "broker", "lock", True), play.now))
+    play.take(called(play.session, call(play, 0, "broker", "lock", True), play.now))
     play.leaves(MethodRequest(0, "lock", (Field("setting", "1"),), "broker"))
 
 
@@ -93,7 +94,7 @@ def test_arguments_travel_as_text() -> None:
 )
 def test_what_a_status_means(status: str, outcome: Outcome, text: str, code: int | None) -> None:
     play = synchronised()
-    play.take(play.session.call(call(play, 7, "queue", "purge"), play.now))
+    play.take(called(play.session, call(play, 7, "queue", "purge"), play.now))
     play.left()
     play.answers(MethodReply(status))
     assert answer(play) == Answer(1, outcome, text, code)
@@ -101,7 +102,7 @@ def test_what_a_status_means(status: str, outcome: Outcome, text: str, code: int
 
 def test_what_is_not_found_is_gone_before_that_is_answered() -> None:
     play = synchronised()
-    play.take(play.session.call(call(play, 7, "queue", "purge"), play.now))
+    play.take(called(play.session, call(play, 7, "queue", "purge"), play.now))
     play.left()
     play.answers(MethodReply(Status.NOT_FOUND))
     play.leaves(
@@ -113,7 +114,7 @@ def test_what_is_not_found_is_gone_before_that_is_answered() -> None:
 
 def test_notices_are_one_line_of_bounded_length_without_secrets() -> None:
     play = synchronised()
-    play.take(play.session.call(call(play, 7, "queue", "purge"), play.now))
+    play.take(called(play.session, call(play, 7, "queue", "purge"), play.now))
     play.left()
     play.answers(MethodReply(Status.OK, 7, "queue", "amqp://u:secret@h/ " + "x" * 600))
     text = answer(play).text
@@ -131,7 +132,7 @@ def test_notices_are_one_line_of_bounded_length_without_secrets() -> None:
 )
 def test_of_an_answer_to_another_request_nobody_knows_what_it_means(reply: Reply, text: str) -> None:
     play = synchronised()
-    play.take(play.session.call(call(play, 7, "queue", "purge"), play.now))
+    play.take(called(play.session, call(play, 7, "queue", "purge"), play.now))
     play.left()
     play.answers(reply)
     given = answer(play)
@@ -156,7 +157,7 @@ def test_what_the_schema_does_not_have_is_not_sent(
 ) -> None:
     """OpenAMQ would say ok to all of them; a missing argument of lock would unlock it."""
     play = synchronised()
-    play.take(play.session.call(call(play, 0, "broker", method, *arguments), play.now))
+    play.take(called(play.session, call(play, 0, "broker", method, *arguments), play.now))
     given = answer(play)
     assert given.outcome is outcome
     assert given.text.startswith(text)
@@ -189,7 +190,8 @@ def test_values_that_the_broker_would_change_or_die_of_are_not_sent(
 ) -> None:
     play = synchronised()
     wanted = replace(modify(play, 1, "config"), values={name: value})
-    play.take(play.session.modify(wanted, play.now))
+    foreseen = play.session.objection(wanted, play.now)
+    play.take(as_foreseen(foreseen, wanted, play.session.modify(wanted, play.now)))
     given = answer(play)
     assert given.outcome is outcome
     assert given.text.startswith(f"not sent: {text}")
@@ -205,30 +207,30 @@ def test_a_call_needs_an_object_that_is_listed_and_of_that_class() -> None:
         (replace(call(play, 7, "queue", "purge"), key=ClassKey("shop", "queue", b"other")), Outcome.NOT_NOW),
         (replace(call(play, 7, "queue", "purge"), deadline=play.now), Outcome.NOT_NOW),
     ):
-        play.take(play.session.call(wanted, play.now))
+        play.take(called(play.session, wanted, play.now))
         assert answer(play).outcome is outcome
 
 
 def test_while_the_broker_cannot_be_asked_nothing_is_sent() -> None:
     play = ConsolePlay(CONFIG)
-    play.take(play.session.call(call(play, 7, "queue", "purge"), play.now))
+    play.take(called(play.session, call(play, 7, "queue", "purge"), play.now))
     assert answer(play) == Answer(1, Outcome.SOURCE_DOWN, "not sent: there is no connection to the broker")
     play.connects()
     play.left()
-    play.take(play.session.call(call(play, 7, "queue", "purge"), play.now))
+    play.take(called(play.session, call(play, 7, "queue", "purge"), play.now))
     assert answer(play) == Answer(1, Outcome.SOURCE_DOWN, "not sent: the broker has not told its schema yet")
     play.answers()
     play.answers()
     play.left()
-    play.take(play.session.call(call(play, 7, "queue", "purge"), play.now))
+    play.take(called(play.session, call(play, 7, "queue", "purge"), play.now))
     assert answer(play) == Answer(1, Outcome.NOT_NOW, "not sent: the broker's objects are being listed anew")
 
 
 def test_operations_have_a_bound() -> None:
     play = synchronised(replace(CONFIG, operation_limit=1))
-    play.take(play.session.call(call(play, 7, "queue", "purge"), play.now))
+    play.take(called(play.session, call(play, 7, "queue", "purge"), play.now))
     play.left()
-    play.take(play.session.call(call(play, 9, "connection", "kill"), play.now))
+    play.take(called(play.session, call(play, 9, "connection", "kill"), play.now))
     assert answer(play) == Answer(1, Outcome.NOT_NOW, "not sent: 1 operations are under way")
 
 
@@ -238,7 +240,7 @@ def test_operations_have_a_bound() -> None:
 @pytest.mark.parametrize("method", ["commit", "rollback"])
 def test_settings_are_written_and_read_where_there_is_a_file(method: str) -> None:
     play = synchronised()
-    play.take(play.session.call(call(play, 1, "config", method), play.now))
+    play.take(called(play.session, call(play, 1, "config", method), play.now))
     play.leaves(MethodRequest(1, method, (), "config"))
 
 
@@ -247,11 +249,11 @@ def test_without_a_file_they_are_not(method: str) -> None:
     broker = shop()
     broker.put(1, "config", name="", port="5672")
     play = synchronised(broker=broker)
-    play.take(play.session.call(call(play, 1, "config", method), play.now))
+    play.take(called(play.session, call(play, 1, "config", method), play.now))
     text = f"not sent: {method} ruins an OpenAMQ that runs without a configuration file"
     play.leaves(Answer(1, Outcome.REFUSED, text))
     play = synchronised(replace(CONFIG, assured=frozenset({Assurance.CONFIG_FILE})), broker)
-    play.take(play.session.call(call(play, 1, "config", method), play.now))
+    play.take(called(play.session, call(play, 1, "config", method), play.now))
     play.leaves(MethodRequest(1, method, (), "config"))
 
 
@@ -368,7 +370,7 @@ def test_an_answer_that_comes_while_all_is_listed_anew_is_not_observed() -> None
 def test_a_call_that_is_answered_while_all_is_listed_anew_is_done_all_the_same() -> None:
     play = synchronised()
     play.time_passes(4)
-    play.take(play.session.call(call(play, 7, "queue", "purge"), play.now))
+    play.take(called(play.session, call(play, 7, "queue", "purge"), play.now))
     request = play.sent[-1]
     play.take(play.session.resync("doubt", play.now))
     play.left()

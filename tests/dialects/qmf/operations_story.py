@@ -20,6 +20,7 @@ from gateway.dialects.qmf.messages import (
 )
 from gateway.dialects.qmf.reader import read_body
 from gateway.model.operations import Answer, MethodCall, ObjectFetch, Outcome
+from tests.dialects.foreseen import called
 from tests.dialects.qmf.console_story import got
 from tests.dialects.qmf.examples import OBJECT_ID, TANK, shop
 from tests.dialects.qmf.playbook import BROKER, SECOND, ConsolePlay
@@ -40,7 +41,7 @@ def drain(play: ConsolePlay, token: int = 1, seconds: float = 10, **changes: obj
 
 
 def calls(play: ConsolePlay, call: MethodCall | None = None) -> None:
-    play.take(play.session.call(call or drain(play), play.now))
+    play.take(called(play.session, call or drain(play), play.now))
 
 
 def fetches(play: ConsolePlay, token: int = 1, seconds: float = 10, **changes: object) -> None:

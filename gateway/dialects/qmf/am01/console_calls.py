@@ -64,9 +64,7 @@ class Am01Caller(Caller):
     def call(self, call: MethodCall) -> None:
         """Send a call, or answer at once why it is not sent."""
         try:
-            operation = self._operation(call)
-            arguments = encoded_arguments(operation.definition, call)
-            _check_returned(operation.definition, call)
+            operation, arguments = self._checked(call)
             self._ask(operation, call.method, arguments)
         except RefusedError as refused:
             self._talk.answer(Answer(call.token, refused.outcome, refused.text))
@@ -74,9 +72,8 @@ class Am01Caller(Caller):
     def modify(self, modify: ObjectModify) -> None:
         """Send a set, or answer at once why it is not sent."""
         try:
-            self._check_has_set()
-            operation = self._operation(modify)
-            self._ask(operation, SET, _changes(operation.definition, modify))
+            operation, changes = self._checked_set(modify)
+            self._ask(operation, SET, changes)
         except RefusedError as refused:
             self._talk.answer(Answer(modify.token, refused.outcome, refused.text))
 
@@ -105,6 +102,25 @@ class Am01Caller(Caller):
             if operation is not None:
                 self._talk.answer(operation.answer(Outcome.SOURCE_DOWN, f"not sent: {reason}"))
 
+    def _check(self, request: MethodCall | ObjectModify) -> None:
+        if isinstance(request, ObjectModify):
+            self._checked_set(request)
+        else:
+            self._checked(request)
+        self._spoken()
+
+    def _checked(self, call: MethodCall) -> tuple[Operation, bytes]:
+        operation = self._operation(call)
+        arguments = encoded_arguments(operation.definition, call)
+        _check_returned(operation.definition, call)
+        return operation, arguments
+
+    def _checked_set(self, modify: ObjectModify) -> tuple[Operation, bytes]:
+        """A set that can be sent, and its changes as they travel."""
+        self._check_has_set()
+        operation = self._operation(modify)
+        return operation, _changes(operation.definition, modify)
+
     def _operation(self, request: OperationRequest) -> Operation:
         """Check all that they have in common; object ids are of 64 bits here."""
         operation = super()._operation(request)
@@ -114,16 +130,21 @@ class Am01Caller(Caller):
         return operation
 
     def _ask(self, operation: Operation, method: str, arguments: bytes) -> None:
-        revision = self._am01.revision
-        if revision is None:
-            spoken = ", ".join(sorted(one.value for one in self._am01.revisions))
-            text = f"not sent: it is not known yet which form of calls the agent has: {spoken}"
-            raise RefusedError(Outcome.NOT_NOW, text)
+        revision = self._spoken()
         key = operation.request.key
         queue = self._talk.reply_to if revision is Revision.NOVEMBER_2007 else ""
         sequence = self._talk.operations.begin(operation)
         request = MethodRequest(sequence, operation.object_id, key, method, arguments, queue)
         self._send_once(operation, method_key(revision, key, method), write(request, revision))
+
+    def _spoken(self) -> Revision:
+        """The form of calls that the agent has."""
+        revision = self._am01.revision
+        if revision is None:
+            spoken = ", ".join(sorted(one.value for one in self._am01.revisions))
+            text = f"not sent: it is not known yet which form of calls the agent has: {spoken}"
+            raise RefusedError(Outcome.NOT_NOW, text)
+        return revision
 
     def _check_has_set(self) -> None:
         if not self._am01.rules.get_and_set:

@@ -37,6 +37,7 @@ from gateway.model.observations import ClassLearned, Observation
 from gateway.model.operations import Answer, MethodCall, ObjectFetch, ObjectModify
 from gateway.model.schema import ClassKey
 from gateway.model.values import Value
+from tests.dialects.foreseen import as_foreseen, called
 from tests.dialects.qmf.am01.between import AGENT_USER, QUEUE, SECOND, START
 from tests.dialects.qmf.am01.examples import KEY, NAMED_KEY, OBJECT_ID, PROPERTIES, STATISTICS, shop
 
@@ -213,12 +214,14 @@ class Play:
         call = MethodCall(
             token, self.class_key, "1.0", str(OBJECT_ID), "drain", (7, "ab"), self.now + int(seconds * SECOND)
         )
-        self.take(self.session.call(replace(call, **changes or {}), self.now))  # type: ignore[arg-type]  # its fields
+        changed = replace(call, **changes or {})  # type: ignore[arg-type]  # its fields
+        self.take(called(self.session, changed, self.now))
 
     def modifies(self, values: dict[str, Value | None], token: int = 1, seconds: float = 10) -> None:
         deadline = self.now + int(seconds * SECOND)
         modify = ObjectModify(token, self.class_key, "1.0", str(OBJECT_ID), values, deadline)
-        self.take(self.session.modify(modify, self.now))
+        foreseen = self.session.objection(modify, self.now)
+        self.take(as_foreseen(foreseen, modify, self.session.modify(modify, self.now)))
 
     def fetches(self, token: int = 1, seconds: float = 30) -> None:
         deadline = self.now + int(seconds * SECOND)
