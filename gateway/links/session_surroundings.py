@@ -19,6 +19,7 @@ _COUNTED: Final = {
     "protocol-error": "protocol_errors",
     "refused-sender": "refused",
     "distrusted-sender": "refused",
+    "too-many-agents": "refused",
 }
 
 

@@ -61,7 +61,8 @@ class Agents:
 
     Args:
         rules: when an agent is lost.
-        limit: agents known at most; more are not watched.
+        limit: agents known at most. Where there are more, the ones that are lost make room; others are not
+            known, because nobody would notice that they are silent. The broker's own always is.
     """
 
     def __init__(self, rules: HeartbeatRules, limit: int) -> None:
@@ -97,12 +98,20 @@ class Agents:
         """An agent said something at ``spoke``; return since when it had been silent if it had been lost."""
         known = self._agents.get(agent)
         if known is None:
-            if len(self._agents) < self._limit:
+            if agent == BROKER_AGENT or self._has_room():
                 self._agents[agent] = _Agent(now, spoke, self._rules.interval)
             return None
         silent_since = known.spoke if known.lost else None
         known.heard, known.spoke, known.lost, known.asked = now, spoke, False, False
         return silent_since
+
+    def _has_room(self) -> bool:
+        """Whether there is room for one more; who is lost for longest is forgotten where there is none."""
+        if len(self._agents) < self._limit:
+            return True
+        lost = (agent for agent, known in self._agents.items() if known.lost and agent != BROKER_AGENT)
+        longest = min(lost, key=lambda agent: self._agents[agent].heard, default=None)
+        return longest is not None and self.forget(longest)
 
     def interrupted(self, agent: str) -> None:
         """The agent started anew or lost its connection: the time to its next heartbeat says nothing."""

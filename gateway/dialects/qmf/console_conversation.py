@@ -390,8 +390,11 @@ class Conversation(Outbox):
         if not self.agents.is_lost(BROKER_AGENT):
             self.agents.heard(BROKER_AGENT, self.now, self._hearing.spoken_at)
 
-    def hear(self, agent: str) -> None:
-        """An agent said something: it lives; a new one is asked for its objects."""
+    def hear(self, agent: str) -> bool:
+        """An agent said something: it lives; a new one is asked for its objects.
+
+        False if it is one too many: nobody would notice its silence, so that nothing it says can be shown.
+        """
         known = agent in self.agents
         lost_since = self.agents.heard(agent, self.now, self._hearing.spoken_at)
         appeared = not known and agent in self.agents
@@ -400,6 +403,11 @@ class Conversation(Outbox):
             self.greet_soon(f"agent {agent} speaks again")
         elif appeared and agent != BROKER_AGENT and self.state not in _ASKING_LATER:
             self._read_agent(agent)
+        if agent not in self.agents:
+            self.fall_short("too many agents")
+            self.note("too-many-agents", f"agent {agent} is left out: {self.config.agent_limit} are known")
+            return False
+        return True
 
     def lose(self, agent: str, detail: str) -> None:
         """An agent is gone or silent."""

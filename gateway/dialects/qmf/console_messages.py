@@ -158,7 +158,8 @@ class Listener:
 
     def _on_content(self, message: Content) -> None:
         seen = self._translator.content(message)
-        self._talk.hear(seen.agent)
+        if not self._talk.hear(seen.agent):
+            return
         self._talk.told(seen.agent, message)
         if message.sequence:
             self._talk.requests.progress(message.sequence, self._talk.now)
@@ -184,11 +185,14 @@ class Listener:
             self._talk.lose(agent, f"agent {agent} left the broker")
 
     def _on_event(self, message: EventIndication) -> None:
-        self._talk.hear(self._sender)
-        self._talk.observations.append(self._translator.event(message, self._sender))
+        if self._talk.hear(self._sender):
+            self._talk.observations.append(self._translator.event(message, self._sender))
+        else:
+            self._talk.observations.append(RecordLost(message.key, BROKER_AGENT))
 
     def _on_heartbeat(self, message: Heartbeat) -> None:
-        self._talk.hear(self._sender)
+        if not self._talk.hear(self._sender):
+            return
         self._talk.agents.beat(self._sender, message.time, self._talk.now)
         self._talk.observations.append(HeartbeatSeen(self._sender, message.time))
 
@@ -201,4 +205,5 @@ class Listener:
         if self._talk.ask_schema(message.key):
             self._talk.resync.missed[message.key] = agent
         if message.deleted or message.code == ord(EventIndication.opcode):
-            self._talk.observations.append(RecordLost(message.key, agent))
+            known = agent if agent in self._talk.agents else BROKER_AGENT
+            self._talk.observations.append(RecordLost(message.key, known))

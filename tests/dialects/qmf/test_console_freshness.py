@@ -181,3 +181,17 @@ def test_remote_agents_are_missed_by_their_own_heartbeats_only() -> None:
     agents.beat("1.11", START, START)
     assert agents.newly_quiet(START + 3600 * SECOND) is None
     assert agents.newly_lost(START + 3600 * SECOND) == [("1.11", START)]
+
+
+def test_a_late_answer_about_classes_does_not_hide_that_the_broker_was_silent() -> None:
+    play = ConsolePlay(rules(Heartbeats.EXPECTED))
+    play.connects()
+    play.arrives(BrokerResponse(1, BROKER))
+    play.arrives(PackageIndication(2, "shop"), CommandComplete(2))
+    play.time_passes(30)
+    assert AgentLost("1.0", "agent 1.0 has been silent for 30 s") in play.left()
+    play.arrives(ClassIndication(3, ClassKind.OBJECT, TANK.key))
+    play.left()
+    play.time_passes(1)
+    play.arrives(Heartbeat(0, play.now), key="console.heartbeat.1.0")
+    assert Gap(START, START + 31 * SECOND, "agent 1.0 was silent") in play.left()

@@ -10,13 +10,14 @@ from gateway.dialects.qmf.console import ConsoleConfig
 from gateway.dialects.qmf.console_agents import agent_described
 from gateway.dialects.qmf.console_requests import FetchObjects, FetchSchema, RequestRules, Requests, Subject
 from gateway.dialects.qmf.console_states import State
-from gateway.dialects.qmf.definitions import ClassDefinition
+from gateway.dialects.qmf.definitions import ClassDefinition, EventDefinition
 from gateway.dialects.qmf.messages import (
     BrokerRequest,
     BrokerResponse,
     ClassIndication,
     ClassKind,
     CommandComplete,
+    EventIndication,
     GetQuery,
     Heartbeat,
     MethodRequest,
@@ -24,12 +25,14 @@ from gateway.dialects.qmf.messages import (
     ObjectContent,
     PackageIndication,
     PropertyContent,
+    SchemaRequest,
     SchemaResponse,
 )
 from gateway.dialects.qmf.object_id import ObjectId
 from gateway.model.observations import (
     AgentLost,
     HeartbeatSeen,
+    RecordLost,
     ResyncBegan,
     ResyncEnded,
     SourceState,
@@ -38,8 +41,8 @@ from gateway.model.observations import (
 from gateway.model.operations import Answer, Outcome
 from gateway.model.schema import ClassKey, ClassSchema, Element
 from gateway.model.values import ValueType
-from tests.dialects.qmf.console_story import GET_TANKS, SEEN, got, listed, synchronised
-from tests.dialects.qmf.examples import OBJECT_ID, TANK, shop
+from tests.dialects.qmf.console_story import GET_TANKS, SEEN, changed, got, listed, synchronised
+from tests.dialects.qmf.examples import LEAK, OBJECT_ID, TANK, shop
 from tests.dialects.qmf.operations_story import ARGUMENTS, FIRST, OUTPUTS, calls, drain, fetches
 from tests.dialects.qmf.playbook import AGENT_USER, BROKER, SECOND, START, ConsolePlay
 
@@ -94,10 +97,62 @@ def test_an_agent_that_falls_silent_is_lost_and_no_other() -> None:
     assert play.left()[-1] == ("broker", BrokerRequest(7)), "all is read again"
 
 
-def test_agents_beyond_the_limit_are_believed_but_not_asked() -> None:
-    play = synchronised(ConsoleConfig(believed=frozenset({AGENT_USER}), agent_limit=1))
+ONE_AGENT = ConsoleConfig(believed=frozenset({AGENT_USER}), agent_limit=2)
+"""Beside the broker's own."""
+
+
+def test_agents_beyond_the_limit_are_left_out_because_nobody_would_miss_them() -> None:
+    play = with_agent(ONE_AGENT)
+    play.arrives(CommandComplete(6))
+    play.left()
+    beats(play, "1.11")
+    play.leaves("too-many-agents")
+    theirs = replace(changed(), object_id=ObjectId.of(sequence=5, number=1, agent_bank=11))
+    play.arrives(theirs, key="console.obj.1.11.shop.tank")
+    play.leaves("too-many-agents")
+    leak = EventIndication(0, LEAK.key, play.now, 6, ("t1", 1))
+    play.arrives(leak, key="console.event.1.11.shop.leak")
+    play.leaves(RecordLost(LEAK.key, "1.0"), ("broker", SchemaRequest(7, LEAK.key)))
+    play.arrives(SchemaResponse(7, EventDefinition.of(LEAK)))
+    play.left()
+    play.arrives(leak, key="console.event.1.11.shop.leak")
+    play.leaves(RecordLost(LEAK.key, "1.0"), "too-many-agents")
+
+
+def test_an_agent_too_many_leaves_a_resync_incomplete() -> None:
+    play = ConsolePlay(ONE_AGENT)
+    listed(play)
     beats(play)
-    play.leaves(HeartbeatSeen("1.10", START))
+    beats(play, "1.11")
+    play.arrives(got(5), CommandComplete(5))
+    play.left()
+    play.arrives(CommandComplete(6))
+    assert ResyncEnded(complete=False) in play.left()
+    assert play.session.state is State.DOUBTFUL
+
+
+def test_an_agent_that_is_lost_makes_room_for_another() -> None:
+    play = with_agent(ONE_AGENT)
+    play.arrives(CommandComplete(6))
+    play.time_passes(29)
+    play.arrives(changed())
+    play.time_passes(2)
+    assert AgentLost("1.10", "agent 1.10 has been silent for 30 s") in play.left()
+    beats(play, "1.11")
+    assert ResyncBegan("1.11") in play.left()
+    beats(play)
+    play.leaves("too-many-agents")
+
+
+def test_the_agent_of_the_broker_is_heard_however_many_others_came_first() -> None:
+    play = ConsolePlay(ONE_AGENT)
+    play.connects()
+    for bank in range(10, 20):
+        beats(play, f"1.{bank}")
+    play.left()
+    play.arrives(BrokerResponse(1, BROKER))
+    play.arrives(Heartbeat(0, play.now), key="console.heartbeat.1.0")
+    assert play.left()[-1] == HeartbeatSeen("1.0", play.now)
 
 
 def test_a_class_that_the_broker_does_not_list_any_more_is_asked_for_all_the_same() -> None:
