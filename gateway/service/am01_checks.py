@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
 import aio_pika
-from aio_pika.abc import AbstractConnection, AbstractIncomingMessage
+from aio_pika.abc import AbstractChannel, AbstractIncomingMessage
 from aiormq import exceptions
 
 from gateway.config.am01_source import Am01Source
@@ -23,19 +22,9 @@ from gateway.dialects.qmf.am01.revisions import Revision
 from gateway.dialects.qmf.am01.writer import write
 from gateway.dialects.qmf.definitions import Definitions
 from gateway.dialects.qmf.messages import BrokerRequest
-from gateway.links.amqp_connection import (
-    FAILURES,
-    AmqpEndpoint,
-    LinkError,
-    Trouble,
-    close_soon,
-    ended,
-    link_error,
-    open_connection,
-)
+from gateway.links.amqp_connection import AmqpEndpoint, LinkError, Trouble, ended
+from gateway.service.checked_connection import checked_channel, queue_for_answers
 from gateway.service.endpoints import amqp_endpoint
-from gateway.service.exit_codes import CommandError
-from gateway.service.trouble_codes import OF_TROUBLE
 from gateway.tasks import until_one_ends
 
 Tell = Callable[[str], None]
@@ -61,20 +50,11 @@ async def check_am01(settings: Am01Source, folder: Path, tell: Tell) -> None:
         SecretError: the password cannot be read.
     """
     endpoint = amqp_endpoint(settings.amqp, folder)
-    try:
-        connection = await open_connection(endpoint, "amqp-gateway check")
-        try:
-            tell(f"{endpoint}: {await _look(connection, endpoint, settings)}")
-        finally:
-            await close_soon(connection)
-    except (LinkError, *FAILURES) as error:
-        trouble = link_error(endpoint, error)
-        raise CommandError(OF_TROUBLE[trouble.trouble], str(trouble)) from error
+    async with checked_channel(endpoint) as channel:
+        tell(f"{endpoint}: {await _look(channel, endpoint, settings)}")
 
 
-async def _look(connection: AbstractConnection, endpoint: AmqpEndpoint, settings: Am01Source) -> str:
-    # A broker without extensions may have one channel for each connection, and no confirms.
-    channel = await connection.channel(publisher_confirms=False)
+async def _look(channel: AbstractChannel, endpoint: AmqpEndpoint, settings: Am01Source) -> str:
     for exchange in (settings.exchange, settings.direct_exchange):
         try:
             await channel.declare_exchange(exchange, passive=True)
@@ -82,9 +62,7 @@ async def _look(connection: AbstractConnection, endpoint: AmqpEndpoint, settings
             said = " ".join(str(error).split())
             text = f"{endpoint}: {said}: the agent needs it: name the exchanges of its broker"
             raise LinkError(Trouble.MISSING, text) from error
-    queue = await channel.declare_queue(
-        f"amqp-gateway.check.{uuid.uuid4()}", exclusive=True, auto_delete=True
-    )
+    queue = await queue_for_answers(channel)
     heard = _Heard()
     await queue.consume(heard.arrived, no_ack=True)
     await queue.bind(settings.direct_exchange, queue.name)

@@ -18,19 +18,11 @@ from gateway.config.sources import QmfSource, RabbitMqAgent, RabbitMqSettings, R
 from gateway.config.types import SecretError
 from gateway.jmx.errors import JavaMissingError
 from gateway.jmx.java_runtime import find_java
-from gateway.links.amqp_connection import (
-    FAILURES,
-    AmqpEndpoint,
-    LinkError,
-    Trouble,
-    close_soon,
-    link_error,
-    open_connection,
-    tls_context,
-)
+from gateway.links.amqp_connection import AmqpEndpoint, LinkError, Trouble, tls_context
 from gateway.mapping.files import MappingError
 from gateway.service.am01_checks import check_am01
 from gateway.service.ami_checks import check_listener, check_listener_files
+from gateway.service.checked_connection import checked_channel
 from gateway.service.cml_checks import check_cml
 from gateway.service.cml_schemas import configured_schema
 from gateway.service.endpoints import amqp_endpoint, event_endpoint, http_reader, http_writer
@@ -229,16 +221,8 @@ async def check_amqp(endpoint: AmqpEndpoint, exchange: str) -> None:
     Raises:
         CommandError: credentials, virtual host, or the exchange are not there.
     """
-    try:
-        connection = await open_connection(endpoint, "amqp-gateway check")
-        try:
-            channel = await connection.channel(publisher_confirms=False)
-            await channel.declare_exchange(exchange, passive=True)
-        finally:
-            await close_soon(connection)
-    except (LinkError, *FAILURES) as error:
-        trouble = link_error(endpoint, error)
-        raise CommandError(OF_TROUBLE[trouble.trouble], str(trouble)) from error
+    async with checked_channel(endpoint) as channel:
+        await channel.declare_exchange(exchange, passive=True)
 
 
 def is_passing(error: CommandError) -> bool:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 import aio_pika
-from aio_pika.abc import AbstractChannel, AbstractConnection, AbstractIncomingMessage, AbstractQueue
+from aio_pika.abc import AbstractChannel, AbstractIncomingMessage, AbstractQueue
 from aiormq import exceptions
 
 from gateway.config.cml_source import CmlSource
@@ -20,20 +20,12 @@ from gateway.dialects.cml.schema import read_classes
 from gateway.dialects.cml.writer import write_message
 from gateway.dialects.effects import Send
 from gateway.dialects.errors import ProtocolError
-from gateway.links.amqp_connection import (
-    FAILURES,
-    AmqpEndpoint,
-    LinkError,
-    close_soon,
-    ended,
-    link_error,
-    open_connection,
-)
+from gateway.links.amqp_connection import AmqpEndpoint, ended
 from gateway.links.mandatory_sends import MandatorySends
+from gateway.service.checked_connection import checked_channel, queue_for_answers
 from gateway.service.cml_schemas import configured_schema
 from gateway.service.endpoints import amqp_endpoint
 from gateway.service.exit_codes import CommandError, ExitCode
-from gateway.service.trouble_codes import OF_TROUBLE
 from gateway.tasks import until_one_ends
 
 Tell = Callable[[str], None]
@@ -68,19 +60,13 @@ async def ask_schema(endpoint: AmqpEndpoint, settings: CmlSource) -> SchemaReply
     Raises:
         CommandError: the broker cannot be used as it is: says what to do.
     """
-    try:
-        connection = await open_connection(endpoint, "amqp-gateway check")
+    async with checked_channel(endpoint) as channel:
         try:
-            return await _asked(connection, endpoint, settings)
-        finally:
-            await close_soon(connection)
-    except exceptions.ChannelNotFoundEntity as error:
-        said = " ".join(str(error).split())
-        text = f"{endpoint}: {said}: {_advice(settings)}"
-        raise CommandError(ExitCode.MISSING, text) from error
-    except (LinkError, *FAILURES) as error:
-        trouble = link_error(endpoint, error)
-        raise CommandError(OF_TROUBLE[trouble.trouble], str(trouble)) from error
+            return await _asked(channel, endpoint, settings)
+        except exceptions.ChannelNotFoundEntity as error:
+            said = " ".join(str(error).split())
+            text = f"{endpoint}: {said}: {_advice(settings)}"
+            raise CommandError(ExitCode.MISSING, text) from error
 
 
 def _advice(settings: CmlSource) -> str:
@@ -91,12 +77,8 @@ def _advice(settings: CmlSource) -> str:
     return f"{provision}; or name others in the configuration"
 
 
-async def _asked(connection: AbstractConnection, endpoint: AmqpEndpoint, settings: CmlSource) -> SchemaReply:
-    # OpenAMQ has one channel for each connection, and neither confirms nor bounds.
-    channel = await connection.channel(publisher_confirms=False)
-    queue = await channel.declare_queue(
-        f"amqp-gateway.check.{uuid.uuid4()}", exclusive=True, auto_delete=True
-    )
+async def _asked(channel: AbstractChannel, endpoint: AmqpEndpoint, settings: CmlSource) -> SchemaReply:
+    queue = await queue_for_answers(channel)
     await queue.bind(settings.reply_exchange, queue.name)
     if settings.notify_exchange is not None:
         await queue.bind(settings.notify_exchange, settings.notify_key)

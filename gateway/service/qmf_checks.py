@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 import aio_pika
-from aio_pika.abc import AbstractChannel, AbstractConnection, AbstractIncomingMessage, AbstractQueue
+from aio_pika.abc import AbstractChannel, AbstractIncomingMessage, AbstractQueue
 from aiormq import exceptions
 
 from gateway.config.operations import SECOND
@@ -22,20 +22,10 @@ from gateway.dialects.qmf.definitions import Definitions
 from gateway.dialects.qmf.messages import BrokerRequest, BrokerResponse
 from gateway.dialects.qmf.reader import read_body
 from gateway.dialects.qmf.writer import write
-from gateway.links.amqp_connection import (
-    FAILURES,
-    AmqpEndpoint,
-    LinkError,
-    Trouble,
-    close_soon,
-    ended,
-    link_error,
-    open_connection,
-)
+from gateway.links.amqp_connection import AmqpEndpoint, LinkError, Trouble, ended, link_error
 from gateway.links.mandatory_sends import MandatorySends
+from gateway.service.checked_connection import checked_channel, queue_for_answers
 from gateway.service.endpoints import amqp_endpoint
-from gateway.service.exit_codes import CommandError
-from gateway.service.trouble_codes import OF_TROUBLE
 from gateway.tasks import until_one_ends
 
 Tell = Callable[[str], None]
@@ -68,30 +58,17 @@ async def check_qmf(settings: QmfSource, folder: Path, tell: Tell) -> None:
         SecretError: the password cannot be read.
     """
     endpoint = amqp_endpoint(settings.amqp, folder)
-    try:
-        connection = await open_connection(endpoint, "amqp-gateway check")
-        try:
-            await _look(connection, endpoint, settings, tell)
-        finally:
-            await close_soon(connection)
-    except (LinkError, *FAILURES) as error:
-        trouble = link_error(endpoint, error)
-        raise CommandError(OF_TROUBLE[trouble.trouble], str(trouble)) from error
+    async with checked_channel(endpoint) as channel:
+        await _look(channel, endpoint, settings, tell)
 
 
-async def _look(
-    connection: AbstractConnection, endpoint: AmqpEndpoint, settings: QmfSource, tell: Tell
-) -> None:
-    # A broker without extensions may have one channel for each connection, and no confirms.
-    channel = await connection.channel(publisher_confirms=False)
+async def _look(channel: AbstractChannel, endpoint: AmqpEndpoint, settings: QmfSource, tell: Tell) -> None:
     try:
         await channel.declare_exchange(settings.exchange, passive=True)
         await channel.declare_exchange(settings.direct_exchange, passive=True)
     except exceptions.ChannelNotFoundEntity as error:
         raise _missing(endpoint, settings, error) from error
-    queue = await channel.declare_queue(
-        f"amqp-gateway.check.{uuid.uuid4()}", exclusive=True, auto_delete=True
-    )
+    queue = await queue_for_answers(channel)
     await queue.bind(settings.direct_exchange, queue.name)
     greeting = _Greeting(channel, settings)
     await queue.consume(greeting.arrived, no_ack=True)
