@@ -11,15 +11,17 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from gateway.feed.operations import OperationKind
 from gateway.feed.values import FeedValue
 from gateway.inventory.objects import Entry
 from gateway.model.operations import Answer, Outcome
 from gateway.model.schema import Direction
+from gateway.model.secrets import SecretRules
 from gateway.model.values import Reference, Value, Values
 from gateway.operations.planning import Plan, Setting
+from gateway.operations.refusals import Refusal
 from gateway.operations.validation import is_same
 
 
@@ -70,6 +72,7 @@ Next: TypeAlias = CallNext | ModifyNext | ReadNext | Ended
 _Step: TypeAlias = tuple[Setting, ...]
 """What is sent as one: of several elements they are all set by a request of the dialect's own."""
 
+_SECRETS: Final = SecretRules()
 _SAYS_NOTHING = frozenset({"", "OK"})
 _REPORTED = frozenset({Outcome.APPLIED, Outcome.APPLIED_DIFFERENTLY, Outcome.NOT_APPLIED})
 
@@ -161,6 +164,9 @@ class Operation:
         """What it would send if the object is as it is known to be, each with the element that it is about.
 
         A request that sets several elements comes once for each, and then as it is.
+
+        Raises:
+            Refusal: it would send nothing, for this reason.
         """
         if self.plan.method is not None:
             return [("", CallNext(self.plan.method.name, self.plan.arguments))]
@@ -254,16 +260,23 @@ class Operation:
         if entry is None:
             return self._over(Ended(Outcome.OBJECT_GONE, "it is gone: nothing was set"))
         self.former = self.found(entry)
-        self._pending = _steps(self._to_be_set(entry))
+        try:
+            self._pending = _steps(self._to_be_set(entry))
+        except Refusal as refusal:
+            return self._over(Ended(refusal.outcome, refusal.text, refusal.element))
         if not self._pending:
             text = "it has these values already: nothing was sent"
             return self._over(Ended(Outcome.APPLIED, text, values=self.former))
         return self._set_next(now)
 
     def _to_be_set(self, entry: Entry) -> list[Setting]:
-        """What differs, and what nobody can say of."""
+        """What differs, and what nobody can say of; `Refusal` where ``***`` would become a password."""
         unreadable = [setting for setting in self.plan.settings if not setting.readable]
         differing = [*self._differing(entry), *unreadable]
+        for setting in differing:
+            if not setting.method and isinstance(setting.sent, str) and _SECRETS.shows_mask(setting.sent):
+                text = f"{setting.element} has *** where a password is hidden: give the password"
+                raise Refusal(Outcome.WRONG_VALUE, text, setting.element)
         return [setting for setting in self.plan.settings if setting in differing]
 
     def _set_next(self, now: int) -> Next:

@@ -303,6 +303,24 @@ def test_passwords_in_values_are_sent_and_never_told(works: Works) -> None:
     assert "n@b" not in repr(works.told)
 
 
+def test_a_hidden_password_is_not_sent_as_what_hides_it(works: Works) -> None:
+    works.tell(boiler(tag="a://***@b"))
+    answer = works.check(SetElements({"speed": 30, "tag": "a://***@c"}))
+    assert (answer.outcome, answer.element) == (Outcome.WRONG_VALUE, "tag")
+    request = works.set(tag="a://***@b")
+    works.answer(found=boiler(tag="a://***@b"))
+    assert works.answers[request].outcome is Outcome.APPLIED
+    assert steps(works) == []
+
+
+def test_a_hidden_password_of_before_is_not_sent_where_the_value_was_changed_meanwhile(works: Works) -> None:
+    works.tell(boiler(tag="a://***@b"))
+    request = works.set(tag="a://***@b")
+    works.answer(found=boiler(tag="a://b"))
+    assert works.answers[request].outcome is Outcome.WRONG_VALUE
+    assert steps(works) == []
+
+
 def test_sets_of_one_object_come_one_after_the_other_however_they_are_sent(works: Works) -> None:
     works.set(limit=7)
     works.set(speed=30)

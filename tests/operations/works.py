@@ -97,7 +97,7 @@ classes:
       code: {type: string, access: read-write, set_by: {method: setCode, argument: value}}
       lidPassword: {type: string, optional: true}
       speed: {type: u32, access: read-write, minimum: 1, maximum: 900000}
-      tag: {type: string, access: read-write, optional: true, max_length: 8}
+      tag: {type: string, access: read-write, optional: true, max_length: 9}
       seal: {type: string, access: read-write, values: [wax, lead]}
     statistics:
       heat: {type: u32}
