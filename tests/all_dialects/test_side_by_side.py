@@ -60,6 +60,7 @@ def test_all_are_rows_of_one_tree(there: Scene) -> None:
         ("siteWorksVesselName", "vessels", {"v1"}),
         ("oamqQueueName", "openamq", {"orders"}),
         ("siteAmiTankLevel", "plant", {"42 percent"}),
+        ("amiApplicationApplication", "plant", {APPLICATION}),
     ):
         (shown,) = there.column(column).items()
         assert shown[0] == source

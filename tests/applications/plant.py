@@ -98,7 +98,8 @@ class Plant:
         modules = (*base_folders(), shipped_folder("mibs"), self.site.state.path / "mibs")
         done = subprocess.run(  # noqa: S603  no shell; the arguments are ours
             ["snmpwalk", "-v2c", "-c", self.site.state.secret("community"), "-OQs", "-t", "20",  # noqa: S607  Debian's
-             "-M", ":".join(map(str, modules)), "-m", "AMQP-GATEWAY-MIB:AMQP-GATEWAY-SITE-MIB",
+             "-M", ":".join(map(str, modules)),
+             "-m", "AMQP-GATEWAY-MIB:AMQP-GATEWAY-AMI-MIB:AMQP-GATEWAY-SITE-MIB",
              f"127.0.0.1:{self.site.snmp_port}", name],
             env={**os.environ, "SNMPCONFPATH": str(folder), "SNMP_PERSISTENT_DIR": str(folder)},
             capture_output=True,

@@ -47,7 +47,18 @@ def test_objects_are_rows_of_a_table(plant: Plant) -> None:
         assert sorted(plant.walk("siteAmiTankState").values()) == ["open", "shut"]
         assert list(plant.walk("siteAmiTankFilled").values()) == ["900 l"]
         assert list(plant.walk("siteAmiTankHeat").values()) == ["4035800000000000"]  # 21.5 as in IEEE 754
+        assert list(plant.walk("siteAmiTankHeatText").values()) == ["21.5"]
         assert set(plant.walk("siteAmiTankRowStale").values()) == {"false"}
+
+
+def test_applications_are_rows_of_the_shipped_module(plant: Plant) -> None:
+    with plant.application("pump-8"):
+        wait_until(lambda: "pump-8" in plant.walk("amiApplicationApplication").values(), "it has a row")
+        names = plant.walk("amiApplicationApplication")
+        (instance,) = (name.partition(".")[2] for name, value in names.items() if value == "pump-8")
+        column = f"amiApplicationConnected.{instance}"
+        assert plant.walk(column) == {column: "true"}
+        assert plant.walk("agElementsNotShown") == {"agElementsNotShown.0": "0 elements"}
 
 
 async def test_attributes_of_an_mbean_grow_and_columns_stay(plant: Plant, jmx: JmxClient) -> None:

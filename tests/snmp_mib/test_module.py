@@ -12,7 +12,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.mapping.files import class_schemas, event_schemas, load_mapping
-from gateway.model.schema import Argument, ClassKey, ClassSchema, Element, EventSchema, Kind, NamedValue
+from gateway.model.schema import (
+    Access,
+    Argument,
+    ClassKey,
+    ClassSchema,
+    Element,
+    EventSchema,
+    Kind,
+    NamedValue,
+)
 from gateway.model.values import ValueType
 from gateway.shipped_files import shipped_folder
 from gateway.snmp.event_growth import extend_events
@@ -83,6 +92,23 @@ def test_a_grown_lock_gives_a_new_revision_and_keeps_the_first(tmp_path: Path) -
     obsolete = text[text.index("shpTillSales OBJECT-TYPE") :]
     assert "STATUS      obsolete" in obsolete[: obsolete.index("::=")]
     assert "shpTillObsoleteGroup OBJECT-GROUP" in text
+    assert complaints(tmp_path, "SHOP-MIB", text) == []
+
+
+def test_a_float_that_can_be_set_is_one_column_of_text(tmp_path: Path) -> None:
+    schema = ClassSchema(
+        ClassKey("shop", "oven"),
+        (Element("heat", ValueType.F64, access=Access.READ_WRITE, unit="degrees"),),
+        (Element("draught", ValueType.F32),),
+    )
+    lock = extend(new_lock("shop", 7, "SHOP-MIB", "shp", DAY), [schema], DAY)
+    text = module_text(lock, [schema])
+    heat = text[text.index("shpOvenHeat OBJECT-TYPE") :]
+    assert "SYNTAX      DisplayString (SIZE (1..24))" in heat[: heat.index("::=")]
+    assert "MAX-ACCESS  read-write" in heat[: heat.index("::=")]
+    draught = text[text.index("shpOvenDraughtText OBJECT-TYPE") :]
+    assert "MAX-ACCESS  read-only" in draught[: draught.index("::=")]
+    assert "shpOvenHeatText" not in text
     assert complaints(tmp_path, "SHOP-MIB", text) == []
 
 
