@@ -220,7 +220,7 @@ class Conversation:
 
     def _inspect_due(self) -> None:
         while self.pace.may_ask(self.now) and not (self.one_at_a_time and self.requests):
-            number = self.schedule.take(self.now)
+            number = self.schedule.take(self.now, in_turns=self.state is not State.WALKING)
             if number is None:
                 return
             known = self.tree.find(number)

@@ -76,6 +76,9 @@ class Rounds:
         parts = [_UNSEEN]
         if tree.passed_over:
             parts.append(f"{tree.passed_over} objects that come and go with connections are not inspected")
+        not_yet = tree.not_read_yet
+        if not_yet > self._talk.config.budget.rate:  # fewer are looked at within a second
+            parts.append(f"{not_yet} objects that are listed were not looked at yet")
         if tree.left_out:
             limit = self._talk.config.object_limit
             parts.append(f"{tree.left_out} objects beyond the limit of {limit} are left out")

@@ -1,7 +1,8 @@
 """Which object is to be inspected next: each class has its interval, and none waits for ever behind another.
 
 Where there is more to do than the budget allows, what is late by more of its own intervals comes first: so
-the intervals of all classes grow by the same factor.
+the intervals of all classes grow by the same factor. What was never inspected comes sooner than that, but
+takes no more than every second turn from what is due: a long listing must not hide what is known already.
 """
 
 from __future__ import annotations
@@ -44,6 +45,7 @@ class Schedule:
         self._later: list[tuple[int, int, int]] = []
         self._tickets: dict[int, int] = {}
         self._last_ticket = 0
+        self._was_soon = False
         self.stretch = 1.0
 
     def __len__(self) -> int:
@@ -67,15 +69,23 @@ class Schedule:
         """Do not inspect it."""
         self._tickets.pop(number, None)
 
-    def take(self, now: int) -> int | None:
-        """Return the number of the object to inspect now, which waits no longer; ``None`` if none is due."""
+    def take(self, now: int, *, in_turns: bool = True) -> int | None:
+        """Return the number of the object to inspect now, which waits no longer; ``None`` if none is due.
+
+        ``in_turns``: what was never inspected takes turns with what is due; not while all is read anew.
+        """
         while self._later and self._later[0][0] <= now:
             self._soon.entries.append(heapq.heappop(self._later))
         chosen, most = None, -1.0
-        for lane in (self._soon, *self._lanes.values()):
+        for lane in self._lanes.values():
             due = self._due(lane)
             if due <= now and (now - due) / lane.interval > most:
                 chosen, most = lane, (now - due) / lane.interval
+        due = self._due(self._soon)
+        has_turn = chosen is None or not (in_turns and self._was_soon)
+        if due <= now and has_turn and (now - due) / self._soon.interval >= most:
+            chosen = self._soon
+        self._was_soon = chosen is self._soon
         if chosen is None:
             return None
         _, _, number = chosen.entries.popleft()

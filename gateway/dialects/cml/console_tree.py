@@ -95,6 +95,11 @@ class Tree:
         return len(self._objects)
 
     @property
+    def not_read_yet(self) -> int:
+        """How many may be inspected, and were not answered yet; looks at all of them."""
+        return sum(1 for one in self._objects.values() if not one.native_id and not one.shut)
+
+    @property
     def leaves_private_alone(self) -> bool:
         """Whether what ends with connections is not inspected."""
         return self._config.short_lived is ShortLived.NO

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import replace
 
@@ -383,3 +384,19 @@ def test_what_is_not_seen_is_said_once_a_minute_however_long_a_round_takes() -> 
     assert [one.detail for one in states(play.left())] == [
         f"{UNSEEN}; 1 objects cannot be shown (object 9: the broker says 'noaccess')"
     ]
+
+
+def test_what_is_listed_and_not_looked_at_yet_is_said() -> None:
+    play = ConsolePlay(replace(CONFIG, budget=Budget(rate=1)))
+    play.connects()
+    play.time_passes(60)
+    for number in range(100, 400):
+        play.broker.put(number, "queue", 0, name=f"queue {number}")
+    play.left()
+    play.time_passes(200)
+    steps = play.left()
+    assert min(asked(steps)[number] for number in (0, 1, 7)) > 3, "what is known is looked at meanwhile"
+    (count,) = re.findall("; ([0-9]+) objects that are listed were not looked at", states(steps)[-1].detail)
+    assert 100 <= int(count) < 300
+    play.time_passes(1200)
+    assert "not looked at yet" not in states(play.left())[-1].detail
