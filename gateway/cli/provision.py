@@ -15,12 +15,7 @@ import click
 import httpx
 
 from gateway.agents.rabbitmq.impersonators import impersonators
-from gateway.agents.rabbitmq.provisioning import (
-    ProvisionedUser,
-    ProvisioningError,
-    plan,
-    read,
-)
+from gateway.agents.rabbitmq.provisioning import ProvisionedUser, plan, read
 from gateway.agents.rabbitmq.removal import ProvisionedBroker
 from gateway.agents.rabbitmq.rights import (
     EVENT_EXCHANGE,
@@ -34,22 +29,21 @@ from gateway.agents.rabbitmq.rights import (
 )
 from gateway.cli.provision_management import (
     NAME,
-    administrator_client,
+    administration,
     administrator_options,
     amqp_url,
     checked,
     comment,
     listeners_of,
     set_up,
+    users_to_be,
     yaml_of,
 )
 from gateway.cli.provision_passwords import Password
 from gateway.cli.provision_removal import remove
-from gateway.config.types import AmqpName, SecretError, SecretSource
+from gateway.config.types import AmqpName, SecretSource
 from gateway.links.kept_queue import default_name
 from gateway.mapping.paths import Json
-from gateway.service.exit_codes import CommandError, ExitCode
-from gateway.service.trouble_codes import OF_TROUBLE
 
 SOURCE, AGENT_SOURCE, AGENT = "rabbitmq", "rabbitmq-agent", "rabbitmq"
 
@@ -91,7 +85,7 @@ class Options:
 
     @property
     def administration(self) -> tuple[str, str, Path, Path | None]:
-        """Of `administrator_client`."""
+        """Arguments of the function of that name."""
         return self.management, self.administrator, self.administrator_password_file, self.ca_file
 
     @property
@@ -170,17 +164,12 @@ def provision(**options: Any) -> None:  # noqa: ANN401  see `Options`
     With --remove, take that back: it says what it will do, and asks; what is not ours or is used stops it.
     """
     wanted = Options(**options)
-    try:
-        with administrator_client(*wanted.administration) as client:
-            amqp_listeners = listeners_of(client, wanted.management)
-            if wanted.remove:
-                remove(client, _provisioned(wanted), _password_files(wanted), wanted)
-            else:
-                _provision(client, wanted, amqp_listeners)
-    except ProvisioningError as error:
-        raise CommandError(OF_TROUBLE[error.trouble], str(error)) from error
-    except SecretError as error:
-        raise CommandError(ExitCode.CONFIGURATION, str(error)) from error
+    with administration(*wanted.administration) as client:
+        amqp_listeners = listeners_of(client, wanted.management)
+        if wanted.remove:
+            remove(client, _provisioned(wanted), _password_files(wanted), wanted)
+        else:
+            _provision(client, wanted, amqp_listeners)
 
 
 def _password_files(wanted: Options) -> dict[str, Path]:
@@ -206,9 +195,7 @@ def _provisioned(wanted: Options) -> ProvisionedBroker:
 def _provision(client: httpx.Client, wanted: Options, listeners: Json) -> None:
     amqp = wanted.amqp or amqp_url(wanted.management, listeners)
     passwords = {name: Password.of(client, name, wanted.secrets) for name in wanted.rights}
-    users = tuple(
-        ProvisionedUser(name, password.text, wanted.rights[name]) for name, password in passwords.items()
-    )
+    users = users_to_be(wanted.rights, passwords)
     steps = plan(client, users, vhost=wanted.vhost if wanted.agent_user else "", exchange=wanted.exchange)
     set_up(client, passwords.values(), steps, dry_run=wanted.dry_run)
     _warn(client, wanted, passwords.values())

@@ -15,7 +15,7 @@ import click
 import httpx
 
 from gateway.agents.rabbitmq.exchanges import TYPES, Exchange, declaration, missing
-from gateway.agents.rabbitmq.provisioning import ProvisionedUser, ProvisioningError, Step, plan
+from gateway.agents.rabbitmq.provisioning import Step, plan
 from gateway.agents.rabbitmq.rights import (
     DIRECT_EXCHANGE,
     MANAGEMENT_VHOST,
@@ -25,21 +25,21 @@ from gateway.agents.rabbitmq.rights import (
 )
 from gateway.cli.provision_management import (
     NAME,
-    administrator_client,
+    administration,
     administrator_options,
     amqp_url,
     checked,
     comment,
     listeners_of,
     set_up,
+    users_to_be,
     yaml_of,
 )
 from gateway.cli.provision_passwords import Password
 from gateway.config.cml_source import CmlSource
-from gateway.config.types import AmqpName, SecretError
+from gateway.config.types import AmqpName
 from gateway.mapping.paths import Json
 from gateway.service.exit_codes import CommandError, ExitCode
-from gateway.service.trouble_codes import OF_TROUBLE
 
 SOURCE: Final = "cml"
 _CONTROL_SECONDS: Final = 120.0
@@ -151,23 +151,16 @@ def provision_cml(**options: Any) -> None:  # noqa: ANN401  see `_Options`
     wanted = _Options(**{field.name: options[field.name] for field in fields(_Options)})
     if wanted.gateway_user == wanted.server_user:
         raise click.UsageError("gateway and server are users of their own: name each apart")
-    try:
-        with administrator_client(
-            wanted.management, wanted.administrator, wanted.administrator_password_file, wanted.ca_file
-        ) as client:
-            _provision(client, wanted, listeners_of(client, wanted.management))
-    except ProvisioningError as error:
-        raise CommandError(OF_TROUBLE[error.trouble], str(error)) from error
-    except SecretError as error:
-        raise CommandError(ExitCode.CONFIGURATION, str(error)) from error
+    with administration(
+        wanted.management, wanted.administrator, wanted.administrator_password_file, wanted.ca_file
+    ) as client:
+        _provision(client, wanted, listeners_of(client, wanted.management))
 
 
 def _provision(client: httpx.Client, wanted: _Options, listeners: Json) -> None:
     amqp = wanted.amqp or amqp_url(wanted.management, listeners)
     passwords = {name: Password.of(client, name, wanted.secrets) for name in wanted.rights}
-    users = tuple(
-        ProvisionedUser(name, password.text, wanted.rights[name]) for name, password in passwords.items()
-    )
+    users = users_to_be(wanted.rights, passwords)
     lacking = missing(client, wanted.exchanges)
     reserved = tuple(each for each in lacking if each.is_reserved and each.name != DIRECT_EXCHANGE)
     steps = (

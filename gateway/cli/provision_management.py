@@ -6,7 +6,8 @@ All that they print is one valid configuration: what is no configuration stands 
 from __future__ import annotations
 
 import ssl
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 from urllib.parse import urlsplit
@@ -16,11 +17,13 @@ import httpx
 import yaml
 from pydantic import AfterValidator, TypeAdapter, ValidationError
 
-from gateway.agents.rabbitmq.provisioning import Step, carry_out, read
+from gateway.agents.rabbitmq.provisioning import ProvisionedUser, ProvisioningError, Step, carry_out, read
+from gateway.agents.rabbitmq.rights import UserRights
 from gateway.cli.provision_passwords import Password
-from gateway.config.types import AmqpName, AmqpUrl, HttpUrl, SecretSource
+from gateway.config.types import AmqpName, AmqpUrl, HttpUrl, SecretError, SecretSource
 from gateway.mapping.paths import Json
 from gateway.service.exit_codes import CommandError, ExitCode
+from gateway.service.trouble_codes import OF_TROUBLE
 
 REQUEST_SECONDS = 20.0
 
@@ -55,7 +58,7 @@ NAME = checked(Annotated[AmqpName, AfterValidator(_not_empty)])
 
 
 def administrator_options(command: CommandT) -> CommandT:
-    """Options that say which broker is set up, and by whom: the arguments of `administrator_client`."""
+    """Options that say which broker is set up, and by whom: the arguments of `administration`."""
     options = (
         click.option(
             "--management", required=True, metavar="URL", callback=checked(HttpUrl), help="Management API."
@@ -77,10 +80,29 @@ def administrator_options(command: CommandT) -> CommandT:
     return command
 
 
-def administrator_client(
+@contextmanager
+def administration(
+    management: str, administrator: str, password_file: Path, ca_file: Path | None
+) -> Iterator[httpx.Client]:
+    """A client of the management API at ``management``, as `provisioning.plan` takes it, within the block.
+
+    Raises:
+        CommandError: the administrator's password or the certificates cannot be read, or the block raised a
+            `ProvisioningError` or `SecretError`.
+    """
+    try:
+        with _administrator_client(management, administrator, password_file, ca_file) as client:
+            yield client
+    except ProvisioningError as error:
+        raise CommandError(OF_TROUBLE[error.trouble], str(error)) from error
+    except SecretError as error:
+        raise CommandError(ExitCode.CONFIGURATION, str(error)) from error
+
+
+def _administrator_client(
     management: str, administrator: str, password_file: Path, ca_file: Path | None
 ) -> httpx.Client:
-    """A client of the management API at ``management``, as `provisioning.plan` takes it.
+    """The client.
 
     Raises:
         CommandError: the certificates cannot be read.
@@ -112,6 +134,13 @@ def listeners_of(client: httpx.Client, management: str) -> Json:
     if not isinstance(overview, dict) or "rabbitmq_version" not in overview:
         raise CommandError(ExitCode.UNREACHABLE, f"{management}: no RabbitMQ management API answers there")
     return overview.get("listeners")
+
+
+def users_to_be(
+    rights: Mapping[str, UserRights], passwords: Mapping[str, Password]
+) -> tuple[ProvisionedUser, ...]:
+    """The users that there are to be in the end, from what each may do and its password, both by name."""
+    return tuple(ProvisionedUser(name, password.text, rights[name]) for name, password in passwords.items())
 
 
 def set_up(
