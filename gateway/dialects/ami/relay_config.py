@@ -61,7 +61,8 @@ class RelayLimits:
         held_lines: that wait behind a P, of one connection.
         held_octets: of these lines.
         pause: nanoseconds that a P may hold lines up.
-        versions: of classes. When they are used up, nothing may change a class any more.
+        versions: of classes; at most half of them differ by commands. When they are used up, nothing may
+            change a class any more.
     """
 
     connections: int = 64

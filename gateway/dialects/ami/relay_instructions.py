@@ -273,7 +273,7 @@ class Instructions:
                 raise RefusedError("the definitions of all commands take too much room")
             offered = offer(one, self._config.secrets)
             if offered is not None and (former is None or former.method != offered.method):
-                self._objects.check_growth()
+                self._objects.check_methods()
             connection.offers[known_as] = offered
             connection.offer_octets[known_as] = arrived.octets
             connection.offered_octets = taken + arrived.octets

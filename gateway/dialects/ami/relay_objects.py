@@ -65,6 +65,8 @@ class Objects:
         self._order = itertools.count()
         self._learned: set[ClassKey] = set()
         self._version_size = 0
+        self._with_methods = 0
+        self._methods_size = 0
         self._size = 0
         self._count = 0
         self._inserts: dict[str, deque[Row]] = {}
@@ -200,6 +202,19 @@ class Objects:
         if len(self._learned) + classes > self._limits.versions or self._version_size >= _VERSION_SIZE:
             raise RefusedError("classes have changed too often since the gateway was started")
 
+    def check_methods(self) -> None:
+        """Make sure that methods may change: with half of all versions, so that keys have the others.
+
+        An application may define its commands anew as often as it likes, with what it has just now to choose
+        from; that must not end what all can tell.
+
+        Raises:
+            RefusedError: they must not any more.
+        """
+        if self._with_methods >= self._limits.versions // 2 or self._methods_size >= _VERSION_SIZE // 2:
+            raise RefusedError("commands have changed too often since the gateway was started")
+        self.check_growth()
+
     def end(self, row: Row, now: int) -> None:
         """An object is no more."""
         del row.table.rows[row.native_id]
@@ -290,6 +305,9 @@ class Objects:
         if version.schema.key not in self._learned:
             self._learned.add(version.schema.key)
             self._version_size += version.size
+            if version.schema.methods:
+                self._with_methods += 1
+                self._methods_size += version.size
             self._out.observe(ClassLearned(version.schema))
 
     # What bounds.

@@ -211,3 +211,21 @@ def test_names_of_elements_never_meet() -> None:
 
 def test_a_time_before_all_calendars_is_its_number() -> None:
     assert text_of(Utc(-(1 << 62))) == f"{-(1 << 62)}T"
+
+
+def test_commands_that_change_all_the_time_leave_room_for_keys() -> None:
+    play = RelayPlay(RelayConfig(limits=RelayLimits(versions=10)))
+    play.logs_in()
+    play.says('O|T="Tank"|I="t1"|a=1')
+    for number in range(6):
+        play.left()
+        play.says(f'C|I="sell"|N="Sell {number}"')
+        said = play.left()
+        play.time_passes(60)
+    assert said == [
+        '1< M|Q=7|S=1|M="commands have changed too often since the gateway was started"',
+        "refused-instruction",
+    ]
+    play.says('O|T="Tank"|I="t1"|b=2')
+    play.time_passes(60)
+    assert "Tank t1 a=1 b=2" in play.told("Tank")
