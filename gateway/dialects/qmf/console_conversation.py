@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Final
 from uuid import UUID
 
@@ -17,6 +18,7 @@ from gateway.dialects.qmf.console_config import ConsoleConfig
 from gateway.dialects.qmf.console_hearing import Hearing, gap_until_now
 from gateway.dialects.qmf.console_objects import LivingObjects
 from gateway.dialects.qmf.console_operations import Operation, Operations
+from gateway.dialects.qmf.console_order import ClassName, targets_first
 from gateway.dialects.qmf.console_outbox import Outbox
 from gateway.dialects.qmf.console_requests import (
     NEVER,
@@ -256,11 +258,8 @@ class Conversation(Outbox):
         if self.state is not State.FETCHING:  # there it is a part of the whole
             self.resync.agents[agent] = ""
             self.observations.append(ResyncBegan(agent))
-        known = (one.key for one in self.definitions if isinstance(one, ClassDefinition))
-        for package, name in dict.fromkeys(
-            (*self.resync.listed, *((key.package, key.name) for key in known))
-        ):
-            self.ask(FetchObjects(agent, package, name))
+        known = ((one.key.package, one.key.name) for one in self._classes())
+        self._fetch(agent, (*self.resync.listed, *known))
 
     def _end_reading(self, agent: str) -> None:
         shortcoming = self.resync.agents.pop(agent)
@@ -275,8 +274,14 @@ class Conversation(Outbox):
 
     def fetch_all(self, agent: str) -> None:
         """Ask an agent for the objects of every class."""
-        for package, name in self.resync.listed:
+        self._fetch(agent, self.resync.listed)
+
+    def _fetch(self, agent: str, listed: Iterable[ClassName]) -> None:
+        for package, name in targets_first(listed, self._classes()):
             self.ask(FetchObjects(agent, package, name))
+
+    def _classes(self) -> Iterator[ClassDefinition]:
+        return (one for one in self.definitions if isinstance(one, ClassDefinition))
 
     def _end_resync(self) -> None:
         self.resync.is_open = False
