@@ -149,7 +149,10 @@ def test_objects_without_an_id_are_different_ones(relay: Relay) -> None:
 def test_what_happens_is_told_as_events(relay: Relay) -> None:
     relay.says('L#5|I="x"', 'A|I="a1"|L=2|T="Leak"')
     records = relay.time_passes(2)
-    assert [record.values for record in of(EventRecord, records)] == [{0: "pump-7", 1: 5, 2: 0}]
+    assert [record.values for record in of(EventRecord, records)] == [
+        {0: "pump-7", 1: 1, 2: "Already logged in"},
+        {0: "pump-7", 1: 5, 2: 0},
+    ]
 
 
 def test_after_a_restart_an_object_that_is_told_again_has_its_row(tmp_path: Path) -> None:

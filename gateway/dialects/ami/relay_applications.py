@@ -33,6 +33,8 @@ _MANY = 1_000
 """Objects of an application, from which on its logins may not follow each other too closely,"""
 _PAUSE = 10 * SECOND
 """that is not closer than this: with each, all of them are told again."""
+_REFUSALS_INTERVAL = 60 * SECOND
+"""Between two events that tell of one application's refused instructions."""
 Tellings: TypeAlias = tuple[tuple[Table, Told], ...]
 _LOOPBACK = ("127.", "::1", "::ffff:127.")
 
@@ -261,6 +263,7 @@ class Applications:
     def tell_counts(self, now: int) -> None:
         """Tell of those whose counts have changed, if they were not told just now."""
         for application in self._known.values():
+            self._tell_refusals(application, now)
             if not application.changed or 0 <= now - application.told_at < self._config.tell_interval:
                 continue
             missing, repeated = application.gap_missing, application.gap_repeated
@@ -270,11 +273,21 @@ class Applications:
                 self.event(self._events.sequence_gap, application, now, missing, repeated, severity=severity)
             self.tell(application, now)
 
+    def _tell_refusals(self, application: Application, now: int) -> None:
+        """Tell that something is refused, at once and then once a minute: nobody else may know."""
+        if not application.refusals or 0 <= now - application.refusals_told_at < _REFUSALS_INTERVAL:
+            return
+        refusals, application.refusals, application.refusals_told_at = application.refusals, 0, now
+        arguments = (refusals, application.refusal)
+        self.event(self._events.refused, application, now, *arguments, severity=Severity.WARNING)
+
     @property
     def next_time(self) -> int:
         """When `tell_counts` has something to do; 0 for never."""
-        changed = (one.told_at for one in self._known.values() if one.changed)
-        return min((time + self._config.tell_interval for time in changed), default=0)
+        known = self._known.values()
+        times = [one.told_at + self._config.tell_interval for one in known if one.changed]
+        times += [one.refusals_told_at + _REFUSALS_INTERVAL for one in known if one.refusals]
+        return min(times, default=0)
 
     def event(
         self,

@@ -58,6 +58,8 @@ class Application:
         plugin: a class that is never loaded.
         changed: whether its counts have changed since they were told.
         told_at: when they were told, nanoseconds.
+        refusals: instructions refused since that was told at ``refusals_told_at`` (nanoseconds); ``refusal``:
+            why the last one was.
         lag: milliseconds; ``None`` where no instruction told its time.
     """
 
@@ -75,6 +77,9 @@ class Application:
     repeated: int = 0
     gap_missing: int = 0
     gap_repeated: int = 0
+    refusals: int = 0
+    refusal: str = ""
+    refusals_told_at: int = 0
     lag: int | None = None
     changed: bool = False
     told_at: int = 0

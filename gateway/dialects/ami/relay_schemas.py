@@ -113,6 +113,12 @@ class Events:
             Argument("missing", number, unit="instructions", description="Passed over since the last time."),
             Argument("repeated", number, unit="instructions", description="That had come before."),
         )
+        self.refused = event(
+            "instructionsRefused",
+            "What an application told was refused. One with the option QUIET is not told so.",
+            Argument("refused", number, unit="instructions", description="Since the last such event."),
+            Argument("reason", string, description="Of the last one."),
+        )
         self.alert = event(
             "alert",
             "An application told an alert, or took it back (level 0).",
@@ -126,7 +132,7 @@ class Events:
     @property
     def schemas(self) -> tuple[EventSchema, ...]:
         """All of them."""
-        return (self.logged_in, self.logged_out, self.sequence_gap, self.alert)
+        return (self.logged_in, self.logged_out, self.sequence_gap, self.refused, self.alert)
 
 
 LOGGED_OUT_SEVERITY: Final = {True: Severity.INFO, False: Severity.WARNING}

@@ -425,6 +425,27 @@ def test_a_line_that_is_too_long_is_answered_once_and_passed_over() -> None:
     assert [line[:14] for line in play.lines() if "<" in line] == ["1< M|Q=1|S=1|M", "1< M|Q=2|S=0|M"]
 
 
+def refusals(play: RelayPlay) -> list[str]:
+    return [step for step in play.told() if step.startswith("event instructionsRefused")]
+
+
+def test_what_a_quiet_application_loses_is_told_at_once_and_then_once_a_minute() -> None:
+    play = RelayPlay()
+    play.connects()
+    play.says('L|I="pump-7"|O="QUIET"', "O|level=3", 'O|T="Tank"|I="t1"|level=3')
+    play.time_passes(2)
+    (told,) = refusals(play)
+    assert told.startswith("event instructionsRefused pump-7 1 ")
+    play.says("nonsense", "O|level=3")
+    play.time_passes(30)
+    assert refusals(play) == []
+    play.time_passes(29)
+    (told,) = refusals(play)
+    assert told.startswith("event instructionsRefused pump-7 2 ")
+    play.time_passes(120)
+    assert refusals(play) == []
+
+
 # The clock.
 
 
