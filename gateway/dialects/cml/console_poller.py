@@ -11,7 +11,7 @@ from gateway.dialects.cml.console_requests import Asked
 from gateway.dialects.cml.console_rounds import Rounds
 from gateway.dialects.cml.console_states import Signal, State
 from gateway.dialects.cml.console_tree import Known, Listing
-from gateway.dialects.cml.console_views import ClassView, Views
+from gateway.dialects.cml.console_views import ClassView, Views, difference
 from gateway.dialects.cml.messages import InspectReply, SchemaReply, Status
 from gateway.dialects.cml.schema import ObjectRead
 from gateway.dialects.errors import ProtocolError
@@ -138,8 +138,7 @@ class Poller:
     def _compare_with_saved(self, reply: SchemaReply) -> None:
         saved = self._talk.config.schema
         if saved is not None and saved != reply:
-            told, before = f"{reply.name} {reply.version}", f"{saved.name} {saved.version}"
-            self._talk.note("schema-differs", f"saved: {before}; the broker's is used: {told}")
+            self._talk.note("schema-differs", difference(saved, reply))
 
     def _use(self, views: Views) -> None:
         if self._talk.views is None or self._talk.views.schema != views.schema:

@@ -29,7 +29,17 @@ MAX_FIELDS: Final = 4_096
 """Of a class."""
 
 _MAX_RUN: Final = 64
+_SHOWN_CLASSES: Final = 10
 _ENDS_WITH_CONNECTIONS: Final = ("exclusive", "auto_delete")
+
+
+def difference(saved: SchemaReply, told: SchemaReply) -> str:
+    """Say for people in what a schema that was saved and the one that the broker tells differ."""
+    names = f"saved: {saved.name} {saved.version}; the broker's is used: {told.name} {told.version}"
+    before, now = ({one.name: one for one in reply.classes} for reply in (saved, told))
+    classes = sorted(name for name in before.keys() | now.keys() if before.get(name) != now.get(name))
+    shown = ", ".join(classes[:_SHOWN_CLASSES]) + (", ..." if len(classes) > _SHOWN_CLASSES else "")
+    return f"{names}; classes that differ: {shown}" if classes else names
 
 
 class ClassView:
