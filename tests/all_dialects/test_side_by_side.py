@@ -115,6 +115,36 @@ def test_a_property_of_an_am01_agent_is_set(there: Scene) -> None:
     assert there.peers.is_.vessel.size == 120
 
 
+async def test_settings_are_made_by_java(there: Scene, java: JmxClient) -> None:
+    """By a method of an agent, by a request of CML's for several settings, by set of an AM01 agent."""
+    openamq = there.peers.is_.openamq
+    config = await bean(java, "source=openamq,type=config")
+    before = len(openamq.done)
+    wanted = {"monitor": 11, "queue_timeout": 17}
+    assert sorted(await java.set_all(config, wanted)) == sorted(wanted)
+    assert {name: value for _, name, value in openamq.done[before:]} == wanted
+    shown = await java.read(config)
+    assert {name: shown[name].value for name in wanted} == wanted
+
+    vessel = await bean(java, "source=vessels,type=vessel")
+    await java.set(vessel, "size", 130)
+    assert (there.peers.is_.vessel.size, (await java.read(vessel))["size"].value) == (130, 130)
+
+    vhost = await bean(java, f"source=rabbitmq,type=vhost,name={there.shop.name}")
+    await java.set(vhost, "maxQueues", 88)
+    assert (await java.read(vhost))["maxQueues"].value == 88
+
+
+async def test_what_an_openamq_cannot_carry_is_refused_to_java(there: Scene, java: JmxClient) -> None:
+    config = await bean(java, "source=openamq,type=config")
+    before = len(there.peers.is_.openamq.done)
+    for attribute, value in (("port", ""), ("port", "5" * 256), ("monitor", -1), ("monitor", 2**32)):
+        with pytest.raises(JmxClientError) as caught:
+            await java.set(config, attribute, value)
+        assert caught.value.thrown[0].java_class == "javax.management.InvalidAttributeValueException"
+    assert len(there.peers.is_.openamq.done) == before
+
+
 async def test_what_a_dialect_cannot_set_is_refused(java: JmxClient) -> None:
     for pattern, attribute in (
         ("source=qpid,type=queue,name=q3", "durable"),
@@ -224,6 +254,9 @@ def test_sparks_report_counts_all(there: Scene) -> None:
     tables = json.loads(report.output)["tables"]
     synchronised = {row["source"] for row in tables["sources"] if row["state"] == "synchronised"}
     assert synchronised == SOURCES.keys()
+    beside = {row["source"]: row["dialect"] for row in tables["overview"] if row["source"]}
+    assert beside == SOURCES
+    assert {row["source"] for row in tables["queues"]} >= {"openamq"}
     told = {(row["source"], row["event"]): row["events"] for row in tables["events"]}
     assert {(source, event) for source, (_, event, _) in EVENTS.items()} <= told.keys()
 
