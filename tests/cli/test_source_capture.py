@@ -70,10 +70,15 @@ def test_what_is_captured_says_the_same_again(shown_gateway: ShownGateway, tmp_p
     (created,) = (one for one in happened if one["kind"] == "created" and one["name"].endswith("|meanwhile"))
     assert created["time"] < again["to"]
 
+    own = shown_gateway.virtual_host.name
+
     def names(documents: list[Any]) -> set[tuple[str, str]]:
-        return {(one["class"], one["name"]) for one in documents if one["class"] != "rabbitmq:connection"}
+        """In the virtual host of the test: others come and go on the broker."""
+        told = {(one["class"], one["name"]) for one in documents if one["name"].startswith(own)}
+        return {(class_name, name) for class_name, name in told if class_name != "rabbitmq:connection"}
 
     assert names(again["tree"]) == names(shown_gateway.documents("tree"))
+    assert ("rabbitmq:queue", f"{own}|meanwhile") in names(again["tree"])
 
 
 def command(site: Site, *words: str | Path) -> Ended:
