@@ -18,6 +18,7 @@ from gateway.links.conversation import Conversation
 from gateway.model.events import Severity
 from gateway.model.schema import ClassKey
 from gateway.model.values import Reference
+from tests.components.agent_on_link import AgentOnLink
 from tests.dialects.qmf.am01.examples import leak, tank
 from tests.links.recording import endpoint_of
 
@@ -28,7 +29,7 @@ _KEY: Final = ClassKey("works", "vessel")
 _NUMBER: Final = 1
 
 
-class VesselAgent:
+class VesselAgent(AgentOnLink):
     """Is set, is drained, and leaks when it is told to.
 
     Attributes:
@@ -49,6 +50,7 @@ class VesselAgent:
         self.size = 100
         self.called: list[str] = []
         self._session = Am01AgentSession(config, [tank(_KEY)], [leak(_KEY)])
+        super().__init__(self._session)
         self._created = clock.now()
         self._conversation = Conversation("vessel", self, lambda _: None, clock, Counter())
         role = AmqpRole("agent", self.bindings, declare=[addresses.MANAGEMENT_EXCHANGE])
@@ -95,24 +97,6 @@ class VesselAgent:
 
     def bindings(self, _queue: str) -> tuple[Binding, ...]:
         return self._session.bindings()
-
-    def connected(self, reply_to: str, now: int) -> list[Effect]:
-        assert reply_to
-        return self._session.start(now)
-
-    def disconnected(self, detail: str, now: int) -> list[Effect]:
-        assert detail
-        assert now
-        self._session.suspend()
-        return []
-
-    def resync(self, reason: str, now: int, since: int) -> list[Effect]:
-        assert reason
-        assert since < now
-        return []
-
-    def tick(self, now: int) -> list[Effect]:
-        return self._session.tick(now)
 
     def receive(self, delivery: Delivery, now: int) -> list[Effect]:
         return self._done(self._session.receive(delivery, now))

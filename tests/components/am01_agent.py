@@ -25,6 +25,7 @@ from gateway.model.schema import (
     Method,
 )
 from gateway.model.values import ValueType
+from tests.components.agent_on_link import AgentOnLink
 from tests.links.recording import endpoint_of
 
 SECOND: Final = 10**9
@@ -41,7 +42,7 @@ VAT: Final = ClassSchema(
 LEAK: Final = EventSchema(ClassKey(PACKAGE, "vat.leak"), (Argument("rate", ValueType.U32),))
 
 
-class Am01Agent:
+class Am01Agent(AgentOnLink):
     """Manages vats, and carries out what it is asked at once.
 
     Args:
@@ -70,6 +71,7 @@ class Am01Agent:
             events=revision is Revision.DESIGN_NOTES,
         )
         self.session = Am01AgentSession(config, [VAT], [LEAK])
+        super().__init__(self.session)
         self.conversation = Conversation("agent", self, lambda _: None, self._clock, Counter())
         role = AmqpRole("agent", lambda _: self.session.bindings(), declare=[exchange])
         self._link = AmqpLink(endpoint_of(broker, vhost), role, self, self.conversation, self._clock)
@@ -106,23 +108,8 @@ class Am01Agent:
     # Of a session over AMQP.
 
     def connected(self, reply_to: str, now: int) -> list[Effect]:
-        assert reply_to
         self.is_up = True
-        return self.session.start(now)
-
-    def disconnected(self, detail: str, now: int) -> list[Effect]:
-        assert detail
-        assert now
-        self.session.suspend()
-        return []
-
-    def resync(self, reason: str, now: int, since: int) -> list[Effect]:
-        assert reason
-        assert since < now
-        return []
-
-    def tick(self, now: int) -> list[Effect]:
-        return self.session.tick(now)
+        return super().connected(reply_to, now)
 
     def receive(self, delivery: Delivery, now: int) -> list[Effect]:
         done: list[Effect] = []

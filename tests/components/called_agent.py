@@ -33,6 +33,7 @@ from gateway.model.values import Values, ValueType
 from gateway.operations.ports import SourcePort
 from gateway.service.sources import source_of
 from gateway.service.surroundings import Surroundings
+from tests.components.agent_on_link import AgentOnLink
 from tests.components.waiting import eventually
 
 SECOND = 10**9
@@ -50,7 +51,7 @@ VESSEL = ClassSchema(
 )
 
 
-class CalledAgent:
+class CalledAgent(AgentOnLink):
     """Manages one vessel; a test answers what it is called for.
 
     Attributes:
@@ -61,6 +62,7 @@ class CalledAgent:
     def __init__(self, user: str) -> None:
         config = AgentConfig(uuid4(), 1, frozenset({user}))
         self.session = AgentSession(config, [VESSEL])
+        super().__init__(self.session)
         self.calls: list[Called] = []
         self.conversation = Conversation("agent", self, lambda _: None, SystemClock(), Counter())
         self.put(5)
@@ -69,28 +71,10 @@ class CalledAgent:
         """The vessel is filled so far by now."""
         self.session.put(ManagedObject(VESSEL.key, NUMBER, SECOND, ("v",), (level,), SystemClock().now()))
 
-    def connected(self, reply_to: str, now: int) -> list[Effect]:
-        assert reply_to
-        return self.session.start(now)
-
-    def disconnected(self, detail: str, now: int) -> list[Effect]:
-        assert detail
-        assert now
-        self.session.suspend()
-        return []
-
-    def resync(self, reason: str, now: int, since: int) -> list[Effect]:
-        assert reason
-        assert since < now
-        return []
-
     def receive(self, delivery: Delivery, now: int) -> list[Effect]:
         effects = self.session.receive(delivery, now)
         self.calls += [effect for effect in effects if isinstance(effect, Called)]
         return effects
-
-    def tick(self, now: int) -> list[Effect]:
-        return self.session.tick(now)
 
     async def called(self, count: int = 1) -> Called:
         """Wait until so many calls have arrived; returns the last one."""
