@@ -45,6 +45,12 @@ BROKER = UUID(int=1)
 NEXT_BROKER = UUID(int=2)
 FIRST = REQUEST_SEQUENCES + 1
 """Number of a console's first operation."""
+HEARD = (Revision.DESIGN_NOTES, Revision.NOVEMBER_2007, Revision.JANUARY_2008)
+"""Those who answer no questions but calls."""
+NOBODY_HEARD = (
+    "no agent was heard on exchange qpid.management for 10 s: is one running there, and does it hear that a "
+    "queue is bound?"
+)
 
 Step: TypeAlias = tuple[str, Received] | Observation | Answer | Rebind | str
 
@@ -227,3 +233,10 @@ class Play:
         deadline = self.now + int(seconds * SECOND)
         fetch = ObjectFetch(token, self.class_key, "1.0", str(OBJECT_ID), deadline)
         self.take(self.session.fetch(fetch, self.now))
+
+
+def synchronised(revision: Revision, settings: Mapping[str, object] | None = None) -> Play:
+    """A play whose console knows the one tank."""
+    play = Play(revision, settings)
+    play.synchronised()
+    return play

@@ -1,0 +1,84 @@
+"""An agent session before AM2, and the consoles that speak with it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from uuid import UUID
+
+import pytest
+
+from gateway.dialects.effects import Delivery, Effect, Send
+from gateway.dialects.qmf.am01.agent import Am01AgentConfig, Am01AgentSession
+from gateway.dialects.qmf.am01.keys import method_key
+from gateway.dialects.qmf.am01.messages import Message, MethodRequest, Received
+from gateway.dialects.qmf.am01.reader import read
+from gateway.dialects.qmf.am01.revisions import Revision
+from gateway.dialects.qmf.am01.writer import write
+from gateway.dialects.qmf.object_id import ObjectId
+from gateway.model.schema import ClassKey
+from tests.dialects.qmf.am01.between import CONSOLE_USER, QUEUE, SECOND, START, tank_object
+from tests.dialects.qmf.am01.examples import KEY, leak, tank
+
+BROKER = UUID(int=7)
+ONE = ObjectId(0, 1)
+REVISIONS = pytest.mark.parametrize("revision", list(Revision), ids=lambda one: one.value)
+ARGUMENTS = b"\0\0\0\x07" + b"\0\0\0\x02ab"
+
+
+class Scene:
+    """An agent session; consoles' messages are written here."""
+
+    def __init__(self, revision: Revision, settings: Mapping[str, object] | None = None) -> None:
+        config = Am01AgentConfig(revision, obey=frozenset({CONSOLE_USER}), broker=BROKER, package="shop")
+        config = replace(config, **settings or {})  # type: ignore[arg-type]  # its fields
+        self.session = Am01AgentSession(config, [tank()], [leak()])
+        self.revision = revision
+        self.now = START
+        (self.key,) = (one.definition.key for one in self.session.objects.classes.values())
+
+    def starts(self) -> list[Effect]:
+        self.session.put(tank_object(1))
+        return self.session.start(self.now)
+
+    def published(self, seconds: float = 10) -> list[tuple[str, Received]]:
+        """Time passes; what is published at the end of it."""
+        self.now += int(seconds * SECOND)
+        return self.messages(self.session.tick(self.now))
+
+    def messages(self, effects: list[Effect]) -> list[tuple[str, Received]]:
+        sends = [one for one in effects if isinstance(one, Send)]
+        return [(one.routing_key, self.read(one)) for one in sends]
+
+    def read(self, send: Send) -> Received:
+        revisions = frozenset((self.revision,))
+        known = self.session.definitions
+        return read(send.routing_key, send.body, known, revisions, extended=True).message
+
+    def asks(self, message: Message, key: str = "agent", **delivery: str) -> list[Effect]:
+        return self.asks_octets(write(message, self.revision, self.session.definitions), key, **delivery)
+
+    def asks_octets(
+        self, body: bytes, key: str = "agent", user: str = CONSOLE_USER, reply_to: str = QUEUE
+    ) -> list[Effect]:
+        delivery = Delivery("qpid.management", key, body, reply_to, user)
+        return self.session.receive(delivery, self.now)
+
+    def calls(
+        self,
+        method: str = "drain",
+        arguments: bytes = ARGUMENTS,
+        number: int = 1,
+        key: ClassKey = KEY,
+        sequence: int = 5,
+    ) -> list[Effect]:
+        bare = self.revision is Revision.NOVEMBER_2007
+        request = MethodRequest(sequence, ObjectId(0, number), key, method, arguments, QUEUE if bare else "")
+        return self.asks(request, method_key(self.revision, key, method), reply_to="" if bare else QUEUE)
+
+
+def started(revision: Revision, settings: Mapping[str, object] | None = None) -> Scene:
+    scene = Scene(revision, settings)
+    scene.starts()
+    scene.published()
+    return scene

@@ -1,0 +1,77 @@
+"""How a console learns the classes of an agent before AM2."""
+
+from __future__ import annotations
+
+from gateway.dialects.qmf.am01.forms import AM01
+from gateway.dialects.qmf.am01.messages import AgentHello, ClassDescription
+from gateway.dialects.qmf.am01.revisions import Revision
+from gateway.dialects.qmf.definitions import ClassDefinition
+from gateway.dialects.qmf.messages import ClassIndication, ClassKind, PackageIndication, SchemaRequest
+from gateway.model.observations import ClassLearned, ObjectSeen, RecordLost
+from gateway.model.schema import ClassKey, ClassSchema, Element
+from gateway.model.values import ValueType
+from tests.dialects.qmf.am01.examples import KEY, PROPERTY_OCTETS, TIMES_AND_ID
+from tests.dialects.qmf.am01.playbook import Play, synchronised
+
+
+def test_what_is_told_of_a_class_that_nobody_has_described_is_lost_if_it_is_an_end() -> None:
+    play = synchronised(Revision.JANUARY_2008)
+    play.arrives_octets(b"AM01CC\x04ship" + TIMES_AND_ID + b"\x01", "mgmt.config.ship")
+    play.leaves()
+    ended = TIMES_AND_ID[:16] + b"\0\0\0\0\0\0\0\x01" + TIMES_AND_ID[24:]
+    play.arrives_octets(b"AM01CC\x04ship" + ended + b"\x01", "mgmt.config.ship")
+    play.leaves(RecordLost(ClassKey("shop", "ship"), "1.0"))
+
+
+def test_a_class_that_comes_up_is_asked_for() -> None:
+    play = synchronised(Revision.FEBRUARY_2008)
+    octets = b"\x04shop\x04ship" + b"S" * 16
+    play.arrives_octets(b"AM01CC" + octets + TIMES_AND_ID + b"\x01", "mgmt.config.ship")
+    play.leaves(("agent", SchemaRequest(0, ClassKey("shop", "ship", b"S" * 16))))
+    ship = ClassSchema(ClassKey("shop", "ship", b"S" * 16), (Element("ready", ValueType.BOOL),))
+    play.arrives(ClassDescription(0, ClassDefinition.of(ship, AM01)))
+    (learnt,) = play.left()
+    assert isinstance(learnt, ClassLearned)
+    play.arrives_octets(b"AM01CC" + octets + TIMES_AND_ID + b"\x01", "mgmt.config.ship")
+    (seen,) = play.left()
+    assert isinstance(seen, ObjectSeen)
+    assert seen.properties == (True,)
+
+
+def test_a_class_whose_schema_changes_is_learnt_anew() -> None:
+    play = synchronised(Revision.JANUARY_2008)
+    before = play.class_key
+    other = ClassSchema(ClassKey("", "tank"), (Element("name", ValueType.STRING, max_length=255),))
+    play.publishes(ClassDescription(0, ClassDefinition.of(other, AM01)))
+    assert play.class_key.hash != before.hash
+    octets = PROPERTY_OCTETS[:3]
+    play.arrives_octets(b"AM01CC\x04tank" + TIMES_AND_ID + octets, "mgmt.config.tank")
+    seen = play.left()[-1]
+    assert isinstance(seen, ObjectSeen)
+    assert (seen.key, seen.properties) == (play.class_key, ("t1",))
+
+
+def test_more_classes_than_are_kept_are_said_once_and_left_out() -> None:
+    play = Play(Revision.JANUARY_2008, {"class_limit": 1})
+    play.connects()
+    play.left()
+    one = ClassSchema(ClassKey("", "ship"), (Element("ready", ValueType.BOOL),))
+    play.publishes(ClassDescription(0, ClassDefinition.of(one, AM01)))
+    play.left()
+    play.publishes(play.described())
+    play.publishes(play.described())
+    assert play.notes() == ["too-many-classes"]
+
+
+def test_classes_that_nobody_asked_about_change_nothing() -> None:
+    play = synchronised(Revision.FEBRUARY_2008)
+    ship = ClassSchema(ClassKey("shop", "ship", b"S" * 16), (Element("ready", ValueType.BOOL),))
+    play.arrives(ClassDescription(0, ClassDefinition.of(ship, AM01)))
+    play.arrives(ClassIndication(0, ClassKind.OBJECT, KEY), PackageIndication(0, "shop"))
+    assert not any(isinstance(one, ClassLearned) for one in play.left())
+
+
+def test_a_package_that_is_announced_is_a_reason_to_list_anew() -> None:
+    play = synchronised(Revision.FEBRUARY_2008)
+    play.arrives(PackageIndication(0, "dock"), key="mgmt.schema.package")
+    assert ("agent", AgentHello()) in play.left()

@@ -1,0 +1,176 @@
+"""When a console doubts what it knows of an agent before AM2, and what it does then."""
+
+from __future__ import annotations
+
+import pytest
+
+from gateway.dialects.effects import Rebind
+from gateway.dialects.qmf.am01.messages import AgentHello, Message
+from gateway.dialects.qmf.am01.revisions import Revision
+from gateway.dialects.qmf.console_states import State
+from gateway.dialects.qmf.messages import BrokerRequest, BrokerResponse, CommandComplete, MethodResponse
+from gateway.dialects.qmf.object_id import ObjectId
+from gateway.model.observations import (
+    AgentLost,
+    Gap,
+    HeartbeatSeen,
+    ResyncBegan,
+    ResyncEnded,
+    SourceState,
+    SourceStateSeen,
+)
+from tests.dialects.qmf.am01.between import SECOND, START
+from tests.dialects.qmf.am01.playbook import BROKER, HEARD, NEXT_BROKER, NOBODY_HEARD, Play, synchronised
+
+SYNCHRONISING = SourceStateSeen(SourceState.SYNCHRONISING)
+SYNCHRONISED = SourceStateSeen(SourceState.SYNCHRONISED)
+
+
+@pytest.mark.parametrize("revision", HEARD, ids=lambda one: one.value)
+def test_who_cannot_be_asked_is_heard_anew_by_another_binding(revision: Revision) -> None:
+    play = synchronised(revision)
+    play.take(play.session.resync("messages were lost", play.now))
+    play.leaves("resync", Rebind("messages were lost"))
+
+
+def test_a_link_that_ends_for_that_is_no_trouble_unless_it_does_not_come_back() -> None:
+    play = synchronised(Revision.JANUARY_2008)
+    play.take(play.session.resync("messages were lost", play.now))
+    play.left()
+    play.disconnects()
+    bound_anew = SourceStateSeen(SourceState.SYNCHRONISING, "the queue is bound anew: messages were lost")
+    play.leaves(bound_anew)
+    play.connects()
+    assert not any(isinstance(one, SourceStateSeen) for one in play.left())
+    play.disconnects()
+    play.leaves(SourceStateSeen(SourceState.DOWN, "connection reset"))
+    play.connects()
+    play.publishes(play.described())
+    play.take(play.session.resync("messages were lost", play.now))
+    play.disconnects()
+    assert bound_anew in play.left()
+    play.disconnects()
+    play.leaves(SourceStateSeen(SourceState.DOWN, "connection reset"))
+
+
+def test_a_link_that_does_not_end_for_that_is_heard_on() -> None:
+    play = synchronised(Revision.JANUARY_2008)
+    play.take(play.session.resync("messages were lost", play.now))
+    play.left()
+    play.time_passes(11)
+    assert SourceStateSeen(SourceState.DOWN, NOBODY_HEARD) in play.left()
+
+
+def test_what_was_lost_with_the_queue_is_a_gap() -> None:
+    play = synchronised(Revision.JANUARY_2008)
+    play.take(play.session.resync("the queue overflowed", play.now, play.now - SECOND))
+    assert Gap(play.now - SECOND, play.now, "the queue overflowed") in play.left()
+
+
+def test_an_agent_that_is_silent_is_lost_and_heard_again() -> None:
+    play = synchronised(Revision.FEBRUARY_2008)
+    heard = play.now
+    play.time_passes(31)
+    steps = play.left()
+    assert steps.count(("agent", AgentHello())) >= 2
+    assert any(isinstance(one, AgentLost) for one in steps)
+    play.publishes(play.config())
+    assert any(isinstance(one, Gap) and one.start <= heard for one in play.left())
+
+
+def test_a_probe_that_is_answered_keeps_an_idle_agent_fresh() -> None:
+    play = synchronised(Revision.MARCH_2008)
+    play.time_passes(10)
+    play.leaves(("agent", BrokerRequest(0)))
+    play.arrives(BrokerResponse(0, BROKER))
+    play.leaves(HeartbeatSeen("1.0", 0))
+
+
+def test_nobody_is_probed_of_whose_classes_nothing_is_known() -> None:
+    play = Play(Revision.JANUARY_2008)
+    play.connects()
+    play.arrives(MethodResponse(77, 0, "OK"))
+    play.left()
+    play.time_passes(11)
+    assert not any(isinstance(step, tuple) for step in play.left())
+
+
+def answered_for(play: Play, seconds: int, answer: Message) -> None:
+    """Time passes, and each probe is answered."""
+    for _ in range(seconds // 10):
+        play.time_passes(10)
+        play.arrives(answer)
+
+
+def test_who_can_be_asked_is_read_anew_when_nothing_was_published_for_long() -> None:
+    play = synchronised(Revision.MARCH_2008)
+    answered_for(play, 290, BrokerResponse(0, BROKER))
+    assert "resync" not in play.left()
+    play.time_passes(10)
+    assert play.left()[0] == "resync"
+    assert play.read(play.sent[-1]) == BrokerRequest(6)
+
+
+def test_who_must_publish_everything_at_times_is_doubted_when_it_does_not() -> None:
+    play = Play(Revision.JANUARY_2008, {"republish_interval": 20 * SECOND})
+    play.connects()
+    play.publishes(play.described(), play.config(), play.inst())
+    answered_for(play, 20, MethodResponse(0, 1, "UnknownObject"))
+    play.time_passes(2)
+    assert play.session.state is State.SYNCHRONISED
+    answered_for(play, 90, MethodResponse(0, 1, "UnknownObject"))
+    assert "resync incomplete: the agent told no object; next attempt in 5 s" in [
+        one.detail for one in play.left() if isinstance(one, SourceStateSeen)
+    ]
+
+
+def test_an_idle_agent_that_can_only_be_heard_is_not_made_to_tell_everything() -> None:
+    play = synchronised(Revision.JANUARY_2008)
+    answered_for(play, 3_600, MethodResponse(0, 1, "UnknownObject"))
+    assert not any(isinstance(one, Rebind) for one in play.left())
+    assert play.session.state is State.SYNCHRONISED
+
+
+def test_another_broker_in_the_answer_to_a_probe_is_a_restart() -> None:
+    play = synchronised(Revision.MARCH_2008)
+    play.time_passes(10)
+    play.arrives(BrokerResponse(0, NEXT_BROKER))
+    assert ("agent", BrokerRequest(6)) in play.left()
+    play.arrives(BrokerResponse(6, NEXT_BROKER), CommandComplete(7))
+    assert ResyncBegan(restarted=True) in play.left()
+
+
+@pytest.mark.parametrize(
+    ("number", "restarted"), [(START + 5, False), (START + 60 * SECOND, True), (5, False)]
+)
+def test_objects_numbered_from_another_time_on_are_of_another_start(number: int, *, restarted: bool) -> None:
+    play = Play(Revision.MARCH_2008)
+    play.listed()
+    play.arrives(play.got(5, ObjectId(0, START)), CommandComplete(5))
+    play.left()
+    play.publishes(play.config(object_id=ObjectId(0, number)))
+    assert (ResyncBegan(restarted=True) in play.left()) is restarted
+
+
+def test_an_agent_started_anew_while_everything_is_read_is_read_on() -> None:
+    play = synchronised(Revision.JANUARY_2008)
+    play.publishes(play.config(object_id=ObjectId(0, START)))
+    play.take(play.session.disconnected("the broker ended", play.now))
+    play.connects()
+    play.left()
+    play.publishes(play.described(), play.config(object_id=ObjectId(0, START + 60 * SECOND)))
+    steps = play.left()
+    assert steps.count(ResyncBegan(restarted=True)) == 1
+    assert not any(isinstance(one, Rebind) for one in steps)
+    play.time_passes(12)
+    assert ResyncEnded(complete=True) in play.left()
+
+
+def test_an_agent_started_anew_before_it_is_greeted() -> None:
+    play = synchronised(Revision.FEBRUARY_2008)
+    play.publishes(play.config(object_id=ObjectId(0, START)))
+    play.disconnects()
+    play.connects()
+    play.left()
+    play.publishes(play.config(object_id=ObjectId(0, START + 60 * SECOND)))
+    assert ResyncBegan(restarted=True) in play.left()

@@ -1,0 +1,95 @@
+"""How a console finds out what an agent before AM2 speaks."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from gateway.dialects.qmf.am01.messages import AgentHello, MethodRequest
+from gateway.dialects.qmf.am01.revisions import ALL, Revision
+from gateway.dialects.qmf.console_states import State
+from gateway.dialects.qmf.messages import BrokerRequest
+from gateway.dialects.qmf.object_id import NULL
+from gateway.model.observations import HeartbeatSeen, SourceState, SourceStateSeen
+from gateway.model.schema import ClassKey
+from tests.dialects.qmf.am01.between import QUEUE
+from tests.dialects.qmf.am01.examples import TIMES_AND_ID
+from tests.dialects.qmf.am01.playbook import NOBODY_HEARD, Play
+
+CONNECTING = SourceStateSeen(SourceState.CONNECTING, "greeting agents on exchange qpid.management")
+NOBODY_ANSWERED = (
+    "no answer to the greeting on exchange qpid.management for 10 s: is an agent running there, and what "
+    "does it speak?"
+)
+
+
+def test_both_greetings_are_sent_while_nobody_knows_what_is_spoken() -> None:
+    play = Play(Revision.FEBRUARY_2008, known=False)
+    play.connects()
+    play.leaves(CONNECTING, ("agent", AgentHello()), ("agent", BrokerRequest(1)))
+    assert play.session.revisions == ALL
+
+
+def test_nothing_is_sent_to_who_can_only_be_heard() -> None:
+    play = Play(Revision.JANUARY_2008)
+    play.connects()
+    play.leaves(CONNECTING)
+
+
+@pytest.mark.parametrize(
+    ("revision", "text"), [(Revision.JANUARY_2008, NOBODY_HEARD), (Revision.FEBRUARY_2008, NOBODY_ANSWERED)]
+)
+def test_that_nobody_speaks_is_said(revision: Revision, text: str) -> None:
+    play = Play(revision)
+    play.connects()
+    play.left()
+    play.time_passes(11)
+    assert SourceStateSeen(SourceState.DOWN, text) in play.left()
+
+
+def test_what_is_found_out_holds_until_the_link_ends() -> None:
+    play = Play(Revision.FEBRUARY_2008, known=False)
+    play.synchronised()
+    assert play.session.revisions == {Revision.FEBRUARY_2008}
+    play.arrives_octets(b"AM1b" + bytes(4) + bytes(16))
+    assert play.notes() == ["protocol-error"]
+    play.disconnects()
+    play.connects()
+    assert play.session.revisions == ALL
+
+
+def test_what_cannot_be_read_whole_finds_nothing_out() -> None:
+    play = Play(Revision.FEBRUARY_2008, known=False)
+    play.connects()
+    play.left()
+    play.arrives_octets(b"AM01CC\x04tank" + TIMES_AND_ID, "mgmt.config.tank")
+    play.arrives_octets(b"AM01??", QUEUE)
+    assert play.session.revisions == ALL
+    assert play.session.state is State.GREETING
+    play.leaves()
+
+
+@pytest.mark.parametrize(
+    ("answer", "spoken"),
+    [
+        (b"AM01R\0\0\0\0\0\0\0\0\x01\x0dUnknownObject", Revision.JANUARY_2008),
+        (b"\0\0\0\0\0\0\0\x01\x0dUnknownObject", Revision.NOVEMBER_2007),
+    ],
+)
+def test_the_form_of_calls_is_found_out_by_one_that_does_nothing(answer: bytes, spoken: Revision) -> None:
+    play = Play(Revision.JANUARY_2008, known=False)
+    play.connects()
+    play.left()
+    play.publishes(play.described())
+    probes = [step for step in play.left() if isinstance(step, tuple)]
+    bare = MethodRequest(0, NULL, ClassKey("shop", "tank"), "probe", b"", QUEUE)
+    assert probes == [
+        ("method.shop.tank.probe", bare),
+        ("method.shop.tank.probe", replace(bare, reply_queue="")),
+    ]
+    play.publishes(play.described())
+    play.leaves()
+    play.arrives_octets(answer)
+    play.leaves(HeartbeatSeen("1.0", 0))
+    assert play.session.revisions == {spoken}
