@@ -296,19 +296,28 @@ class Am01AgentSession:
 
     def _called(self, request: MethodRequest, delivery: Delivery, now: int) -> Effect | MethodResponse:
         target = self._objects.find(request.object_id)
-        if self._config.get_and_set and target is not None:
+        key = self._class_told(request)
+        if self._config.get_and_set and target is not None and target.is_of(key):
             if request.method == GET:
-                octets = write_object(target.definition, target.properties, target.statistics)
-                return MethodResponse(request.sequence, Status.OK, "OK", octets)
+                return self._got(request, target)
             if request.method == SET:
                 return self._set(request, target, delivery, now)
-        key = request.key
-        if self._revision in BROADCASTING and key.package == self._config.package:
-            key = ClassKey("", key.name)
-        key = replace(key, hash=NO_HASH)  # which calls do not tell
         call = Call(request.sequence, request.object_id, key, request.method, request.arguments)
         done = self._calls.called(call, target, delivery, now)
         return self._carried(done) if isinstance(done, MethodResponse) else done
+
+    def _class_told(self, request: MethodRequest) -> ClassKey:
+        """The class that the routing key names, without the hash, which keys do not tell."""
+        package, name = request.key.package, request.key.name
+        unnamed = self._revision in BROADCASTING and package == self._config.package
+        return ClassKey("" if unnamed else package, name, NO_HASH)
+
+    def _got(self, request: MethodRequest, target: ServedObject) -> MethodResponse:
+        if request.arguments:
+            text = f"InvalidParameter: a get has no arguments, found {len(request.arguments)} octets"
+            return self._carried(MethodResponse(request.sequence, Status.INVALID_PARAMETER, text))
+        octets = write_object(target.definition, target.properties, target.statistics)
+        return MethodResponse(request.sequence, Status.OK, "OK", octets)
 
     def _set(
         self, request: MethodRequest, target: ServedObject, delivery: Delivery, now: int

@@ -66,6 +66,11 @@ class ServedObject:
         """Of its class."""
         return self.served.definition
 
+    def is_of(self, key: ClassKey) -> bool:
+        """Whether its class has this package and name, as calls tell them."""
+        own = self.definition.key
+        return (own.package, own.name) == (key.package, key.name)
+
     def take(self, managed: ManagedObject) -> None:
         """Know the values as they are now."""
         properties, statistics = wire_values(managed.properties), wire_values(managed.statistics)
@@ -158,10 +163,10 @@ class ServedObjects:
             raise LocalProtocolError(f"object {managed.number} is of another class than {managed.key}")
         tried = ServedObject(served, managed)
         tried.take(managed)
-        for record in tried.records():
-            octets = len(write(record, self._revision, self.definitions))
-            if octets > MAX_BODY:
-                raise LocalProtocolError(f"an object of {managed.key} does not fit {MAX_BODY} octets")
+        # Together, as who asks for the object is told both at once.
+        octets = sum(len(write(record, self._revision, self.definitions)) for record in tried.records())
+        if octets > MAX_BODY:
+            raise LocalProtocolError(f"an object of {managed.key} does not fit {MAX_BODY} octets")
         if known is None:
             known = self._objects[managed.number] = ServedObject(served, managed)
         known.take(managed)

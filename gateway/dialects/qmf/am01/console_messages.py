@@ -38,6 +38,7 @@ from gateway.dialects.qmf.messages import (
     UnknownOpcode,
 )
 from gateway.model.observations import RecordLost
+from gateway.model.schema import ClassKey
 
 
 class Am01Listener(Listener):
@@ -122,6 +123,8 @@ class Am01Listener(Listener):
 
     def _on_description(self, message: ClassDescription) -> None:
         definition = message.definition
+        if not self._is_wanted(definition.key):
+            return
         if self._am01.is_heard_only:
             self._on_broadcast(definition)
         else:
@@ -137,6 +140,10 @@ class Am01Listener(Listener):
         else:
             self._am01.publication.heard_schema(definition.key)
             self._am01.learn_form()
+
+    def _is_wanted(self, key: ClassKey) -> bool:
+        """Whether a class is to be learnt: those that are told without a package are, all of them."""
+        return not key.package or self._am01.config.includes(key.package)
 
     def _on_broadcast(self, definition: ClassDefinition) -> None:
         key = definition.key
@@ -163,6 +170,8 @@ class Am01Listener(Listener):
 
     def _on_unknown_class(self, message: UnknownClass) -> None:
         talk = self._am01
+        if not self._is_wanted(message.key):
+            return
         if not talk.is_heard_only and talk.state is not State.GREETING:
             super()._on_unknown_class(message)
         elif message.deleted or message.code == ord(EventIndication.opcode):

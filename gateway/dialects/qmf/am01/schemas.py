@@ -29,6 +29,8 @@ from gateway.dialects.qmf.typed_values import QmfValue
 from gateway.model.schema import Argument, ClassKey, ClassSchema, Element, EventSchema, Method
 
 _SORTS: Final = ("configuration", "instrumentation", "method", "event")
+_EVENT_FIELDS: Final = ("name", "type", "unit", "desc")
+"""All that is told of an event's argument; what else a peer tells is read."""
 
 
 def event_key(owner: ClassKey, name: str) -> ClassKey:
@@ -123,7 +125,9 @@ def _write_arguments(method: Method, codes: Sequence[TypeCode], *, directed: boo
         told = _described(argument, code)
         if directed:
             told["dir"] = direction_text(argument)
-        records.append(_write_record(told, default_of(argument)))
+            records.append(_write_record(told, default_of(argument)))
+        else:
+            records.append(_write_record({name: told[name] for name in _EVENT_FIELDS}))
     return records
 
 

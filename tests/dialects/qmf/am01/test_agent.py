@@ -179,6 +179,7 @@ def test_what_does_not_fit_a_class_is_a_mistake_and_changes_nothing(revision: Re
         replace(tank_object(2), key=ClassKey("shop", "ship")),
         replace(tank_object(2), properties=("t2",)),
         replace(tank_object(2), statistics=(1, 2.0, "x" * MAX_BODY)),
+        replace(tank_object(2), statistics=(1, 2.0, "x" * (MAX_BODY - 60))),  # not with its properties
         replace(tank_object(2), number=-1),
     ]
     for mistake in mistakes:

@@ -36,6 +36,25 @@ def test_get_and_set_are_served_where_that_is_wanted(revision: Revision) -> None
     assert drained.status == 1
 
 
+@REVISIONS
+@pytest.mark.parametrize("key", [ClassKey("shop", "ship"), ClassKey("other", "tank")])
+@pytest.mark.parametrize(("method", "arguments"), [("get", b""), ("set", b"\x04size\0\xc8")])
+def test_who_may_ask_about_another_class_does_not_get_at_this_one(
+    revision: Revision, key: ClassKey, method: str, arguments: bytes
+) -> None:
+    """Brokers give rights by routing keys, which tell the class: it must be the object's."""
+    scene = started(revision, {"get_and_set": True})
+    ((_, answer),) = scene.messages(scene.calls(method, arguments, key=key))
+    assert isinstance(answer, MethodResponse)
+    assert (answer.text, answer.arguments) == ("InvalidParameter: the object is of another class", b"")
+
+
+def test_a_get_has_no_arguments() -> None:
+    scene = started(Revision.FEBRUARY_2008, {"get_and_set": True})
+    ((_, answer),) = scene.messages(scene.calls("get", b"\0"))
+    assert answer == MethodResponse(5, 4, "InvalidParameter: a get has no arguments, found 1 octets")
+
+
 @pytest.mark.parametrize(
     "changes",
     [

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from gateway.dialects.qmf.am01.forms import AM01
+from gateway.dialects.qmf.am01.keys import content_key
 from gateway.dialects.qmf.am01.messages import AgentHello, ClassDescription
 from gateway.dialects.qmf.am01.revisions import Revision
 from gateway.dialects.qmf.definitions import ClassDefinition
@@ -11,7 +14,7 @@ from gateway.model.observations import ClassLearned, ObjectSeen, RecordLost
 from gateway.model.schema import ClassKey, ClassSchema, Element
 from gateway.model.values import ValueType
 from tests.dialects.qmf.am01.examples import KEY, PROPERTY_OCTETS, TIMES_AND_ID
-from tests.dialects.qmf.am01.playbook import Play, synchronised
+from tests.dialects.qmf.am01.playbook import BROKER, Play, synchronised
 
 
 def test_what_is_told_of_a_class_that_nobody_has_described_is_lost_if_it_is_an_end() -> None:
@@ -75,3 +78,20 @@ def test_a_package_that_is_announced_is_a_reason_to_list_anew() -> None:
     play = synchronised(Revision.FEBRUARY_2008)
     play.arrives(PackageIndication(0, "dock"), key="mgmt.schema.package")
     assert ("agent", AgentHello()) in play.left()
+
+
+@pytest.mark.parametrize("revision", [Revision.DESIGN_NOTES, Revision.FEBRUARY_2008, Revision.MARCH_2008])
+def test_of_packages_that_are_left_out_nothing_is_learnt_or_missed(revision: Revision) -> None:
+    play = synchronised(revision, {"packages": frozenset({"shop"})})
+    pier = ClassKey("dock", "pier", b"P" * 16)
+    schema = ClassSchema(pier, (Element("free", ValueType.BOOL),))
+    play.publishes(ClassDescription(0, ClassDefinition.of(schema, AM01)))
+    ended = b"\x04dock\x04pier" + b"P" * 16 + TIMES_AND_ID[:16] + b"\0\0\0\0\0\0\0\x01" + TIMES_AND_ID[24:]
+    head = b"AM1c" + bytes(4) if revision is Revision.MARCH_2008 else b"AM01CC"
+    play.arrives_octets(head + ended + b"\x01", content_key(revision, "config", pier, BROKER))
+    play.leaves()
+
+
+def test_classes_that_are_told_without_a_package_are_not_left_out() -> None:
+    play = synchronised(Revision.JANUARY_2008, {"packages": frozenset({"dock"})})
+    assert play.class_key.package == "shop"

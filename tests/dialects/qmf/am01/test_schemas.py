@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 
 from gateway.dialects.errors import LocalProtocolError, ProtocolError
 from gateway.dialects.qmf.am01.forms import AM01
-from gateway.dialects.qmf.am01.schemas import described_class, read_schema, write_schema
+from gateway.dialects.qmf.am01.schemas import described_class, event_key, read_schema, write_schema
 from gateway.dialects.qmf.am01.tables import read_table, write_table
 from gateway.dialects.qmf.definitions import ClassDefinition, EventDefinition
 from gateway.dialects.qmf.element_types import TypeCode
 from gateway.dialects.qmf.fields import Cursor
 from gateway.dialects.qmf.layout import Layout
 from gateway.dialects.qmf.typed_values import QmfValue
-from gateway.model.schema import Argument, ClassKey, ClassSchema, Direction, Element, Method
+from gateway.model.schema import Argument, ClassKey, ClassSchema, Direction, Element, EventSchema, Method
 from gateway.model.values import ValueType
 from tests.dialects.qmf.am01.examples import COUNTS, KEY, SCHEMA_OCTETS, leak, tank
 from tests.dialects.qmf.test_typed_values import values
@@ -39,6 +39,23 @@ def test_one_field_changed_is_one_field_changed() -> None:
     again, _ = read_schema(Cursor(write_schema(changed, events)), KEY)
     assert again.schema.properties[2].unit == "gallon"
     assert again.schema.statistics == schema.statistics
+
+
+def test_limits_and_a_default_are_told_of_methods_and_not_of_events() -> None:
+    rate = Argument("rate", ValueType.U32, Direction.IN, "l", 1, 9, default="5", description="How quick")
+    drain = ClassDefinition.of(ClassSchema(KEY, methods=(Method("drain", (rate,)),)), AM01)
+    leaks = EventDefinition.of(EventSchema(event_key(KEY, "leak"), (rate,)), AM01)
+    definition, (event,) = read_schema(Cursor(write_schema(drain, [leaks])), KEY)
+    assert definition.schema.methods[0].arguments == (rate,)
+    plain = Argument("rate", ValueType.U32, unit="l", description="How quick")
+    assert event.schema.arguments == (plain,)
+
+
+def test_limits_that_a_peer_tells_of_an_event_s_argument_are_read() -> None:
+    records = write_table({"name": "leak", "argCount": 1})
+    records += write_table({"name": "rate", "type": 3, "min": 1, "max": 9, "dir": 2})
+    _, (event,) = read_schema(Cursor(b"\0\0\0\0\0\0\0\x01" + records), KEY)
+    assert (event.schema.arguments[0].minimum, event.schema.arguments[0].maximum) == (1, 9)
 
 
 def test_a_statistic_or_property_is_never_optional() -> None:
