@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Protocol
 from uuid import UUID
 
-from gateway.dialects.effects import Called, Effect, ModifyAsked, ReadAsked
+from gateway.dialects.effects import Binding, Called, Delivery, Effect, ModifyAsked, ReadAsked
 from gateway.dialects.qmf.agent import AgentConfig, AgentSession, ManagedObject
 from gateway.dialects.qmf.console import ConsoleConfig, ConsoleSession
 from gateway.dialects.qmf.console_agents import HeartbeatRules
@@ -14,7 +15,7 @@ from gateway.mapping.files import class_schemas
 from gateway.model.values import Value
 from tests.operations.works import MAPPING
 from tests.simulation.amqp import AmqpBroker, AmqpClient
-from tests.simulation.conversation import Conversation
+from tests.simulation.conversation import Conversation, Session
 from tests.simulation.native_dialect import MODIFY, ROUNDED, NativeConsole, Whim, carried, with_request
 from tests.simulation.scheduler import MILLISECOND, SECOND, Clock, Scheduler
 from tests.simulation.site import AGENT_USER, CONSOLE_USER
@@ -47,31 +48,35 @@ class Boiler:
             self.speed = speed + ROUNDED
 
 
-class BoilerAgent:
-    """One run of the agent's process."""
+class BoilerProcess:
+    """One run of a process that manages the boiler, whatever it speaks.
 
-    def __init__(self, scheduler: Scheduler, broker: AmqpBroker, boiler: Boiler, boot: int) -> None:
+    Args:
+        scheduler: time and chance.
+        broker: that it is connected to.
+        boiler: that it manages.
+        name: for the trace.
+        session: that speaks.
+        bindings: of its queue.
+    """
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        broker: AmqpBroker,
+        boiler: Boiler,
+        name: str,
+        session: Session,
+        bindings: Callable[[str], Sequence[Binding]],
+    ) -> None:
         self._scheduler = scheduler
         self._boiler = boiler
         self._clock = Clock(scheduler)
         self._is_alive = True
-        broker_id = UUID(int=scheduler.random.getrandbits(128))
-        config = AgentConfig(
-            broker_id, boot, frozenset({CONSOLE_USER}), publish_interval=5 * SECOND, reads_anew=True
-        )
-        self._session = AgentSession(config, [BOILER])
-        self._put()
-        link = _AgentLink(self._session)
-        self._conversation = Conversation(scheduler, self._clock, f"agent-{boot}", link, lambda _: None)
+        self._conversation = Conversation(scheduler, self._clock, name, session, lambda _: None)
         self._conversation.asked = self._asked
         self.client = AmqpClient(
-            scheduler,
-            broker,
-            self._conversation,
-            AGENT_USER,
-            self._clock,
-            lambda _: self._session.bindings(),
-            1000,
+            scheduler, broker, self._conversation, AGENT_USER, self._clock, bindings, 1000
         )
 
     def die(self) -> None:
@@ -80,18 +85,48 @@ class BoilerAgent:
         self.client.close()
 
     def _asked(self, asked: Called | ModifyAsked | ReadAsked) -> None:
+        """A console wants something; `_after` a while it may have it."""
+        raise NotImplementedError
+
+    def _after(self, action: Callable[[], None]) -> None:
+        """Soon, sometimes late, and never once the process is dead."""
+        delay = _SLOW if self._scheduler.random.random() < 0.1 else _QUICK
+        self._scheduler.after(self._scheduler.between(*delay), lambda: action() if self._is_alive else None)
+
+    def _perform(self, effects: list[Effect]) -> None:
+        self._conversation.perform(effects)
+
+    def _is_refused(self, deadline: int) -> bool:
+        """Whether what is asked for is not done: it is late, or chance will have it so."""
+        return self._clock.now() > deadline or self._scheduler.random.random() < 0.1
+
+
+class BoilerAgent(BoilerProcess):
+    """One that speaks AM2."""
+
+    def __init__(self, scheduler: Scheduler, broker: AmqpBroker, boiler: Boiler, boot: int) -> None:
+        broker_id = UUID(int=scheduler.random.getrandbits(128))
+        config = AgentConfig(
+            broker_id, boot, frozenset({CONSOLE_USER}), publish_interval=5 * SECOND, reads_anew=True
+        )
+        self._session = session = AgentSession(config, [BOILER])
+        super().__init__(
+            scheduler, broker, boiler, f"agent-{boot}", AgentLink(session), lambda _: session.bindings()
+        )
+        self._put()
+
+    def _asked(self, asked: Called | ModifyAsked | ReadAsked) -> None:
         if isinstance(asked, Called):
             self._after(lambda: self._carry_out(asked))
         elif isinstance(asked, ReadAsked):
             self._after(lambda: self._read(asked))
 
     def _carry_out(self, call: Called) -> None:
-        random = self._scheduler.random
-        if self._clock.now() > call.deadline or random.random() < 0.1:
+        if self._is_refused(call.deadline):
             self._perform(self._session.method_done(call.handle, Status.FORBIDDEN, "not now"))
             return
         if call.method == MODIFY.name:
-            self._boiler.modify(carried(call.arguments)["speed"], Whim.of(random))
+            self._boiler.modify(carried(call.arguments)["speed"], Whim.of(self._scheduler.random))
         else:
             assert isinstance(call.arguments[0], int)
             self._boiler.set(call.arguments[0])
@@ -116,14 +151,6 @@ class BoilerAgent:
         properties = tuple(values.get(element.name) for element in BOILER.properties)
         self._session.put(ManagedObject(BOILER.key, NUMBER, 1, properties, (70,), now))
 
-    def _after(self, action: Callable[[], None]) -> None:
-        """Soon, sometimes late, and never once the process is dead."""
-        delay = _SLOW if self._scheduler.random.random() < 0.1 else _QUICK
-        self._scheduler.after(self._scheduler.between(*delay), lambda: action() if self._is_alive else None)
-
-    def _perform(self, effects: list[Effect]) -> None:
-        self._conversation.perform(effects)
-
 
 def am2_console(_epoch: int) -> NativeConsole:
     """The session of one run of the core."""
@@ -138,10 +165,29 @@ def am2_console(_epoch: int) -> NativeConsole:
     )
 
 
-class _AgentLink:
-    """The agent's session as a link sees it."""
+class Served(Protocol):
+    """An agent's session, of whatever generation."""
 
-    def __init__(self, session: AgentSession) -> None:
+    def start(self, now: int) -> list[Effect]:
+        """The link is up."""
+
+    def suspend(self) -> None:
+        """It is down."""
+
+    def console_bound(self, now: int) -> list[Effect]:
+        """A console may want to hear everything."""
+
+    def receive(self, delivery: Delivery, now: int) -> list[Effect]:
+        """A request arrived."""
+
+    def tick(self, now: int) -> list[Effect]:
+        """The time it asked for has come."""
+
+
+class AgentLink:
+    """An agent's session as a link sees it."""
+
+    def __init__(self, session: Served) -> None:
         self._session = session
         self.receive = session.receive
         self.tick = session.tick

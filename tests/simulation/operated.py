@@ -14,6 +14,7 @@ from typing import Protocol
 
 from gateway.dialects.effects import Binding, Effect
 from gateway.dialects.effects import Send as Sent
+from gateway.dialects.qmf.am01.revisions import Revision
 from gateway.feed.operations import (
     Action,
     OperationAnswer,
@@ -35,6 +36,7 @@ from gateway.operations.policy import Policy
 from gateway.operations.told_values import ToldValues
 from gateway.service.console_port import ForeseeingSession, ModifyingSession, OperableSession
 from tests.operations.works import ANYTHING, BOILER_CLASS, MAPPING, OPERATOR
+from tests.simulation.am01_boiler import am01_agent, am01_console
 from tests.simulation.amqp import AmqpBroker, AmqpClient
 from tests.simulation.boiler import Boiler, BoilerAgent, am2_console
 from tests.simulation.cml_boiler import CmlBoilerServer, cml_console
@@ -81,6 +83,7 @@ class Dialect:
 
 AM2 = Dialect(am2_console, BoilerAgent)
 CML = Dialect(cml_console, CmlBoilerServer)
+BEFORE_AM2 = {one: Dialect(am01_console(one), am01_agent(one)) for one in Revision}
 
 
 class OperatedCore:
