@@ -72,6 +72,7 @@ class RelaySession:
 
         To be called before `started`. Their classes are among `RelayConfig.schemas`.
         """
+        self._objects.tell_classes()  # which are nobody's doing
         restoring = Restoring(self._config, self._objects, self._applications, self._out)
         restoring.restore(sightings, now)
         return self._finish()

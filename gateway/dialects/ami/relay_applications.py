@@ -26,7 +26,7 @@ from gateway.dialects.ami.writer import LineEnd
 from gateway.dialects.stream_effects import Peer
 from gateway.model.events import Severity
 from gateway.model.observations import AgentLost, EventSeen, ResyncBegan, ResyncEnded
-from gateway.model.schema import EventSchema
+from gateway.model.schema import EventSchema, Method
 from gateway.model.values import Value
 
 _MANY = 1_000
@@ -230,11 +230,21 @@ class Applications:
     def tell(self, application: Application, now: int) -> None:
         """Tell of an application as it stands."""
         row = self._objects.tell_checked(self._table, self._told(application, now), now)
-        if application.connections:  # else they are shown as they were: whoever comes back offers them again
-            offers = application.offers
-            methods = tuple(offers[name][1].method for name in sorted(offers))
-            self._objects.call_by(row, methods, now)
+        # Without a connection they are shown as they were: whoever comes back offers them again.
+        if application.connections and self._objects.call_by(row, _methods(application), now):
+            reason = "the commands that it has left are not shown: it has changed them too often"
+            self._out.note("commands-hidden", f"{application.name!r}: {reason}")
+            application.note_refusal(reason)
         application.changed, application.told_at = False, now
+
+    def check_commands(self, application: Application) -> None:
+        """Make sure that the commands which it offers now can be shown.
+
+        Raises:
+            RefusedError: it has changed them too often.
+        """
+        row = self._table.rows[application_id(application.name)]
+        self._objects.check_methods(row, _methods(application))
 
     def _told(self, application: Application, now: int) -> Told:
         name = application.name
@@ -317,3 +327,8 @@ class Applications:
         self.tell(application, now)
         if not application.connections:
             self._out.observe(AgentLost(application.name, f"not connected: {reason}"))
+
+
+def _methods(application: Application) -> tuple[Method, ...]:
+    offers = application.offers
+    return tuple(offers[name][1].method for name in sorted(offers))

@@ -94,6 +94,11 @@ class Application:
             if offer is not None
         }
 
+    def note_refusal(self, reason: str) -> None:
+        """Something of it was refused, which is counted and told."""
+        self.refused += 1
+        self.refusals, self.refusal = self.refusals + 1, reason
+
     def note_sequence(self, sequence: Sequence) -> None:
         """Take over what a connection counted."""
         self.missing = min(self.missing + sequence.missing, _MOST)

@@ -26,7 +26,7 @@ from gateway.dialects.ami.instructions import (
 from gateway.dialects.ami.relay_applications import Applications
 from gateway.dialects.ami.relay_calls import Calls, answer
 from gateway.dialects.ami.relay_columns import in_a_map
-from gateway.dialects.ami.relay_commands import offer
+from gateway.dialects.ami.relay_commands import Offer, offer
 from gateway.dialects.ami.relay_config import MILLISECOND, RelayConfig
 from gateway.dialects.ami.relay_connections import Application, Connection
 from gateway.dialects.ami.relay_effects import Collected, RefusedError
@@ -258,7 +258,6 @@ class Instructions:
 
     def _command(self, arrived: Arrived, one: Command) -> str:
         connection, limits, known_as = arrived.connection, self._config.limits, one.command_id
-        former = connection.offers.get(known_as)
         taken = connection.offered_octets - connection.offer_octets.get(known_as, 0)
         if one.level == 0:
             connection.offers.pop(known_as, None)
@@ -271,14 +270,22 @@ class Instructions:
                 raise RefusedError(f"there are {limits.commands} commands already")
             if taken + arrived.octets > limits.command_octets:
                 raise RefusedError("the definitions of all commands take too much room")
-            offered = offer(one, self._config.secrets)
-            if offered is not None and (former is None or former.method != offered.method):
-                self._objects.check_methods()
-            connection.offers[known_as] = offered
+            self._offer(arrived, known_as, offer(one, self._config.secrets))
             connection.offer_octets[known_as] = arrived.octets
             connection.offered_octets = taken + arrived.octets
         self._applications.tell(arrived.application, arrived.now)
         return "OK, command accepted"
+
+    def _offer(self, arrived: Arrived, known_as: str, offered: Offer | None) -> None:
+        offers = arrived.connection.offers
+        former = dict(offers)
+        offers[known_as] = offered
+        try:
+            self._applications.check_commands(arrived.application)
+        except RefusedError:
+            offers.clear()
+            offers.update(former)
+            raise
 
     def _response(self, arrived: Arrived, one: Response) -> str:
         call = self._calls.find(one.request_id, arrived.connection.number)

@@ -108,8 +108,7 @@ class LineByLine:
         number = known.sequence.take(sequence)
         application = known.application
         if application is not None:
-            application.refused += 1
-            application.refusals, application.refusal = application.refusals + 1, text
+            application.note_refusal(text)
             application.note_sequence(known.sequence)
             application.changed = True
         self._log(known, f"refused: {text}".encode())

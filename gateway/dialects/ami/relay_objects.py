@@ -5,17 +5,18 @@ from __future__ import annotations
 import heapq
 import itertools
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 from gateway.dialects.ami.relay_config import RelayConfig
 from gateway.dialects.ami.relay_effects import Collected, RefusedError
 from gateway.dialects.ami.relay_schemas import is_insert
-from gateway.dialects.ami.relay_tables import Fixed, Pace, Row, Sifted, Table, Version, class_name
+from gateway.dialects.ami.relay_tables import Fixed, Pace, Row, Sifted, Table, class_name
+from gateway.dialects.ami.relay_versions import Versions
 from gateway.dialects.ami.values import AmiValue
 from gateway.model.observations import ClassLearned
-from gateway.model.schema import ClassKey, ClassSchema, Method
+from gateway.model.schema import ClassSchema, Method
 from gateway.model.values import Values
 
 _AT_ONCE: Final = 1
@@ -24,8 +25,6 @@ _FEW: Final = 64
 """Former times of expiry that are not worth sweeping."""
 _ROW: Final = 512
 """Octets that an object takes without values."""
-_VERSION_SIZE: Final = 64 << 20
-"""Characters that all versions of classes may take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +62,7 @@ class Objects:
         self._tables: dict[tuple[str, str], Table] = {}
         self._expiring: list[tuple[int, int, Row]] = []
         self._order = itertools.count()
-        self._learned: set[ClassKey] = set()
-        self._version_size = 0
-        self._with_methods = 0
-        self._methods_size = 0
+        self._versions = Versions(config.limits.versions)
         self._size = 0
         self._count = 0
         self._inserts: dict[str, deque[Row]] = {}
@@ -120,7 +116,9 @@ class Objects:
     def tell_classes(self) -> None:
         """Tell classes that are known from before."""
         for table in self._tables.values():
-            self._learn(table.version())
+            version = table.version()
+            if self._versions.told(version):
+                self._out.observe(ClassLearned(version.schema))
 
     def check(self, *tellings: tuple[Table, Told]) -> list[Sifted]:
         """Make sure that all of this could be told, of one application; returns what it changes.
@@ -129,17 +127,17 @@ class Objects:
             RefusedError: it is more than the bounds allow.
         """
         found: list[Sifted] = []
-        growing = 0
+        agent, growing = tellings[0][1].agent, 0
         for table, told in tellings:
             sifted = table.sift(told.native_id, told.values, self._secrets)
             if sifted.gained and len(table.columns.keys() | sifted.gained.keys()) > self._limits.keys:
                 raise RefusedError(f"more than {self._limits.keys} keys")
-            growing += bool(sifted.gained) or not table.rows
+            growing += self._versions.is_needed(table, grows=table.would_change(sifted.gained))
             found.append(sifted)
         if growing:
-            self.check_growth(growing)
+            self._versions.check(agent, growing)
         new = sum(sifted.row is None for sifted in found)
-        self._check_room(tellings[0][1].agent, sum(sifted.size for sifted in found), new)
+        self._check_room(agent, sum(sifted.size for sifted in found), new)
         return found
 
     def tell(self, table: Table, told: Told, now: int) -> Row:
@@ -158,6 +156,8 @@ class Objects:
     def _tell(self, table: Table, told: Told, sifted: Sifted, now: int) -> Row:
         if sifted.gained:
             table.grow(sifted.gained, now)
+            if table.due:
+                self._versions.expect(table, told.agent)
         row = sifted.row
         if row is None:
             row = self._made(table, told)
@@ -187,33 +187,37 @@ class Objects:
         if not table.rows and not table.columns:
             self._tables = {key: one for key, one in self._tables.items() if one is not table}
 
-    def call_by(self, row: Row, methods: tuple[Method, ...], now: int) -> None:
-        """These methods can be called on an object from now on."""
-        if methods != row.methods:
-            row.methods = methods
+    def check_methods(self, row: Row, methods: tuple[Method, ...]) -> None:
+        """Make sure that these methods of an object can be shown.
+
+        Raises:
+            RefusedError: they cannot: its application has changed them too often.
+        """
+        if not _are_among(methods, row.shown_methods):
+            self._versions.check_methods(row)
+
+    def call_by(self, row: Row, methods: tuple[Method, ...], now: int) -> bool:
+        """These methods can be called on an object from now on.
+
+        Where its application has changed them too often, it is shown with those that it was shown with last,
+        if these are among them: one that is not offered any more cannot be called, and the answer says so.
+        Returns whether those that were shown are hidden by that, as none is shown otherwise.
+        """
+        shown, before = methods, row.methods
+        if methods and methods != row.methods:
+            try:
+                self._versions.check_methods(row)
+            except RefusedError:
+                among = _are_among(methods, row.shown_methods)
+                shown = tuple(row.shown_methods.values()) if among else ()
+        if shown != row.methods:
+            row.methods = shown
             row.table.changed(now)
-
-    def check_growth(self, classes: int = 1) -> None:
-        """Make sure that so many classes may change.
-
-        Raises:
-            RefusedError: they must not any more.
-        """
-        if len(self._learned) + classes > self._limits.versions or self._version_size >= _VERSION_SIZE:
-            raise RefusedError("classes have changed too often since the gateway was started")
-
-    def check_methods(self) -> None:
-        """Make sure that methods may change: with half of all versions, so that keys have the others.
-
-        An application may define its commands anew as often as it likes, with what it has just now to choose
-        from; that must not end what all can tell.
-
-        Raises:
-            RefusedError: they must not any more.
-        """
-        if self._with_methods >= self._limits.versions // 2 or self._methods_size >= _VERSION_SIZE // 2:
-            raise RefusedError("commands have changed too often since the gateway was started")
-        self.check_growth()
+            if shown and shown != tuple(row.shown_methods.values()):
+                self._versions.expect(row, row.agent)
+            else:
+                self._versions.forget(row)
+        return bool(methods and before and not shown)
 
     def end(self, row: Row, now: int) -> None:
         """An object is no more."""
@@ -222,6 +226,7 @@ class Objects:
         self._count -= 1
         del self._owned[row.agent][row.native_id]
         row.expires = 0
+        self._versions.forget(row)
         self._out.observe(row.end(now))
 
     def end_all(self, agent: str, now: int) -> None:
@@ -298,17 +303,12 @@ class Objects:
     def _show(self, row: Row) -> None:
         """Tell a row whole, under the class as it was settled last."""
         row.version, row.waits = row.table.version(row.methods), False
-        self._learn(row.version)
+        self._versions.forget(row)
+        if row.methods:
+            row.shown_methods = {method.name: method for method in row.methods}
+        if self._versions.told(row.version, row):
+            self._out.observe(ClassLearned(row.version.schema))
         self._out.observe(row.whole())
-
-    def _learn(self, version: Version) -> None:
-        if version.schema.key not in self._learned:
-            self._learned.add(version.schema.key)
-            self._version_size += version.size
-            if version.schema.methods:
-                self._with_methods += 1
-                self._methods_size += version.size
-            self._out.observe(ClassLearned(version.schema))
 
     # What bounds.
 
@@ -360,3 +360,7 @@ def _changes_properties(row: Row, told: Told) -> bool:
     return told.properties != row.properties or any(
         column.key in told.values for column in row.version.properties
     )
+
+
+def _are_among(methods: Iterable[Method], shown: Mapping[str, Method]) -> bool:
+    return all(shown.get(method.name) == method for method in methods)

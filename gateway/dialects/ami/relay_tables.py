@@ -79,6 +79,7 @@ class Row:
         transient: whether it never comes back as the same one.
         waits: whether it is to be told under the latest version, soon.
         doubtful: keys whose values were known before a restart, and may not be the last that were told.
+        shown_methods: the last ones that it was shown with, by name.
     """
 
     table: Table
@@ -96,6 +97,7 @@ class Row:
     transient: bool = False
     waits: bool = False
     doubtful: frozenset[str] = frozenset()
+    shown_methods: Mapping[str, Method] = field(default_factory=dict)
 
     @property
     def is_there(self) -> bool:
@@ -231,14 +233,24 @@ class Table:
 
         Without rows nobody can, either: it is settled for the first one at once.
         """
-        former = {key: self.columns.get(key) for key in columns}
+        seen = self.would_change(columns)
         self.columns |= columns
-        seen = (
-            not column.hidden and ((before := former[key]) is None or before.type is not column.type)
+        if seen and self.rows:
+            self.changed(now)
+
+    def would_change(self, columns: Mapping[str, Column]) -> bool:
+        """Whether anybody could see that it has these columns."""
+        return any(
+            not column.hidden
+            and ((before := self.columns.get(key)) is None or before.type is not column.type)
             for key, column in columns.items()
         )
-        if any(seen) and self.rows:
-            self.changed(now)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether it has gained nothing since it was settled last."""
+        shown = self._visible()
+        return [(one.key, one.type) for one in shown] == [(one.key, one.type) for one in self._shown]
 
     def changed(self, now: int) -> None:
         """Its class is another one now; that is told when it is due."""
@@ -248,10 +260,9 @@ class Table:
         """What it gained holds from now on; returns the rows to be told anew, whole."""
         self.due = 0
         self._pace.last = now
-        shown = self._visible()
-        if [(one.key, one.type) for one in shown] != [(one.key, one.type) for one in self._shown]:
+        if not self.is_settled:
             self._versions.clear()
-        self._shown = shown
+        self._shown = self._visible()
         used = {row.methods for row in self.rows.values()}
         self._versions = {methods: one for methods, one in self._versions.items() if methods in used}
         return [row for row in self.rows.values() if row.version is not self.version(row.methods)]

@@ -8,7 +8,7 @@ from gateway.dialects.ami.relay import RelayConfig, RelayLimits
 from gateway.dialects.ami.relay_columns import element_name, text_of
 from gateway.dialects.ami.relay_config import SECOND
 from gateway.dialects.ami.values import Utc
-from gateway.model.observations import ClassLearned
+from gateway.model.observations import ClassLearned, EventSeen, ObjectSeen
 from gateway.model.values import ValueType
 from tests.dialects.ami.relay_play import RelayPlay
 
@@ -213,8 +213,69 @@ def test_a_time_before_all_calendars_is_its_number() -> None:
     assert text_of(Utc(-(1 << 62))) == f"{-(1 << 62)}T"
 
 
+def play_with_versions(number: int) -> RelayPlay:
+    """A play with ``pump-7``, which changes classes until it is refused; three are the relay's own."""
+    return RelayPlay(RelayConfig(limits=RelayLimits(versions=number)))
+
+
+def greedy(play: RelayPlay, number: int = 1, most: int = 100) -> int:
+    """Tell a new key each minute on a connection until that is refused; returns how often it was not."""
+    for key in range(most):
+        play.left()
+        play.says(f'O|T="Tank{number}"|I="t1"|key{number}_{key}=1', number=number)
+        play.time_passes(60)
+        if f"{number}< M|Q={key + 1}|S=1" in "\n".join(play.lines()):
+            return key
+    return most
+
+
+def test_no_application_uses_up_what_others_need() -> None:
+    play = play_with_versions(43)
+    taken = []
+    for number in (1, 2, 3):
+        play.logs_in(f"greedy-{number}", number)
+        taken.append(greedy(play, number))
+    assert taken == [20, 10, 5]
+    play.logs_in("modest", 4)
+    play.says('O|T="Pump"|I="p1"|flow=1', number=4)
+    assert "Pump p1 flow=1" in play.told()
+
+
+def test_changes_beyond_an_applications_share_are_counted_and_told() -> None:
+    play = play_with_versions(7)
+    play.logs_in()
+    greedy(play)
+    play.says('O|T="Tank1"|I="t1"|more=1')
+    play.time_passes(60)
+    reason = "it has changed classes as often as it may since the gateway was started"
+    assert f"event instructionsRefused pump-7 1 {reason}" in play.told("event")
+
+
+def test_keys_told_together_are_one_version_whoever_tells_them() -> None:
+    play = play_with_versions(7)
+    play.logs_in("a", 1)
+    play.logs_in("b", 2)
+    play.says('O|T="Tank"|I="t1"|a=1')
+    play.says('O|T="Tank"|I="t1"|b=1', number=1)
+    play.says('O|T="Tank"|I="t2"|c=1', 'O|T="Tank"|I="t2"|d=1', number=2)
+    play.says('O|T="Tank"|I="t1"|e=1', number=1)
+    play.time_passes(1)
+    assert play.told("Tank t1")[-1] == "Tank t1 a=1 b=1 e=1"
+    play.says('O|T="Tank"|I="t2"|f=1', number=2)
+    play.time_passes(1)
+    assert play.told("Tank t2")[-1] == "Tank t2 c=1 d=1 f=1"
+
+
+def test_a_version_that_was_told_before_may_come_again() -> None:
+    play = play_with_versions(5)
+    play.logs_in()
+    assert greedy(play) == 1
+    play.says('D|T="Tank1"|I="t1"', 'O|T="Tank1"|I="t1"|key1_0=2')
+    assert play.told("Tank1") == ["-Tank1 t1", "Tank1 t1 key1_0=2"]
+
+
 def test_commands_that_change_all_the_time_leave_room_for_keys() -> None:
-    play = RelayPlay(RelayConfig(limits=RelayLimits(versions=10)))
+    play = play_with_versions(20)
     play.logs_in()
     play.says('O|T="Tank"|I="t1"|a=1')
     for number in range(6):
@@ -223,9 +284,69 @@ def test_commands_that_change_all_the_time_leave_room_for_keys() -> None:
         said = play.left()
         play.time_passes(60)
     assert said == [
-        '1< M|Q=7|S=1|M="commands have changed too often since the gateway was started"',
+        '1< M|Q=7|S=1|M="it has changed its commands as often as it may since the gateway was started"',
         "refused-instruction",
     ]
     play.says('O|T="Tank"|I="t1"|b=2')
     play.time_passes(60)
     assert "Tank t1 a=1 b=2" in play.told("Tank")
+
+
+def offered(play: RelayPlay) -> list[str]:
+    """The ids of the commands that ``pump-7`` was shown with when it was told last."""
+    told = [step for step in play.left() if isinstance(step, ObjectSeen) and step.native_id == "pump-7"]
+    return [method.name for method in play.schemas[told[-1].key].methods]
+
+
+def two_commands_and_no_change_left() -> RelayPlay:
+    """A play with ``pump-7``; a command that is withdrawn at once takes nothing."""
+    play = play_with_versions(8)
+    play.logs_in()
+    for commands in (['C|I="a"|N="A"'], ['C|I="c"|N="C"', 'C|I="c"|N="C"|L=0'], ['C|I="b"|N="B"']):
+        play.says(*commands)
+        play.time_passes(60)
+    assert offered(play) == ["a", "b"]
+    play.says('C|I="c"|N="C"')
+    assert "1< M|Q=5|S=1" in "\n".join(play.lines())
+    return play
+
+
+def test_whoever_may_not_change_its_commands_any_more_comes_back_with_them() -> None:
+    play = two_commands_and_no_change_left()
+    play.ends()
+    play.logs_in()
+    play.time_passes(60)
+    assert offered(play) == []
+    play.says('C|I="b"|N="B"')
+    play.time_passes(60)
+    play.says('C|I="a"|N="A"')
+    play.time_passes(60)
+    assert offered(play) == ["a", "b"]
+
+
+def test_a_command_that_is_withdrawn_may_stay_shown_and_cannot_be_called() -> None:
+    play = two_commands_and_no_change_left()
+    play.says('C|I="b"|N="B"|L=0')
+    play.time_passes(60)
+    assert offered(play) == ["a", "b"]
+    play.calls("b")
+    assert play.answers()[0].text == "not sent: the application offers no command 'b'"
+
+
+def test_commands_that_cannot_be_shown_as_they_are_left_are_hidden_which_is_said() -> None:
+    play = play_with_versions(8)
+    for number in (1, 2):
+        play.logs_in(number=number)
+        play.says(f'C|I="a"|N="Definition {number}"', number=number)
+        play.time_passes(60)
+    play.ends(number=2)  # what is left is the first definition, which is shown no more
+    assert "commands-hidden" in play.lines()
+    play.time_passes(60)
+    steps = play.left()
+    shown = [step for step in steps if isinstance(step, ObjectSeen) and step.native_id == "pump-7"]
+    assert play.schemas[shown[-1].key].methods == ()
+    (event,) = (step for step in steps if isinstance(step, EventSeen))
+    assert event.arguments[1:] == (
+        1,
+        "the commands that it has left are not shown: it has changed them too often",
+    )

@@ -8,7 +8,7 @@ from gateway.dialects.ami.relay import RelayConfig, RelayLimits
 from gateway.model.observations import AgentLost, ClassLearned, ObjectSeen, ResyncEnded
 from gateway.model.schema import ClassKey, ClassSchema, Element
 from gateway.model.values import ValueType
-from tests.dialects.ami.relay_play import START, RelayPlay
+from tests.dialects.ami.relay_play import START, RelayPlay, Step
 
 TANKS = (
     r'O|T="Tank"|I="t1"|i=-3|l=9000000000L|f=12.5|d=21.25D|s="a|b"|e=' + r"'red'" + r'|b=true|raw="AQID"U'
@@ -54,6 +54,14 @@ def test_their_classes_are_the_same_ones() -> None:
     _, schemas = before(*TANKS)
     learnt = {one.schema for one in after(*TANKS).restored if isinstance(one, ClassLearned)}
     assert {one.key for one in learnt if one.key.name == "Tank"} <= {one.key for one in schemas}
+
+
+def test_classes_of_before_are_no_change_of_whose_objects_are_shown_again() -> None:
+    lines = [f'O|T="Tank{number}"|I="t1"|a=1' for number in range(4)]
+    play = after(*lines, limits=RelayLimits(versions=8))  # four types, three classes of the relay's own
+    play.logs_in()
+    play.says('O|T="Pump"|I="p1"|flow=1')
+    assert "Pump p1 flow=1" in play.told()
 
 
 def test_an_application_is_there_and_not_connected() -> None:
@@ -106,19 +114,24 @@ def test_they_expire_as_before() -> None:
     assert play.told() == ["-Tank t1"]
 
 
+def objects_and_notes(play: RelayPlay) -> list[Step]:
+    """What was told of objects before it began, and what was remarked."""
+    return [step for step in play.restored if not isinstance(step, ClassLearned)]
+
+
 def test_what_expired_meanwhile_is_not_shown_again() -> None:
     known, schemas = before('O|T="Tank"|I="t1"|i=5|E=-60000L')
     past = [replace(one, properties=(*(one.properties or ())[:2], START)) for one in known[-1:]]
     assert past[0].key.name == "Tank"
-    assert RelayPlay(RelayConfig(schemas=schemas), past).restored == ["objects-not-restored"]
+    assert objects_and_notes(RelayPlay(RelayConfig(schemas=schemas), past)) == ["objects-not-restored"]
 
 
 def test_what_is_not_known_any_more_is_left_out() -> None:
     known, _ = before(*TANKS)
-    assert RelayPlay(RelayConfig(), known).restored == ["objects-not-restored"]
+    assert objects_and_notes(RelayPlay(RelayConfig(), known)) == ["objects-not-restored"]
     stranger = ClassSchema(ClassKey("ami-relay", "stranger"), (Element("application", ValueType.STRING),))
     seen = ObjectSeen(stranger.key, "pump-7", "x", START, START, 0, ("pump-7",), ())
-    assert RelayPlay(RelayConfig(schemas=(stranger,)), [seen]).restored == ["objects-not-restored"]
+    assert objects_and_notes(RelayPlay(RelayConfig(schemas=(stranger,)), [seen])) == ["objects-not-restored"]
 
 
 def test_what_the_bounds_do_not_allow_any_more_is_left_out() -> None:
