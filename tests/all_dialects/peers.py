@@ -12,9 +12,10 @@ from typing import Final
 from gateway.demo.broker import PrivateBroker
 from gateway.demo.trap_receiver import TrapReceiver
 from gateway.dialects.effects import Send
+from gateway.dialects.qmf.am01.revisions import Revision
 from gateway.model.events import Severity
-from tests.all_dialects.am01_agent import VesselAgent
 from tests.all_dialects.qpid_broker import QpidBroker
+from tests.components.am01_agent import Am01Agent
 from tests.components.amqp_peer import AmqpPeer
 from tests.components.open_amq import OpenAmq, open_amq
 from tests.components.ports import free_udp_port
@@ -31,14 +32,14 @@ class Peers:
         openamq: what it manages.
         openamq_broker: what it is on the wire.
         qpid: a recorded Qpid broker on a RabbitMQ.
-        vessel: an agent of AM01 there.
+        cellar: an agent of AM01 there, as that is written down.
         traps: net-snmp's receiver.
     """
 
     openamq: OpenAmq
     openamq_broker: AmqpPeer
     qpid: QpidBroker
-    vessel: VesselAgent
+    cellar: Am01Agent
     traps: TrapReceiver
 
     def notify(self, text: str) -> None:
@@ -49,14 +50,16 @@ class Peers:
 
 
 @asynccontextmanager
-async def peers(broker: PrivateBroker, for_qpid: str, for_vessel: str, folder: Path) -> AsyncIterator[Peers]:
+async def peers(broker: PrivateBroker, for_qpid: str, for_cellar: str, folder: Path) -> AsyncIterator[Peers]:
     """They live until the context ends; each agent in a virtual host of its own."""
-    qpid, vessel = QpidBroker(broker, for_qpid), VesselAgent(broker, for_vessel)
+    qpid = QpidBroker(broker, for_qpid)
+    cellar = Am01Agent(broker, for_cellar, Revision.DESIGN_NOTES)
+    cellar.put(1)
     traps = await TrapReceiver.start(folder, free_udp_port(), TRAPS)
     async with open_amq() as (openamq, on_the_wire):
-        running = [asyncio.create_task(each.run()) for each in (qpid, vessel)]
+        running = [asyncio.create_task(each.run()) for each in (qpid, cellar)]
         try:
-            yield Peers(openamq, on_the_wire, qpid, vessel, traps)
+            yield Peers(openamq, on_the_wire, qpid, cellar, traps)
         finally:
             for task in running:
                 task.cancel()

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections import Counter
 from collections.abc import Iterator
 from typing import Final, TypeVar
 
-from gateway.clock import SystemClock
 from gateway.demo.broker import PrivateBroker
 from gateway.dialects.effects import Binding, Delivery, Effect, Send, WakeAt
 from gateway.dialects.qmf import addresses
@@ -34,10 +32,8 @@ from gateway.dialects.qmf.messages import (
 )
 from gateway.dialects.qmf.reader import read_body
 from gateway.dialects.qmf.writer import write
-from gateway.links.amqp import AmqpLink, AmqpRole
-from gateway.links.conversation import Conversation
+from tests.components.agent_on_link import CLOCK, AgentOnLink
 from tests.dialects.qmf.recordings import definitions, readable, recorded
-from tests.links.recording import endpoint_of
 from tests.mapping.recorded_schemas import QPID
 
 PEER: Final = "qpidd-0.34"
@@ -47,14 +43,10 @@ _LASTING: Final = ("system", "broker", "vhost", "exchange", "link")
 _Record = TypeVar("_Record", ClassIndication, ObjectContent, EventIndication)
 
 
-class QpidBroker:
-    """Answers, beats, echoes what `echo` is called with, and tells a recorded event when it is told to.
+class _Session:
+    """Of the broker's agent: answers, beats, and echoes what `echo` is called with."""
 
-    Attributes:
-        called: names of the methods that were called.
-    """
-
-    def __init__(self, broker: PrivateBroker, virtual_host: str) -> None:
+    def __init__(self) -> None:
         self._known: Definitions = definitions(PEER)
         records = [one for message in recorded(PEER) for one in readable(message.body, self._known)]
         self._broker = next(one for one in records if isinstance(one, BrokerResponse))
@@ -63,45 +55,16 @@ class QpidBroker:
         self._events = {one.key.name: one for one in _of_broker(records, EventIndication)}
         self._schemas = {one.definition.key: one for one in records if isinstance(one, SchemaResponse)}
         self.called: list[str] = []
-        clock = SystemClock()
-        self._conversation = Conversation("qpid", self, lambda _: None, clock, Counter())
-        role = AmqpRole("agent", self.bindings, declare=[addresses.MANAGEMENT_EXCHANGE])
-        endpoint = endpoint_of(broker, virtual_host)
-        self._link = AmqpLink(endpoint, role, self, self._conversation, clock)
 
-    async def run(self) -> None:
-        """Be there until cancelled."""
-        try:
-            await self._link.run()
-        finally:
-            self._conversation.stop()
-
-    def tell(self, event: str) -> None:
-        """Tell an event of the recording, as of now."""
-        now = SystemClock().now()
-        recorded_event = dataclasses.replace(self._events[event], sequence=0, time=now)
-        key = addresses.event_key(_AGENT, recorded_event.key)
-        self._conversation.perform([self._push(key, recorded_event)])
-
-    # Of a session over AMQP.
-
-    def bindings(self, _queue: str) -> list[Binding]:
+    def bindings(self) -> list[Binding]:
         keys = (addresses.BROKER_KEY, addresses.agent_key(_AGENT), "schema.#")
         return [Binding(addresses.MANAGEMENT_EXCHANGE, key) for key in keys]
 
-    def connected(self, reply_to: str, now: int) -> list[Effect]:
-        assert reply_to
+    def start(self, now: int) -> list[Effect]:
         return self.tick(now)
 
-    def disconnected(self, detail: str, now: int) -> list[Effect]:
-        assert detail
-        assert now
-        return []
-
-    def resync(self, reason: str, now: int, since: int) -> list[Effect]:
-        assert reason
-        assert since < now
-        return []
+    def suspend(self) -> None:
+        """Nothing waits."""
 
     def tick(self, now: int) -> list[Effect]:
         return [self._push(addresses.heartbeat_key(_AGENT), Heartbeat(0, now)), WakeAt(now + _HEARTBEAT)]
@@ -112,6 +75,10 @@ class QpidBroker:
             for request in read_body(delivery.body, self._known)
             for answer in self._answers(request, now)
         ]
+
+    def event(self, name: str, now: int) -> Send:
+        recorded_event = dataclasses.replace(self._events[name], sequence=0, time=now)
+        return self._push(addresses.event_key(_AGENT, recorded_event.key), recorded_event)
 
     def _push(self, key: str, message: Message) -> Send:
         return Send(addresses.MANAGEMENT_EXCHANGE, key, write(message, self._known))
@@ -144,6 +111,28 @@ class QpidBroker:
                         one.object_id
                     ):
                         yield dataclasses.replace(one, sequence=number, sampled=now)
+
+
+class QpidBroker(AgentOnLink):
+    """Lives on a RabbitMQ, and tells a recorded event when it is told to.
+
+    Attributes:
+        called: names of the methods that were called.
+    """
+
+    def __init__(self, broker: PrivateBroker, virtual_host: str) -> None:
+        self._session = _Session()
+        super().__init__(self._session)
+        self._where = (broker, virtual_host)
+        self.called = self._session.called
+
+    async def run(self) -> None:
+        """Be there until cancelled."""
+        await self.speak(*self._where)
+
+    def tell(self, event: str) -> None:
+        """Tell an event of the recording, as of now."""
+        self.conversation.perform([self._session.event(event, CLOCK.now())])
 
 
 def _of_broker(records: list[Received], kind: type[_Record]) -> list[_Record]:

@@ -3,47 +3,32 @@
 from __future__ import annotations
 
 import getpass
-import json
-import os
-import subprocess
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import ClassVar, Final
 
 from gateway.demo.broker import PrivateBroker
-from gateway.eventlog.query import ask
-from gateway.service.exit_codes import ExitCode
-from gateway.shipped_files import shipped_folder
-from gateway.snmp.mib.lint import base_folders
-from tests.all_dialects.am01_agent import REPUBLISHED
 from tests.all_dialects.peers import TRAPS, Peers, peers
 from tests.applications.plant import MAPPING
+from tests.components.am01_agent import REPUBLISHED
 from tests.components.ami_application import Application, connected
-from tests.components.command_line import Ended, Site, amqp_gateway, new_site, running
-from tests.components.open_amq import Background, background
+from tests.components.background import Background, background
+from tests.components.command_line import Site, new_site, running
+from tests.components.operated_gateway import OPERATOR, OperatedGateway
 from tests.components.ports import free_tcp_port
 from tests.components.rabbitmq import VirtualHost, new_virtual_host
 from tests.components.waiting import wait_until
 
-OPERATOR: Final = "operator"
-SOURCES: Final = {"rabbitmq": "rabbitmq", "qpid": "qmf", "vessels": "am01", "openamq": "cml", "plant": "ami"}
+SOURCES: Final = {"rabbitmq": "rabbitmq", "qpid": "qmf", "cellar": "am01", "openamq": "cml", "plant": "ami"}
 """Names and kinds."""
 APPLICATION: Final = "pump-7"
-_MODULES: Final = (
-    "AMQP-GATEWAY-MIB",
-    "AMQP-GATEWAY-RABBITMQ-MIB",
-    "AMQP-GATEWAY-QPID-MIB",
-    "AMQP-GATEWAY-OPENAMQ-MIB",
-    "AMQP-GATEWAY-AMI-MIB",
-    "AMQP-GATEWAY-SITE-MIB",
-)
 
 
 @dataclass
-class Scene:
+class Scene(OperatedGateway):
     """Everything running.
 
     Attributes:
@@ -54,6 +39,9 @@ class Scene:
         application: that speaks AMI.
     """
 
+    modules: ClassVar = tuple(
+        f"AMQP-GATEWAY-{name}-MIB" for name in ("RABBITMQ", "QPID", "OPENAMQ", "AMI", "SITE")
+    )
     site: Site
     peers: Background[Peers]
     shop: VirtualHost
@@ -77,42 +65,6 @@ class Scene:
         """End the gateway and the application; the peers stay."""
         self._running.close()
 
-    def command(self, *arguments: str) -> Ended:
-        """Run a command beside the gateway, with its configuration."""
-        return amqp_gateway(*arguments, "--config", self.site.configuration)
-
-    def documents(self, *arguments: str) -> list[dict[str, Any]]:
-        """The lines that a command with ``--json`` printed; none where it did not do its work."""
-        ended = self.command(*arguments, "--json")
-        return [json.loads(line) for line in ended.output.splitlines()] if ended.code is ExitCode.OK else []
-
-    def states(self) -> dict[str, str]:
-        """Of the sources."""
-        return {str(each["source"]): str(each["state"]) for each in self.documents("source", "ls")}
-
-    def snmp(self, command: str, *arguments: str) -> str:
-        """What a command of net-snmp prints, with names of the MIBs, as an operator who may write."""
-        folder = self.site.folder / "snmp"
-        folder.mkdir(exist_ok=True)
-        modules = (*base_folders(), shipped_folder("mibs"), self.site.state.path / "mibs")
-        community = self.site.state.secret(f"community-{OPERATOR}")
-        done = subprocess.run(  # noqa: S603  no shell; the arguments are ours
-            [command, "-v2c", "-c", community, "-OQs", "-t", "20", "-r", "3",
-             "-M", ":".join(map(str, modules)), "-m", ":".join(_MODULES),
-             f"127.0.0.1:{self.site.snmp_port}", *arguments],
-            env={**os.environ, "SNMPCONFPATH": str(folder), "SNMP_PERSISTENT_DIR": str(folder)},
-            capture_output=True,
-            text=True,
-            check=False,
-        )  # fmt: skip
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
-    def walk(self, name: str) -> dict[str, str]:
-        """What snmpwalk prints of a name, by its instances."""
-        lines = (line.partition(" = ") for line in self.snmp("snmpwalk", name).splitlines())
-        return {instance: value.strip('"') for instance, _, value in lines if not value.startswith("No ")}
-
     def column(self, name: str) -> dict[str, set[str]]:
         """What a column of a table of objects shows, by the name of the source."""
         sources = {key.rpartition(".")[2]: value for key, value in self.walk("agSourceName").items()}
@@ -120,11 +72,6 @@ class Scene:
         for instance, value in self.walk(name).items():
             shown.setdefault(sources[instance.split(".")[-2]], set()).add(value)
         return shown
-
-    def ask_log(self, sql: str, **parameters: object) -> Sequence[dict[str, Any]]:
-        """Records of the event log, by column."""
-        with ask(self.site.state.path / "log", sql, parameters) as answer:
-            return [dict(zip(answer.columns, row, strict=True)) for row in answer.rows]
 
     def all_are(self, name: str, value: str) -> None:
         """Wait until all rows of a column show this."""
@@ -155,11 +102,11 @@ def scene(broker: PrivateBroker, folder: Path) -> Iterator[Scene]:
     site = new_site(folder)
     (folder / "plant.yaml").write_text(MAPPING, encoding="utf-8")
     with ExitStack() as stack:
-        shop, for_qpid, for_vessel = (stack.enter_context(new_virtual_host(broker)) for _ in range(3))
-        living = partial(peers, broker, for_qpid.name, for_vessel.name, folder / "traps")
+        shop, for_qpid, for_cellar = (stack.enter_context(new_virtual_host(broker)) for _ in range(3))
+        living = partial(peers, broker, for_qpid.name, for_cellar.name, folder / "traps")
         beside = stack.enter_context(background(living))
         there = Scene(site, beside, shop, free_tcp_port(), free_tcp_port())
-        _configure(there, broker, for_qpid, for_vessel)
+        _configure(there, broker, for_qpid, for_cellar)
         _declare(shop)
         stack.callback(there.end)
         there.start()
@@ -167,7 +114,7 @@ def scene(broker: PrivateBroker, folder: Path) -> Iterator[Scene]:
         yield there
 
 
-def _configure(there: Scene, broker: PrivateBroker, for_qpid: VirtualHost, for_vessel: VirtualHost) -> None:
+def _configure(there: Scene, broker: PrivateBroker, for_qpid: VirtualHost, for_cellar: VirtualHost) -> None:
     user = broker.administrator
     amqp = f"amqp://127.0.0.1:{broker.ports.amqp}"
     account = {"user": user.name, "password": there.site.secret(user.password)}
@@ -188,9 +135,9 @@ def _configure(there: Scene, broker: PrivateBroker, for_qpid: VirtualHost, for_v
             "heartbeat": "5s",
             "durable": {"expires": "1min"},
         },
-        "vessels": {
+        "cellar": {
             "kind": "am01",
-            "amqp": {"url": amqp, "vhost": for_vessel.name, **account},
+            "amqp": {"url": amqp, "vhost": for_cellar.name, **account},
             "believe": [user.name],
             "get_and_set": True,
             "events": True,
@@ -242,4 +189,4 @@ def _declare(shop: VirtualHost) -> None:
 def _is_described(site: Site) -> bool:
     module = site.state.path / "mibs" / "AMQP-GATEWAY-SITE-MIB.mib"
     text = module.read_text(encoding="utf-8") if module.exists() else ""
-    return all(f"{column} OBJECT-TYPE" in text for column in ("siteWorksVesselSize", "siteAmiTankLevel"))
+    return all(f"{column} OBJECT-TYPE" in text for column in ("siteCellarVatCapacity", "siteAmiTankLevel"))

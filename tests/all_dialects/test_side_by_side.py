@@ -15,9 +15,10 @@ from gateway.links.capture_reading import captured_files
 from gateway.service.exit_codes import ExitCode
 from gateway.service.mappings import load_mappings
 from gateway.service.replaying import replayed
-from tests.all_dialects.scene import APPLICATION, OPERATOR, SOURCES, Scene
+from tests.all_dialects.scene import APPLICATION, SOURCES, Scene
 from tests.analytics.conftest import SMALL
 from tests.components.open_amq import BROKER, CONFIG
+from tests.components.operated_gateway import OPERATOR
 from tests.components.waiting import eventually, wait_until
 
 pytestmark = pytest.mark.xdist_group("all-dialects")
@@ -57,7 +58,7 @@ def test_all_are_rows_of_one_tree(there: Scene) -> None:
     for column, source, names in (
         ("rmqQueueName", "rabbitmq", {"orders"}),
         ("qpidQueueName", "qpid", {"q1", "q3", "src", "dst"}),
-        ("siteWorksVesselName", "vessels", {"v1"}),
+        ("siteCellarVatName", "cellar", {"v1"}),
         ("oamqQueueName", "openamq", {"orders"}),
         ("siteAmiTankLevel", "plant", {"42 percent"}),
         ("amiApplicationApplication", "plant", {APPLICATION}),
@@ -65,7 +66,7 @@ def test_all_are_rows_of_one_tree(there: Scene) -> None:
         (shown,) = there.column(column).items()
         assert shown[0] == source
         assert shown[1] >= names
-    for table in ("rmqQueue", "qpidQueue", "siteWorksVessel", "oamqQueue", "siteAmiTank"):
+    for table in ("rmqQueue", "qpidQueue", "siteCellarVat", "oamqQueue", "siteAmiTank"):
         there.all_are(f"{table}RowStale", "false")
 
 
@@ -73,7 +74,7 @@ async def test_all_are_mbeans_of_one_virtual_machine(java: JmxClient) -> None:
     for pattern, attribute, value in (
         ("source=rabbitmq,type=queue,name=orders", "durable", True),
         ("source=qpid,type=queue,name=q3", "name", "q3"),
-        ("source=vessels,type=vessel", "name", "v1"),
+        ("source=cellar,type=vat", "name", "v1"),
         ("source=openamq,type=broker", "name", "OpenAMQ 1.4c1"),
         ("source=plant,type=Tank", "state", "open"),
     ):
@@ -93,7 +94,7 @@ def test_a_limit_of_a_rabbitmq_is_set(there: Scene) -> None:
         for instance, name in there.walk("rmqVhostName").items()
         if name == there.shop.name
     )
-    there.snmp("snmpset", f"rmqVhostMaxConnections.{row}", "=", "77")
+    there.set(f"rmqVhostMaxConnections.{row}", "=", "77")
     (shown,) = there.walk(f"rmqVhostMaxConnections.{row}").values()
     assert shown == "77 connections"
 
@@ -101,7 +102,7 @@ def test_a_limit_of_a_rabbitmq_is_set(there: Scene) -> None:
 def test_a_setting_of_an_openamq_is_set(there: Scene) -> None:
     """By a request of CML's own."""
     (instance,) = there.walk("oamqConfigMonitor")
-    there.snmp("snmpset", instance, "=", "9")
+    there.set(instance, "=", "9")
     (shown,) = there.walk("oamqConfigMonitor").values()
     assert shown == "9 seconds"
     assert there.peers.is_.openamq.text(CONFIG, "monitor") == "9"
@@ -109,10 +110,10 @@ def test_a_setting_of_an_openamq_is_set(there: Scene) -> None:
 
 def test_a_property_of_an_am01_agent_is_set(there: Scene) -> None:
     """By our own layout of set, at a peer that is configured for it."""
-    (instance,) = there.walk("siteWorksVesselSize")
-    there.snmp("snmpset", instance, "=", "120")
-    assert list(there.walk("siteWorksVesselSize").values()) == ["120 litre"]
-    assert there.peers.is_.vessel.size == 120
+    (instance,) = there.walk("siteCellarVatCapacity")
+    there.set(instance, "=", "120")
+    assert list(there.walk("siteCellarVatCapacity").values()) == ["120 litre"]
+    assert there.peers.is_.cellar.done == [(1, {"capacity": 120})]
 
 
 async def test_settings_are_made_by_java(there: Scene, java: JmxClient) -> None:
@@ -126,9 +127,10 @@ async def test_settings_are_made_by_java(there: Scene, java: JmxClient) -> None:
     shown = await java.read(config)
     assert {name: shown[name].value for name in wanted} == wanted
 
-    vessel = await bean(java, "source=vessels,type=vessel")
-    await java.set(vessel, "size", 130)
-    assert (there.peers.is_.vessel.size, (await java.read(vessel))["size"].value) == (130, 130)
+    vat = await bean(java, "source=cellar,type=vat")
+    await java.set(vat, "capacity", 130)
+    assert there.peers.is_.cellar.done[-1] == (1, {"capacity": 130})
+    assert (await java.read(vat))["capacity"].value == 130
 
     vhost = await bean(java, f"source=rabbitmq,type=vhost,name={there.shop.name}")
     await java.set(vhost, "maxQueues", 88)
@@ -161,19 +163,19 @@ async def test_methods_are_called_by_java(there: Scene, java: JmxClient) -> None
         http.post(f"exchanges/{there.shop.path}/amq.default/publish", json=body).raise_for_status()
     await java.invoke(await bean(java, "source=rabbitmq,type=queue,name=orders"), "purge")
     await java.invoke(await bean(java, "source=qpid,type=broker"), "echo", 5, "hello")
-    await java.invoke(await bean(java, "source=vessels,type=vessel"), "drain", 10, "cleaning")
+    await java.invoke(await bean(java, "source=cellar,type=vat"), "drain", 10, "cleaning")
     broker = await bean(java, "source=openamq,type=broker")
     await java.invoke(broker, "lock", True)
 
     assert there.peers.is_.qpid.called == ["echo"]
-    assert there.peers.is_.vessel.called == ["drain"]
+    assert there.peers.is_.cellar.done[-1] == (1, ("drain", (10, "cleaning")))
     assert (BROKER, "lock", (True,)) in there.peers.is_.openamq.done
 
     async def is_locked() -> bool:
         return (await java.read(broker))["locked"].value is True
 
     await eventually(is_locked, "the broker is looked at again")
-    called = {"rabbitmq", "qpid", "vessels", "openamq"}
+    called = {"rabbitmq", "qpid", "cellar", "openamq"}
     there.until_all_logged(called, "kind = 'operation' AND outcome = 'applied'")
 
 
@@ -204,7 +206,7 @@ def _tell(there: Scene) -> None:
 
 
 def _leak(there: Scene) -> None:
-    there.peers.do(lambda: there.peers.is_.vessel.tell(rate=3))
+    there.peers.do(lambda: there.peers.is_.cellar.leak(rate=3))
 
 
 def _notify(there: Scene) -> None:
@@ -218,7 +220,7 @@ def _alert(there: Scene) -> None:
 EVENTS: dict[str, tuple[Callable[[Scene], None], str, str]] = {
     "rabbitmq": (_declare, "queueCreated", "told"),
     "qpid": (_tell, "queueDeclare", "guest@QPID"),
-    "vessels": (_leak, "vessel.leak", ""),
+    "cellar": (_leak, "vat.leak", ""),
     "openamq": (_notify, "notify", "disk is nearly full"),
     "plant": (_alert, "alert", "a1"),
 }

@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import getpass
-import json
-import os
-import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
-from gateway.eventlog.query import ask
-from gateway.service.exit_codes import ExitCode
-from gateway.shipped_files import shipped_folder
-from gateway.snmp.mib.lint import base_folders
 from tests.components.ami_application import Application, connected
-from tests.components.command_line import Ended, RunningCommand, Site, amqp_gateway, new_site, running
+from tests.components.command_line import RunningCommand, Site, new_site, running
+from tests.components.operated_gateway import OperatedGateway
 from tests.components.ports import free_tcp_port
 from tests.components.waiting import wait_until
 
@@ -45,7 +39,7 @@ classes:
 
 
 @dataclass(frozen=True, slots=True)
-class Plant:
+class Plant(OperatedGateway):
     """A gateway that runs, or can be run.
 
     Attributes:
@@ -54,6 +48,7 @@ class Plant:
         jmx_port: of the loopback.
     """
 
+    modules: ClassVar = ("AMQP-GATEWAY-AMI-MIB", "AMQP-GATEWAY-SITE-MIB")
     site: Site
     port: int
     jmx_port: int
@@ -74,44 +69,13 @@ class Plant:
             application.log_in(name, more)
             yield application
 
-    def command(self, *arguments: str) -> Ended:
-        """Run a command beside the gateway, with its configuration."""
-        return amqp_gateway(*arguments, "--config", self.site.configuration)
-
-    def documents(self, *arguments: str) -> list[dict[str, Any]]:
-        """The lines that a command with ``--json`` printed; none where it did not do its work."""
-        ended = self.command(*arguments, "--json")
-        return [json.loads(line) for line in ended.output.splitlines()] if ended.code is ExitCode.OK else []
-
     def source(self) -> dict[str, Any]:
         """What the gateway says of the source; nothing where it says nothing."""
-        return next(iter(self.documents("source", "ls")), {})
+        return self.sources().get(SOURCE, {})
 
     def values(self, path: str) -> dict[str, Any]:
         """What the gateway shows of an object (``ami:Tank/pump-7|t1``); nothing where there is none."""
-        return dict(next(iter(self.documents("get", f"{SOURCE}/{path}")), {}))
-
-    def walk(self, name: str) -> dict[str, str]:
-        """What net-snmp's snmpwalk prints of a name, by its instances."""
-        folder = self.site.folder / "snmp"
-        folder.mkdir(exist_ok=True)
-        modules = (*base_folders(), shipped_folder("mibs"), self.site.state.path / "mibs")
-        done = subprocess.run(  # noqa: S603  no shell; the arguments are ours
-            ["snmpwalk", "-v2c", "-c", self.site.state.secret("community"), "-OQs", "-t", "20",  # noqa: S607  Debian's
-             "-M", ":".join(map(str, modules)),
-             "-m", "AMQP-GATEWAY-MIB:AMQP-GATEWAY-AMI-MIB:AMQP-GATEWAY-SITE-MIB",
-             f"127.0.0.1:{self.site.snmp_port}", name],
-            env={**os.environ, "SNMPCONFPATH": str(folder), "SNMP_PERSISTENT_DIR": str(folder)},
-            capture_output=True,
-            text=True,
-            check=False,
-        )  # fmt: skip
-        lines = (line.partition(" = ") for line in done.stdout.splitlines())
-        return {instance: value.strip('"') for instance, _, value in lines if not value.startswith("No ")}
-
-    def shows(self, name: str, *values: str) -> None:
-        """Wait until a walk of a column shows these values and no others."""
-        wait_until(lambda: sorted(self.walk(name).values()) == sorted(values), f"{name} shows {values}")
+        return self.shown(f"{SOURCE}/{path}")
 
 
 def new_plant(folder: Path, *, jmx: bool = False, **settings: object) -> Plant:
@@ -143,8 +107,7 @@ def wait_for_the_disk(plant: Plant, *objects: str) -> None:
     def has_them() -> bool:
         if not classes.exists() or '["raw",' not in classes.read_text(encoding="utf-8"):
             return False
-        sql = "SELECT DISTINCT native_id FROM log WHERE class = 'Tank'"
-        with ask(plant.site.state.path / "log", sql, {}) as answer:
-            return {row[0] for row in answer.rows} >= set(objects)
+        told = plant.ask_log("SELECT DISTINCT native_id FROM log WHERE class = 'Tank'")
+        return {row["native_id"] for row in told} >= set(objects)
 
     wait_until(has_them, "the objects are on the disk")

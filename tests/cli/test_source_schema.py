@@ -13,8 +13,9 @@ from gateway.service.cml_schemas import read_schema
 from gateway.service.exit_codes import ExitCode
 from tests.cli.test_provision import refused
 from tests.components.amqp_peer import AmqpPeer
+from tests.components.background import in_background
 from tests.components.command_line import Site, amqp_gateway
-from tests.components.open_amq import in_background, open_amq, recorded_schema
+from tests.components.open_amq import open_amq, recorded_schema
 
 
 @pytest.fixture

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections.abc import Mapping
 from typing import Final
 
-from gateway.clock import SystemClock
 from gateway.demo.broker import PrivateBroker
 from gateway.dialects.effects import Called, Delivery, Effect, ModifyAsked
 from gateway.dialects.qmf.am01.agent import Am01AgentConfig, Am01AgentSession, ManagedObject
 from gateway.dialects.qmf.am01.revisions import Revision
 from gateway.dialects.qmf.messages import Status
-from gateway.links.amqp import AmqpLink, AmqpRole
-from gateway.links.conversation import Conversation
 from gateway.model.events import Severity
 from gateway.model.schema import (
     Access,
@@ -24,20 +21,36 @@ from gateway.model.schema import (
     EventSchema,
     Method,
 )
-from gateway.model.values import ValueType
-from tests.components.agent_on_link import AgentOnLink
-from tests.links.recording import endpoint_of
+from gateway.model.values import Reference, Value, ValueType
+from tests.components.agent_on_link import CLOCK, AgentOnLink
 
 SECOND: Final = 10**9
+REPUBLISHED: Final = 2
+"""Seconds after which everything is told again, since nobody tells an agent that a queue was bound."""
 PACKAGE: Final = "cellar"
 VAT: Final = ClassSchema(
     ClassKey(PACKAGE, "vat"),
     (
         Element("name", ValueType.STRING, access=Access.READ_CREATE, index=True, max_length=255),
+        Element("fedBy", ValueType.REFERENCE),
         Element("capacity", ValueType.U32, access=Access.READ_WRITE, unit="litre", minimum=1, maximum=9_000),
+        Element("label", ValueType.STRING, access=Access.READ_WRITE, max_length=255),
     ),
-    (Element("level", ValueType.U32, unit="litre"), Element("levelHigh", ValueType.U32, unit="litre")),
-    (Method("drain", (Argument("amount", ValueType.U32), Argument("left", ValueType.U32, Direction.OUT))),),
+    (
+        Element("level", ValueType.U32, unit="litre"),
+        Element("levelHigh", ValueType.U32, unit="litre"),
+        Element("warmth", ValueType.F64, unit="Celsius"),
+    ),
+    (
+        Method(
+            "drain",
+            (
+                Argument("amount", ValueType.U32),
+                Argument("reason", ValueType.STRING, default=""),
+                Argument("left", ValueType.U32, Direction.OUT),
+            ),
+        ),
+    ),
 )
 LEAK: Final = EventSchema(ClassKey(PACKAGE, "vat.leak"), (Argument("rate", ValueType.U32),))
 
@@ -48,90 +61,90 @@ class Am01Agent(AgentOnLink):
     Args:
         broker: where it speaks.
         vhost: there.
-        revision: that it speaks; nobody tells it of bindings, so it tells everything again each two seconds.
+        revision: that it speaks.
         exchange: that it makes, and publishes to.
 
     Attributes:
-        is_up: it has begun to speak.
+        done: what was set (values by name) and called (name and arguments), in order, by the vat's number.
+        deaf: properties that are set without effect.
     """
 
     def __init__(
         self, broker: PrivateBroker, vhost: str, revision: Revision, exchange: str = "qpid.management"
     ) -> None:
-        self._clock = SystemClock()
-        user = broker.administrator.name
         config = Am01AgentConfig(
             revision,
-            obey=frozenset({user}),
+            obey=frozenset({broker.administrator.name}),
             package=PACKAGE,
             management_exchange=exchange,
             publish_interval=SECOND // 4,
-            republish_interval=2 * SECOND,
+            republish_interval=REPUBLISHED * SECOND,
             get_and_set=True,
             events=revision is Revision.DESIGN_NOTES,
         )
         self.session = Am01AgentSession(config, [VAT], [LEAK])
         super().__init__(self.session)
-        self.conversation = Conversation("agent", self, lambda _: None, self._clock, Counter())
-        role = AmqpRole("agent", lambda _: self.session.bindings(), declare=[exchange])
-        self._link = AmqpLink(endpoint_of(broker, vhost), role, self, self.conversation, self._clock)
-        self._capacities: dict[int, int] = {}
-        self._levels: dict[int, int] = {}
-        self._born = self._clock.now()
-        self.is_up = False
+        self._where = (broker, vhost, exchange)
+        self._vats: dict[int, dict[str, Value]] = {}
+        self._born = CLOCK.now()
+        self.done: list[tuple[int, object]] = []
+        self.deaf: set[str] = set()
 
     async def run(self) -> None:
         """Be there until cancelled."""
-        try:
-            await self._link.run()
-        finally:
-            self.conversation.stop()
+        await self.speak(*self._where)
 
     def put(self, number: int, *, capacity: int = 500, level: int = 120) -> None:
         """There is a vat, ``v<number>``, with so many litres."""
-        self._capacities[number], self._levels[number] = capacity, level
+        self._vats[number] = {"capacity": capacity, "label": "", "level": level}
         self._tell(number)
 
     def delete(self, number: int) -> None:
         """It is gone."""
-        self.session.delete(self._born + number, self._clock.now())
+        self.session.delete(self._born + number, CLOCK.now())
 
     def leak(self, rate: int) -> None:
         """Tell an event."""
-        key = ClassKey(PACKAGE, LEAK.key.name)
-        self.conversation.perform(self.session.raise_event(key, self._clock.now(), Severity.MAJOR, (rate,)))
+        self.conversation.perform(self.session.raise_event(LEAK.key, CLOCK.now(), Severity.MAJOR, (rate,)))
 
     def _tell(self, number: int) -> None:
-        values = (f"v{number}", self._capacities[number]), (self._levels[number], self._levels[number])
-        self.session.put(ManagedObject(VAT.key, self._born + number, self._born, *values, self._clock.now()))
+        vat, now = self._vats[number], CLOCK.now()
+        properties = (f"v{number}", Reference(""), vat["capacity"], vat["label"])
+        statistics = (vat["level"], vat["level"], 11.5)
+        self.session.put(ManagedObject(VAT.key, self._born + number, self._born, properties, statistics, now))
 
     # Of a session over AMQP.
 
-    def connected(self, reply_to: str, now: int) -> list[Effect]:
-        self.is_up = True
-        return super().connected(reply_to, now)
-
     def receive(self, delivery: Delivery, now: int) -> list[Effect]:
+        """Answer, and do at once what is asked for."""
         done: list[Effect] = []
-        for effect in self.session.receive(delivery, now):
+        for effect in super().receive(delivery, now):
             if isinstance(effect, Called):
                 done += self._drain(effect, now)
             elif isinstance(effect, ModifyAsked):
-                capacity = effect.values["capacity"]
-                assert isinstance(capacity, int)
-                self._capacities[effect.number - self._born] = capacity
-                done += self._done(effect, now)
+                done += self._set(effect, now)
             else:
                 done.append(effect)
         return done
 
     def _drain(self, call: Called, now: int) -> list[Effect]:
-        (amount,), number = call.arguments, call.number - self._born
+        (amount, _), number = call.arguments, call.number - self._born
+        level = self._vats[number]["level"]
         assert isinstance(amount, int)
-        self._levels[number] -= amount
-        return self._done(call, now, self._levels[number])
+        assert isinstance(level, int)
+        self.done.append((number, (call.method, call.arguments)))
+        return self._changed(call, {"level": level - amount}, now, level - amount)
 
-    def _done(self, asked: Called | ModifyAsked, now: int, *outputs: int) -> list[Effect]:
-        self._tell(asked.number - self._born)
+    def _set(self, asked: ModifyAsked, now: int) -> list[Effect]:
+        self.done.append((asked.number - self._born, dict(asked.values)))
+        heeded = {name: value for name, value in asked.values.items() if name not in self.deaf}
+        return self._changed(asked, heeded, now)
+
+    def _changed(
+        self, asked: Called | ModifyAsked, values: Mapping[str, Value], now: int, *outputs: int
+    ) -> list[Effect]:
+        number = asked.number - self._born
+        self._vats[number].update(values)
+        self._tell(number)
         answered = self.session.method_done(asked.handle, Status.OK, "OK", outputs)
         return [*self.session.flush(now), *answered]

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from uuid import uuid4
-
-from pydantic import SecretStr
 
 from gateway.clock import SystemClock
 from gateway.config.sources import QmfSource
@@ -22,9 +19,6 @@ from gateway.feed.records import Batch, ObjectRecord, SourceRecord, UpdateRecord
 from gateway.inventory.classes import ClassRegistry
 from gateway.inventory.instances import InstanceIndex
 from gateway.inventory.inventory import Inventory
-from gateway.links.amqp import AmqpLink, AmqpRole
-from gateway.links.amqp_connection import AmqpEndpoint
-from gateway.links.conversation import Conversation
 from gateway.model.observations import SourceState
 from gateway.model.operations import Answer, MethodCall, ObjectFetch, Outcome
 from gateway.model.schema import Argument, ClassKey, ClassSchema, Direction, Element, Method
@@ -56,7 +50,6 @@ class CalledAgent(AgentOnLink):
 
     Attributes:
         calls: in the order in which they arrived.
-        conversation: of its session.
     """
 
     def __init__(self, user: str) -> None:
@@ -64,7 +57,6 @@ class CalledAgent(AgentOnLink):
         self.session = AgentSession(config, [VESSEL])
         super().__init__(self.session)
         self.calls: list[Called] = []
-        self.conversation = Conversation("agent", self, lambda _: None, SystemClock(), Counter())
         self.put(5)
 
     def put(self, level: int) -> None:
@@ -72,7 +64,7 @@ class CalledAgent(AgentOnLink):
         self.session.put(ManagedObject(VESSEL.key, NUMBER, SECOND, ("v",), (level,), SystemClock().now()))
 
     def receive(self, delivery: Delivery, now: int) -> list[Effect]:
-        effects = self.session.receive(delivery, now)
+        effects = super().receive(delivery, now)
         self.calls += [effect for effect in effects if isinstance(effect, Called)]
         return effects
 
@@ -179,9 +171,6 @@ async def calling_site(broker: PrivateBroker, vhost: str, folder: Path) -> Async
     user = broker.administrator
     url = f"amqp://127.0.0.1:{broker.ports.amqp}"
     agent = CalledAgent(user.name)
-    role = AmqpRole("agent", lambda _: agent.session.bindings(), declare=["qpid.management"])
-    endpoint = AmqpEndpoint(url, vhost, user.name, SecretStr(user.password))
-    link = AmqpLink(endpoint, role, agent, agent.conversation, SystemClock())
     (folder / "password").write_text(user.password)
     (folder / "password").chmod(0o600)
     amqp = {"url": url, "vhost": vhost, "user": user.name, "password": {"file": "password"}}
@@ -191,7 +180,7 @@ async def calling_site(broker: PrivateBroker, vhost: str, folder: Path) -> Async
         inventory = Inventory("gw", 1, ClassRegistry({}), index, told.take)
         around = Surroundings(inventory, {}, SecretRules(), SystemClock(), folder, 1, operations=told)
         running = [
-            asyncio.create_task(link.run()),
+            asyncio.create_task(agent.speak(broker, vhost)),
             asyncio.create_task(source_of("shop", settings, around)()),
         ]
         try:
@@ -202,7 +191,6 @@ async def calling_site(broker: PrivateBroker, vhost: str, folder: Path) -> Async
             for task in running:
                 task.cancel()
             ended = await asyncio.gather(*running, return_exceptions=True)
-            agent.conversation.stop()
             for end in ended:
                 if isinstance(end, Exception):
                     raise end

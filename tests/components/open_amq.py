@@ -7,12 +7,9 @@ as a server of CML like any other.
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
-from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
 
 from gateway.clock import SystemClock
 from gateway.dialects.cml.messages import Field, SchemaReply, Spelling, Status
@@ -26,11 +23,8 @@ from gateway.links.conversation import Conversation
 from gateway.model.events import Severity
 from gateway.model.values import Value
 from tests.components.amqp_peer import AmqpPeer, Reply, Request
-from tests.components.waiting import DEADLINE, eventually
+from tests.components.waiting import eventually
 from tests.dialects.cml.recordings import exchanges
-
-ContextT = TypeVar("ContextT")
-ResultT = TypeVar("ResultT")
 
 BROKER, CONFIG, ORDERS, PRIVATE, CONNECTION = 0, 1, 22, 23, 30
 STARTED = "2026-11-20T06:52+00:00"
@@ -211,57 +205,3 @@ async def serving(endpoint: AmqpEndpoint, system_exchange: str = "amq.system") -
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
         broker.conversation.stop()
-
-
-@dataclass(frozen=True, slots=True)
-class Background(Generic[ContextT]):
-    """What a context gave, on an event loop of another thread."""
-
-    is_: ContextT
-    _loop: asyncio.AbstractEventLoop
-
-    def do(self, function: Callable[[], object]) -> None:
-        """Have it done on that loop, where all that touches sockets has to be, and wait for it."""
-
-        async def carried_out() -> None:
-            function()
-
-        asyncio.run_coroutine_threadsafe(carried_out(), self._loop).result(DEADLINE)
-
-
-@contextmanager
-def background(
-    context: Callable[[], AbstractAsyncContextManager[ContextT]],
-) -> Iterator[Background[ContextT]]:
-    """What ``context`` gives, alive on an event loop of another thread until the block ends."""
-    loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever, daemon=True)
-    thread.start()
-    entered = context()
-
-    def carried_out(step: Coroutine[Any, Any, ResultT]) -> ResultT:
-        return asyncio.run_coroutine_threadsafe(step, loop).result(DEADLINE)
-
-    async def enter() -> ContextT:
-        return await entered.__aenter__()
-
-    async def leave() -> None:
-        await entered.__aexit__(None, None, None)
-
-    try:
-        entered_as = carried_out(enter())
-        try:
-            yield Background(entered_as, loop)
-        finally:
-            carried_out(leave())
-    finally:
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join(DEADLINE)
-        loop.close()
-
-
-@contextmanager
-def in_background(context: Callable[[], AbstractAsyncContextManager[ContextT]]) -> Iterator[ContextT]:
-    """As `background`, for tests that have nothing done there."""
-    with background(context) as entered:
-        yield entered.is_

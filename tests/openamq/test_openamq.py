@@ -8,17 +8,9 @@ import pytest
 
 from gateway.service.exit_codes import ExitCode
 from tests.components.amqp_peer import AmqpPeer
-from tests.components.open_amq import (
-    BROKER,
-    CONFIG,
-    ORDERS,
-    Background,
-    OpenAmq,
-    open_amq,
-)
-from tests.components.open_amq import (
-    background as background_of,
-)
+from tests.components.background import Background
+from tests.components.background import background as background_of
+from tests.components.open_amq import BROKER, CONFIG, ORDERS, OpenAmq, open_amq
 from tests.components.waiting import wait_until
 from tests.openamq.gateway import SOURCE, OpenAmqGateway, gateway_at
 
@@ -51,7 +43,7 @@ def gateway(peer: AmqpPeer, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     with gateway_at(
         url, "super", "super", folder, short_lived="second-listing", assured=["config-file"]
     ) as shown:
-        shown.is_in("synchronised")
+        shown.are_all("synchronised")
         yield shown
 
 
@@ -76,7 +68,7 @@ def test_a_setting_is_set_by_snmp_and_read_back(gateway: OpenAmqGateway, broker:
 def test_a_setting_that_has_no_effect_is_told_as_that(gateway: OpenAmqGateway, broker: OpenAmq) -> None:
     """OpenAMQ says ok whatever it makes of a value."""
     broker.deaf.add("record_stats")
-    ended = gateway.call("set", _SETTINGS, "record_stats=true")
+    ended = gateway.command("set", _SETTINGS, "record_stats=true")
     assert ended.code is ExitCode.NOT_APPLIED
     assert (CONFIG, "record_stats", True) in broker.done
 
@@ -84,26 +76,30 @@ def test_a_setting_that_has_no_effect_is_told_as_that(gateway: OpenAmqGateway, b
 def test_what_would_end_the_broker_is_not_sent(gateway: OpenAmqGateway, broker: OpenAmq) -> None:
     before = len(broker.done)
     for assignment in ("setup_timeout=0", "vhost=", "auto_crash=1", f"port={'5' * 256}"):
-        assert gateway.call("set", _SETTINGS, assignment).code not in {ExitCode.OK, ExitCode.UNKNOWN_OUTCOME}
+        assert gateway.command("set", _SETTINGS, assignment).code not in {
+            ExitCode.OK,
+            ExitCode.UNKNOWN_OUTCOME,
+        }
     assert broker.done[before:] == []
 
 
 def test_a_method_is_called_once(gateway: OpenAmqGateway, broker: OpenAmq) -> None:
-    ended = gateway.call("invoke", _QUEUE, "purge")
+    ended = gateway.command("invoke", _QUEUE, "purge")
     assert (ended.code, ended.output.partition(":")[0]) == (ExitCode.OK, "applied")
     assert broker.done.count((ORDERS, "purge", ())) == 1
     gateway.has_pending(0)
     assert (
-        gateway.call("invoke", f"{SOURCE}/broker/OpenAMQ 1.4c1", "lock", "setting=true").code is ExitCode.OK
+        gateway.command("invoke", f"{SOURCE}/broker/OpenAMQ 1.4c1", "lock", "setting=true").code
+        is ExitCode.OK
     )
     assert broker.text(BROKER, "locked") == "1"
-    gateway.call("invoke", f"{SOURCE}/broker/OpenAMQ 1.4c1", "lock", "setting=false")
+    gateway.command("invoke", f"{SOURCE}/broker/OpenAMQ 1.4c1", "lock", "setting=false")
 
 
 def test_a_method_that_ruins_some_brokers_is_called_where_that_was_assured(
     gateway: OpenAmqGateway, broker: OpenAmq
 ) -> None:
-    assert gateway.call("invoke", _SETTINGS, "commit").code is ExitCode.OK
+    assert gateway.command("invoke", _SETTINGS, "commit").code is ExitCode.OK
     assert broker.done[-1] == (CONFIG, "commit", ())
 
 
@@ -124,5 +120,5 @@ def test_a_connection_that_is_cut_is_made_anew(
     wait_until(lambda: peer.connections >= connections + 2, "the gateway is back")
     broker.change(ORDERS, pending="11")
     gateway.has_pending(11)
-    gateway.is_in("synchronised")
+    gateway.are_all("synchronised")
     assert gateway.walk("oamqQueueName") == before

@@ -13,8 +13,9 @@ from gateway.dialects.cml.reader import read_message
 from gateway.dialects.effects import Delivery, Effect
 from gateway.service.exit_codes import ExitCode
 from tests.components.amqp_peer import AmqpPeer
+from tests.components.background import in_background
 from tests.components.command_line import amqp_gateway, new_site, running
-from tests.components.open_amq import OpenAmq, in_background
+from tests.components.open_amq import OpenAmq
 from tests.components.waiting import wait_until
 
 pytestmark = pytest.mark.xdist_group("an OpenAMQ that is set")

@@ -11,8 +11,8 @@ from gateway.agents.rabbitmq.exchanges import Exchange
 from gateway.links.amqp_connection import AmqpEndpoint
 from gateway.model.events import Severity
 from gateway.service.exit_codes import ExitCode
+from tests.components.background import background as background_of
 from tests.components.open_amq import CONFIG, serving
-from tests.components.open_amq import background as background_of
 from tests.components.rabbitmq import VirtualHost
 from tests.components.waiting import wait_until
 from tests.openamq.gateway import SOURCE, gateway_at
@@ -31,18 +31,18 @@ def test_a_server_is_shown_set_called_and_heard(virtual_host: VirtualHost, tmp_p
         gateway_at(url, user.name, user.password, tmp_path, vhost=virtual_host.name, **believed) as gateway,
     ):
         server = background.is_
-        gateway.is_in("synchronised")
+        gateway.are_all("synchronised")
         gateway.shows("oamqQueueName", "orders")  # what belongs to a connection is left alone
         gateway.shows("oamqConnectionName")
 
         (instance,) = gateway.walk("oamqConfigMonitor")
         assert gateway.set(instance, "u", "9") == f"{instance} = 9 seconds\n"
         assert server.text(CONFIG, "monitor") == "9"
-        assert gateway.call("invoke", f"{SOURCE}/queue/OpenAMQ 1.4c1|orders", "purge").code is ExitCode.OK
+        assert gateway.command("invoke", f"{SOURCE}/queue/OpenAMQ 1.4c1|orders", "purge").code is ExitCode.OK
 
         background.do(partial(server.notify, Severity.MAJOR, "queue exceeded configured limit of 5000."))
         wait_until(
-            lambda: "queue exceeded configured limit" in gateway.call("log", "tail").output, "it is heard"
+            lambda: "queue exceeded configured limit" in gateway.command("log", "tail").output, "it is heard"
         )
-    gateway_log = gateway.command.log
+    gateway_log = gateway.running.log
     assert not [record for record in gateway_log if record["level"] == "error"]

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from gateway.shipped_files import shipped_folder
-from gateway.snmp.mib.lint import base_folders
+from tests.components.net_snmp import printed, with_modules
 from tests.components.waiting import wait_until
 from tests.outcomes.scene import OPERATOR, Scene
 from tests.outcomes.targets import Target
 
-MODULES: Final = "AMQP-GATEWAY-MIB:AMQP-GATEWAY-RABBITMQ-MIB"
+MODULES: Final = ("AMQP-GATEWAY-MIB", "AMQP-GATEWAY-RABBITMQ-MIB")
 
 
 class Manager:
@@ -43,19 +40,8 @@ class Manager:
 
     def net_snmp(self, command: str, *words: str) -> list[str]:
         """The lines that a command with our MIB modules prints."""
-        (self._folder / "cert_indexes").mkdir(exist_ok=True)
-        own = {"SNMPCONFPATH": str(self._folder), "SNMP_PERSISTENT_DIR": str(self._folder), "LC_ALL": "C"}
-        folders = ":".join(map(str, (*base_folders(), shipped_folder("mibs"))))
-        done = subprocess.run(  # noqa: S603  net-snmp's
-            [f"/usr/bin/{command}", "-m", MODULES, "-M", folders, *words],
-            env={**os.environ, **own},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            check=False,
-            timeout=120,
-        )
-        return done.stdout.splitlines()
+        done = printed(self._folder, command, *with_modules(MODULES), *words)
+        return [*done.stdout.splitlines(), *done.stderr.splitlines()]
 
     def values(self, name: str) -> dict[str, str]:
         """What is below a name: values by name, without modules."""

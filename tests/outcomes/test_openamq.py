@@ -4,34 +4,30 @@ from __future__ import annotations
 
 import getpass
 import json
-import os
 import re
-import subprocess
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import pytest
 
 from gateway.dialects.cml.messages import Status
 from gateway.dialects.effects import Delivery, Effect, ModifyAsked
-from gateway.eventlog.query import ask
 from gateway.service.exit_codes import ExitCode
-from gateway.shipped_files import shipped_folder
-from gateway.snmp.mib.lint import base_folders
 from tests.components.amqp_peer import AmqpPeer
-from tests.components.command_line import Ended, Site, amqp_gateway, new_site
-from tests.components.open_amq import CONFIG, OpenAmq, in_background
+from tests.components.background import in_background
+from tests.components.command_line import Ended, Site, new_site
+from tests.components.open_amq import CONFIG, OpenAmq
+from tests.components.operated_gateway import OPERATOR, OperatedGateway
 from tests.components.waiting import wait_until
-from tests.outcomes.scene import OPERATOR, running_gateway
+from tests.outcomes.scene import running_gateway
 
 pytestmark = pytest.mark.xdist_group("an OpenAMQ that is set")
 
 SETTINGS: Final = "openamq.org.server:config/OpenAMQ 1.4c1|amq_server.cfg"
 NOTICE: Final = "To activate the new port setting, restart the broker"
 LARGEST_BATCH: Final = 2_097_152
-_MODULES: Final = "AMQP-GATEWAY-MIB:AMQP-GATEWAY-OPENAMQ-MIB"
 
 
 class WillfulOpenAmq(OpenAmq):
@@ -73,44 +69,16 @@ async def willful_open_amq() -> AsyncIterator[tuple[WillfulOpenAmq, AmqpPeer]]:
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
+class Scene(OperatedGateway):
     """A gateway that watches an OpenAMQ, and a manager."""
 
-    broker: WillfulOpenAmq
+    modules: ClassVar = ("AMQP-GATEWAY-OPENAMQ-MIB",)
     site: Site
+    broker: WillfulOpenAmq
 
-    def call(self, *arguments: str) -> Ended:
-        """Run a command with this gateway's configuration."""
-        return amqp_gateway(*arguments, "--config", self.site.configuration)
-
-    def set(self, *settings: str) -> Ended:
+    def settings(self, *settings: str) -> Ended:
         """Set elements of its settings at the command line."""
-        return self.call("set", f"openamq/{SETTINGS}", *settings)
-
-    def snmp_set(self, *words: str) -> str:
-        """Set variables of its settings by net-snmp; what it printed."""
-        return self._net_snmp("snmpset", *words)
-
-    def _net_snmp(self, command: str, *words: str) -> str:
-        folders = ":".join(map(str, (*base_folders(), shipped_folder("mibs"))))
-        community = self.site.state.secret(f"community-{OPERATOR}")
-        done = subprocess.run(  # noqa: S603  net-snmp's
-            [
-                *(f"/usr/bin/{command}", "-m", _MODULES, "-M", folders, "-v2c", "-c", community, "-t", "20"),
-                *("-Oq", f"127.0.0.1:{self.site.snmp_port}", *words),
-            ],
-            env={**os.environ, "SNMP_PERSISTENT_DIR": str(self.site.folder), "LC_ALL": "C"},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            check=False,
-            timeout=120,
-        )
-        return done.stdout
-
-    def walked(self, column: str) -> str:
-        """What net-snmp prints of a column."""
-        return self._net_snmp("snmpwalk", column)
+        return self.command("set", f"openamq/{SETTINGS}", *settings)
 
     def logged(self, text: str, state: str = "ended") -> dict[str, Any]:
         """The last record of an operation that this says of, as soon as there is one."""
@@ -119,8 +87,7 @@ class Scene:
 
         def is_told() -> bool:
             sql = "SELECT outcome, text, former, found FROM log WHERE operation_id = $id AND state = $state"
-            with ask(self.site.state.path / "log", sql, {"id": operation_id, "state": state}) as answer:
-                found[:] = [dict(zip(answer.columns, row, strict=True)) for row in answer.rows]
+            found[:] = self.ask_log(sql, id=operation_id, state=state)
             return bool(found)
 
         wait_until(is_told, f"{operation_id} is logged as {state}")
@@ -145,19 +112,14 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
             operations={"allow": [rule], "deadline": "3s"},
         )
         with running_gateway(site):
-            there = Scene(broker, site)
-
-            def is_synchronised() -> bool:
-                told = there.call("source", "ls", "--json").output
-                return bool(told) and json.loads(told)["state"] == "synchronised"
-
-            wait_until(is_synchronised, "the source is synchronised")
+            there = Scene(site, broker)
+            there.are_all("synchronised")
             yield there
 
 
 def test_what_is_set_is_found_and_the_brokers_notice_is_told(scene: Scene) -> None:
     scene.broker.change(CONFIG, port="5672", monitor="0")
-    ended = scene.set("port=6673", "monitor=60")
+    ended = scene.settings("port=6673", "monitor=60")
     assert ended.code is ExitCode.OK, ended.errors
     assert ended.output.splitlines()[:2] == ["port: 5672 -> 6673", "monitor: 0 -> 60"]
     assert ended.output.rstrip().endswith(f"({NOTICE})")
@@ -169,24 +131,24 @@ def test_what_is_set_is_found_and_the_brokers_notice_is_told(scene: Scene) -> No
 
 def test_variables_of_one_set_are_one_request(scene: Scene) -> None:
     requests = len(scene.broker.requests)
-    told = scene.snmp_set(*at("oamqConfigPort", "s", "7673"), *at("oamqConfigMonitor", "u", "61"))
-    assert re.search(r'oamqConfigPort\S* "?7673"?\n.*oamqConfigMonitor\S* 61', told), told
+    told = scene.set(*at("oamqConfigPort", "s", "7673"), *at("oamqConfigMonitor", "u", "61"))
+    assert told == "oamqConfigPort.1.1 = 7673\noamqConfigMonitor.1.1 = 61 seconds\n"
     assert scene.broker.requests[requests:] == [{"port": "7673", "monitor": 61}]
-    assert NOTICE in scene.walked("agOperationText")
+    assert NOTICE in scene.walk("agOperationText").values()
 
 
 def test_what_the_broker_ignores_was_not_applied(scene: Scene) -> None:
     scene.broker.deaf.add("dump_state")
-    ended = scene.set("dump_state=7")
+    ended = scene.settings("dump_state=7")
     assert ended.code is ExitCode.NOT_APPLIED
     assert "not-applied: reported as done, but dump_state is what it was before" in ended.errors
-    told = scene.snmp_set(*at("oamqConfigDumpState", "u", "7"))
+    told = scene.set(*at("oamqConfigDumpState", "u", "7"))
     assert "commitFailed" in told
 
 
 def test_what_the_broker_puts_within_its_bounds_was_applied_differently(scene: Scene) -> None:
     scene.broker.change(CONFIG, batching="32768")
-    ended = scene.set("batching=2147483647")
+    ended = scene.settings("batching=2147483647")
     assert ended.code is ExitCode.NOT_APPLIED
     record = scene.logged(ended.errors)
     assert (record["outcome"], json.loads(record["found"])) == (
@@ -209,7 +171,7 @@ def test_what_openamq_would_cut_or_should_not_be_told_is_refused(
     scene: Scene, setting: str, code: ExitCode
 ) -> None:
     requests = len(scene.broker.requests)
-    ended = scene.set("keep_logs=true", setting)
+    ended = scene.settings("keep_logs=true", setting)
     assert ended.code is code, ended.errors
     assert len(scene.broker.requests) == requests
 
@@ -226,7 +188,7 @@ def test_what_only_cml_cannot_carry_is_refused_in_the_test_phase(
     scene: Scene, variables: tuple[str, ...], status: str
 ) -> None:
     requests = len(scene.broker.requests)
-    told = scene.snmp_set(*variables)
+    told = scene.set(*variables)
     assert status in told, told
     assert len(scene.broker.requests) == requests
 
@@ -234,16 +196,18 @@ def test_what_only_cml_cannot_carry_is_refused_in_the_test_phase(
 def test_what_was_read_is_written_back_and_nothing_is_sent(scene: Scene) -> None:
     """Also an empty text, which OpenAMQ could not be told."""
     scene.broker.change(CONFIG, listen="", port="5672")
-    wait_until(lambda: scene.call("get", "--fresh", f"openamq/{SETTINGS}").code is ExitCode.OK, "it is read")
+    wait_until(
+        lambda: scene.command("get", "--fresh", f"openamq/{SETTINGS}").code is ExitCode.OK, "it is read"
+    )
     requests = len(scene.broker.requests)
-    told = scene.snmp_set(*at("oamqConfigListen", "s", ""), *at("oamqConfigPort", "s", "5672"))
+    told = scene.set(*at("oamqConfigListen", "s", ""), *at("oamqConfigPort", "s", "5672"))
     assert "Error" not in told
     assert len(scene.broker.requests) == requests
 
 
 def test_what_is_not_answered_is_unknown_until_the_object_tells(scene: Scene) -> None:
     scene.broker.is_mute = True
-    ended = scene.set("queue_timeout=17")
+    ended = scene.settings("queue_timeout=17")
     scene.broker.is_mute = False
     assert ended.code is ExitCode.UNKNOWN_OUTCOME
     assert scene.logged(ended.errors, "settled")["outcome"] == "applied"

@@ -4,27 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import getpass
-import json
-import os
-import subprocess
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import ClassVar
 
 from gateway.demo.broker import PrivateBroker
 from gateway.demo.trap_receiver import TrapReceiver
 from gateway.dialects.qmf.am01.revisions import Revision
-from gateway.service.exit_codes import ExitCode
-from gateway.shipped_files import shipped_folder
-from gateway.snmp.mib.lint import base_folders
-from tests.components.am01_agent import Am01Agent
-from tests.components.command_line import Ended, Site, amqp_gateway, new_site, running
-from tests.components.open_amq import Background, background
+from tests.components.am01_agent import REPUBLISHED, Am01Agent
+from tests.components.background import Background, background
+from tests.components.command_line import Site, new_site, running
+from tests.components.operated_gateway import OPERATOR, OperatedGateway
 from tests.components.ports import free_udp_port
 from tests.components.rabbitmq import new_virtual_host
-from tests.components.waiting import wait_until
 
 ASKED = "february"
 """A source whose agent speaks as of February 2008; the gateway finds that out."""
@@ -59,7 +53,7 @@ async def _agents(broker: PrivateBroker, vhost: str, folder: Path) -> AsyncItera
 
 
 @dataclass(frozen=True, slots=True)
-class Cellar:
+class Cellar(OperatedGateway):
     """Agents and a gateway that run.
 
     Attributes:
@@ -67,49 +61,9 @@ class Cellar:
         agents: on an event loop of their own.
     """
 
+    modules: ClassVar = ("AMQP-GATEWAY-SITE-MIB",)
     site: Site
     agents: Background[Agents]
-
-    def command(self, *arguments: str) -> Ended:
-        """Run a command beside the gateway, with its configuration."""
-        return amqp_gateway(*arguments, "--config", self.site.configuration)
-
-    def documents(self, *arguments: str) -> list[dict[str, Any]]:
-        """The lines that a command with ``--json`` printed; none where it did not do its work."""
-        ended = self.command(*arguments, "--json")
-        return [json.loads(line) for line in ended.output.splitlines()] if ended.code is ExitCode.OK else []
-
-    def states(self) -> dict[str, str]:
-        """Of the sources."""
-        return {str(each["source"]): str(each["state"]) for each in self.documents("source", "ls")}
-
-    def walk(self, name: str) -> dict[str, str]:
-        """What net-snmp's snmpwalk prints of a column, by source and row."""
-        lines = (line.partition(" = ") for line in self._snmp("snmpwalk", "community", name).splitlines())
-        return {key.partition(".")[2]: value.strip('"') for key, _, value in lines}
-
-    def set(self, instance: str, value: str) -> str:
-        """What net-snmp's snmpset prints."""
-        return self._snmp("snmpset", "community-operator", instance, "=", value)
-
-    def shows(self, name: str, *values: str) -> None:
-        """Wait until a walk of a column shows these values and no others."""
-        wait_until(lambda: sorted(self.walk(name).values()) == sorted(values), f"{name} shows {values}")
-
-    def _snmp(self, program: str, community: str, *arguments: str) -> str:
-        folder = self.site.folder / "snmp"
-        folder.mkdir(exist_ok=True)
-        modules = (*base_folders(), shipped_folder("mibs"), self.site.state.path / "mibs")
-        words = [program, "-v2c", "-c", self.site.state.secret(community), "-OQs", "-t", "30", "-r", "0"]
-        words += ["-M", ":".join(map(str, modules)), "-m", "AMQP-GATEWAY-MIB:AMQP-GATEWAY-SITE-MIB"]
-        done = subprocess.run(  # noqa: S603  no shell; the arguments are ours
-            [*words, f"127.0.0.1:{self.site.snmp_port}", *arguments],
-            env={**os.environ, "SNMPCONFPATH": str(folder), "SNMP_PERSISTENT_DIR": str(folder)},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        return done.stdout + done.stderr
 
 
 @contextmanager
@@ -123,7 +77,7 @@ def cellar(broker: PrivateBroker, folder: Path) -> Iterator[Cellar]:
         log = folder / "gateway.log"
         stack.enter_context(running("run", "--config", site.configuration, log=log)).ready()
         there = Cellar(site, agents)
-        wait_until(lambda: set(there.states().values()) == {"synchronised"}, "all is known")
+        there.are_all("synchronised")
         yield there
 
 
@@ -140,7 +94,7 @@ def _configure(site: Site, broker: PrivateBroker, vhost: str, traps: TrapReceive
         "exchange": "written.management",
         "get_and_set": True,
         "events": True,
-        "republish_interval": "2s",
+        "republish_interval": f"{REPUBLISHED}s",
     }
     host, port = traps.address
     site.configure(
@@ -148,7 +102,7 @@ def _configure(site: Site, broker: PrivateBroker, vhost: str, traps: TrapReceive
         operations={
             "allow": [
                 {
-                    "who": [f"cli:{getpass.getuser()}", "snmp:operator"],
+                    "who": [f"cli:{getpass.getuser()}", f"snmp:{OPERATOR}"],
                     "set": ["*"],
                     "invoke": ["drain"],
                     "read": True,
@@ -157,7 +111,7 @@ def _configure(site: Site, broker: PrivateBroker, vhost: str, traps: TrapReceive
         },
         snmp={
             "listen": [f"127.0.0.1:{site.snmp_port}"],
-            "writers": {"operator": {}},
+            "writers": {OPERATOR: {}},
             "notifications": {"nms": {"address": f"{host}:{port}", "community": site.secret("traps")}},
         },
         log={"compact": False},

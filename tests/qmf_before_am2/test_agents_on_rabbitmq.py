@@ -40,14 +40,12 @@ def test_a_method_is_called(there: Cellar, source: str) -> None:
 
 
 def test_a_property_is_set_by_snmp_where_the_agent_has_a_set(there: Cellar) -> None:
-    sources = {name: number for number, name in there.walk("agSourceName").items()}
-    assert (
-        there.set(f"siteCellarVatCapacity.{sources[WRITTEN]}.1", "77")
-        == "siteCellarVatCapacity.2.1 = 77 litre\n"
-    )
-    assert there.walk("siteCellarVatCapacity")[f"{sources[WRITTEN]}.1"] == "77 litre"
-    assert "notWritable" in there.set(f"siteCellarVatCapacity.{sources[ASKED]}.1", "77")
-    assert there.walk("siteCellarVatCapacity")[f"{sources[ASKED]}.1"] == "500 litre"
+    rows = {name: f"{key.rpartition('.')[2]}.1" for key, name in there.walk("agSourceName").items()}
+    written, asked = (f"siteCellarVatCapacity.{rows[source]}" for source in (WRITTEN, ASKED))
+    assert there.set(written, "=", "77") == f"{written} = 77 litre\n"
+    assert there.walk(written) == {written: "77 litre"}
+    assert "notWritable" in there.set(asked, "=", "77")
+    assert there.walk(asked) == {asked: "500 litre"}
 
 
 def test_an_event_is_a_trap(there: Cellar) -> None:
@@ -81,4 +79,4 @@ def test_a_rabbitmq_that_forgets_its_connections_is_found_again(
                 http.delete(f"connections/{connection['name'].replace(' ', '%20').replace('>', '%3E')}")
     there.agents.do(lambda: there.agents.is_.asked.put(1, level=55))
     wait_until(lambda: "55 litre" in there.walk("siteCellarVatLevel").values(), "it hears again")
-    wait_until(lambda: set(there.states().values()) == {"synchronised"}, "all is known again")
+    there.are_all("synchronised")

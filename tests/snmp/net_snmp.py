@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import os
 import socket
 import subprocess
 import sys
@@ -15,6 +14,7 @@ from pathlib import Path
 from gateway.snmp import ber
 from gateway.snmp.ber import Oid
 from gateway.snmp.message import GET_NEXT
+from tests.components.net_snmp import own_environment
 from tests.components.waiting import wait_until
 from tests.snmp.datagrams import COMMUNITY, request
 
@@ -80,7 +80,7 @@ async def run(
         *oids,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        env=_environment(folder),
+        env=_without_modules(folder),
     )
     output, _ = await process.communicate()
     return [line.rstrip() for line in output.decode().splitlines() if line.strip()]
@@ -108,7 +108,7 @@ def snmpd(folder: Path, root: Oid, instances: Mapping[Oid, bytes], access: str =
     modules = ("-I", "pass,pass_persist" + (",vacm_conf,vacm_vars" if access else ""))
     daemon = subprocess.Popen(  # noqa: S603
         ["/usr/sbin/snmpd", "-f", "-Lo", "-C", "-c", configuration, *modules, f"127.0.0.1:{port}"],
-        env=_environment(folder),
+        env=_without_modules(folder),
         stdout=log,
         stderr=log,
     )
@@ -139,8 +139,6 @@ def answers(port: int) -> bool:
         return False
 
 
-def _environment(folder: Path) -> dict[str, str]:
+def _without_modules(folder: Path) -> dict[str, str]:
     """No MIBs, and no configuration or state but those in ``folder``."""
-    (folder / "cert_indexes").mkdir(exist_ok=True)  # or the first program to make it says so in its output
-    own = {"MIBS": "", "SNMPCONFPATH": str(folder), "SNMP_PERSISTENT_DIR": str(folder), "LC_ALL": "C"}
-    return {**os.environ, **own}
+    return {**own_environment(folder), "MIBS": ""}

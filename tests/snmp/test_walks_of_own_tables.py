@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import subprocess
 from pathlib import Path
 
 import pytest
 
 from gateway.feed.records import ObjectRecord
-from gateway.shipped_files import shipped_folder
 from gateway.snmp.lock import DEFAULT_ROOT
-from gateway.snmp.mib.lint import base_folders
 from gateway.snmp.notification_numbers import TargetKindNumber
 from gateway.snmp.tables.targets import TargetHealth, TargetTable
+from tests.components.net_snmp import own_environment, with_modules
 from tests.components.shop import SECOND, START, agent, hall, source
 from tests.snmp.conftest import Serve
 from tests.snmp.datagrams import COMMUNITY
@@ -34,15 +32,14 @@ def gateway() -> Gateway:
 
 async def walk(folder: Path, port: int, name: str) -> dict[str, str]:
     """What snmpwalk prints below ``name``: values by name and index."""
-    (folder / "cert_indexes").mkdir(exist_ok=True)
     process = await asyncio.create_subprocess_exec(
         "snmpwalk",
-        *("-v", "2c", "-c", COMMUNITY.decode(), "-t", "20", "-r", "0", "-m", "AMQP-GATEWAY-MIB"),
-        *("-M", ":".join(map(str, (*base_folders(), shipped_folder("mibs"))))),
+        *("-v", "2c", "-c", COMMUNITY.decode(), "-t", "20", "-r", "0"),
+        *with_modules(["AMQP-GATEWAY-MIB"]),
         f"127.0.0.1:{port}",
         f"AMQP-GATEWAY-MIB::{name}",
         stdout=subprocess.PIPE,
-        env={**os.environ, "SNMPCONFPATH": str(folder), "SNMP_PERSISTENT_DIR": str(folder), "LC_ALL": "C"},
+        env=own_environment(folder),
     )
     output, _ = await process.communicate()
     lines = (line.removeprefix("AMQP-GATEWAY-MIB::") for line in output.decode().splitlines())

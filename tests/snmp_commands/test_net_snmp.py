@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import subprocess
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -18,14 +17,13 @@ from gateway.feed.records import Hello
 from gateway.feed.server import FeedServer
 from gateway.model.operations import Outcome
 from gateway.service.snmp_commands import Commands
-from gateway.shipped_files import shipped_folder
 from gateway.snmp.advisory_lock import AdvisoryLock
 from gateway.snmp.counters import SnmpCounters
 from gateway.snmp.lock import DEFAULT_ROOT
-from gateway.snmp.mib.lint import base_folders
 from gateway.snmp.requests import Access, Responder
 from gateway.snmp.server import UdpServer
 from gateway.snmp.set_requests import SetRequests, SetSettings
+from tests.components.net_snmp import own_environment, with_modules
 from tests.components.scripted_operations import ScriptedOperations, nothing
 from tests.components.shop import agent, hall, source
 from tests.components.waiting import eventually
@@ -63,17 +61,15 @@ class Agent:
         await eventually(has_ended, "the end of the command")
 
     async def _run(self, program: str, community: str, version: str, *words: str) -> list[str]:
-        (self.folder / "cert_indexes").mkdir(exist_ok=True)
-        own = {"SNMPCONFPATH": str(self.folder), "SNMP_PERSISTENT_DIR": str(self.folder), "LC_ALL": "C"}
         process = await asyncio.create_subprocess_exec(
             program,
-            *("-v", version, "-c", community, "-t", "20", "-r", "0", "-m", "AMQP-GATEWAY-MIB"),
-            *("-M", ":".join(map(str, (*base_folders(), shipped_folder("mibs"))))),
+            *("-v", version, "-c", community, "-t", "20", "-r", "0"),
+            *with_modules(["AMQP-GATEWAY-MIB"]),
             f"127.0.0.1:{self.port}",
             *words,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            env={**os.environ, **own},
+            env=own_environment(self.folder),
         )
         output, _ = await process.communicate()
         return output.decode().splitlines()
