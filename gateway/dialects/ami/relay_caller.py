@@ -57,7 +57,9 @@ class Caller:
             return
         patience = offered.timeout * MILLISECOND or self._config.call_seconds * SECOND
         deadline = min(call.deadline, now + patience)
-        self._calls.begin(request_id, OpenCall(call, connection.number, deadline, prepared.row))
+        self._calls.begin(
+            request_id, OpenCall(call, connection.number, deadline, prepared.row, prepared.unseen)
+        )
         self._lines.say(connection, line, write_instruction(prepared.shown).strip())
 
     def objection(self, call: MethodCall, now: int) -> Answer | None:
@@ -120,4 +122,5 @@ class Caller:
 
         found = prepare(offered, call, request_id, self._config.user, find)
         time = now // MILLISECOND
-        return Prepared(replace(found.instruction, now=time), replace(found.shown, now=time), found.row)
+        instruction, shown = replace(found.instruction, now=time), replace(found.shown, now=time)
+        return replace(found, instruction=instruction, shown=shown)

@@ -12,6 +12,7 @@ from typing import Final
 
 from gateway.dialects.ami.instructions import Response, ResponseStatus
 from gateway.dialects.ami.relay_tables import Row
+from gateway.dialects.ami.relay_unseen import Unseen
 from gateway.model.operations import Answer, MethodCall, Outcome
 from gateway.model.secrets import SecretRules
 from gateway.model.values import Value
@@ -34,12 +35,14 @@ class OpenCall:
         connection: number of the one that it went over.
         deadline: nanoseconds.
         row: the one object that it is about; ``None`` where there is none, or there are several.
+        unseen: what was typed so for it.
     """
 
     call: MethodCall
     connection: int
     deadline: int
     row: Row | None
+    unseen: Unseen
 
 
 class Calls:

@@ -13,6 +13,7 @@ from gateway.dialects.ami.model_values import to_model
 from gateway.dialects.ami.parameters import is_key, is_reserved
 from gateway.dialects.ami.relay_effects import RefusedError
 from gateway.dialects.ami.relay_tables import Row
+from gateway.dialects.ami.relay_unseen import Unseen
 from gateway.dialects.ami.values import AmiValue, Json, Utc
 from gateway.model.misfits import misfit
 from gateway.model.operations import MethodCall, Outcome
@@ -157,11 +158,13 @@ class Prepared:
         instruction: to be sent.
         shown: the same without what was typed unseen.
         row: the only object that is meant; ``None`` where there is none, or there are several.
+        unseen: what was typed so.
     """
 
     instruction: Execute
     shown: Execute
     row: Row | None
+    unseen: Unseen
 
 
 def prepare(one: Offer, call: MethodCall, request_id: str, user: str, find: FindRow) -> Prepared:
@@ -186,7 +189,8 @@ def prepare(one: Offer, call: MethodCall, request_id: str, user: str, find: Find
     execute = Execute(request_id, one.command.command_id, user, known_as, kind, None, several, values)
     masked = {key: MASK if key in one.unseen else value for key, value in values.items()}
     shown = Execute(request_id, one.command.command_id, user, known_as, kind, None, several, masked)
-    return Prepared(execute, shown, single)
+    typed = {key: str(value) for key, value in values.items() if key in one.unseen}
+    return Prepared(execute, shown, single, Unseen(typed))
 
 
 def _check(argument: Argument, value: object) -> None:

@@ -148,6 +148,13 @@ class Instructions:
         text = self._handlers[type(one)](arrived, one)
         return text if one.sequence is None or isinstance(one, Command | Response) else ACCEPTED
 
+    def as_shown(self, connection: Connection, one: Instruction | Comment) -> Instruction | Comment:
+        """An instruction, to be carried out next, without what was typed unseen for the call it answers."""
+        if not isinstance(one, Response):
+            return one
+        call = self._calls.find(one.request_id, connection.number)
+        return one if call is None else call.unseen.left_out(one)
+
     # The session itself.
 
     def _pause(self, connection: Connection, one: Pause, now: int) -> str:
@@ -291,6 +298,7 @@ class Instructions:
         call = self._calls.find(one.request_id, arrived.connection.number)
         if call is None:
             raise RefusedError("Unknown Original Request ID")
+        one = call.unseen.left_out(one)
         text = "OK, response accepted"
         if one.status == ResponseStatus.CLOSE_AND_UPDATE and one.values:
             row = call.row

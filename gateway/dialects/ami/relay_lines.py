@@ -76,6 +76,7 @@ class LineByLine:
             self._out.note("protocol-error", f"{who(known)}: {error}")
             self._refuse(known, str(error), _stated(piece))
             return
+        shown = self._instructions.as_shown(known, one) if known.logs else one
         try:
             text = self._instructions.carry_out(known, one, len(piece), now)
         except RefusedError as error:
@@ -83,7 +84,7 @@ class LineByLine:
             self._refuse(known, str(error), _sequence(one))
             return
         if known.logs:
-            self._log(known, logged_line(piece, one, self._config.secrets))
+            self._log(known, logged_line(piece, shown, self._config.secrets, as_came=shown == one))
         number = self._count(known, one, now)
         if isinstance(one, Pause):
             known.pause_reply = (number, text)

@@ -14,8 +14,17 @@ from gateway.dialects.errors import LocalProtocolError
 from gateway.model.secrets import MASK, SecretRules
 
 
-def logged_line(octets: bytes, one: Instruction | Comment, secrets: SecretRules) -> bytes:
-    """The line of an instruction: as it came where nothing in it is secret."""
+def logged_line(
+    octets: bytes, one: Instruction | Comment, secrets: SecretRules, *, as_came: bool = True
+) -> bytes:
+    """The line of an instruction: as it came where nothing in it is secret.
+
+    Args:
+        octets: the line.
+        one: what it says; without something that is secret where it is not ``as_came``.
+        secrets: what else is.
+        as_came: whether ``octets`` say no more than that.
+    """
     if isinstance(one, Comment):
         return _masked(octets, secrets)
     changes: dict[str, Any] = {}
@@ -25,7 +34,7 @@ def logged_line(octets: bytes, one: Instruction | Comment, secrets: SecretRules)
         changes["values"] = shown
     if isinstance(one, Command) and one.form is not None:
         changes["form"] = None  # it may bring passwords that are filled in
-    if not changes:
+    if not changes and as_came:
         return _masked(octets, secrets)
     try:
         line = write_instruction(replace(one, **changes))

@@ -306,6 +306,55 @@ def test_what_is_typed_unseen_is_sent_and_not_logged() -> None:
     assert logged.line.endswith(b'|pin="***"|secret="***"|why="drift"')
 
 
+def called_with_a_pin() -> RelayPlay:
+    """A session that is logged, whose command was called with two things typed unseen: 1234 and no."""
+    inputs = [
+        {"var": "pin", "type": "password"},
+        {"var": "secret"},
+        {"var": "empty_password"},
+        {"var": "why"},
+    ]
+    play = RelayPlay()
+    play.connects()
+    form = command({"form": {"inputs": inputs}}, '|M="1"')
+    play.says('L|I="pump-7"|O="LOG"', 'O|T="Tank"|I="t1"|level=3', form)
+    play.calls("halt", "1234", "no", "", "drift", "Tank", "t1")
+    play.logged.clear()
+    play.left()
+    return play
+
+
+def test_what_was_typed_unseen_is_not_shown_where_an_application_says_it_back() -> None:
+    play = called_with_a_pin()
+    play.says(r'R|I="g1"|S=0|M="pin 1234: no, not known"|pin="1234"|note="1234!"|n=5')
+    assert play.answers()[0].text == "pin ***: ***, not known"
+    (logged, _) = play.logged
+    assert logged.line == b'R|I="g1"|S=0|M="pin ***: ***, not known"|note="***!"|n=5'
+
+
+def test_what_was_typed_unseen_is_no_column_of_a_row() -> None:
+    play = called_with_a_pin()
+    play.says(r'R|I="g1"|S=3|pin="1234"|state="by 1234"|n=1234')
+    play.time_passes(1)
+    assert play.told("Tank")[-1] == "Tank t1 state=by *** level=3 n=1234"
+
+
+def test_an_answer_without_what_was_typed_unseen_is_logged_as_it_came() -> None:
+    play = called_with_a_pin()
+    play.says(r'R|M="halted"|S=0|I="g1"')
+    assert play.logged[0].line == b'R|M="halted"|S=0|I="g1"'
+    play.says(r'R|M="1234"|S=0|I="g1"')
+    assert play.logged[-2].line == b"refused: Unknown Original Request ID"
+
+
+def test_a_form_whose_unseen_input_is_left_empty_masks_nothing() -> None:
+    play = ready(command({"form": {"inputs": [{"var": "pin", "type": "password"}]}}, '|M="0"'))
+    play.left()
+    play.calls("halt", "")
+    play.says('R|I="g1"|S=0|M="no pin"|script=5|X="see"')
+    assert play.answers()[0].text == "no pin"
+
+
 def test_calls_of_nobody_are_not_sent() -> None:
     play = ready(ALONE)
     play.left()
