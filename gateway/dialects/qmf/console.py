@@ -213,3 +213,5 @@ class ConsoleSession:
             return
         # What a body has not told must not be taken for gone.
         self._talk.fall_short("a message could not be read")
+        if delivery.exchange != self._config.direct_exchange:
+            self._talk.read_the_unread()

@@ -214,9 +214,17 @@ class Conversation(Outbox):
 
     def read_the_unnamed(self) -> None:
         """As `greet_soon`, for objects that were told in part only; less often, as they may stay so."""
+        self._read_anew("objects were told without their properties")
+
+    def read_the_unread(self) -> None:
+        """As `read_the_unnamed`, for a message of an agent's own accord that cannot be read."""
+        self._hearing.unread()
+        self._read_anew("a message could not be read")
+
+    def _read_anew(self, reason: str) -> None:
         if self.state is State.SYNCHRONISED:
             at = max(self.now + self.config.retry_interval, self._unnamed_after)
-            if self.resync.plan(at, "objects were told without their properties"):
+            if self.resync.plan(at, reason):
                 self._unnamed_after = at + self.config.unnamed_interval
 
     def abandon_resync(self) -> None:

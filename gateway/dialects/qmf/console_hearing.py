@@ -27,6 +27,7 @@ class Hearing:
         self._connected_at = 0
         self._interrupted_since: int | None = None
         self._interruption_told_at = 0
+        self._unread: tuple[int, int] | None = None  # when the first and the last such message were sent
 
     @property
     def until(self) -> int:
@@ -44,7 +45,7 @@ class Hearing:
         """All that is said from now on will arrive; ``caught_up``: what was said meanwhile has."""
         if self.spoken_at and not caught_up:
             self._missed_reason = "not connected"
-        gaps = self.missed(now)
+        gaps = [*self._unread_gaps(), *self.missed(now)]
         self._connected_at = self.spoken_at = now
         self._interrupted_since = None
         self._interruption_told_at = 0
@@ -70,6 +71,15 @@ class Hearing:
         self.spoken_at = until
         return [gap]
 
+    def unread(self) -> None:
+        """What arrived last cannot be read, and an event in it is lost."""
+        first, _ = self._unread or (self.spoken_at, 0)
+        self._unread = (min(first, self.spoken_at), self.spoken_at)
+
+    def _unread_gaps(self) -> list[Gap]:
+        unread, self._unread = self._unread, None
+        return [] if unread is None else [Gap(*unread, "a message could not be read")]
+
     def interrupted(self) -> None:
         """The broker's agent started anew or lost its link, and what it said last may be lost with it."""
         if self._interrupted_since is None:
@@ -82,12 +92,13 @@ class Hearing:
         return [Gap(since, self.spoken_at, _INTERRUPTED)] if since < self.spoken_at else []
 
     def interruption(self, now: int) -> list[Gap]:
-        """What an interruption lost, told before the agent is greeted: however many there were, once."""
+        """What was lost, told before the agent is greeted: however many interruptions there were, once."""
+        gaps = self._unread_gaps()
         since, self._interrupted_since = self._interrupted_since, None
         if since is None:
-            return []
+            return gaps
         self._interruption_told_at = now
-        return [gap_until_now(since, now, _INTERRUPTED)]
+        return [*gaps, gap_until_now(since, now, _INTERRUPTED)]
 
     def answered(self) -> bool:
         """The greeting is answered; whether an interruption was told since the last answer."""

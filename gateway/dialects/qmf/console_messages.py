@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from gateway.dialects.qmf.addresses import BROKER_AGENT
 from gateway.dialects.qmf.console_agents import agent_described
-from gateway.dialects.qmf.console_calls import Caller
+from gateway.dialects.qmf.console_calls import Caller, one_line
 from gateway.dialects.qmf.console_content import ContentTranslator, joined
 from gateway.dialects.qmf.console_conversation import Conversation
 from gateway.dialects.qmf.console_requests import (
@@ -38,6 +38,7 @@ from gateway.dialects.qmf.messages import (
     UnknownClass,
 )
 from gateway.model.observations import HeartbeatSeen, ObjectSeen, RecordLost
+from gateway.model.schema import ClassKey
 
 
 class Listener:
@@ -107,12 +108,12 @@ class Listener:
             self._talk.answered()
             self._talk.requests.progress(message.sequence, self._talk.now)
             if message.kind is ClassKind.OBJECT:
-                self._talk.resync.listed[key.package, key.name] = None
+                self._list(key)
             # Without a hash only asking tells whether the class is still what it was.
             if key not in self._talk.definitions or key.hash == NO_HASH:
                 self._talk.ask_schema(key)
         elif not message.sequence and key not in self._talk.definitions and self._talk.ask_schema(key):
-            self._talk.resync.missed[key] = BROKER_AGENT
+            self._miss(key, BROKER_AGENT)
 
     def _on_schema(self, message: SchemaResponse) -> None:
         definition = message.definition
@@ -124,11 +125,26 @@ class Listener:
         self._talk.requests.complete(message.sequence)
         if self._known(definition) != definition and self._talk.definitions.add(definition):
             self._talk.observations.append(self._translator.learn(definition))
-        agent = self._talk.resync.missed.pop(key, None)
-        if agent is not None and isinstance(definition, ClassDefinition):
-            self._talk.resync.listed[key.package, key.name] = None
-            if self._talk.state is not State.LISTING:
-                self._talk.ask(FetchObjects(agent, key.package, key.name))
+        agents = self._talk.resync.missed.pop(key, None)
+        if agents is not None and isinstance(definition, ClassDefinition):
+            self._list(key)
+            for agent in sorted(agents) if self._talk.state is not State.LISTING else ():
+                objects = FetchObjects(agent, key.package, key.name)
+                # An answer that is still going on began with what could not be read.
+                self._talk.requests.drop(objects)
+                self._talk.ask(objects)
+
+    def _list(self, key: ClassKey) -> None:
+        listed, limit = self._talk.resync.listed, self._talk.config.class_limit
+        if len(listed) < limit:
+            listed[key.package, key.name] = None
+        elif (key.package, key.name) not in listed:
+            self._talk.fall_short("too many classes")
+
+    def _miss(self, key: ClassKey, agent: str) -> None:
+        agents = self._talk.resync.missed.setdefault(key, set())
+        if len(agents) < self._talk.config.agent_limit:
+            agents.add(agent)
 
     def _known(
         self, definition: ClassDefinition | EventDefinition
@@ -150,11 +166,12 @@ class Listener:
         if subject is None or isinstance(subject, Greeting):
             return
         self._talk.requests.complete(message.sequence)
+        said = f"{one_line(message.text)} ({message.code})"
         if isinstance(subject, FetchSchema):
             self._talk.give_class_up(subject.key)
-            self._talk.note("no-schema", f"{subject.key}: {message.text} ({message.code})")
+            self._talk.note("no-schema", f"{subject.key}: {said}")
         elif message.code:
-            self._talk.fall_short(f"{type(subject).__name__} refused: {message.text} ({message.code})")
+            self._talk.fall_short(f"{type(subject).__name__} refused: {said}")
 
     def _on_content(self, message: Content) -> None:
         seen = self._translator.content(message)
@@ -203,7 +220,7 @@ class Listener:
         subject = self._talk.requests.subject(message.sequence)
         agent = subject.agent if isinstance(subject, FetchObjects) else self._sender
         if self._talk.ask_schema(message.key):
-            self._talk.resync.missed[message.key] = agent
+            self._miss(message.key, agent)
         if message.deleted or message.code == ord(EventIndication.opcode):
             known = agent if agent in self._talk.agents else BROKER_AGENT
             self._talk.observations.append(RecordLost(message.key, known))

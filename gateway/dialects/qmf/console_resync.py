@@ -11,7 +11,7 @@ class Resync:
 
     Attributes:
         listed: package and name of the classes to get, in the order told.
-        missed: classes whose objects were told before their schema, and the agent that did.
+        missed: classes whose objects were told before their schema, and the agents that did.
         unavailable: schemas that are not asked for again in this resync.
         is_open: its beginning was told, and its end is not yet.
         agents: remote agents that are read on their own, and why that is incomplete; empty where it is not.
@@ -22,7 +22,7 @@ class Resync:
 
     def __init__(self) -> None:
         self.listed: dict[tuple[str, str], None] = {}
-        self.missed: dict[ClassKey, str] = {}
+        self.missed: dict[ClassKey, set[str]] = {}
         self.unavailable: set[ClassKey] = set()
         self.is_open = False
         self.agents: dict[str, str] = {}

@@ -1,0 +1,169 @@
+"""The console session as a play: what cannot be read, or not yet, is neither lost silently nor gone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from gateway.dialects.qmf.console import ConsoleConfig
+from gateway.dialects.qmf.console_states import State
+from gateway.dialects.qmf.definitions import ClassDefinition
+from gateway.dialects.qmf.messages import (
+    BrokerRequest,
+    BrokerResponse,
+    ClassIndication,
+    ClassKind,
+    CommandComplete,
+    GetQuery,
+    Heartbeat,
+    ObjectContent,
+    PackageIndication,
+    SchemaRequest,
+    SchemaResponse,
+)
+from gateway.dialects.qmf.object_id import ObjectId
+from gateway.model.observations import Gap, ObjectSeen, ResyncEnded, SourceStateSeen
+from gateway.model.schema import ClassKey
+from tests.dialects.qmf.console_story import (
+    GET_TANKS,
+    PUSHED,
+    changed,
+    got,
+    listed,
+    synchronised,
+)
+from tests.dialects.qmf.examples import TANK, shop
+from tests.dialects.qmf.playbook import AGENT_USER, BROKER, SECOND, START, ConsolePlay
+
+NEW_TANK = replace(TANK, key=replace(TANK.key, hash=b"N" * 16))
+GARBLED = b"AM2c\0\0\0\0what is this"
+UNREAD = "a message could not be read"
+
+
+def of(agent_bank: int, number: int = 1) -> ObjectId:
+    return ObjectId.of(sequence=1, agent_bank=agent_bank, number=number)
+
+
+def with_new_tanks() -> ConsolePlay:
+    """A console that knows one class and one tank, and whose peers have a new version of that class."""
+    known = shop()
+    known.add(ClassDefinition.of(NEW_TANK))
+    play = ConsolePlay(known=known)
+    listed(play)
+    play.arrives(got(5), CommandComplete(5))
+    play.left()
+    return play
+
+
+def new_tank(sequence: int, object_id: ObjectId) -> ObjectContent:
+    return replace(got(sequence, object_id=object_id), key=NEW_TANK.key)
+
+
+# What agents say by themselves.
+
+
+def test_what_an_unreadable_message_told_is_read_anew_before_long() -> None:
+    play = synchronised()
+    play.arrives_octets(GARBLED, key=PUSHED)
+    play.leaves("protocol-error")
+    play.time_passes(5)
+    play.leaves(Gap(START, START, UNREAD), "resync", ("broker", BrokerRequest(6)))
+
+
+def test_more_of_them_are_one_gap_and_do_not_make_a_storm() -> None:
+    play = synchronised()
+    for _ in range(4):
+        play.arrives_octets(GARBLED, key=PUSHED)
+        play.time_passes(1)
+    play.left()
+    play.time_passes(1)
+    play.leaves(Gap(START, START + 3 * SECOND, UNREAD), "resync", ("broker", BrokerRequest(6)))
+    play.arrives(BrokerResponse(6, BROKER))
+    play.arrives(CommandComplete(7))
+    play.arrives(Heartbeat(0, play.now), key="console.heartbeat.1.0")
+    play.left()
+    assert play.session.state is State.SYNCHRONISED
+    play.arrives_octets(GARBLED, key=PUSHED)
+    play.time_passes(20)
+    play.leaves("protocol-error")
+
+
+def test_what_could_not_be_read_is_told_although_the_link_goes_down_before_it_is_read_anew() -> None:
+    play = synchronised()
+    play.arrives_octets(GARBLED, key=PUSHED)
+    play.disconnects()
+    play.left()
+    play.time_passes(1)
+    play.connects()
+    assert [one for one in play.left() if isinstance(one, Gap)] == [
+        Gap(START, START, UNREAD),
+        Gap(START, START + SECOND, "not connected"),
+    ]
+
+
+def test_an_unreadable_answer_loses_nothing_that_is_not_asked_for_again() -> None:
+    play = synchronised()
+    play.arrives_octets(GARBLED)
+    play.time_passes(10)
+    play.leaves("protocol-error")
+
+
+# Objects of a class whose schema is still asked for.
+
+
+def test_what_was_told_before_its_schema_is_asked_for_again_although_the_answer_goes_on() -> None:
+    """A broker tells the schema while the agent is still telling objects: the first are unread."""
+    play = with_new_tanks()
+    play.arrives(Heartbeat(0, START), key="console.heartbeat.1.10")
+    play.left()
+    play.arrives(new_tank(6, of(10, 1)))
+    play.leaves(("broker", SchemaRequest(7, NEW_TANK.key)))
+    play.arrives(SchemaResponse(7, ClassDefinition.of(NEW_TANK)))
+    assert play.left()[1:] == [("agent.1.10", GetQuery(8, GET_TANKS))]
+    play.arrives(new_tank(6, of(10, 2)), CommandComplete(6))
+    (late,) = play.left()
+    assert isinstance(late, ObjectSeen), "the end of the first answer ends nothing: it was not heard whole"
+    play.arrives(new_tank(8, of(10, 1)), new_tank(8, of(10, 2)), CommandComplete(8))
+    assert [type(one) for one in play.left()] == [ObjectSeen, ObjectSeen, ResyncEnded]
+
+
+def test_each_agent_that_told_of_a_class_before_its_schema_is_asked_for_its_objects() -> None:
+    play = with_new_tanks()
+    for bank in (10, 11):
+        play.arrives(Heartbeat(0, START), key=f"console.heartbeat.1.{bank}")
+        play.arrives(CommandComplete(play.sequence()))
+    play.left()
+    for bank in (10, 11, 10):
+        play.arrives(
+            replace(changed(), key=NEW_TANK.key, object_id=of(bank)), key=f"console.obj.1.{bank}.shop.tank"
+        )
+    play.leaves(("broker", SchemaRequest(8, NEW_TANK.key)))
+    play.arrives(SchemaResponse(8, ClassDefinition.of(NEW_TANK)))
+    assert play.left()[1:] == [
+        ("agent.1.10", GetQuery(9, GET_TANKS)),
+        ("agent.1.11", GetQuery(10, GET_TANKS)),
+    ]
+
+
+def test_there_is_an_end_to_the_classes_that_are_listed() -> None:
+    """Names alone cost room too, also where no schema of them is to be had."""
+    play = ConsolePlay(ConsoleConfig(believed=frozenset({AGENT_USER}), class_limit=2))
+    play.connects()
+    play.arrives(BrokerResponse(1, BROKER))
+    play.arrives(PackageIndication(2, "shop"), CommandComplete(2))
+    for name in "abca":
+        play.arrives(ClassIndication(3, ClassKind.OBJECT, ClassKey("shop", name, name.encode() * 16)))
+    play.left()
+    play.arrives(*(CommandComplete(sequence) for sequence in range(3, 7)))
+    asked = [one[1] for one in play.left() if isinstance(one, tuple)]
+    assert [one.selector["_class"] for one in asked if isinstance(one, GetQuery)] == ["a", "b"]
+    play.arrives(CommandComplete(7), CommandComplete(8))
+    assert ResyncEnded(complete=False) in play.left()
+
+
+def test_what_an_agent_says_of_a_refusal_is_one_line_without_passwords() -> None:
+    play = ConsolePlay()
+    listed(play)
+    play.arrives(CommandComplete(5, 7, "not\n\x1b[31m from amqp://guest:secret@example.org"))
+    *_, degraded = play.left()
+    assert isinstance(degraded, SourceStateSeen)
+    assert "refused: not [31m from amqp://***@example.org (7)" in degraded.detail
