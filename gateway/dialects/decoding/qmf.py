@@ -8,19 +8,23 @@ from typing import Any, Final, TypeAlias
 
 from gateway.dialects.decoding.body import Body, Decoded
 from gateway.dialects.decoding.plain import Plain, message, plain
+from gateway.dialects.decoding.written_again import (
+    Arguments,
+    is_written_again,
+    layouts_of,
+    with_arguments,
+)
 from gateway.dialects.errors import LocalProtocolError, ProtocolError
-from gateway.dialects.qmf import reader, writer
+from gateway.dialects.qmf import reader
 from gateway.dialects.qmf.am01 import reader as am01_reader
 from gateway.dialects.qmf.am01 import writer as am01_writer
 from gateway.dialects.qmf.am01.messages import ClassDescription
 from gateway.dialects.qmf.am01.messages import MethodRequest as Am01MethodRequest
 from gateway.dialects.qmf.am01.revisions import ALL, Revision
 from gateway.dialects.qmf.definitions import ClassDefinition, Definitions
-from gateway.dialects.qmf.layout import Layout
 from gateway.dialects.qmf.messages import (
     Content,
     EventIndication,
-    Message,
     MethodRequest,
     MethodResponse,
     Received,
@@ -28,7 +32,6 @@ from gateway.dialects.qmf.messages import (
     UnknownClass,
     UnknownOpcode,
 )
-from gateway.dialects.qmf.schema_records import OURS, QPIDD
 from gateway.model.schema import Argument, ClassKey, Direction
 
 MAX_PENDING: Final = 10_000
@@ -73,10 +76,12 @@ class _Heard:
         """The call that an answer under ``reply_key`` is to; not all captures tell where it was wanted."""
         return self._calls.pop((sequence, reply_key), None) or self._calls.pop((sequence, ""), None)
 
-    def shown(self, told: object, body: Body) -> dict[str, Plain]:
-        """A message with its values by name."""
+    def shown(self, told: object, body: Body) -> tuple[dict[str, Plain], Arguments | None]:
+        """A message with its values by name, and the arguments of a call of which these are known."""
         shown = message(told)
         match told:
+            case UnknownClass() | UnknownOpcode():
+                shown["opcode"] = chr(told.code)
             case Content():
                 known = self.definitions.find_class(told.key)
                 assert known is not None  # or it could not have been read
@@ -89,23 +94,24 @@ class _Heard:
                 assert event is not None
                 shown["arguments"] = _named(event.schema.arguments, told.arguments)
             case MethodRequest() | Am01MethodRequest():
-                self._show_request(told, body, shown)
+                return shown, self._show_request(told, body, shown)
             case MethodResponse():
                 call = self.call_of(told.sequence, body.routing_key)
                 if call is not None:
                     definition, method = call
                     shown["method"] = method
-                    _show_arguments(definition, method, told.arguments, shown, Direction.OUT)
-        return shown
+                    return shown, _show_arguments(definition, method, told.arguments, shown, Direction.OUT)
+        return shown, None
 
     def _show_request(
         self, told: MethodRequest | Am01MethodRequest, body: Body, shown: dict[str, Plain]
-    ) -> None:
+    ) -> Arguments | None:
         definition = self.class_of(told.key)
-        if definition is not None and told.method in definition.methods:
-            reply_to = body.reply_to or getattr(told, "reply_queue", "")
-            self.called(told.sequence, reply_to, (definition, told.method))
-            _show_arguments(definition, told.method, told.arguments, shown, Direction.IN)
+        if definition is None or told.method not in definition.methods:
+            return None
+        reply_to = body.reply_to or getattr(told, "reply_queue", "")
+        self.called(told.sequence, reply_to, (definition, told.method))
+        return _show_arguments(definition, told.method, told.arguments, shown, Direction.IN)
 
 
 class Am2Decoder:
@@ -117,29 +123,13 @@ class Am2Decoder:
     def decode(self, body: Body) -> Decoded:
         """See `Decoder.decode`."""
         shown: list[dict[str, Plain]] = []
-        messages: list[Received] = []
+        messages: list[tuple[Received, Arguments | None]] = []
         for told in reader.read_body(body.octets, self._heard.definitions):
             self._heard.learn(told)
-            messages.append(told)
-            shown.append(self._heard.shown(told, body))
-        return Decoded(shown, self._is_written_again(messages, body.octets))
-
-    def _is_written_again(self, messages: Iterable[Received], octets: bytes) -> bool | None:
-        known: list[Message] = []
-        for told in messages:
-            if isinstance(told, UnknownClass | UnknownOpcode):
-                return None
-            known.append(told)
-        written = False
-        for records in (OURS, QPIDD):
-            try:
-                again = b"".join(writer.write(told, self._heard.definitions, records) for told in known)
-            except LocalProtocolError:
-                continue
-            if again == octets:
-                return True
-            written = True
-        return False if written else None
+            one, arguments = self._heard.shown(told, body)
+            messages.append((told, arguments))
+            shown.append(one)
+        return Decoded(shown, is_written_again(messages, body.octets, self._heard.definitions))
 
 
 class Am01Decoder:
@@ -159,10 +149,12 @@ class Am01Decoder:
             body.routing_key, body.octets, self._heard.definitions, self._revisions, extended=True
         )
         self._heard.learn(told)
-        shown = self._heard.shown(told, body)
+        shown, arguments = self._heard.shown(told, body)
         shown["revisions"] = plain(sorted(revision.value for revision in revisions))
         if isinstance(told, UnknownClass | UnknownOpcode):
             return Decoded([shown], None)
+        if arguments is not None:
+            told = with_arguments(told, arguments)
         written: list[bytes] = []
         for revision in sorted(revisions, key=lambda one: one.value):
             try:
@@ -184,17 +176,22 @@ def _named(elements: Iterable[Any], values: Iterable[Any]) -> Plain:
 
 def _show_arguments(
     definition: ClassDefinition, method: str, octets: bytes, shown: dict[str, Plain], way: Direction
-) -> None:
-    """Arguments by name in place of their octets; these stay where they are no such arguments."""
-    layouts: dict[str, Layout] = definition.inputs if way is Direction.IN else definition.outputs
+) -> Arguments | None:
+    """Arguments by name in place of their octets; these stay where they are no such arguments.
+
+    What stands behind them is shown as ``rest``: peers pass over it.
+    """
     arguments: list[Argument] = [
         one for one in definition.methods[method].arguments if one.direction in {way, Direction.INOUT}
     ]
     if not octets and arguments and way is Direction.OUT:
         shown["arguments"] = None  # an agent may leave them out after a failure
-        return
+        return None
     try:
-        values, _ = layouts[method].read(octets, 0)
+        values, end = layouts_of(definition, way)[method].read(octets, 0)
     except ProtocolError:
-        return
+        return None
     shown["arguments"] = _named(arguments, values)
+    if octets[end:]:
+        shown["rest"] = plain(octets[end:])
+    return Arguments(definition, method, way, tuple(values), octets[end:])

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from io import BytesIO
 from typing import Final
 
 from gateway.dialects.ami.instructions import Comment, Instruction
-from gateway.dialects.ami.lines import Lines
+from gateway.dialects.ami.lines import Lines, Piece
 from gateway.dialects.ami.reader import read_line
 from gateway.dialects.ami.writer import LineEnd, write_instruction
-from gateway.dialects.cml.messages import Spelling, UnknownCommand
+from gateway.dialects.cml.messages import Message, Request, Spelling, UnknownCommand
 from gateway.dialects.cml.reader import read_message
 from gateway.dialects.cml.safety import Assurance
 from gateway.dialects.cml.writer import write_message
@@ -35,9 +36,14 @@ class CmlDecoder:
                 written.append(write_message(told, spelling, _ASSURED))
             except LocalProtocolError:
                 continue
-        # Some end a request with a NUL, and some do not.
-        same = body.octets in written or body.octets.removesuffix(b"\0") in written
-        return Decoded(shown, same if written else None)
+        return Decoded(shown, _is_among(written, body.octets, told) if written else None)
+
+
+def _is_among(written: Iterable[bytes], octets: bytes, told: Message) -> bool:
+    """Whether ``octets`` are what was written; a request may end with a NUL, as OpenAMQ's do, or not."""
+    if not isinstance(told, Request):
+        return octets in written
+    return octets.removesuffix(b"\0") in {one.removesuffix(b"\0") for one in written}
 
 
 class AmiDecoder:
@@ -45,13 +51,9 @@ class AmiDecoder:
 
     def decode(self, body: Body) -> Decoded:
         """See `Decoder.decode`."""
-        lines = Lines()
-        pieces = lines.feed(body.octets)
-        if not body.octets.endswith(b"\n"):
-            pieces += lines.feed(b"\n")
         shown: list[dict[str, Plain]] = []
-        results: list[bool | None] = []
-        for number, piece in enumerate(pieces, 1):
+        instructions: list[Instruction | Comment] = []
+        for number, piece in _numbered(body.octets):
             if isinstance(piece, ProtocolError):
                 raise piece
             try:
@@ -63,22 +65,36 @@ class AmiDecoder:
             if received.deviations:
                 found["deviations"] = plain(received.deviations)
             shown.append(found)
-            results.append(_is_written_again(received.instruction, piece))
-        return Decoded(shown, _all(results))
+            instructions.append(received.instruction)
+        return Decoded(shown, _are_written_again(instructions, body.octets))
 
 
-def _is_written_again(instruction: Instruction | Comment, line: bytes) -> bool | None:
-    if isinstance(instruction, Comment):
+def _numbered(octets: bytes) -> Iterator[tuple[int, Piece]]:
+    """Lines, each with the number of the line of the body that it ends in."""
+    lines = Lines()
+    number = 0
+    for number, line in enumerate(BytesIO(octets), 1):
+        for piece in lines.feed(line):
+            yield number, piece
+    # The last line may lack its end, and the line that it is continued in.
+    for piece in lines.feed(b"\n\n"):
+        yield number, piece
+
+
+def _are_written_again(instructions: Sequence[Instruction | Comment], octets: bytes) -> bool | None:
+    """Whether these are the lines written, with either end; the last line needs none."""
+    if not instructions:
         return None
-    try:
-        return write_instruction(instruction, LineEnd.UNIX) == line + b"\n"
-    except LocalProtocolError:
-        return None
-
-
-def _all(results: Iterable[bool | None]) -> bool | None:
-    """Of several lines: false if one is, else unknown if one is."""
-    known = list(results)
-    if False in known:
-        return False
-    return None if None in known or not known else True
+    for end in LineEnd:
+        written: list[bytes] = []
+        for instruction in instructions:
+            if isinstance(instruction, Comment):
+                return None
+            try:
+                written.append(write_instruction(instruction, end))
+            except LocalProtocolError:
+                return None
+        whole = b"".join(written)
+        if octets in {whole, whole.removesuffix(end.value)}:
+            return True
+    return False

@@ -36,10 +36,16 @@ class RecordForm:
     Attributes:
         text: of strings, behind a length of 16 bits.
         narrow: the fields whose integers are octets; all others have 32 bits.
+        order: in which the fields stand; alphabetical where there is none.
+        reference: the field that tells the class of a reference.
+        of_events: what arguments of events have beside what tells of them.
     """
 
     text: int
     narrow: frozenset[str] = frozenset()
+    order: tuple[str, ...] = ()
+    reference: str = "references"
+    of_events: tuple[tuple[str, int], ...] = ()
 
 
 OURS: Final = RecordForm(0x95)
@@ -47,6 +53,17 @@ OURS: Final = RecordForm(0x95)
 
 QPIDD: Final = RecordForm(0x90, frozenset(("access", "type")))
 """As qpidd 0.34 has it."""
+
+JAVAS: Final = RecordForm(
+    0x95,
+    order=(
+        *("name", "type", "argCount", "access", "index", "optional"),
+        *("min", "max", "unit", "maxlen", "default", "desc", "dir", "refClass"),
+    ),
+    reference="refClass",
+    of_events=(("access", 3), ("index", 0), ("optional", 0)),
+)
+"""As the Java broker of Apache Qpid 0.8 has it, but for properties with a unit and a description."""
 
 
 def read_class(cursor: Cursor, key: ClassKey) -> ClassDefinition:
@@ -86,7 +103,7 @@ def read_event(cursor: Cursor, key: ClassKey) -> EventDefinition:
 
 
 def write_class(definition: ClassDefinition, form: RecordForm = OURS) -> bytes:
-    """Encode the schema of a class, keys in alphabetical order as qpidd has them.
+    """Encode the schema of a class, as ``form`` has it.
 
     Raises:
         LocalProtocolError: a name is longer than 255 octets, or there are more than 65,535 of a sort.
@@ -102,7 +119,7 @@ def write_class(definition: ClassDefinition, form: RecordForm = OURS) -> bytes:
             "access": access_code(element),
             "index": int(element.index),
             "optional": int(element.optional),
-            "references": element.references,
+            form.reference: element.references,
         }
         parts.append(_write_record(told | described(element, code, AM2), form))
     for element, code in zip(schema.statistics, definition.statistic_codes, strict=True):
@@ -126,14 +143,15 @@ def write_event(definition: EventDefinition, form: RecordForm = OURS) -> bytes:
     """Encode the schema of an event; raises as `write_class`."""
     arguments = zip(definition.schema.arguments, definition.codes, strict=True)
     records = [
-        _write_record(default_of(argument) | described(argument, code, AM2), form)
+        _write_record(dict(form.of_events) | default_of(argument) | described(argument, code, AM2), form)
         for argument, code in arguments
     ]
     return fields.u16(len(records)) + b"".join(records)
 
 
 def _write_record(record: Record, form: RecordForm) -> bytes:
-    told = {name: record[name] for name in sorted(record) if record[name] not in (None, "")}
+    order = form.order or sorted(record)
+    told = {name: record[name] for name in order if record.get(name) not in (None, "")}
     if form == OURS:
         return write_map(told)
     content = b"".join(fields.str8(name) + _coded(name, value, form) for name, value in told.items())

@@ -26,6 +26,18 @@ code of its own in maps and lists: it travels there as its text."""
 
 QmfValues: TypeAlias = "tuple[QmfValue, ...]"
 
+
+class Int64(int):
+    """An integer that travels in 64 bits, signed, in maps and lists, however small it is."""
+
+    __slots__ = ()
+
+    @staticmethod
+    def fits(value: int) -> bool:
+        """Whether ``value`` can be one."""
+        return -(1 << 63) <= value < 1 << 63
+
+
 MAX_NESTING: Final = 16
 """How deep maps, lists and arrays may be nested, the outermost counted."""
 
@@ -283,6 +295,8 @@ def _write_scalar(value: bool | float | UUID | None) -> bytes:  # noqa: FBT001  
 
 
 def _write_integer(value: int) -> bytes:
+    if isinstance(value, Int64):
+        return b"\x31" + _NUMBERS[0x31].pack(value)
     for code, low, high in ((0x21, -(1 << 31), 1 << 31), (0x31, -(1 << 63), 1 << 63), (0x32, 0, 1 << 64)):
         if low <= value < high:
             return bytes((code,)) + _NUMBERS[code].pack(value)

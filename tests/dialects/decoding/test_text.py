@@ -38,6 +38,18 @@ def test_a_request_as_openamq_writes_it() -> None:
     ]
 
 
+def test_a_nul_may_end_a_request_and_belongs_to_a_reply() -> None:
+    root = '<?xml version="1.0"?><cml version="1.0" xmlns="http://www.openamq.org/schema/cml">'
+    request = f'{root}<inspect-request object="5"/></cml>'
+    assert [cml(request + end).reencoded for end in ("", "\0", "\0\0")] == [True, True, False]
+    reply = next(body for body in replies() if body.endswith(b"\0"))
+    assert [CmlDecoder().decode(Body(body)).reencoded for body in (reply, reply[:-1], reply + b"\0")] == [
+        True,
+        False,
+        False,
+    ]
+
+
 def test_another_spelling_is_read_and_written_otherwise() -> None:
     decoded = cml("<cml version = '1.0'>\n <inspect-request object = '0' />\n</cml>")
     assert decoded.messages == [{"message": "InspectRequest", "object_id": 0, "class_name": ""}]
@@ -98,7 +110,38 @@ def test_a_line_that_is_too_long_is_an_error_and_one_written_otherwise_is_told()
     with pytest.raises(ProtocolError):
         ami("#" + "x" * MAX_LINE + "\n")
     assert ami('S|b="1"|a=1\nS|a=+5\n').reencoded is False
-    assert ami("") == Decoded([], None)
+    assert ami("") == ami("\n\r\n") == Decoded([], None)
+
+
+@pytest.mark.parametrize(
+    ("lines", "same"),
+    [
+        ("S|a=1\nH\n", True),
+        ("S|a=1\nH", True),  # what ends the last line may be missing
+        ("S|a=1\n\rH\n\r", True),  # as the interface document has it
+        ("S|a=1\r\nH\r\n", False),
+        ("S|a=1\n\nH\n", False),
+        ('S|a="x\\\ny"\n', False),
+        ("H\n# hello\n", None),
+    ],
+)
+def test_lines_that_end_otherwise_or_are_continued_are_not_the_same_octets(lines: str, *, same: bool) -> None:
+    assert ami(lines).reencoded is same
+
+
+def test_a_line_that_is_too_long_with_escapes_is_not_written() -> None:
+    decoded = AmiDecoder().decode(Body(b'S|a="' + b"\xe9" * 300_000 + b'"\n'))
+    assert (len(str(decoded.messages[0]["values"])), decoded.reencoded) == (300_009, None)
+
+
+def test_a_last_line_that_says_it_goes_on_is_not_lost() -> None:
+    assert [one["message"] for one in ami("H\nS|a=1\\\n").messages] == ["Help", "Status"]
+    assert ami("S|a=1\\").messages[0]["values"] == {"a": 1}
+
+
+def test_a_wrong_line_is_counted_as_an_editor_counts() -> None:
+    with pytest.raises(ProtocolError, match="in line 4"):
+        ami('\nS|a="x\\\ny"\nQ|T="Tank"\n')
 
 
 def test_what_nobody_may_write_in_any_spelling_is_not_written() -> None:
