@@ -179,6 +179,14 @@ class Definitions:
             self._events_by_octets[octets] = definition
         return True
 
+    def forget(self, key: ClassKey) -> None:
+        """Know nothing of a class or event any more."""
+        octets = fields.class_key(key)
+        self._classes.pop(key, None)
+        self._classes_by_octets.pop(octets, None)
+        self._events.pop(key, None)
+        self._events_by_octets.pop(octets, None)
+
     def find_class(self, key: ClassKey) -> ClassDefinition | None:
         """Return the class of this key."""
         return self._classes.get(key)

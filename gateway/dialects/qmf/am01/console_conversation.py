@@ -19,17 +19,16 @@ and lost where it must publish everything at times.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Final
 from uuid import UUID
 
 from gateway.dialects.effects import Effect, Observed, Rebind, Send, WakeAt
 from gateway.dialects.qmf.addresses import BROKER_AGENT
+from gateway.dialects.qmf.am01.console_asking import probes, request
 from gateway.dialects.qmf.am01.console_config import NO_BROKER, Am01ConsoleConfig
 from gateway.dialects.qmf.am01.console_publication import Publication
 from gateway.dialects.qmf.am01.console_restarts import ObjectNumbers
-from gateway.dialects.qmf.am01.keys import COMMAND_KEY, method_key
-from gateway.dialects.qmf.am01.messages import AgentHello, Message, MethodRequest
+from gateway.dialects.qmf.am01.keys import COMMAND_KEY
 from gateway.dialects.qmf.am01.revisions import ASKED, BROADCASTING, Revision
 from gateway.dialects.qmf.am01.writer import write
 from gateway.dialects.qmf.console_agents import SECOND
@@ -45,19 +44,10 @@ from gateway.dialects.qmf.console_requests import (
 )
 from gateway.dialects.qmf.console_states import State
 from gateway.dialects.qmf.messages import (
-    BrokerRequest,
-    ClassQuery,
     Content,
-    GetQuery,
-    PackageQuery,
 )
-from gateway.dialects.qmf.object_id import NULL
 from gateway.model.observations import HeartbeatSeen, ObjectSeen, Observation, ResyncBegan, SourceState
 from gateway.model.schema import ClassKey
-
-PROBE_METHOD: Final = "probe"
-PROBE_SEQUENCE: Final = 0
-"""Operations are numbered from far above on (`console_operations`)."""
 
 IDLE_INTERVALS: Final = 30
 """After so many without a publication everything is read anew: an idle agent publishes nothing."""
@@ -89,6 +79,7 @@ class Am01Conversation(Conversation):
         self.publication = Publication(interval, config.quiet)
         self.known_class: ClassKey | None = None
         self._numbers = ObjectNumbers()
+        self._unconfirmed: set[ClassKey] = set()
         self._quiet_at: dict[Subject, int] = {}
         self._spoke_at = self._told_at = NEVER
         self._probed_at = 0
@@ -118,6 +109,7 @@ class Am01Conversation(Conversation):
         self._form_asked = False
         super().connect(reply_to)
         self._rebinding = ""
+        self._unconfirmed = {one.key for one in self.definitions if not one.key.hash.strip(b"\0")}
 
     def disconnect(self, detail: str) -> None:
         """The link is down."""
@@ -148,6 +140,25 @@ class Am01Conversation(Conversation):
     def lives(self) -> None:
         """The agent has answered a question that only asked for that."""
         self.observations.append(HeartbeatSeen(BROKER_AGENT, 0))
+
+    def described(self, key: ClassKey) -> None:
+        """A class or event that is told without a hash was described since the link is up."""
+        self._unconfirmed.discard(key)
+
+    def outdates(self, message: Content) -> bool:
+        """Whether a record is the first of another start, and its class was not described since.
+
+        Without a hash nothing else tells that it was read as a class that is another one by now. All such
+        are forgotten: the agent describes them when it tells everything.
+        """
+        if message.key not in self._unconfirmed or not self._numbers.show_restart(message.object_id.number):
+            return False
+        for key in self._unconfirmed:
+            self.definitions.forget(key)
+        self._unconfirmed.clear()
+        self._told_at = self.now
+        self._started_anew(BROKER_AGENT)
+        return True
 
     def told(self, agent: str, message: Content) -> None:
         """The agent told of an object."""
@@ -270,7 +281,7 @@ class Am01Conversation(Conversation):
             self._last_greeting = self.now
         expiration = max(1, self.config.request_deadline // _MILLISECOND)
         for revision in sorted(self.revisions & ASKED, key=lambda one: one.value):
-            message = _request(subject, sequence, revision)
+            message = request(subject, sequence, revision)
             self._publish(COMMAND_KEY, write(message, revision), expiration)
 
     def _publish(self, routing_key: str, body: bytes, expiration: int) -> None:
@@ -314,20 +325,8 @@ class Am01Conversation(Conversation):
         """Ask the agent for a sign of life, in each form that it may understand."""
         self._probed_at = self.now
         expiration = max(1, self.config.heartbeats.interval // _MILLISECOND)
-        for key, body in self._probes():
+        for key, body in probes(self.revisions, self.known_class, self.reply_to):
             self._publish(key, body, expiration)
-
-    def _probes(self) -> Iterator[tuple[str, bytes]]:
-        for revision in sorted(self.revisions, key=lambda one: one.value):
-            if revision is Revision.FEBRUARY_2008:
-                yield COMMAND_KEY, write(AgentHello(), revision)
-            elif revision is Revision.MARCH_2008:
-                yield COMMAND_KEY, write(BrokerRequest(0), revision)
-            elif self.known_class is not None:
-                # No object has the number 0, and none this method: the agent says so, and does nothing.
-                queue = self.reply_to if revision is Revision.NOVEMBER_2007 else ""
-                call = MethodRequest(PROBE_SEQUENCE, NULL, self.known_class, PROBE_METHOD, reply_queue=queue)
-                yield method_key(revision, self.known_class, PROBE_METHOD), write(call, revision)
 
     def _miss_greeting(self) -> None:
         self._rebinding = ""
@@ -374,20 +373,3 @@ class Am01Conversation(Conversation):
         if last is not self._ending:
             self._ending, self._ending_until = last, self.now + END_PATIENCE
         return self.now < self._ending_until
-
-
-def _request(subject: Subject, sequence: int, revision: Revision) -> Message:
-    """Return a request as a revision has it: AM01 numbers none, and knows no G."""
-    numbered = revision is Revision.MARCH_2008
-    number = sequence if numbered else 0
-    match subject:
-        case Greeting():
-            return BrokerRequest(number) if numbered else AgentHello()
-        case ListPackages():
-            return PackageQuery(number)
-        case ListClasses(package):
-            return ClassQuery(number, package)
-        case FetchObjects(name=name):
-            return GetQuery(number, {"_class": name})
-        case _:
-            return subject.message(number)

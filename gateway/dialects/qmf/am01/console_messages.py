@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gateway.dialects.qmf.addresses import BROKER_AGENT
+from gateway.dialects.qmf.am01.console_asking import PROBE_SEQUENCE
 from gateway.dialects.qmf.am01.console_calls import Am01Caller
 from gateway.dialects.qmf.am01.console_config import NO_BROKER
 from gateway.dialects.qmf.am01.console_content import Am01Translator
-from gateway.dialects.qmf.am01.console_conversation import PROBE_SEQUENCE, Am01Conversation
+from gateway.dialects.qmf.am01.console_conversation import Am01Conversation
 from gateway.dialects.qmf.am01.messages import AgentIdentity, ClassDescription, Received
 from gateway.dialects.qmf.am01.reader import Reading
-from gateway.dialects.qmf.am01.revisions import Revision
+from gateway.dialects.qmf.am01.revisions import ALL, Revision
 from gateway.dialects.qmf.console_messages import Listener
 from gateway.dialects.qmf.console_requests import (
     AwaitPublication,
@@ -70,6 +71,8 @@ class Am01Listener(Listener):
         message = reading.message
         if not isinstance(message, UnknownClass | UnknownOpcode):
             self._am01.speaks(reading.revisions)
+        elif isinstance(message, UnknownClass) and self._am01.is_heard_only:
+            self._am01.speaks(ALL)  # it lives, and tells its schemas when it tells everything
         if self._am01.state is not State.GREETING:
             self._am01.hear(BROKER_AGENT)
         self._is_answer = answers and self._am01.revision is Revision.FEBRUARY_2008
@@ -155,6 +158,7 @@ class Am01Listener(Listener):
 
     def _learn_anew(self, definition: ClassDefinition | EventDefinition) -> bool:
         """Learn what is new or another than before; False where there is no room."""
+        self._am01.described(definition.key)
         if self._known(definition) == definition:
             return True
         if not self._am01.definitions.add(definition):
@@ -165,6 +169,10 @@ class Am01Listener(Listener):
     # Objects and events.
 
     def _on_told(self, message: Content) -> None:
+        if self._am01.outdates(message):
+            unread = UnknownClass(message.sequence, ord(message.opcode), message.key, message.deleted)
+            self._on_unknown_class(unread)
+            return
         self._on_content(message)
         self.am01_caller.published(message)
 

@@ -13,6 +13,7 @@ from gateway.dialects.qmf.messages import ClassIndication, ClassKind, PackageInd
 from gateway.model.observations import ClassLearned, ObjectSeen, RecordLost
 from gateway.model.schema import ClassKey, ClassSchema, Element
 from gateway.model.values import ValueType
+from tests.dialects.qmf.am01.between import SECOND, START
 from tests.dialects.qmf.am01.examples import KEY, PROPERTY_OCTETS, TIMES_AND_ID
 from tests.dialects.qmf.am01.playbook import BROKER, Play, synchronised
 
@@ -95,3 +96,64 @@ def test_of_packages_that_are_left_out_nothing_is_learnt_or_missed(revision: Rev
 def test_classes_that_are_told_without_a_package_are_not_left_out() -> None:
     play = synchronised(Revision.JANUARY_2008, {"packages": frozenset({"dock"})})
     assert play.class_key.package == "shop"
+
+
+PUMP = {
+    name: ClassDescription(
+        0, ClassDefinition.of(ClassSchema(ClassKey("", "pump"), (Element(name, ValueType.U32),)), AM01)
+    )
+    for name in ("speed", "pressure")
+}
+"""Two versions of a class, which nothing on the wire but their descriptions tells apart."""
+
+
+def pumps(play: Play, number: int, value: int, deleted: int = 0) -> list[ObjectSeen]:
+    """A pump is told; what the console makes of it."""
+    head = START.to_bytes(8, "big") * 2 + deleted.to_bytes(8, "big") + number.to_bytes(8, "big")
+    play.arrives_octets(b"AM01CC\x04pump" + head + value.to_bytes(4, "big"), "mgmt.config.pump")
+    return [one for one in play.left() if isinstance(one, ObjectSeen)]
+
+
+def reconnected(described: str) -> Play:
+    """A console that knows the pump of before, and did not hear what its agent said meanwhile."""
+    play = Play(Revision.JANUARY_2008, {"republish_interval": 60 * SECOND})
+    play.connects()
+    play.publishes(PUMP[described])
+    assert pumps(play, START, 9)
+    play.time_passes(70)
+    play.disconnects()
+    play.connects()
+    play.left()
+    return play
+
+
+def test_a_class_without_a_hash_is_another_one_perhaps_behind_a_start_that_nobody_heard() -> None:
+    play = reconnected("speed")
+    later = START + 60 * SECOND
+    assert pumps(play, later, 1_013) == []
+    assert pumps(play, later + 1, 1_014) == []
+    play.publishes(PUMP["pressure"])
+    (seen,) = pumps(play, later, 1_015)
+    assert (seen.key, seen.properties) == (play.class_key, (1_015,))
+
+
+def test_what_ended_and_cannot_be_read_for_that_is_lost() -> None:
+    play = reconnected("speed")
+    play.arrives_octets(
+        b"AM01CC\x04pump" + bytes(16) + bytes(7) + b"\1" + (2 * START).to_bytes(8, "big") + bytes(4),
+        "mgmt.config.pump",
+    )
+    assert RecordLost(ClassKey("shop", "pump"), "1.0") in play.left()
+
+
+def test_a_class_of_an_agent_that_runs_on_is_what_it_was() -> None:
+    play = reconnected("speed")
+    (seen,) = pumps(play, START, 10)
+    assert (seen.key, seen.properties) == (play.class_key, (10,))
+
+
+def test_a_class_that_was_described_since_is_what_it_was_described_as() -> None:
+    play = reconnected("speed")
+    play.publishes(PUMP["pressure"])
+    (seen,) = pumps(play, START + 60 * SECOND, 1_013)
+    assert (seen.key, seen.properties) == (play.class_key, (1_013,))

@@ -6,16 +6,17 @@ from dataclasses import replace
 
 import pytest
 
+from gateway.dialects.qmf.am01.keys import content_key
 from gateway.dialects.qmf.am01.messages import AgentHello, MethodRequest
 from gateway.dialects.qmf.am01.revisions import ALL, Revision
 from gateway.dialects.qmf.console_states import State
 from gateway.dialects.qmf.messages import BrokerRequest
 from gateway.dialects.qmf.object_id import NULL
-from gateway.model.observations import HeartbeatSeen, SourceState, SourceStateSeen
+from gateway.model.observations import HeartbeatSeen, ResyncBegan, SourceState, SourceStateSeen
 from gateway.model.schema import ClassKey
-from tests.dialects.qmf.am01.between import QUEUE
+from tests.dialects.qmf.am01.between import QUEUE, SECOND
 from tests.dialects.qmf.am01.examples import TIMES_AND_ID
-from tests.dialects.qmf.am01.playbook import NOBODY_HEARD, Play
+from tests.dialects.qmf.am01.playbook import HEARD, NOBODY_HEARD, Play
 
 CONNECTING = SourceStateSeen(SourceState.CONNECTING, "greeting agents on exchange qpid.management")
 NOBODY_ANSWERED = (
@@ -93,3 +94,16 @@ def test_the_form_of_calls_is_found_out_by_one_that_does_nothing(answer: bytes, 
     play.arrives_octets(answer)
     play.leaves(HeartbeatSeen("1.0", 0))
     assert play.session.revisions == {spoken}
+
+
+@pytest.mark.parametrize("revision", HEARD, ids=lambda one: one.value)
+def test_who_can_only_be_heard_is_heard_before_it_has_described_anything(revision: Revision) -> None:
+    play = Play(revision, {"republish_interval": 60 * SECOND})
+    play.connects()
+    play.left()
+    hash_and_package = b"\x04shop\x04ship" + b"S" * 16 if revision is Revision.DESIGN_NOTES else b"\x04ship"
+    key = content_key(revision, "config", ClassKey("shop", "ship"))
+    play.arrives_octets(b"AM01CC" + hash_and_package + TIMES_AND_ID + b"\x01", key)
+    play.leaves(SourceStateSeen(SourceState.SYNCHRONISING), ResyncBegan())
+    play.time_passes(30)
+    assert not [one for one in play.left() if isinstance(one, SourceStateSeen)]
