@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import IO, Any, Final
 
 import click
@@ -53,7 +52,7 @@ def decode(file: IO[bytes], dialect: str, field: str | None, routing_key: str, *
     """
     decoder = DECODERS[dialect]()
     if field is not None:
-        while line := file.readline(MAX_LINE + 1):
+        for line in _lines(file):
             say_json(_of_line(decoder, line, field))
         return
     octets = file.read(MAX_BODY + 1)
@@ -66,6 +65,14 @@ def decode(file: IO[bytes], dialect: str, field: str | None, routing_key: str, *
         return
     text: str = yaml.safe_dump_all(found.messages, sort_keys=False, allow_unicode=True, width=100)
     say(text.splitlines())
+
+
+def _lines(file: IO[bytes]) -> Iterator[bytes]:
+    """Lines as they come; of one that is too long, as much as shows it."""
+    while line := file.readline(MAX_LINE + 1):
+        yield line
+        while line and not line.endswith(b"\n"):
+            line = file.readline(MAX_LINE)
 
 
 def _of_line(decoder: Decoder, line: bytes, field: str) -> dict[str, Any]:
@@ -85,9 +92,9 @@ def _parsed(line: bytes) -> dict[str, Any]:
     if len(line) > MAX_LINE:
         raise ValueError(f"a line of more than {MAX_LINE} octets")
     try:
-        document = json.loads(line)
+        document = json.loads(line.decode("utf-8-sig"))
     except (ValueError, RecursionError):
-        raise ValueError("the line is no JSON") from None
+        raise ValueError("the line is no JSON in UTF-8") from None
     if not isinstance(document, dict):
         raise ValueError("the line is no JSON object")  # noqa: TRY004  of the input, not of a caller
     return document
@@ -99,7 +106,7 @@ def _octets(document: dict[str, Any], field: str) -> bytes:
         raise ValueError(f"no text in the field {field!r}")  # noqa: TRY004  of the input, not of a caller
     try:
         return base64.b64decode(text, validate=True)
-    except binascii.Error as error:
+    except ValueError as error:
         raise ValueError(f"the field {field!r} is no base64: {error}") from None
 
 

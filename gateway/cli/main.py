@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import os
 import select
@@ -42,6 +43,8 @@ COMMANDS = {
 started again should not first read what builds MIBs and demonstrations.
 """
 
+_NO_ROOM = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
+
 
 class Commands(click.Group):
     """Ends every command with one line on standard error and its exit code, never with a traceback."""
@@ -73,6 +76,12 @@ class Commands(click.Group):
             if not _is_unread():
                 raise
             ctx.exit(ExitCode.NOT_READ)
+        except OSError as error:
+            if error.errno not in _NO_ROOM:
+                raise
+            click.echo(f"amqp-gateway: {error.strerror}: make room, and run it again", err=True)
+            _print_nowhere()
+            ctx.exit(ExitCode.FAILED)
         return result
 
 
@@ -86,10 +95,15 @@ def _is_unread() -> bool:
     looked.register(output, 0)  # errors are told unasked
     if not any(events & (select.POLLERR | select.POLLHUP) for _, events in looked.poll(0)):
         return False
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, output)
-    os.close(nowhere)
+    _print_nowhere()
     return True
+
+
+def _print_nowhere() -> None:
+    """Let what is left for standard output go nowhere."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})

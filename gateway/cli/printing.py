@@ -23,8 +23,11 @@ def say(lines: Iterable[str]) -> None:
 
 
 def say_json(document: Document | list[Document]) -> None:
-    """Print one document on one line."""
-    click.echo(json.dumps(document, ensure_ascii=False))
+    """Print one document on one line; what does not print is written as JSON's escapes."""
+    text = json.dumps(document, ensure_ascii=False)
+    if not text.isprintable():
+        text = "".join(one if one.isprintable() else json.dumps(one)[1:-1] for one in text)
+    click.echo(text)
 
 
 @contextlib.contextmanager

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import base64
 import json
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+from gateway.cli.decode import decode
 from gateway.dialects.qmf.messages import BrokerRequest, CommandComplete
 from gateway.dialects.qmf.writer import write
 from gateway.service.exit_codes import ExitCode
-from tests.components.command_line import amqp_gateway
+from tests.components.command_line import COMMAND, amqp_gateway, environment
+from tests.components.waiting import DEADLINE
 
 GREETING = write(BrokerRequest(3))
 
@@ -67,12 +71,13 @@ def test_each_captured_line_has_its_answer(tmp_path: Path) -> None:
         {"body_b64": b64(b"AM1P\0\0\0\1"), "routing_key": "agent"},
         {"body_b64": b64(b"AM01"), "routing_key": 7},
         {"body_b64": "not base64"},
+        {"body_b64": "QUFB\u00e9"},
         {"body_b64": 5},
         {"other": ""},
         "no JSON",
         [1],
     )
-    assert [one["ok"] for one in found] == [True, True, False, False, False, False, False, False]
+    assert [one["ok"] for one in found] == [True, True] + [False] * 7
     assert [one["messages"][0]["message"] for one in found[:2]] == ["PackageQuery", "PackageQuery"]
     assert found[0] == {
         "ok": True,
@@ -80,6 +85,50 @@ def test_each_captured_line_has_its_answer(tmp_path: Path) -> None:
         "reencoded": True,
     }
     assert all(isinstance(one["error"], str) and one["error"] for one in found[2:])
+
+
+def test_a_line_that_is_too_long_has_one_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gateway.cli.decode.MAX_LINE", 50)
+    file = tmp_path / "captured.jsonl"
+    file.write_text(
+        "".join(f'{{"body": "{b64(GREETING * many)}"}}\n' for many in (1, 100, 1)), encoding="utf-8"
+    )
+    ended = CliRunner().invoke(decode, ["--dialect", "am2", "--jsonl", "body", str(file)])
+    assert [json.loads(line)["ok"] for line in ended.output.splitlines()] == [True, False, True]
+
+
+def test_a_byte_order_mark_is_passed_over_and_other_encodings_are_told(tmp_path: Path) -> None:
+    line = json.dumps({"body_b64": b64(GREETING)})
+    (one,) = lines(tmp_path, "am2", f"\ufeff{line}")
+    assert one["ok"]
+    file = tmp_path / "utf-16.jsonl"
+    file.write_text(line, encoding="utf-16")
+    ended = amqp_gateway("decode", "--dialect", "am2", "--jsonl", "body_b64", file)
+    assert json.loads(ended.output) == {"ok": False, "error": "the line is no JSON in UTF-8"}
+
+
+def test_what_a_terminal_would_obey_is_escaped_in_json_too(tmp_path: Path) -> None:
+    file = tmp_path / "body"
+    file.write_text('S|a="\\u009b2J \\u00e9 \\u202e"\n')
+    ended = amqp_gateway("decode", "--dialect", "ami", "--json", file)
+    assert '"\\u009b2J é \\u202e"' in ended.output
+    assert json.loads(ended.output)["messages"][0]["values"] == {"a": "\x9b2J é \u202e"}
+
+
+def test_a_disk_without_room_for_what_is_printed_is_told(tmp_path: Path) -> None:
+    file = tmp_path / "body"
+    file.write_bytes(GREETING)
+    with Path("/dev/full").open("wb") as full:
+        ended = subprocess.run(  # noqa: S603  our own command
+            [*COMMAND, "decode", "--dialect", "am2", str(file)],
+            env=environment(),
+            stdout=full,
+            stderr=subprocess.PIPE,
+            timeout=DEADLINE,
+            check=False,
+        )
+    assert ended.returncode == ExitCode.FAILED
+    assert ended.stderr == b"amqp-gateway: No space left on device: make room, and run it again\n"
 
 
 @pytest.mark.parametrize("dialect", ["cml", "am01", "am1", "am2", "ami"])
