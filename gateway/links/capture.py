@@ -15,7 +15,9 @@ from gateway.dialects.stream_effects import Close, Peer, StreamEffect, StreamSes
 from gateway.links.amqp import LinkedSession
 from gateway.links.capture_file import CaptureFile, Fields
 from gateway.links.capture_operations import operation_fields
+from gateway.links.capture_sightings import recorded
 from gateway.links.conversation import Session
+from gateway.model.observations import ObjectSeen
 from gateway.model.operations import MethodCall, ObjectFetch, ObjectModify
 
 
@@ -46,6 +48,10 @@ class ModifyingConsole(MessagingConsole, Protocol):
 
 class StreamConsole(StreamSession, Protocol):
     """A session over byte streams of which operators can ask something."""
+
+    def restore(self, sightings: Iterable[ObjectSeen], now: int) -> list[StreamEffect]:
+        """Know again what was known before a restart."""
+        ...
 
     def started(self, now: int) -> list[StreamEffect]:
         """It listens."""
@@ -229,6 +235,14 @@ class CapturedStreamConsole(CapturedStreamSession):
     def __init__(self, session: StreamConsole, file: CaptureFile) -> None:
         super().__init__(session, file)
         self._console = session
+
+    def restore(self, sightings: Iterable[ObjectSeen], now: int) -> list[StreamEffect]:
+        """As of the session, in as many parts as there are records of it."""
+        effects: list[StreamEffect] = []
+        for record, part in recorded(sightings):
+            self._write(now, {"event": "restored", **record})
+            effects += self._said(self._console.restore(part, now), now)
+        return effects
 
     def started(self, now: int) -> list[StreamEffect]:
         """As of the session."""

@@ -37,13 +37,13 @@ def operation_fields(operation: CapturedOperation) -> dict[str, Any]:
                 "event": "call",
                 **told,
                 "method": method,
-                "arguments": [_plain(one) for one in arguments],
+                "arguments": [plain_value(one) for one in arguments],
             }
         case ObjectModify(values=values):
             return {
                 "event": "modify",
                 **told,
-                "values": {name: _plain(value) for name, value in values.items()},
+                "values": {name: plain_value(value) for name, value in values.items()},
             }
         case ObjectFetch():
             return {"event": "fetch", **told}
@@ -68,18 +68,20 @@ def read_operation(record: Record) -> CapturedOperation:
         deadline = record.value("deadline", int)
         match record.event:
             case "call":
-                arguments = tuple(_value(one) for one in _of_type(record.told.get("arguments"), list))
+                arguments = tuple(value_of(one) for one in _of_type(record.told.get("arguments"), list))
                 return MethodCall(*about, record.value("method", str), arguments, deadline)
             case "modify":
                 values = _of_type(record.told.get("values"), dict)
-                return ObjectModify(*about, {name: _value(value) for name, value in values.items()}, deadline)
+                return ObjectModify(
+                    *about, {name: value_of(value) for name, value in values.items()}, deadline
+                )
             case _:
                 return ObjectFetch(*about, deadline)
     except (ValueError, RecursionError) as error:
         raise CaptureError(f"line {record.line}: this is no operation: {error}") from error
 
 
-def _plain(value: Value | None) -> Any:  # noqa: ANN401  whatever JSON has
+def plain_value(value: Value | None) -> Any:  # noqa: ANN401  whatever JSON has
     """A value as JSON; what JSON has no form for is an object with one field, whose name says what it is."""
     match value:
         case bytes():
@@ -89,21 +91,21 @@ def _plain(value: Value | None) -> Any:  # noqa: ANN401  whatever JSON has
         case Reference(native_id):
             return {"reference": native_id}
         case Mapping():
-            return {"map": {name: _plain(inner) for name, inner in value.items()}}
+            return {"map": {name: plain_value(inner) for name, inner in value.items()}}
         case tuple():
-            return [_plain(inner) for inner in value]
+            return [plain_value(inner) for inner in value]
         case _:
             return value
 
 
-def _value(told: object) -> Any:  # noqa: ANN401  a value of the model, or None
-    """The value that `_plain` made this of.
+def value_of(told: object) -> Any:  # noqa: ANN401  a value of the model, or None
+    """The value that `plain_value` made this of.
 
     Raises:
         ValueError: it cannot have made it.
     """
     if isinstance(told, list):
-        return tuple(_value(inner) for inner in told)
+        return tuple(value_of(inner) for inner in told)
     if not isinstance(told, dict):
         return told
     if len(told) != 1:
@@ -117,7 +119,7 @@ def _value(told: object) -> Any:  # noqa: ANN401  a value of the model, or None
         case "reference":
             return Reference(_of_type(inner, str))
         case "map":
-            return {name: _value(one) for name, one in _of_type(inner, dict).items()}
+            return {name: value_of(one) for name, one in _of_type(inner, dict).items()}
     raise ValueError(f"no value has the form {form!r}")
 
 

@@ -23,7 +23,8 @@ from gateway.links.capture import (
 )
 from gateway.links.capture_operations import OPERATIONS, read_operation
 from gateway.links.capture_reading import Capture, CaptureError, Record
-from gateway.model.observations import Observation
+from gateway.links.capture_sightings import read_sightings
+from gateway.model.observations import ObjectSeen, Observation
 from gateway.model.operations import Answer, MethodCall, ObjectFetch, ObjectModify
 
 KEPT_DIFFERENCES: Final = 100
@@ -49,6 +50,11 @@ class _Modifies(Protocol):
 @runtime_checkable
 class _Fetches(Protocol):
     def fetch(self, fetch: ObjectFetch, now: int) -> Iterable[Any]: ...
+
+
+@runtime_checkable
+class _Restores(Protocol):
+    def restore(self, sightings: Iterable[ObjectSeen], now: int) -> Iterable[StreamEffect]: ...
 
 
 @runtime_checkable
@@ -315,6 +321,9 @@ class _StreamPlayer(_Player):
                 return self.opened(record, now)
             case "ended":
                 return self._session.ended(record.value("connection", int), record.value("reason", str), now)
+            case "restored":
+                sightings = read_sightings(record)
+                return self._session.restore(sightings, now) if isinstance(self._session, _Restores) else None
             case "started":
                 return self._session.started(now) if isinstance(self._session, _Starts) else None
             case "stopping":

@@ -19,6 +19,7 @@ from gateway.dialects.stream_effects import Logged
 from gateway.eventlog.last_state import LastState, last_state
 from gateway.inventory.source import SourceInventory
 from gateway.links.amqp_connection import LinkError
+from gateway.links.capture import CapturedStreamConsole
 from gateway.links.stream_conversation import StreamConversation
 from gateway.links.tcp import TcpListener
 from gateway.links.tcp_connection import StreamLimits
@@ -99,7 +100,7 @@ async def _listen(
     readings = partial(listener_readings, name, limit, lambda: listener.connections)
     around.metrics.add(f"listener of {name}", readings)
 
-    await known.restore(relay, conversation)
+    await known.restore(session, conversation)
 
     async def tell_started() -> None:
         await listener.listening.wait()
@@ -134,7 +135,9 @@ class _Known:
         """As last told."""
         return tuple(self._classes.values())
 
-    async def restore(self, session: RelaySession, conversation: StreamConversation) -> None:
+    async def restore(
+        self, session: RelaySession | CapturedStreamConsole, conversation: StreamConversation
+    ) -> None:
         """Have a new session know what the log has, which nobody vouches for yet."""
         last = await self._last_state()
         if last is None or not self._classes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -23,6 +24,7 @@ from gateway.links.capture import (
 from gateway.links.capture_operations import CapturedOperation, operation_fields, read_operation
 from gateway.links.capture_reading import CaptureError, Record, read_capture
 from gateway.links.replay import Outcome, replay, replay_streams
+from gateway.model.observations import ObjectSeen
 from gateway.model.operations import Answer, MethodCall, ObjectFetch, ObjectModify
 from gateway.model.operations import Outcome as Came
 from gateway.model.schema import ClassKey
@@ -58,6 +60,9 @@ class SettingSession(OperatedSession):
 
 class OperatedStreams(GreetingSession):
     """The same over byte streams."""
+
+    def restore(self, sightings: Iterable[ObjectSeen], now: int) -> list[StreamEffect]:
+        return [Write(1, repr((list(sightings), now)).encode())]
 
     def started(self, now: int) -> list[StreamEffect]:
         return [Write(1, repr(now).encode())]
@@ -145,14 +150,15 @@ def test_a_session_that_does_not_want_to_know_is_not_told(tmp_path: Path) -> Non
 
 def test_they_are_asked_again_over_byte_streams(tmp_path: Path) -> None:
     session = CapturedStreamConsole(OperatedStreams(), capture_file(tmp_path / "orders.jsonl"))
+    session.restore([], START)
     session.started(START)
     session.call(CALL, START)
     session.fetch(FETCH, START)
 
     outcome = replay_streams(reading(tmp_path / "orders.jsonl"), OperatedStreams())
-    assert outcome == Outcome(told=3, same=3)
+    assert outcome == Outcome(told=4, same=4)
     outcome = replay_streams(reading(tmp_path / "orders.jsonl"), GreetingSession())
-    assert (outcome.told, outcome.passed_over, outcome.different) == (0, 3, 3)
+    assert (outcome.told, outcome.passed_over, outcome.different) == (0, 4, 4)
 
 
 TEXTS = st.text(max_size=5)

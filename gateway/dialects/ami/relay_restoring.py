@@ -22,16 +22,23 @@ from gateway.dialects.ami.relay_schemas import (
     METRICS,
     METRICS_CLASS,
     OBJECT,
+    alert_id,
+    insert_id,
+    metrics_id,
+    object_id,
 )
 from gateway.dialects.ami.relay_tables import Fixed
 from gateway.dialects.ami.values import AmiValue
 from gateway.dialects.errors import LocalProtocolError
+from gateway.model.misfits import misfit
 from gateway.model.observations import ObjectSeen
 from gateway.model.schema import ClassKey, ClassSchema
 from gateway.model.values import Value
 
 _OF_RELAY: Final = {ALERT_CLASS: ALERT, METRICS_CLASS: METRICS}
 _EXPIRES: Final = "expires"
+_MOST_DIGITS: Final = 19
+"""Of a number of 64 bits."""
 
 
 class Restoring:
@@ -72,17 +79,20 @@ class Restoring:
         told = _told(seen, schema)
         package, name = schema.key.package, schema.key.name
         if package != self._config.relay_package:
+            names = _names_of_object(seen.agent, schema.label, told)
             table, fixed = self._objects.table_of_type(schema.label, OBJECT), OBJECT
         elif name == APPLICATION_CLASS:
             self._applications.restore(seen.agent, told, now)
             return True
         elif name in _OF_RELAY:
             fixed = _OF_RELAY[name]
+            alert = alert_id(seen.agent, str(told.get("alert")))
+            names = (alert if name == ALERT_CLASS else metrics_id(seen.agent),)
             table = self._objects.table(package, name, fixed)
         else:
             return False
         expires = told.get(_EXPIRES)
-        if isinstance(expires, int) and 0 < expires <= now:
+        if seen.native_id not in names or (isinstance(expires, int) and 0 < expires <= now):
             return False
         row = self._objects.tell(
             table,
@@ -105,8 +115,22 @@ class Restoring:
 
 
 def _told(seen: ObjectSeen, schema: ClassSchema) -> dict[str, Value | None]:
+    """Values by their elements; absent where an element cannot have it: a capture may be anybody's."""
     values = (*(seen.properties or ()), *(seen.statistics or ()))
-    return {element.name: value for element, value in zip(schema.elements, values, strict=False)}
+    return {
+        element.name: value if value is not None and misfit(element, value) is None else None
+        for element, value in zip(schema.elements, values, strict=False)
+    }
+
+
+def _names_of_object(agent: str, kind: str, told: dict[str, Value | None]) -> tuple[str, ...]:
+    """The native ids that a session can have given an object of a type (T) of which this is told."""
+    known_as = str(told.get("object"))
+    number = known_as.removeprefix("#")
+    names = (object_id(agent, kind, known_as),)
+    if number == known_as or not number.isascii() or not number.isdecimal() or len(number) > _MOST_DIGITS:
+        return names
+    return (*names, insert_id(agent, kind, int(number)))
 
 
 def _values(
