@@ -20,6 +20,11 @@ from gateway.dialects.errors import LocalProtocolError, ProtocolError
 
 _ASSURED: Final = frozenset(Assurance)
 
+MAX_OCTETS: Final = 8 << 20
+"""Octets of a body of AMI at most: each may become as much as a hundred of what is shown."""
+MAX_LINES: Final = 100_000
+"""Instructions and comments of a body of AMI at most."""
+
 
 class CmlDecoder:
     """See `Decoder`."""
@@ -51,11 +56,15 @@ class AmiDecoder:
 
     def decode(self, body: Body) -> Decoded:
         """See `Decoder.decode`."""
+        if len(body.octets) > MAX_OCTETS:
+            raise ProtocolError(f"at most {MAX_OCTETS} octets of lines", f"{len(body.octets)}")
         shown: list[dict[str, Plain]] = []
         instructions: list[Instruction | Comment] = []
         for number, piece in _numbered(body.octets):
             if isinstance(piece, ProtocolError):
                 raise piece
+            if len(shown) == MAX_LINES:
+                raise ProtocolError(f"at most {MAX_LINES} lines", "more")
             try:
                 received = read_line(piece)
             except ProtocolError as error:

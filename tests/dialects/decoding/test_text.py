@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from gateway.dialects.ami.lines import MAX_LINE
 from gateway.dialects.cml.messages import InspectReply
 from gateway.dialects.decoding.body import Body, Decoded
-from gateway.dialects.decoding.text import AmiDecoder, CmlDecoder
+from gateway.dialects.decoding.text import MAX_LINES, MAX_OCTETS, AmiDecoder, CmlDecoder
 from gateway.dialects.errors import ProtocolError
 from tests.dialects.cml.recordings import replies
 
@@ -132,6 +132,12 @@ def test_lines_that_end_otherwise_or_are_continued_are_not_the_same_octets(lines
 def test_a_line_that_is_too_long_with_escapes_is_not_written() -> None:
     decoded = AmiDecoder().decode(Body(b'S|a="' + b"\xe9" * 300_000 + b'"\n'))
     assert (len(str(decoded.messages[0]["values"])), decoded.reencoded) == (300_009, None)
+
+
+@pytest.mark.parametrize("octets", [b"H\n" * (MAX_LINES + 1), b"\n" * (MAX_OCTETS + 1)])
+def test_of_one_body_there_is_an_end(octets: bytes) -> None:
+    with pytest.raises(ProtocolError, match="at most"):
+        AmiDecoder().decode(Body(octets))
 
 
 def test_a_last_line_that_says_it_goes_on_is_not_lost() -> None:
