@@ -30,9 +30,9 @@ from gateway.tasks import until_one_ends
 Tell = Callable[[str], None]
 
 LONGEST_WAIT: Final = 15 * SECOND
-"""Nanoseconds that somebody who looks waits for a word, whatever the agent's interval."""
+"""Nanoseconds that somebody who looks waits for a word, whatever the agent's intervals."""
 _MORE: Final = 2 * SECOND
-"""Beyond the interval within which an agent publishes."""
+"""Beyond the interval within which an agent tells everything."""
 
 _HELP: Final = (
     "a broker of that age needs a bridge to here (docs/qmf-before-am2.md): is it up, and does it bind anew "
@@ -74,11 +74,16 @@ async def _look(channel: AbstractChannel, endpoint: AmqpEndpoint, settings: Am01
     ):
         message = aio_pika.Message(body, reply_to=queue.name, user_id=settings.amqp.user)
         await exchange_of_agent.publish(message, COMMAND_KEY)
-    seconds = min(settings.interval + _MORE, LONGEST_WAIT) / SECOND
+    seconds = min(_within(settings), LONGEST_WAIT) / SECOND
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(seconds):
             await until_one_ends(ended(channel), heard.something())
     return heard.remark(settings, seconds)
+
+
+def _within(settings: Am01Source) -> int:
+    """Nanoseconds after which an agent has said something, even if it is idle."""
+    return (settings.republish_interval or settings.interval) + _MORE
 
 
 class _Heard:
@@ -105,7 +110,9 @@ class _Heard:
         """One line of what was heard."""
         if self._first is None:
             where = f"on exchange {settings.exchange} within {seconds:.0f} s"
-            return f"no agent was heard {where}{self._trouble}: {_HELP}"
+            due = _within(settings) / SECOND
+            silence = f" (an idle one need not say anything for {due:.0f} s)" if due > seconds else ""
+            return f"no agent was heard {where}{silence}{self._trouble}: {_HELP}"
         reading, user = self._first
         spoken = sorted(one.value for one in reading.revisions)
         found = f"an agent speaks {' or '.join(spoken)}"

@@ -14,9 +14,10 @@ import pytest
 from gateway.config.am01_source import Am01Source
 from gateway.dialects.effects import Send
 from gateway.dialects.qmf.am01.revisions import Revision
+from gateway.service import am01_checks
 from gateway.service.checks import check_source
 from gateway.service.exit_codes import CommandError, ExitCode
-from tests.components.am01_agent import Am01Agent
+from tests.components.am01_agent import SECOND, Am01Agent
 from tests.components.rabbitmq import VirtualHost
 from tests.components.waiting import eventually
 from tests.links.broker_side import client, published
@@ -91,6 +92,17 @@ async def test_what_is_no_qmf_is_said(virtual_host: VirtualHost, tmp_path: Path)
     start = "no agent was heard on exchange qpid.management within 3 s; what came is no QMF before AM2: "
     assert said.startswith(start)
     assert "a bridge to here (docs/qmf-before-am2.md)" in said
+
+
+async def test_that_an_idle_agent_may_be_there_unheard_is_said(
+    virtual_host: VirtualHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(am01_checks, "LONGEST_WAIT", SECOND)
+    async with client(virtual_host) as channel:
+        await channel.declare_exchange("qpid.management", aio_pika.ExchangeType.TOPIC, durable=True)
+        said = await _said(virtual_host, tmp_path, republish_interval="30s")
+    idle = "(an idle one need not say anything for 32 s)"
+    assert said.startswith(f"no agent was heard on exchange qpid.management within 1 s {idle}: ")
 
 
 async def _heard(virtual_host: VirtualHost, folder: Path, body: bytes) -> str:

@@ -85,6 +85,7 @@ class Am01Conversation(Conversation):
         self._probed_at = 0
         self._form_asked = False
         self._rebinding = ""
+        self._listening_since = NEVER
         self._told_before = False
         self._second_look = False
         self._awaited = AwaitPublication(ClassKey("", ""))
@@ -109,6 +110,7 @@ class Am01Conversation(Conversation):
         self._form_asked = False
         super().connect(reply_to)
         self._rebinding = ""
+        self._listening_since = self.now
         self._unconfirmed = {one.key for one in self.definitions if not one.key.hash.strip(b"\0")}
 
     def disconnect(self, detail: str) -> None:
@@ -187,6 +189,7 @@ class Am01Conversation(Conversation):
     def greet(self, reason: str) -> None:
         """Begin again; an agent that cannot be asked tells everything to whoever binds a queue."""
         super().greet(reason)
+        self._listening_since = self.now
         if not self.is_heard_only:
             return
         if self.rules.republish_interval is None:
@@ -297,6 +300,9 @@ class Am01Conversation(Conversation):
             self.greet(f"agent {BROKER_AGENT} has published nothing for {silence} s")
         elif self._probe_at <= self.now:
             self._probe()
+        if self._unheard_at <= self.now:
+            self._listening_since = NEVER
+            self._tell_unheard(self.publication.patience)
 
     @property
     def _reread_at(self) -> int:
@@ -329,9 +335,19 @@ class Am01Conversation(Conversation):
             self._publish(key, body, expiration)
 
     def _miss_greeting(self) -> None:
+        if self.revisions <= ASKED:  # others have no reason to say anything yet
+            self._tell_unheard(self.config.request_deadline)
+
+    @property
+    def _unheard_at(self) -> int:
+        """When somebody who cannot be asked should have been heard."""
+        if self.state is not State.GREETING or self._listening_since == NEVER or self.revisions <= ASKED:
+            return NEVER
+        return self._listening_since + self.publication.patience
+
+    def _tell_unheard(self, waited: int) -> None:
         self._rebinding = ""
-        waited = self.config.request_deadline // SECOND
-        where = f"on exchange {self.config.management_exchange} for {waited} s"
+        where = f"on exchange {self.config.management_exchange} for {waited // SECOND} s"
         if self.is_heard_only:
             text = (
                 f"no agent was heard {where}: is one running there, and does it hear that a queue is bound?"
@@ -357,6 +373,7 @@ class Am01Conversation(Conversation):
             self.publication.over_at,
             self._probe_at,
             self._reread_at,
+            self._unheard_at,
             *self._quiet_at.values(),
         )
         if wake_at != NEVER and (wake_at < self._wake_at or self._wake_at <= self.now):

@@ -34,6 +34,11 @@ class Publication:
         self._described_before: frozenset[ClassKey] = frozenset()
 
     @property
+    def patience(self) -> int:
+        """Nanoseconds after which an agent that has a reason to tell everything has been heard."""
+        return self._interval + self._quiet
+
+    @property
     def is_awaited(self) -> bool:
         """Whether the agent has a reason to publish everything, and has not been heard out."""
         return self.over_at != NEVER
@@ -46,8 +51,8 @@ class Publication:
 
     def prolong(self, now: int) -> None:
         """It has another one by now."""
-        self.over_at = now + self._interval + self._quiet
-        self._latest = now + _PATIENCE * (self._interval + self._quiet)
+        self.over_at = now + self.patience
+        self._latest = now + _PATIENCE * self.patience
 
     def cancel(self) -> None:
         """None is awaited any more."""

@@ -48,7 +48,7 @@ FIRST = REQUEST_SEQUENCES + 1
 HEARD = (Revision.DESIGN_NOTES, Revision.NOVEMBER_2007, Revision.JANUARY_2008)
 """Those who answer no questions but calls."""
 NOBODY_HEARD = (
-    "no agent was heard on exchange qpid.management for 10 s: is one running there, and does it hear that a "
+    "no agent was heard on exchange qpid.management for 12 s: is one running there, and does it hear that a "
     "queue is bound?"
 )
 

@@ -57,7 +57,7 @@ def test_a_link_that_does_not_end_for_that_is_heard_on() -> None:
     play = synchronised(Revision.JANUARY_2008)
     play.take(play.session.resync("messages were lost", play.now))
     play.left()
-    play.time_passes(11)
+    play.time_passes(12)
     assert SourceStateSeen(SourceState.DOWN, NOBODY_HEARD) in play.left()
 
 

@@ -45,8 +45,21 @@ def test_that_nobody_speaks_is_said(revision: Revision, text: str) -> None:
     play = Play(revision)
     play.connects()
     play.left()
-    play.time_passes(11)
+    play.time_passes(12)
     assert SourceStateSeen(SourceState.DOWN, text) in play.left()
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_who_tells_everything_at_times_is_not_missed_before_that_time(*, known: bool) -> None:
+    play = Play(Revision.JANUARY_2008, {"republish_interval": 60 * SECOND}, known=known)
+    play.connects()
+    play.left()
+    play.time_passes(61)
+    assert not [one for one in play.left() if isinstance(one, SourceStateSeen)]
+    play.time_passes(1)
+    (state,) = [one for one in play.left() if isinstance(one, SourceStateSeen)]
+    assert state.state is SourceState.DOWN
+    assert "on exchange qpid.management for 62 s" in state.detail
 
 
 def test_what_is_found_out_holds_until_the_link_ends() -> None:
