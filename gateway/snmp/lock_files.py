@@ -142,12 +142,14 @@ class SiteSchemas:
         return new_lock("", 0, f"AMQP-GATEWAY-{label}-MIB", prefix, today)
 
     def save(self, lock: Lock, schemas: SeenSchemas) -> None:
-        """Keep a lock that has grown, and write the module that names what is new.
+        """Keep a lock, and write the module that names what is in it, where they are others than before.
 
         Raises:
             OSError: the folder cannot be written.
         """
         module = site_modules(self._folder) / f"{lock.module}{MIB_SUFFIX}"
         module.parent.mkdir(parents=True, exist_ok=True)
-        write_durably(self._lock_path, lock_text(lock))
-        write_durably(module, module_text(lock, schemas.classes.values(), schemas.events.values()))
+        text = module_text(lock, schemas.classes.values(), schemas.events.values())
+        for path, content in ((self._lock_path, lock_text(lock)), (module, text)):
+            if not path.exists() or path.read_bytes() != content.encode():
+                write_durably(path, content)

@@ -62,6 +62,7 @@ class SchemaLocks:
         self._classes: dict[str, ClassSchema] = {}
         self._events: dict[str, EventSchema] = {}
         self._unsaved = False
+        self._told_otherwise = False
         self._save_error = ""
 
     def class_lock(self, schema: ClassSchema) -> tuple[Lock, ClassLock] | None:
@@ -98,9 +99,11 @@ class SchemaLocks:
     def save(self) -> None:
         """Keep what the provisional lock has got since the last call: once a message, not once a class.
 
-        Where it cannot be kept it is logged and tried again with the next call; what is shown stays shown.
+        The texts of its module may be others without that, as after a mapping was edited: they are kept when
+        all classes and events of the lock were told, because those that were not would lose theirs. Where
+        something cannot be kept it is logged and tried again with the next call; what is shown stays shown.
         """
-        if not self._unsaved:
+        if not self._unsaved and not (self._told_otherwise and self._all_told()):
             return
         try:
             self._save(self.provisional, SeenSchemas(self._classes, self._events))
@@ -109,7 +112,13 @@ class SchemaLocks:
                 self._log("provisional-lock-not-saved", f"numbers may change with a restart: {error}")
             self._save_error = str(error)
         else:
-            self._unsaved, self._save_error = False, ""
+            self._unsaved = self._told_otherwise = False
+            self._save_error = ""
+
+    def _all_told(self) -> bool:
+        lock = self.provisional
+        classes, events = ({one.name for one in known} for known in (lock.classes, lock.events))
+        return classes <= self._classes.keys() and events <= self._events.keys()
 
     def _grow(
         self,
@@ -127,7 +136,9 @@ class SchemaLocks:
                 not_shown.add(name)
                 self._log(complaint, f"{name}: {error}")
             return False
-        seen[name] = schema
+        if seen.get(name) != schema:
+            seen[name] = schema
+            self._told_otherwise = True
         if grown is not self.provisional:
             self.provisional = grown
             self._unsaved = True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -53,6 +54,19 @@ def test_what_was_saved_is_loaded_whatever_the_label_is_by_then(tmp_path: Path) 
     module = tmp_path / "snmp" / "mibs" / "AMQP-GATEWAY-BERLIN-MIB.mib"
     assert "How many it has." in module.read_text(encoding="ascii")
     assert sorted(path.name for path in (tmp_path / "snmp").iterdir()) == ["mibs", "provisional.lock.yaml"]
+
+
+def test_a_module_says_what_a_mapping_says_by_now(tmp_path: Path) -> None:
+    site = SiteSchemas(tmp_path, "berlin")
+    lock = extend(site.load(DAY), [DOG], DAY, retire=False)
+    site.save(lock, SeenSchemas({"zoo:dog": DOG}))
+    paths = (tmp_path / "provisional.lock.yaml", tmp_path / "mibs" / "AMQP-GATEWAY-BERLIN-MIB.mib")
+    before = [path.stat().st_mtime_ns for path in paths]
+    described = replace(DOG, statistics=tuple(replace(one, unit="paws") for one in DOG.statistics))
+    site.save(lock, SeenSchemas({"zoo:dog": described}))
+    assert 'UNITS       "paws"' in paths[1].read_text(encoding="ascii")
+    after = [path.stat().st_mtime_ns for path in paths]
+    assert [old == new for old, new in zip(before, after, strict=True)] == [True, False]
 
 
 def test_a_damaged_lock_is_not_replaced(tmp_path: Path) -> None:

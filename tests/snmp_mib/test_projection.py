@@ -370,6 +370,21 @@ def test_a_provisional_class_keeps_its_numbers_over_a_restart(gateway: Gateway) 
     assert again.cell((*ROOT, 3, 1, 2, 1), 100, 1, 1) == ber.encode_gauge32(4)
 
 
+def test_the_module_of_a_site_is_written_anew_when_all_it_names_was_told_after_a_restart(
+    gateway: Gateway,
+) -> None:
+    gateway.tell(ClassRecord(30, DOG, "", ""), ClassRecord(31, CAT, "", ""))
+    again = Gateway(provisional=gateway.projection.provisional)
+    again.hello()
+    dog = with_statistics(DOG, Element("legs", ValueType.U8, unit="legs"))  # a mapping says more by now
+    again.tell(source(), ClassRecord(1, CAT, "", ""))
+    assert again.saved == []
+    again.tell(ClassRecord(2, dog, "", ""))
+    assert again.saved == [gateway.projection.provisional]
+    again.tell(ClassRecord(2, dog, "", ""), till(1, {0: 4}, class_number=2))
+    assert len(again.saved) == 1
+
+
 def test_a_wider_version_of_a_provisional_class_shares_the_table(gateway: Gateway) -> None:
     gateway.tell(ClassRecord(30, DOG, "", ""), till(1, {0: 4}, class_number=30))
     wider = with_statistics(DOG, *DOG.statistics, Element("tails", ValueType.U8))
