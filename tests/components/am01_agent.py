@@ -63,6 +63,7 @@ class Am01Agent(AgentOnLink):
         vhost: there.
         revision: that it speaks.
         exchange: that it makes, and publishes to.
+        obeyed: the user whose requests it carries out; the administrator unless told.
 
     Attributes:
         done: what was set (values by name) and called (name and arguments), in order, by the vat's number.
@@ -70,11 +71,16 @@ class Am01Agent(AgentOnLink):
     """
 
     def __init__(
-        self, broker: PrivateBroker, vhost: str, revision: Revision, exchange: str = "qpid.management"
+        self,
+        broker: PrivateBroker,
+        vhost: str,
+        revision: Revision,
+        exchange: str = "qpid.management",
+        obeyed: str = "",
     ) -> None:
         config = Am01AgentConfig(
             revision,
-            obey=frozenset({broker.administrator.name}),
+            obey=frozenset({obeyed or broker.administrator.name}),
             package=PACKAGE,
             management_exchange=exchange,
             publish_interval=SECOND // 4,
