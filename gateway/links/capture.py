@@ -18,7 +18,7 @@ from gateway.links.capture_operations import operation_fields
 from gateway.links.capture_sightings import recorded
 from gateway.links.conversation import Session
 from gateway.model.observations import ObjectSeen
-from gateway.model.operations import MethodCall, ObjectFetch, ObjectModify
+from gateway.model.operations import Answer, MethodCall, ObjectFetch, ObjectModify
 
 
 class MessagingSession(LinkedSession, Session, Protocol):
@@ -82,6 +82,20 @@ class CatchesUp(Protocol):
     def catch_up(self, missed: str, waiting: int, now: int) -> Iterable[Effect]:
         """What waited arrives next."""
         ...
+
+
+@runtime_checkable
+class Foresees(Protocol):
+    """A console that can say before why it would not send something; nothing is sent, or changed, by that."""
+
+    def objection(self, request: MethodCall | ObjectModify, now: int) -> Answer | None:
+        """What it would answer at once; ``None`` where nothing speaks against it."""
+        ...
+
+
+def _objection_of(console: object, request: MethodCall | ObjectModify, now: int) -> Answer | None:
+    """As of the console, where it foresees; not written down, since nothing comes of it."""
+    return console.objection(request, now) if isinstance(console, Foresees) else None
 
 
 class CapturedSession:
@@ -162,6 +176,10 @@ class CapturedConsole(CapturedSession):
         """As of the session."""
         self._write(now, operation_fields(fetch))
         return self._said(self._console.fetch(fetch, now), now)
+
+    def objection(self, request: MethodCall | ObjectModify, now: int) -> Answer | None:
+        """As of the session."""
+        return _objection_of(self._console, request, now)
 
 
 class CapturedModifyingConsole(CapturedConsole):
@@ -258,6 +276,10 @@ class CapturedStreamConsole(CapturedStreamSession):
         """As of the session."""
         self._write(now, operation_fields(fetch))
         return self._said(self._console.fetch(fetch, now), now)
+
+    def objection(self, request: MethodCall | ObjectModify, now: int) -> Answer | None:
+        """As of the session."""
+        return _objection_of(self._console, request, now)
 
 
 def message_fields(message: Delivery | Send) -> dict[str, Any]:

@@ -83,6 +83,30 @@ def operated(path: Path) -> None:
     session.modify(MODIFY, START + 3)
 
 
+class ForeseeingSession(SettingSession):
+    """Can say before what it would not send."""
+
+    def objection(self, request: MethodCall | ObjectModify, now: int) -> Answer | None:
+        return Answer(request.token, Came.WRONG_VALUE, f"not sent at {now}")
+
+
+class ForeseeingStreams(OperatedStreams):
+    """Likewise."""
+
+    def objection(self, request: MethodCall | ObjectModify, now: int) -> Answer | None:
+        return Answer(request.token, Came.WRONG_VALUE, f"not sent at {now}")
+
+
+def test_what_speaks_against_them_is_said_as_if_nothing_were_captured(tmp_path: Path) -> None:
+    file = capture_file(tmp_path / "shop.jsonl")
+    expected = Answer(CALL.token, Came.WRONG_VALUE, f"not sent at {START}")
+    assert captured_console(ForeseeingSession(), file).objection(CALL, START) == expected
+    assert CapturedStreamConsole(ForeseeingStreams(), file).objection(CALL, START) == expected
+    assert captured_console(SettingSession(), file).objection(CALL, START) is None
+    assert CapturedStreamConsole(OperatedStreams(), file).objection(CALL, START) is None
+    assert file.records == 0
+
+
 def test_they_are_asked_again(tmp_path: Path) -> None:
     operated(tmp_path / "shop.jsonl")
     seen = Seen()
