@@ -92,7 +92,7 @@ def _parsed(line: bytes) -> dict[str, Any]:
     if len(line) > MAX_LINE:
         raise ValueError(f"a line of more than {MAX_LINE} octets")
     try:
-        document = json.loads(line.decode("utf-8-sig"))
+        document = json.loads(line.decode("utf-8-sig", "surrogatepass"))
     except (ValueError, RecursionError):
         raise ValueError("the line is no JSON in UTF-8") from None
     if not isinstance(document, dict):
