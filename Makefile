@@ -5,7 +5,9 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
+ifndef AT_ONCE
 .NOTPARALLEL:
+endif
 
 VENV ?= .venv
 PYTHON ?= python3
@@ -22,7 +24,7 @@ BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip install --quiet
 SPHINX := $(BIN)/sphinx-build --fail-on-warning --keep-going --quiet --builder html
 
-.PHONY: help venv demo demo-check test prove bench lint format types docs pictures dist install lock debian-packages clean
+.PHONY: help venv demo demo-check test prove bench lint format types docs pictures dist install lock checked debian-packages clean
 
 help:  ## what each command does
 	@sed -n 's/^\([a-z-]*\):.*## */\1\t/p' $(MAKEFILE_LIST) | expand -t 18
@@ -33,11 +35,11 @@ demo: $(VENV)/.runtime  ## a RabbitMQ of its own, read through SNMP, until Ctrl-
 demo-check: $(VENV)/.analytics  ## the demo by itself: compared with broker and workload, exit 0 or what differs; build/demo has what is seen
 	@$(BIN)/amqp-gateway demo --check --keep $(BUILD)/demo
 
-test: lint docs debian-packages  ## everything: lint, types, contracts, documentation, all tests
+test: checked  ## everything: lint, types, contracts, documentation, all tests
 	@$(BIN)/python -m pytest -n $(WORKERS) --randomly-seed=$(SEED)
 
 # Other interpreters get environments of their own beside the first; one that is named but does not run is passed over.
-prove: lint docs debian-packages  ## the tests with large counts and new seeds, on newer Pythons too; writes docs/results/
+prove: checked  ## the tests with large counts and new seeds, on newer Pythons too; writes docs/results/
 	@export PROVE=1; failed=0; results=$$(mktemp -d); trap 'rm -rf "$$results"' EXIT; \
 	run() { "$$1/python" -m pytest -n $(WORKERS) --timeout 7200 \
 	    --junitxml="$$results/$$("$$1/python" -c 'import platform; print(platform.python_version())').xml" || failed=1; }; \
@@ -48,6 +50,10 @@ prove: lint docs debian-packages  ## the tests with large counts and new seeds, 
 	  run $(VENV)/"$$newer"/bin; \
 	done; \
 	$(BIN)/python -m tests.results_page docs/results "$$results"/*.xml; exit $$failed
+
+# What the tests come after. Debian's packages are fetched while pip works.
+checked:
+	@$(MAKE) --no-print-directory --jobs=2 AT_ONCE=yes lint docs debian-packages
 
 # BENCH=snmp measures that section only; JSON=file gets the rows, and keeps those of other sections.
 bench: $(VENV)/.development debian-packages  ## speed beside others: writes docs/benchmarks.md; BENCH=name for one, JSON=file
@@ -71,8 +77,9 @@ format: $(VENV)/.development  ## rewrite the code in the project's form
 docs: $(VENV)/.development  ## the documentation as HTML in docs/_build/html; warnings are errors
 	@$(SPHINX) docs docs/_build/html
 
-debian-packages: $(VENV)/.development
-	@$(BIN)/python -m gateway.demo.install --tests
+# With the machine's own Python: the virtual environment may just be in the making.
+debian-packages:
+	@$(PYTHON) -m gateway.demo.install --tests
 
 pictures: demo-check  ## the documentation's pictures, taken of a running demonstration
 	@cp $(BUILD)/demo/*.png docs/_static/
