@@ -195,7 +195,7 @@ class Am01Conversation(Conversation):
         if self.rules.republish_interval is None:
             self._rebinding = reason
             self._effects.append(Rebind(reason))
-        else:
+        elif not self.agents.is_lost(BROKER_AGENT):
             self.identified(NO_BROKER)
 
     def _list(self) -> None:
@@ -317,7 +317,8 @@ class Am01Conversation(Conversation):
 
     @property
     def _probe_at(self) -> int:
-        if self.state in (State.DISCONNECTED, State.GREETING):
+        greets = self.state is State.GREETING and not self.is_heard_only
+        if self.state is State.DISCONNECTED or greets:
             return NEVER
         return max(self._spoke_at, self._probed_at) + self.config.heartbeats.interval
 
@@ -348,12 +349,14 @@ class Am01Conversation(Conversation):
     def _tell_unheard(self, waited: int) -> None:
         self._rebinding = ""
         where = f"on exchange {self.config.management_exchange} for {waited // SECOND} s"
-        if self.is_heard_only:
+        if not self.is_heard_only:
+            text = f"no answer to the greeting {where}: is an agent running there, and what does it speak?"
+        elif self.rules.republish_interval is None:
             text = (
                 f"no agent was heard {where}: is one running there, and does it hear that a queue is bound?"
             )
         else:
-            text = f"no answer to the greeting {where}: is an agent running there, and what does it speak?"
+            text = f"no agent was heard {where}: is one running there, and does it tell everything at times?"
         self.tell(SourceState.DOWN, text)
 
     # What is handed out.

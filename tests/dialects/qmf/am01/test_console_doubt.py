@@ -78,6 +78,30 @@ def test_an_agent_that_is_silent_is_lost_and_heard_again() -> None:
     assert any(isinstance(one, Gap) and one.start <= heard for one in play.left())
 
 
+@pytest.mark.parametrize("revision", HEARD, ids=lambda one: one.value)
+def test_an_agent_that_must_publish_at_times_and_is_silent_is_down_until_it_is_heard(
+    revision: Revision,
+) -> None:
+    play = Play(revision, {"republish_interval": 20 * SECOND})
+    play.connects()
+    play.publishes(play.described(), play.config(), play.inst())
+    play.time_passes(22)
+    assert play.session.state is State.SYNCHRONISED
+    play.left()
+    play.time_passes(60)
+    where = "on exchange qpid.management for 22 s"
+    down = f"no agent was heard {where}: is one running there, and does it tell everything at times?"
+    steps = play.left()
+    assert SourceStateSeen(SourceState.DOWN, down) in steps
+    probes = [step for step in steps if isinstance(step, tuple)]
+    assert len(probes) >= 5, "it is asked for a sign of life all the time"
+    play.arrives(MethodResponse(0, 1, "UnknownObject"))
+    assert SourceStateSeen(SourceState.SYNCHRONISING) in play.left()
+    play.publishes(play.config(), play.inst())
+    play.time_passes(22)
+    assert play.session.state.value == "synchronised"
+
+
 def test_a_probe_that_is_answered_keeps_an_idle_agent_fresh() -> None:
     play = synchronised(Revision.MARCH_2008)
     play.time_passes(10)
