@@ -53,6 +53,9 @@ HELP: Final = (
 ACCEPTED: Final = "ACK"
 """What instructions with a sequence number are told that change what is known."""
 
+ALERT_KEY: Final = "A"
+"""Of the alert that an object says it belongs to."""
+
 EXPIRED: Final = "Expiry time (E) is past: the object has expired"
 _LAST_TIME: Final = (1 << 63) - 1
 
@@ -236,7 +239,7 @@ class Instructions:
             _sampled(one, now),
             values,
             (),
-            one.values,
+            _values(one),
             None if expired else expires,
         )
         row = self._objects.tell(table, told, now)
@@ -317,6 +320,13 @@ class Instructions:
         secrets = self._config.secrets
         shown = ((key, in_a_map(value, secrets)) for key, value in values.items() if not secrets.hides(key))
         return {key: value for key, value in shown if value is not None}
+
+
+def _values(one: ObjectUpdate | Alert) -> Mapping[str, AmiValue]:
+    """What an instruction tells of an object: its alert (deprecated) under the key by which it came."""
+    if isinstance(one, Alert) or one.alert_id is None:
+        return one.values
+    return {**one.values, ALERT_KEY: one.alert_id}
 
 
 def _expiry(milliseconds: int | None, now: int) -> int | None:

@@ -146,7 +146,7 @@ def _read_number(token: str, position: int, leniency: Leniency) -> AmiValue:
         if token[-1] == "T":  # numbers may be signed; a relay refuses negative times, and those from 2^47 on
             return Utc(_bounded(int(token[:-1]), LONG_LIMIT, "a time of 64 bits", position))
     if _EXPONENT.fullmatch(token):
-        leniency.forgive(Deviation.EXPONENT, token, position)
+        leniency.forgive(Deviation.EXPONENT, f"{len(token)} characters with one", position)
     elif not _FLOAT.fullmatch(token) and not _DOUBLE.fullmatch(token):
         raise ProtocolError(
             "a value", f"{len(token)} characters that are none" if token else "none", position

@@ -48,6 +48,13 @@ def test_an_object_is_told_whole_and_then_in_part(play: RelayPlay) -> None:
     assert (whole.properties, whole.statistics) == (("pump-7", "t1", None, "south"), (4,))
 
 
+def test_the_alert_that_an_object_belongs_to_is_one_of_its_properties(play: RelayPlay) -> None:
+    play.says('O|T="Tank"|I="t1"|A="a1"|level=3')
+    assert play.told()[-1] == "Tank t1 A=a1 level=3"
+    play.says('O|T="Tank"|I="t1"|level=4', 'O|T="Tank"|I="t1"|A="a2"')
+    assert play.told() == ["Tank t1 level=4", "Tank t1 A=a2 level=4"]
+
+
 def test_null_takes_one_value_away_and_what_is_not_told_stays(play: RelayPlay) -> None:
     play.says('O|T="Tank"|I="t1"|level=3|vol=12.5', 'O|T="Tank"|I="t1"|level=null')
     assert play.told()[-1] == "Tank t1 vol=12.5"
