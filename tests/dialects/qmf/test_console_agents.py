@@ -138,6 +138,18 @@ def test_an_agent_that_announces_itself_again_lost_what_it_told_last_and_is_read
     )
 
 
+def test_the_pause_of_an_agent_that_announces_itself_again_is_not_its_rhythm() -> None:
+    play = synchronised()
+    for pause in (2, 2, 6):
+        play.time_passes(pause)
+        if pause == 6:
+            play.arrives(PackageIndication(0, "shop"), key="schema.package")
+        play.arrives(Heartbeat(0, play.now), key="console.heartbeat.1.0")
+    play.left()
+    play.time_passes(7)
+    assert AgentLost("1.0", "agent 1.0 has been silent for 6 s") in play.left()
+
+
 def test_a_package_announced_for_the_first_time_interrupts_nothing() -> None:
     play = synchronised()
     play.time_passes(5)

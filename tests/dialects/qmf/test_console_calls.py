@@ -123,6 +123,8 @@ def test_a_response_that_cannot_be_read_leaves_open_what_came_of_the_call() -> N
     assert isinstance(answer, Answer)
     assert answer.outcome is Outcome.UNKNOWN
     assert answer.text.startswith("the answer cannot be read: at offset 8")
+    play.time_passes(10)
+    play.leaves()
 
 
 def test_a_text_is_one_line_that_can_be_printed_and_holds_no_password() -> None:
