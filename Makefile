@@ -12,7 +12,8 @@ endif
 VENV ?= .venv
 PYTHON ?= python3
 UV ?= uv
-WORKERS ?= 2
+# One more than CI has processors: half of their time, tests wait for brokers.
+WORKERS ?= 3
 SEED ?= 20080206
 NEWER_PYTHONS ?= python3.12 python3.13 python3.14
 PREFIX ?= /opt/amqp-gateway

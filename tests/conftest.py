@@ -15,6 +15,12 @@ from tests.components.rabbitmq import TEST_SETTINGS, VirtualHost, new_virtual_ho
 hypothesis_profiles.load()
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with tests marked as ``long``: no worker is to be alone with one at the end."""
+    items.sort(key=lambda item: item.get_closest_marker("long") is None)
+
+
 @pytest.fixture(scope="session")
 def session_folder(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Path:
     """A folder that all workers of this test session share."""

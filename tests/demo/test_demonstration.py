@@ -180,6 +180,7 @@ def test_a_broker_of_somebody_else_is_only_read(
     assert "writing" not in settings["sources"]["rabbitmq"]
 
 
+@pytest.mark.long
 @pytest.mark.timeout(2 * CHECK_SECONDS)
 def test_its_check_keeps_every_promise(tmp_path: Path) -> None:
     kept = tmp_path / "kept"

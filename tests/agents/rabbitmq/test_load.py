@@ -91,6 +91,7 @@ async def everything_read(watched: Watch, load: Load) -> None:
     await eventually(read, "everything is read", deadline=180.0)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("load", LOADS, ids=lambda load: f"{load.queues}-{load.clients}-{load.bindings}")
 async def test_polling_costs_less_than_five_percent_of_a_core(
     start_rabbitmq: Callable[[BrokerSettings], PrivateBroker],
