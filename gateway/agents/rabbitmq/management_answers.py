@@ -100,8 +100,9 @@ class ManagementAnswers:
         if isinstance(request, UsersRequest):
             # Whatever comes of it says nothing about the rest, which is asked for soon enough.
             return self._users(answer, began, ended)
-        # What needs an administrator may be asked for by a user of its own.
-        shut_out = isinstance(answer, Refused) and answer.login and not is_administrative(request)
+        # What needs an administrator is asked for by the one who writes, where there is one.
+        own_login = not (self._config.writer and is_administrative(request))
+        shut_out = isinstance(answer, Refused) and answer.login and own_login
         if shut_out or isinstance(answer, Unavailable | NotManagement):
             return self._unanswered(request, answer, began, ended)
         effects: list[Effect] = []
@@ -202,7 +203,8 @@ class ManagementAnswers:
         return []
 
     def _users(self, answer: Answer, began: int, ended: int) -> list[Effect]:
-        self.plan.users_read(began, ended, refused=isinstance(answer, Refused))
+        # The right to do so may be missing for ever; a password will be right again.
+        self.plan.users_read(began, ended, refused=isinstance(answer, Refused) and not answer.login)
         notes = self._impersonators.learn(answer)
         self._service.session.distrust(self._impersonators.distrust)
         return [*notes]
@@ -210,9 +212,11 @@ class ManagementAnswers:
     def _page(self, request: ListingRequest, answer: Answer, began: int, ended: int) -> list[Effect]:
         if isinstance(answer, Refused | Broken):
             lasting = isinstance(answer, Broken) and answer.lasting
-            # What the broker fails at may go well soon; a right that is missing is given by somebody.
+            # What the broker fails at may go well soon, and a password be right again; a right that is
+            # missing is given by somebody, which is told.
             withheld = isinstance(answer, Refused) and is_administrative(request)
-            self.plan.refused(request, ended, lasting=lasting, withheld=withheld)
+            rightless = withheld and isinstance(answer, Refused) and not answer.login
+            self.plan.refused(request, ended, long=lasting or rightless, withheld=withheld)
             self._listing = None
             if withheld:
                 self._view.withheld.add(request.class_name)

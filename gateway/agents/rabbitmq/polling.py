@@ -189,9 +189,9 @@ class PollingPlan:
         self._extra_due = ended + int((ended - began) / share)
 
     def refused(
-        self, request: ListingRequest, ended: int, *, lasting: bool = False, withheld: bool = False
+        self, request: ListingRequest, ended: int, *, long: bool = False, withheld: bool = False
     ) -> None:
-        """This cannot be listed: not again for a while, for long if that is ``lasting``.
+        """This cannot be listed: not again for a while, or for ``long``.
 
         ``withheld``: it may not be, for want of a right that monitoring does not need.
         """
@@ -199,7 +199,6 @@ class PollingPlan:
         self._page = None
         plan = self._classes[request.class_name]
         plan.withheld = withheld
-        long = withheld or lasting
         pause = self._config.refused_users if long else self._config.refused_pause
         plan.due = ended + pause
 

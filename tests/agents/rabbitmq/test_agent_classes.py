@@ -10,6 +10,7 @@ from gateway.agents.rabbitmq.management_api import (
     ManagementRequest,
     Refused,
 )
+from gateway.agents.rabbitmq.status import ADMINISTRATORS_ONLY
 from gateway.mapping.paths import Json
 from gateway.model.observations import SourceState
 from tests.agents.rabbitmq.imitation import MAPPING, SECOND, World
@@ -240,7 +241,7 @@ def test_users_who_may_not_be_read_are_not_shown_by_halves() -> None:
 
 
 def test_an_administrators_wrong_password_hides_what_is_for_administrators_and_nothing_else() -> None:
-    shop = World(RabbitMqAgentConfig(user="gateway"))
+    shop = World(RabbitMqAgentConfig(user="gateway", writer="operator"))
 
     def refused(request: ManagementRequest) -> Answer | None:
         administrative = getattr(request, "class_name", "") in {"user", "parameter"}
@@ -253,6 +254,35 @@ def test_an_administrators_wrong_password_hides_what_is_for_administrators_and_n
     assert shop.agent.status.state is SourceState.SYNCHRONISED
     assert "Login failed" in shop.agent.status.detail
     assert shop.names("queue") == ["//orders"]
+    # It is right again: nothing tells so, and an hour would be long.
+    shop.broker.failure = lambda _: None
+    shop.broker.users = {}
+    shop.broker.objects["user"]["old",] = {"name": "old", "tags": [], "limits": {}}
+    shop.run(60)
+    assert shop.names("user") == ["old"]
+    assert shop.agent.status.detail == ""
+
+
+def test_the_readers_own_wrong_password_is_not_taken_for_that_of_who_writes() -> None:
+    """A password that is changed meanwhile may be refused first where an administrator is needed."""
+    shop = World(RabbitMqAgentConfig(user="gateway"))
+    shop.broker.users = None
+    asked: list[str] = []
+
+    def refused(request: ManagementRequest) -> Answer | None:
+        asked.append(getattr(request, "class_name", ""))
+        return Refused(login=True, reason="Login failed") if asked[-1] == "user" else None
+
+    shop.broker.failure = refused
+    shop.agent_does(shop.agent.events_connected(shop.now))
+    shop.run(12)
+    assert "user" in asked
+    assert shop.agent.status.state is not SourceState.SYNCHRONISED
+    assert "the one who writes" not in shop.agent.status.detail
+    shop.broker.failure = lambda _: None
+    shop.run(60)
+    assert shop.agent.status.state is SourceState.SYNCHRONISED
+    assert shop.agent.status.detail == ADMINISTRATORS_ONLY
 
 
 def test_users_whom_the_broker_could_not_list_once_are_listed_soon() -> None:
