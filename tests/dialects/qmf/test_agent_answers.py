@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from uuid import UUID
 
 import pytest
 from hypothesis import given
@@ -33,6 +34,7 @@ from gateway.dialects.qmf.messages import (
     Status,
 )
 from gateway.dialects.qmf.object_id import ObjectId
+from gateway.dialects.qmf.typed_values import QmfValue
 from gateway.model.events import Severity
 from gateway.model.schema import ClassKey, ClassSchema, Element
 from gateway.model.values import Reference, ValueType
@@ -101,6 +103,7 @@ def test_schemas_that_are_not_here(key: ClassKey, text: str) -> None:
         ({"_class": "tank", "_package": "shop"}, 1),
         ({"_class": "tank", "_package": ""}, 1),
         ({"_class": "tank", "_package": "barn"}, 0),
+        ({"_class": "tank", "_agent": UUID(int=7)}, 1),
         ({"_class": "pond"}, 0),
         ({"_class": ""}, 0),
         ({"_class": 7, "_objectid": "0-5-1-0-4386"}, 1),
@@ -109,7 +112,7 @@ def test_schemas_that_are_not_here(key: ClassKey, text: str) -> None:
         ({"_objectid": "0-6-1-0-4386"}, 0),
     ],
 )
-def test_objects_by_class_or_id(selector: dict[str, str], found: int) -> None:
+def test_objects_by_class_or_id(selector: dict[str, QmfValue], found: int) -> None:
     play = started(tank())
     play.asks(GetQuery(5, selector), key="agent.1.0")
     play.leaves(*[(QUEUE, got(play, 5))] * found, (QUEUE, CommandComplete(5)))
