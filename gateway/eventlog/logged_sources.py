@@ -6,7 +6,7 @@ from typing import Final
 
 from gateway.eventlog.record import Delta, LogRecord, RecordKind
 from gateway.eventlog.timestamps import nanoseconds_text
-from gateway.feed.records import AgentRecord, SourceRecord
+from gateway.feed.records import AgentGoneRecord, AgentRecord, SourceRecord
 from gateway.model.observations import SourceState
 
 _BELIEVED: Final = frozenset({SourceState.SYNCHRONISED, SourceState.DEGRADED})
@@ -82,13 +82,22 @@ class LoggedSource:
 
 def agent_record(record: AgentRecord, source: SourceRecord | None, ingest_ts: str) -> LogRecord:
     """An agent as it stands, as ``agent``."""
-    times = (("since", record.since), ("confirmed", record.confirmed))
+    state = "fresh" if record.fresh else "stale"
+    return _agent(record.agent, state, source, ingest_ts, since=record.since, confirmed=record.confirmed)
+
+
+def agent_gone_record(record: AgentGoneRecord, source: SourceRecord | None, ingest_ts: str) -> LogRecord:
+    """An agent that is no more, as ``agent``."""
+    return _agent(record.agent, "gone", source, ingest_ts, since=record.gone)
+
+
+def _agent(agent: str, state: str, source: SourceRecord | None, ingest_ts: str, **times: int) -> LogRecord:
     return LogRecord(
         kind=RecordKind.AGENT,
         ingest_ts=ingest_ts,
         source=source.name if source is not None else None,
         dialect=source.kind if source is not None else None,
-        agent=record.agent,
-        state="fresh" if record.fresh else "stale",
-        values={name: nanoseconds_text(time) for name, time in times if time},
+        agent=agent,
+        state=state,
+        values={name: nanoseconds_text(time) for name, time in times.items() if time},
     )

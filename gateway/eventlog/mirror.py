@@ -22,13 +22,14 @@ from gateway.eventlog.logged_happenings import event_record, gap_record, merged_
 from gateway.eventlog.logged_objects import LoggedObject
 from gateway.eventlog.logged_operations import LoggedOperations
 from gateway.eventlog.logged_schemas import LoggedClass, LoggedEvent
-from gateway.eventlog.logged_sources import LoggedSource, agent_record
+from gateway.eventlog.logged_sources import LoggedSource, agent_gone_record, agent_record
 from gateway.eventlog.pressure import Pressure
 from gateway.eventlog.record import AnyRecord, LogRecord, RecordKind
 from gateway.eventlog.schedule import SLOT, Schedule
 from gateway.eventlog.timestamps import microseconds_text
 from gateway.feed.operations import OperationRecord
 from gateway.feed.records import (
+    AgentGoneRecord,
     AgentRecord,
     Batch,
     ClassRecord,
@@ -108,6 +109,7 @@ class Mirror:
             ClassRecord: self._class_told,
             EventClassRecord: self._event_class_told,
             AgentRecord: self._agent_told,
+            AgentGoneRecord: self._agent_gone,
             ObjectRecord: self._object_told,
             UpdateRecord: self._object_updated,
             DeleteRecord: self._object_deleted,
@@ -241,6 +243,10 @@ class Mirror:
         self._agents[key] = record
         if former is None or (former.fresh, former.since) != (record.fresh, record.since):
             self._out.append(agent_record(record, self._source(record.source), self._ingest_ts))
+
+    def _agent_gone(self, record: AgentGoneRecord) -> None:
+        if self._agents.pop((record.source, record.agent), None) is not None:
+            self._out.append(agent_gone_record(record, self._source(record.source), self._ingest_ts))
 
     def _object_told(self, record: ObjectRecord) -> None:
         logged_class = self._classes.get(record.class_number)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from gateway.feed.records import AgentRecord, SourceRecord
+from gateway.feed.records import AgentGoneRecord, AgentRecord, SourceRecord
 from gateway.model.observations import SourceState
 
 _BELIEVED = frozenset({SourceState.SYNCHRONISED, SourceState.DEGRADED})
@@ -66,6 +66,8 @@ class Belief(Generic[AnyGroup]):
         self._awaited: set[int] = set()
         self._agents: dict[tuple[int, str], AgentRecord] = {}
         self._groups: dict[tuple[int, str], AnyGroup] = {}
+        self._gone: set[tuple[int, str]] = set()
+        self._untold: set[tuple[int, str]] = set()
 
     def __iter__(self) -> Iterator[AnyGroup]:
         return iter(tuple(self._groups.values()))
@@ -109,12 +111,47 @@ class Belief(Generic[AnyGroup]):
 
     def agent_told(self, record: AgentRecord, now: int) -> bool:
         """An agent as it stands now; whether that changes belief in it."""
-        former = self._agents.get((record.source, record.agent))
-        self._agents[record.source, record.agent] = record
-        group = self._groups.get((record.source, record.agent))
+        key = record.source, record.agent
+        former = self._agents.get(key)
+        self._agents[key] = record
+        self._gone.discard(key)
+        self._untold.discard(key)
+        group = self._groups.get(key)
         if group is not None:
             self._judge([group], now)
         return former is None or former.fresh is not record.fresh
+
+    def agent_gone(self, record: AgentGoneRecord, now: int) -> bool:
+        """An agent is no more; what is left of its objects is stale. Whether that changes belief in it."""
+        key = record.source, record.agent
+        if key not in self._agents:
+            return False
+        stale = AgentRecord(record.source, record.agent, fresh=False, since=record.gone, confirmed=0)
+        changes = self.agent_told(stale, now)
+        self._gone.add(key)
+        return changes
+
+    def snapshot_began(self) -> None:
+        """Agents that are not told from here on are gone."""
+        self._untold = set(self._agents)
+
+    def snapshot_ended(self) -> None:
+        """All agents that there are have been told."""
+        self._gone |= self._untold
+        self._untold = set()
+
+    def forget_gone(self, is_wanted: Callable[[AnyGroup], bool]) -> list[int]:
+        """Forget agents that are gone, and their groups unless they are wanted still; of which sources."""
+        over = []
+        for key in self._gone:
+            group = self._groups.get(key)
+            if group is None or not is_wanted(group):
+                over.append(key)
+        for key in over:
+            self._gone.discard(key)
+            self._agents.pop(key, None)
+            self._groups.pop(key, None)
+        return sorted({source for source, _ in over})
 
     def doubt_all(self, now: int) -> None:
         """Nobody vouches for anything until sources are told anew."""
@@ -126,6 +163,8 @@ class Belief(Generic[AnyGroup]):
     def forget_agents(self) -> None:
         """A new core has heard of no agent yet; `doubt_all` goes before."""
         self._agents.clear()
+        self._gone.clear()
+        self._untold.clear()
 
     def is_doubted(self, source: int) -> bool:
         """Whether nothing of the source is believed."""
@@ -157,6 +196,7 @@ class Belief(Generic[AnyGroup]):
         """A source is not configured any more."""
         del self._doubted_since[source]
         self._awaited.discard(source)
+        self._gone.update(key for key in self._agents if key[0] == source)
         self._groups = {key: group for key, group in self._groups.items() if group.source != source}
 
     def age(self, now: int) -> None:

@@ -28,6 +28,7 @@ from gateway.feed.operations import (
     SetElements,
 )
 from gateway.feed.records import (
+    AgentGoneRecord,
     AgentRecord,
     AlarmRecord,
     Batch,
@@ -64,7 +65,7 @@ from gateway.model.schema import (
 )
 from gateway.model.values import Reference
 
-VERSION = 5
+VERSION = 6
 """Of the feed; told in `Hello`. A client refuses another one."""
 
 MAX_FRAME_OCTETS = 16 * 1024 * 1024
@@ -297,6 +298,7 @@ _RECORDS: dict[str, Callable[..., Record]] = {
     "update": UpdateRecord,
     "delete": _delete,
     "agent": AgentRecord,
+    "agent-gone": AgentGoneRecord,
     "event": _event,
     "alarm": _alarm,
     "gap": GapRecord,
@@ -324,6 +326,7 @@ _TAG_OF: dict[type, str] = {
     UpdateRecord: "update",
     DeleteRecord: "delete",
     AgentRecord: "agent",
+    AgentGoneRecord: "agent-gone",
     EventRecord: "event",
     AlarmRecord: "alarm",
     GapRecord: "gap",

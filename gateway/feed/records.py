@@ -145,6 +145,18 @@ class AgentRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class AgentGoneRecord:
+    """An agent is no more, since ``gone`` (the gateway's clock): it has no objects, and no snapshot tells it.
+
+    Another agent may be called so later; an `AgentRecord` tells of it first.
+    """
+
+    source: int
+    agent: str
+    gone: int
+
+
+@dataclass(frozen=True, slots=True)
 class EventRecord:
     """An event; ``event_id`` is ``<gateway uuid>.<epoch>.<number>``, the same in every north.
 
@@ -258,6 +270,7 @@ Record: TypeAlias = (
     | UpdateRecord
     | DeleteRecord
     | AgentRecord
+    | AgentGoneRecord
     | EventRecord
     | AlarmRecord
     | GapRecord

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 
 from gateway.feed.operations import OperationAnswer, OperationRecord
 from gateway.feed.records import (
+    AgentGoneRecord,
     AgentRecord,
     AlarmRecord,
     Batch,
@@ -139,7 +140,8 @@ class Subscription:
                 if isinstance(record, _LASTING) and position is not None:
                     merged[position] = record  # in its place: others may depend on it
                     continue
-                if isinstance(record, SourceRecord) and position is not None:
+                # Behind what the agent's objects came to.
+                if isinstance(record, SourceRecord | AgentGoneRecord) and position is not None:
                     merged[position] = None
                 if key:
                     last[key] = len(merged)
@@ -158,7 +160,7 @@ def _mergeable_key(record: Record) -> tuple[object, ...] | None:
             key = (record.source, record.class_number, record.row)
         case SourceRecord():
             key = ("source", record.number)
-        case AgentRecord():
+        case AgentRecord() | AgentGoneRecord():
             key = ("agent", record.source, record.agent)
         case AlarmRecord():
             key = ("alarm", record.number)

@@ -86,6 +86,10 @@ class ObjectLifecycle:
         """These lived when the gateway before this one ended."""
         self._former.remember(objects)
 
+    def count_of(self, agent: str) -> int:
+        """How many objects an agent told of last."""
+        return self._objects.agents[agent]
+
     def living(self, link: ObjectLink) -> Entry | None:
         """The object that a link leads to, if it lives."""
         return self._objects.living(link)
@@ -128,7 +132,7 @@ class ObjectLifecycle:
             return
         self._settle(self._waiting.everyone(ended.agent, ended.class_name), now)
         for entry in self._objects:
-            if entry.generation < began and _in_scope(entry, ended.agent, ended.class_name):
+            if entry.generation < began and _is_swept(entry, ended):
                 self._remove(entry, 0, inferred=True, now=now)
         for entry in self._objects:
             self._name_anew(entry, now)  # who held its name may be gone
@@ -397,6 +401,11 @@ class ObjectLifecycle:
     def _link(self, native_id: str) -> ObjectLink | None:
         entry = self._objects.by_native_id(native_id)
         return entry.link() if entry is not None else self._former.link(native_id)
+
+
+def _is_swept(entry: Entry, ended: ResyncEnded) -> bool:
+    """Whether the resync that ended was to tell of an object."""
+    return entry.record.agent not in ended.without and _in_scope(entry, ended.agent, ended.class_name)
 
 
 def _in_scope(entry: Entry, agent: str, class_name: str) -> bool:

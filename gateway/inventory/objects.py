@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
@@ -95,9 +96,13 @@ class ObjectTable:
 
     Args:
         called: classes (``package:name``) whose objects are found by what people call them, too.
+
+    Attributes:
+        agents: how many objects each has, those that have any.
     """
 
     def __init__(self, called: Collection[str] = ()) -> None:
+        self.agents: Counter[str] = Counter()
         self._called = called
         self._by_leaf: dict[tuple[str, str], dict[int, Entry]] = {}
         self._by_native_id: dict[str, Entry] = {}
@@ -142,6 +147,7 @@ class ObjectTable:
         self._by_native_id[entry.record.native_id] = entry
         self._by_name[class_name, entry.record.stable_name] = entry
         self._rows[class_name, entry.record.row] = entry
+        self.agents[entry.record.agent] += 1
         self._call(class_name, entry)
 
     def remove(self, entry: Entry) -> None:
@@ -150,6 +156,7 @@ class ObjectTable:
         self.unbind(entry)
         self._by_name.pop((class_name, entry.record.stable_name), None)
         self._rows.pop((class_name, entry.record.row), None)
+        self._leave(entry.record.agent)
         self._uncall(class_name, entry)
 
     def unbind(self, entry: Entry) -> None:
@@ -161,11 +168,18 @@ class ObjectTable:
         """The same object came back as ``record``, under another native id."""
         self.unbind(entry)
         self._uncall(str(entry.key), entry)
+        self.agents[record.agent] += 1
+        self._leave(entry.record.agent)
         entry.record = record
         entry.class_record = class_record
         self._call(str(entry.key), entry)
         entry.lost_counters = frozenset()
         self._by_native_id[record.native_id] = entry
+
+    def _leave(self, agent: str) -> None:
+        self.agents[agent] -= 1
+        if not self.agents[agent]:
+            del self.agents[agent]
 
     def _call(self, class_name: str, entry: Entry) -> None:
         if class_name in self._called:

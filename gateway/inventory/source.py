@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gateway.feed.records import (
+    AgentGoneRecord,
     AgentRecord,
     AlarmRecord,
     ClassRecord,
@@ -32,6 +33,7 @@ from gateway.inventory.objects import Entry
 from gateway.inventory.own_events import GAP, PACKAGE, SOURCE_DOWN, SOURCE_DOWN_ALARM, SOURCE_UP
 from gateway.model.events import Severity
 from gateway.model.observations import (
+    AgentGone,
     AgentLost,
     ClassLearned,
     EventLearned,
@@ -143,6 +145,7 @@ class SourceInventory:
         self._losses = Losses()
         self._agents: dict[str, AgentRecord] = {}
         self._lost_in_resync: set[str] = set()
+        self._gone: dict[str, None] = {}
         self._state = SourceState.CONNECTING
         self._detail = ""
         self._since = 0
@@ -160,6 +163,7 @@ class SourceInventory:
             ResyncEnded: self._resync_ended,
             SourceStateSeen: self._state_seen,
             AgentLost: self._agent_lost,
+            AgentGone: self._agent_gone,
             Gap: self._gap_seen,
         }
 
@@ -290,7 +294,10 @@ class SourceInventory:
 
     def _resync_began(self, began: ResyncBegan, now: int) -> None:
         self.counters["resyncs"] += 1
-        self._lost_in_resync.clear()
+        if began.agent:
+            self._lost_in_resync.discard(began.agent)
+        else:
+            self._lost_in_resync.clear()
         self._objects.begin_resync(began, now)
 
     def _resync_ended(self, ended: ResyncEnded, now: int) -> None:
@@ -301,12 +308,30 @@ class SourceInventory:
         if ended.complete and not ended.class_name:
             # One that had no objects to tell has answered all the same.
             for agent in self._agents:
-                if ended.agent in {"", agent} and agent not in self._lost_in_resync:
+                lost = agent in self._lost_in_resync or agent in ended.without
+                if ended.agent in {"", agent} and not lost:
                     self._set_fresh(agent, fresh=True, now=now)
 
     def _agent_lost(self, lost: AgentLost, now: int) -> None:
         self._lost_in_resync.add(lost.agent)
         self._set_fresh(lost.agent, fresh=False, now=now)
+        if lost.leaving:
+            self._objects.begin_resync(ResyncBegan(lost.agent), now)
+
+    def _agent_gone(self, gone: AgentGone, now: int) -> None:
+        self._set_fresh(gone.agent, fresh=False, now=now)
+        # Whoever told of an object last: what it had is over.
+        self._objects.begin_resync(ResyncBegan(gone.agent), now)
+        self._objects.end_resync(ResyncEnded(complete=True, agent=gone.agent), now)
+        if gone.agent in self._agents:
+            self._gone[gone.agent] = None
+
+    def _forget_gone(self, now: int) -> None:
+        """Agents that are gone are forgotten behind the last of their objects."""
+        for agent in [one for one in self._gone if not self._objects.count_of(one)]:
+            del self._gone[agent], self._agents[agent]
+            self._lost_in_resync.discard(agent)
+            self._out.append(AgentGoneRecord(self.identity.number, agent, now))
 
     def _gap_seen(self, gap: Gap, now: int) -> None:
         self.counters["gaps"] += 1
@@ -353,6 +378,7 @@ class SourceInventory:
         """An agent spoke: it vouches for its objects, but is believed anew only after a resync."""
         self._last_heard = now
         self._lost_in_resync.discard(agent)
+        self._gone.pop(agent, None)
         known = self._agents.get(agent)
         if known is None:
             fresh = self._state is SourceState.SYNCHRONISED
@@ -376,6 +402,8 @@ class SourceInventory:
     def _settle(self, now: int) -> None:
         """What follows from a body, or a second, as a whole."""
         self._conditions.settle(self._objects.touched, now)
+        if self._gone:
+            self._forget_gone(now)
         gap = self._losses.take(now)
         if gap is not None:
             self._gap_seen(gap, now)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from gateway.feed.freshness import Belief, Freshness
 from gateway.feed.freshness import Group as FeedGroup
-from gateway.feed.records import AgentRecord, SourceRecord
+from gateway.feed.records import AgentGoneRecord, AgentRecord, SourceRecord
 from gateway.jmx.commands import Command, SetGroup
 
 
@@ -82,13 +82,23 @@ class Groups:
         """Whether an agent vouches for its objects."""
         self._belief.agent_told(record, now)
 
+    def agent_gone(self, record: AgentGoneRecord, now: int) -> None:
+        """An agent is no more."""
+        self._belief.agent_gone(record, now)
+        self._belief.forget_gone(_has_objects)
+
+    def snapshot_began(self) -> None:
+        """Agents that are not told from here on are gone."""
+        self._belief.snapshot_began()
+
+    def snapshot_ended(self) -> None:
+        """All agents that there are have been told; forget the groups of those without objects."""
+        self._belief.keep(_has_objects)
+        self._belief.snapshot_ended()
+
     def forget_agents(self) -> None:
         """A new core has heard of no agent yet."""
         self._belief.forget_agents()
-
-    def drop_empty(self) -> None:
-        """Forget agents without objects."""
-        self._belief.keep(lambda group: group.objects > 0)
 
     def remove_source(self, source: int) -> None:
         """The source is not configured any more."""
@@ -98,6 +108,7 @@ class Groups:
     def tick(self, now: int) -> None:
         """Withhold what has been stale for too long."""
         self._belief.age(now)
+        self._belief.forget_gone(_has_objects)
 
     def _new_group(self, source: int, agent: str) -> Group:
         return Group(source, agent, number=next(self._numbers))
@@ -113,6 +124,10 @@ class Groups:
         if group.freshness is not freshness:
             group.freshness = freshness
             self._changed(group)
+
+
+def _has_objects(group: Group) -> bool:
+    return group.objects > 0
 
 
 def counts(groups: Iterable[Group]) -> dict[str, int]:

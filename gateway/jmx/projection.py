@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 
 from gateway.feed.operations import OperationRecord
 from gateway.feed.records import (
+    AgentGoneRecord,
     AgentRecord,
     AlarmRecord,
     Batch,
@@ -135,6 +136,7 @@ class Projection:
             ClassRecord: self._classes.tell,
             EventClassRecord: self._event_class_told,
             AgentRecord: lambda record: self._groups.agent_told(record, clock()),
+            AgentGoneRecord: lambda record: self._groups.agent_gone(record, clock()),
             ObjectRecord: self._object_told,
             UpdateRecord: self._object_updated,
             DeleteRecord: self._object_deleted,
@@ -183,6 +185,7 @@ class Projection:
         elif isinstance(message, SnapshotBegan):
             self._generation += 1
             self._in_snapshot = True
+            self._groups.snapshot_began()
         elif isinstance(message, SnapshotEnded):
             self._snapshot_ended()
         self._leave()
@@ -246,7 +249,7 @@ class Projection:
         self._operation_cursor.snapshot_ended()
         self._own_alarms.drop_before(self._generation)
         self._classes.drop_unused()
-        self._groups.drop_empty()
+        self._groups.snapshot_ended()
         for number, source in tuple(self._sources.items()):
             if source.generation < self._generation:
                 self._remove_source(number)

@@ -106,12 +106,14 @@ class ResyncBegan:
 class ResyncEnded:
     """The end of a resync: if ``complete``, an object not told since its beginning no longer exists.
 
-    It ends the resync of the same scope, and deletes within that scope only.
+    It ends the resync of the same scope, and deletes within that scope only. Objects of the agents
+    ``without`` are no part of it: they are neither gone nor confirmed.
     """
 
     complete: bool
     agent: str = ""
     class_name: str = ""
+    without: frozenset[str] = frozenset()
 
 
 class SourceState(enum.Enum):
@@ -134,7 +136,20 @@ class SourceStateSeen:
 
 @dataclass(frozen=True, slots=True)
 class AgentLost:
-    """An agent is gone or silent: what is known of its objects is stale from now on."""
+    """An agent is silent or hangs: what is known of its objects is stale from now on.
+
+    ``leaving``: it is not there any more, but may return. Objects that are told under the names of its own
+    before `AgentGone` are the same ones, whoever tells them.
+    """
+
+    agent: str
+    detail: str = ""
+    leaving: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AgentGone:
+    """An agent is no more, and its objects with it. Another one may be called so later."""
 
     agent: str
     detail: str = ""
@@ -163,5 +178,6 @@ Observation: TypeAlias = (
     | ResyncEnded
     | SourceStateSeen
     | AgentLost
+    | AgentGone
     | Gap
 )

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from gateway.feed.freshness import Belief, Freshness
-from gateway.feed.records import AgentRecord, SourceRecord
+from gateway.feed.records import AgentGoneRecord, AgentRecord, SourceRecord
 from gateway.snmp.tables.rows import Row, RowGroup
 
 
@@ -64,6 +64,26 @@ class RowFreshness:
         if self._belief.agent_told(record, self._clock()):
             self._judged([record.source])
 
+    def agent_gone(self, record: AgentGoneRecord) -> None:
+        """An agent is no more."""
+        if self._belief.agent_gone(record, self._clock()):
+            self._judged([record.source])
+        self._forget_gone()
+
+    def snapshot_began(self) -> None:
+        """Agents that are not told from here on are gone."""
+        self._belief.snapshot_began()
+
+    def snapshot_ended(self) -> None:
+        """All agents that there are have been told; keep only groups that rows name."""
+        self._belief.keep(lambda group: bool(group.rows))
+        self._belief.snapshot_ended()
+        self._forget_gone()
+
+    def _forget_gone(self) -> None:
+        if judged := self._belief.forget_gone(lambda group: bool(group.rows)):
+            self._judged(judged)
+
     def doubt_all(self) -> None:
         """Nobody vouches for anything until sources are told anew."""
         self._belief.doubt_all(self._clock())
@@ -85,10 +105,6 @@ class RowFreshness:
         """The groups of a source."""
         return self._belief.of_source(number)
 
-    def forget_empty_groups(self) -> None:
-        """Agents come and go: keep only those that rows name."""
-        self._belief.keep(lambda group: bool(group.rows))
-
     def remove_source(self, number: int) -> None:
         """A source is not configured any more; its rows must have gone before."""
         for group in self.of_source(number):
@@ -99,6 +115,7 @@ class RowFreshness:
     def age(self) -> None:
         """Withhold what has been stale for too long."""
         self._belief.age(self._clock())
+        self._forget_gone()
 
     def settle(self, rows_left: int, heavy: int) -> int:
         """Bring rows into the states of their groups while there are any left of ``rows_left``.

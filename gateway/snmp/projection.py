@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from gateway.feed.operations import OperationRecord
 from gateway.feed.records import (
+    AgentGoneRecord,
     AgentRecord,
     AlarmRecord,
     Batch,
@@ -129,6 +130,7 @@ class Projection:
             ClassRecord: self._class_told,
             EventClassRecord: self._events.learn,
             AgentRecord: self._freshness.agent_told,
+            AgentGoneRecord: self._freshness.agent_gone,
             ObjectRecord: self._object_told,
             UpdateRecord: self._object_updated,
             DeleteRecord: self._object_deleted,
@@ -198,6 +200,7 @@ class Projection:
         elif isinstance(message, SnapshotBegan):
             self._generation += 1
             self._in_snapshot = True
+            self._freshness.snapshot_began()
         else:
             self._snapshot_ended()
         self._work()
@@ -248,7 +251,7 @@ class Projection:
     def _snapshot_ended(self) -> None:
         self._in_snapshot = False
         self._health.feed.snapshots += 1
-        self._freshness.forget_empty_groups()
+        self._freshness.snapshot_ended()
         self._history.sweep(self._generation)
         self._alarms.sweep(_GATEWAY, self._generation)
         for number in self._source_table:

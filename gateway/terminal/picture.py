@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from gateway.feed.operations import OperationRecord
 from gateway.feed.records import (
+    AgentGoneRecord,
     AgentRecord,
     AlarmRecord,
     Batch,
@@ -103,6 +104,7 @@ class Picture:
             UpdateRecord: self._update,
             DeleteRecord: self._delete,
             AgentRecord: self._agent,
+            AgentGoneRecord: self._agent_gone,
             EventRecord: self._event,
             AlarmRecord: self._alarm,
             GapRecord: self._gap,
@@ -216,6 +218,10 @@ class Picture:
 
     def _agent(self, record: AgentRecord) -> Iterator[Happening]:
         self._agents[record.source, record.agent] = record
+        return _nothing()
+
+    def _agent_gone(self, record: AgentGoneRecord) -> Iterator[Happening]:
+        self._agents.pop((record.source, record.agent), None)  # its objects went before
         return _nothing()
 
     def _object(self, record: ObjectRecord) -> Iterator[Happening]:

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from gateway.analytics.reports.happenings import SEVERE, SEVERITIES
 from gateway.analytics.reports.quality import lag_seconds
-from gateway.analytics.reports.sources import BELIEVED
+from gateway.analytics.reports.sources import BELIEVED, GONE
 
 _OPERATIONS: Final = {"sets": "set", "calls": "invoke", "reads": "read"}
 _OUTCOMES: Final = ("applied", "refused", "unknown")
@@ -83,10 +83,10 @@ def _told(events: DataFrame) -> DataFrame:
 
 
 def _standing(states: DataFrame) -> DataFrame:
-    is_agent = F.col("agent").isNotNull()
+    is_agent = F.col("agent").isNotNull() & (F.col("state") != GONE)
     return states.groupBy(*_SOURCE).agg(
         F.max("dialect").alias("dialect"),
-        F.max(F.when(~is_agent, F.col("state"))).alias("state"),
+        F.max(F.when(F.col("agent").isNull(), F.col("state"))).alias("state"),
         F.count_if(is_agent).alias("agents"),
         F.count_if(is_agent & F.col("state").isin(*BELIEVED)).alias("agents_believed"),
     )

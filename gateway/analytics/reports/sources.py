@@ -11,6 +11,9 @@ from pyspark.sql import functions as F  # noqa: N812
 BELIEVED: Final = ("synchronised", "degraded", "fresh")
 """States of sources and agents in which what they told is current."""
 
+GONE: Final = "gone"
+"""State of an agent that left, with all that it had: nobody waits for it."""
+
 
 def silence(states: DataFrame, log_end: dt.datetime) -> DataFrame:
     """One row for each source (``agent`` null) and each agent of each log.
@@ -26,23 +29,22 @@ def silence(states: DataFrame, log_end: dt.datetime) -> DataFrame:
     who = ("log_id", "source", "agent")
     order = Window.partitionBy(*who).orderBy("seq")
     believed = F.col("state").isin(*BELIEVED)
-    was_believed = F.coalesce(F.lag(believed).over(order), F.lit(True))
+    silent = ~believed & (F.col("state") != GONE)
+    was_believed = F.coalesce(F.lag(~silent).over(order), F.lit(True))
     until = F.coalesce(F.lead("ingest_ts").over(order), F.lit(log_end))
     lasted = (F.unix_micros(until) - F.unix_micros("ingest_ts")) / 1e6
     changed = F.coalesce(F.lag("state").over(order) != F.col("state"), F.lit(True))
     return (
-        states.withColumns({"believed": believed, "fell": ~believed & was_believed, "lasted": lasted})
+        states.withColumns({"silent": silent, "fell": silent & was_believed, "lasted": lasted})
         .withColumn("changed", changed)
         .groupBy(*who)
         .agg(
             F.max("dialect").alias("dialect"),
             F.max_by("state", "seq").alias("state"),
             F.max(F.when(F.col("changed"), F.col("ingest_ts"))).alias("since"),
-            (~F.max_by("believed", "seq")).alias("silent"),
+            F.max_by("silent", "seq").alias("silent"),
             F.count_if(F.col("fell")).alias("times"),
-            F.coalesce(F.sum(F.when(~F.col("believed"), F.col("lasted"))), F.lit(0.0)).alias(
-                "silent_seconds"
-            ),
+            F.coalesce(F.sum(F.when(F.col("silent"), F.col("lasted"))), F.lit(0.0)).alias("silent_seconds"),
             F.max_by("text", "seq").alias("text"),
         )
     )

@@ -18,7 +18,7 @@ from gateway.dialects.qmf.addresses import agent_of_key
 from gateway.dialects.qmf.console_config import ConsoleConfig
 from gateway.dialects.qmf.console_conversation import Conversation
 from gateway.dialects.qmf.console_messages import Listener
-from gateway.dialects.qmf.console_requests import FetchSchema
+from gateway.dialects.qmf.console_requests import FetchObjects, FetchSchema
 from gateway.dialects.qmf.console_states import State
 from gateway.dialects.qmf.definitions import ClassDefinition, EventDefinition
 from gateway.dialects.qmf.reader import read_body
@@ -212,6 +212,8 @@ class ConsoleSession:
             self._talk.give_class_up(subject.key)
             return
         # What a body has not told must not be taken for gone.
-        self._talk.fall_short("a message could not be read")
+        told_by = agent_of_key(delivery.routing_key)
+        agent = subject.agent if isinstance(subject, FetchObjects) else told_by
+        self._talk.fall_short("a message could not be read", agent)
         if delivery.exchange != self._config.direct_exchange:
             self._talk.read_the_unread()

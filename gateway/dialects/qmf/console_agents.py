@@ -33,6 +33,7 @@ class HeartbeatRules:
         missed: so many intervals without a word, and the agent is lost; one that is asked is so one earlier.
         shortest: an interval learnt is taken as no shorter,
         longest: and as no longer than this.
+        gone: an agent that was not heard for so long is gone, and what it had with it.
     """
 
     mode: Heartbeats = Heartbeats.EXPECTED
@@ -40,6 +41,7 @@ class HeartbeatRules:
     missed: int = 3
     shortest: int = SECOND
     longest: int = 3600 * SECOND
+    gone: int = 86_400 * SECOND
 
 
 class _Agent:
@@ -61,8 +63,8 @@ class Agents:
 
     Args:
         rules: when an agent is lost.
-        limit: agents known at most. Where there are more, the ones that are lost make room; others are not
-            known, because nobody would notice that they are silent. The broker's own always is.
+        limit: agents known at most; others are not known, because nobody would notice that they are silent.
+            The broker's own always is.
     """
 
     def __init__(self, rules: HeartbeatRules, limit: int) -> None:
@@ -106,12 +108,27 @@ class Agents:
         return silent_since
 
     def _has_room(self) -> bool:
-        """Whether there is room for one more; who is lost for longest is forgotten where there is none."""
-        if len(self._agents) < self._limit:
-            return True
+        return len(self._agents) < self._limit
+
+    def to_make_room(self) -> str | None:
+        """Return who is to be forgotten for one more: the one lost for longest; ``None`` for nobody."""
+        if self._has_room():
+            return None
         lost = (agent for agent, known in self._agents.items() if known.lost and agent != BROKER_AGENT)
-        longest = min(lost, key=lambda agent: self._agents[agent].heard, default=None)
-        return longest is not None and self.forget(longest)
+        return min(lost, key=lambda agent: self._agents[agent].heard, default=None)
+
+    def patience(self, agent: str) -> int:
+        """Return for how long an agent may be silent until it is lost, nanoseconds."""
+        known = self._agents.get(agent)
+        return self._rules.missed * (known.interval if known is not None else self._rules.interval)
+
+    def given_up(self, now: int) -> list[str]:
+        """Return those that were not heard for so long that they are gone; the broker's own never is."""
+        return [
+            agent
+            for agent, known in self._agents.items()
+            if agent != BROKER_AGENT and now - known.heard >= self._rules.gone
+        ]
 
     def interrupted(self, agent: str) -> None:
         """The agent started anew or lost its connection: the time to its next heartbeat says nothing."""

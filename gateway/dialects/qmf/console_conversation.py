@@ -20,6 +20,7 @@ from gateway.dialects.qmf.console_objects import LivingObjects
 from gateway.dialects.qmf.console_operations import Operation, Operations
 from gateway.dialects.qmf.console_order import ClassName, targets_first
 from gateway.dialects.qmf.console_outbox import Outbox
+from gateway.dialects.qmf.console_remote_agents import RemoteAgents
 from gateway.dialects.qmf.console_requests import (
     NEVER,
     FetchObjects,
@@ -47,6 +48,7 @@ from gateway.model.schema import ClassKey
 
 _MILLISECOND: Final = 1_000_000
 _RESYNCING: Final = (State.LISTING, State.FETCHING)
+_ASKING: Final = (State.FETCHING, State.SYNCHRONISED, State.DOUBTFUL)
 _ASKING_LATER: Final = (State.CATCHING_UP, State.GREETING, State.LISTING)
 
 
@@ -69,6 +71,7 @@ class Conversation(Outbox):
         self.restarts = Restarts()
         self.resync = Resync()
         self.living = LivingObjects(config.object_limit)
+        self.remotes = RemoteAgents(config, self.agents, self.requests, self)
         self._hearing = Hearing(self.agents, config.heard_until)
         self._last_greeting = -NEVER
         self._unnamed_after = -NEVER
@@ -81,7 +84,7 @@ class Conversation(Outbox):
         ``missed`` says why what was before them may be lost; empty where nothing is.
         """
         self.move(Signal.RESUMED)
-        self.agents.clear()
+        self._forget_agents()
         self._hearing.resumed(missed, self.now)
         if not waiting:
             self.observations += self._hearing.missed(self.now)
@@ -93,7 +96,7 @@ class Conversation(Outbox):
         self.living.forget()
         self.move(Signal.CONNECTED)
         self.reply_to = reply_to
-        self.agents.clear()
+        self._forget_agents()
         self.restarts.doubt()
         self.observations += self._hearing.connected(self.now, caught_up=caught_up)
         self.tell(SourceState.CONNECTING, f"greeting agents on exchange {self.config.management_exchange}")
@@ -174,9 +177,15 @@ class Conversation(Outbox):
             self.greet(f"agent {BROKER_AGENT} has said nothing for {silence} s: asking it for everything")
         if self.resync.due_at <= self.now:
             self.greet(self.resync.reason)
+        if self.state in _ASKING:
+            for agent in self.remotes.take_due(self.now):
+                self._read_agent(agent)
+        if self.state is State.SYNCHRONISED:
+            self.remotes.end_absences(self.now)
 
     def _list(self) -> None:
         self.move(Signal.ANSWERED)
+        self.remotes.await_again(self.now)
         self.resync.begin()
         self.tell(SourceState.SYNCHRONISING)
         self.ask(ListPackages())
@@ -233,15 +242,17 @@ class Conversation(Outbox):
         if self.resync.is_open:
             self.resync.is_open = False
             self.observations.append(ResyncEnded(complete=False))
-        for agent in tuple(self.resync.agents):
-            self._abandon_reading(agent)
+        self.remotes.abandon_all()
 
-    def fall_short(self, reason: str) -> None:
-        """The resync under way, if any, will not be complete."""
+    def fall_short(self, reason: str, agent: str = BROKER_AGENT) -> None:
+        """The resync under way, if any, will not be complete; of a remote ``agent`` only its own."""
+        if agent != BROKER_AGENT and agent in self.agents:
+            if self.state is State.FETCHING or agent in self.remotes.reading:
+                self.remotes.fall_short(agent, reason)
+            return
         if self.state in _RESYNCING and not self.resync.shortcoming:
             self.resync.shortcoming = reason
-        for agent, shortcoming in self.resync.agents.items():
-            self.resync.agents[agent] = shortcoming or reason
+        self.remotes.fall_short_all(reason)
 
     def _advance(self) -> None:
         """Go on to the next phase of the resync where nothing of this one is waited for any more."""
@@ -253,39 +264,27 @@ class Conversation(Outbox):
                 self.living.forget()
             self.living.resync_began()
             self.observations.append(ResyncBegan(restarted=restarted))
-            for agent in dict.fromkeys((BROKER_AGENT, *self.agents)):
+            for agent in (BROKER_AGENT, *self.remotes.to_ask()):
                 self.fetch_all(agent)
-        if self.state is State.FETCHING and not self.requests:
+        if self.state is State.FETCHING and not self.requests.asks_beside(self.remotes.reading):
             self._end_resync()
-        for agent in tuple(self.resync.agents):
-            if not self.requests.asks_objects_of(agent):
-                self._end_reading(agent)
+        self.remotes.advance(self.now)
 
     def _read_agent(self, agent: str) -> None:
-        """Read a remote agent that appeared: what it had before, under whatever ids, is told anew or gone."""
-        if self.state is not State.FETCHING:  # there it is a part of the whole
-            self.resync.agents[agent] = ""
-            self.observations.append(ResyncBegan(agent))
+        """Read a remote agent that is not: also of classes that the broker does not list any more."""
         known = ((one.key.package, one.key.name) for one in self._classes())
-        self._fetch(agent, (*self.resync.listed, *known))
-
-    def _end_reading(self, agent: str) -> None:
-        shortcoming = self.resync.agents.pop(agent)
-        self.observations.append(ResyncEnded(not shortcoming, agent))
-        if shortcoming:
-            reason = f"agent {agent} was read incompletely: {shortcoming}"
-            self.resync.plan(self.now + self.config.retry_interval, reason)
-
-    def _abandon_reading(self, agent: str) -> None:
-        if self.resync.agents.pop(agent, None) is not None:
-            self.observations.append(ResyncEnded(complete=False, agent=agent))
+        classes = (*self.resync.listed, *known)
+        if self.state is State.FETCHING and not self.remotes.is_doubted(agent):
+            self._fetch(agent, classes)  # as a part of the whole
+        else:
+            self.remotes.read(agent, targets_first(classes, self._classes()))
 
     def fetch_all(self, agent: str) -> None:
         """Ask an agent for the objects of every class."""
         self._fetch(agent, self.resync.listed)
 
-    def _fetch(self, agent: str, listed: Iterable[ClassName]) -> None:
-        for package, name in targets_first(listed, self._classes()):
+    def _fetch(self, agent: str, classes: Iterable[ClassName]) -> None:
+        for package, name in targets_first(classes, self._classes()):
             self.ask(FetchObjects(agent, package, name))
 
     def _classes(self) -> Iterator[ClassDefinition]:
@@ -293,12 +292,15 @@ class Conversation(Outbox):
 
     def _end_resync(self) -> None:
         self.resync.is_open = False
-        self.observations.append(ResyncEnded(complete=not self.resync.shortcoming))
+        self.remotes.everything_read(self.now)
+        complete = not self.resync.shortcoming
+        without = self.remotes.left_out if complete else frozenset()
+        self.observations.append(ResyncEnded(complete, without=without))
         if not self.resync.shortcoming:
             self.resync.succeeded()
             self.living.resync_completed()
             self.move(Signal.FETCHED)
-            self.tell(SourceState.SYNCHRONISED)
+            self.tell(SourceState.SYNCHRONISED, self.remotes.trouble)
             return
         self.move(Signal.FELL_SHORT)
         self._retry_later(f"resync incomplete: {self.resync.shortcoming}")
@@ -344,6 +346,9 @@ class Conversation(Outbox):
     def _give_up(self, subject: Subject) -> None:
         what = type(subject).__name__
         self.note("no-answer", f"{subject} was never answered")
+        if isinstance(subject, FetchObjects) and subject.agent != BROKER_AGENT:
+            self.remotes.give_up(subject.agent, f"no answer to {what}", self.now)
+            return
         self.fall_short(f"no answer to {what}")
         if isinstance(subject, FetchSchema):
             self.give_class_up(subject.key)
@@ -371,6 +376,8 @@ class Conversation(Outbox):
         for subject in given_up:
             self._give_up(subject)
         for subject, sequence in again:
+            if not self.requests.sequence(subject):
+                continue  # of an agent that is given up just now
             if isinstance(subject, Greeting) and self.requests.attempts(subject) > 1:
                 self._miss_greeting()
             self._send(subject, sequence)
@@ -382,7 +389,10 @@ class Conversation(Outbox):
             self.operations.next_deadline,
             self.resync.due_at,
             self.agents.next_deadline or NEVER,
+            self.remotes.next_time(asks=self.state in _ASKING, certain=self.state is State.SYNCHRONISED),
         )
+        if self.state is State.SYNCHRONISED:
+            self.tell(SourceState.SYNCHRONISED, self.remotes.trouble)
         return self.hand_out(wake_at, self.now)
 
     def ask_schema(self, key: ClassKey) -> bool:
@@ -403,28 +413,41 @@ class Conversation(Outbox):
         if not self.agents.is_lost(BROKER_AGENT):
             self.agents.heard(BROKER_AGENT, self.now, self._hearing.spoken_at)
 
+    def _forget_agents(self) -> None:
+        self.remotes.depart_all(self.now)
+
     def hear(self, agent: str) -> bool:
         """An agent said something: it lives; a new one is asked for its objects.
 
         False if it is one too many: nobody would notice its silence, so that nothing it says can be shown.
         """
         known = agent in self.agents
+        if not known:
+            self.remotes.make_room()
         lost_since = self.agents.heard(agent, self.now, self._hearing.spoken_at)
-        appeared = not known and agent in self.agents
-        if lost_since is not None:
-            self.miss(lost_since, f"agent {agent} was silent")
-            self.greet_soon(f"agent {agent} speaks again")
-        elif appeared and agent != BROKER_AGENT and self.state not in _ASKING_LATER:
-            self._read_agent(agent)
         if agent not in self.agents:
             self.fall_short("too many agents")
             self.note("too-many-agents", f"agent {agent} is left out: {self.config.agent_limit} are known")
             return False
+        if lost_since is not None:
+            self.miss(lost_since, f"agent {agent} was silent")
+        if agent == BROKER_AGENT:
+            if lost_since is not None:
+                self.greet_soon(f"agent {agent} speaks again")
+        elif lost_since is not None or not known:
+            self._returned(agent)
         return True
 
+    def _returned(self, agent: str) -> None:
+        """A remote agent is there, which was not: it is read, unless it will be with everything else."""
+        self.remotes.returned(agent, self.now)
+        if self.state not in _ASKING_LATER:
+            self._read_agent(agent)
+
     def lose(self, agent: str, detail: str) -> None:
-        """An agent is gone or silent."""
-        self._abandon_reading(agent)
+        """An agent is silent."""
+        if agent != BROKER_AGENT:
+            self.remotes.abandon(agent)
         self.observations.append(AgentLost(agent, detail))
         if agent == BROKER_AGENT and self.state is State.SYNCHRONISED:
             self.move(Signal.SILENT)

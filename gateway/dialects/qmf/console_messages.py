@@ -171,7 +171,8 @@ class Listener:
             self._talk.give_class_up(subject.key)
             self._talk.note("no-schema", f"{subject.key}: {said}")
         elif message.code:
-            self._talk.fall_short(f"{type(subject).__name__} refused: {said}")
+            agent = subject.agent if isinstance(subject, FetchObjects) else BROKER_AGENT
+            self._talk.fall_short(f"{type(subject).__name__} refused: {said}", agent)
 
     def _on_content(self, message: Content) -> None:
         seen = self._translator.content(message)
@@ -197,9 +198,8 @@ class Listener:
             return
         if not message.deleted:
             self._talk.hear(agent)
-        elif self._talk.agents.forget(agent):
-            self._talk.requests.drop_objects_of(agent)
-            self._talk.lose(agent, f"agent {agent} left the broker")
+        else:
+            self._talk.remotes.depart(agent, f"agent {agent} left the broker", self._talk.now)
 
     def _on_event(self, message: EventIndication) -> None:
         if self._talk.hear(self._sender):

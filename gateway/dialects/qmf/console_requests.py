@@ -6,7 +6,8 @@ sequence number and more patience, and is given up in the end.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
@@ -148,6 +149,7 @@ class Requests:
         self._waiting: deque[Subject] = deque()
         self._known: dict[Subject, _Request | None] = {}
         self._by_sequence: dict[int, _Request] = {}
+        self._objects_of: Counter[str] = Counter()
 
     def __bool__(self) -> bool:
         """Whether anything is waited for."""
@@ -158,6 +160,7 @@ class Requests:
         self._waiting.clear()
         self._known.clear()
         self._by_sequence.clear()
+        self._objects_of.clear()
 
     def add(self, subject: Subject) -> bool:
         """Ask when there is room, once however often added; False if too much is waiting."""
@@ -167,18 +170,27 @@ class Requests:
             return False
         self._known[subject] = None
         self._waiting.append(subject)
+        if isinstance(subject, FetchObjects):
+            self._objects_of[subject.agent] += 1
         return True
 
     def asks_objects_of(self, agent: str) -> bool:
         """Whether objects of this agent are waited for."""
-        return any(_is_of(one, agent) for one in self._known)
+        return self._objects_of[agent] > 0
+
+    def asks_beside(self, agents: Iterable[str]) -> bool:
+        """Whether anything but the objects of these agents is waited for."""
+        return len(self._known) > sum(self._objects_of[agent] for agent in agents)
 
     def drop_objects_of(self, agent: str) -> None:
         """Wait for no objects of this agent, and ask for none."""
+        if not self.asks_objects_of(agent):
+            return
         for subject in [one for one in self._known if _is_of(one, agent)]:
             self.drop(subject)
             self._known.pop(subject, None)
         self._waiting = deque(one for one in self._waiting if one in self._known)
+        del self._objects_of[agent]
 
     def subject(self, sequence: int) -> Subject | None:
         """Return what a reply of this sequence answers."""
@@ -219,6 +231,8 @@ class Requests:
         for sequence in request.sequences:
             del self._by_sequence[sequence]
         del self._known[request.subject]
+        if isinstance(request.subject, FetchObjects):
+            self._objects_of[request.subject.agent] -= 1
 
     def hurry(self, subject: Subject, at: int) -> None:
         """Ask again at ``at`` if that is sooner, as if it were for the first time."""

@@ -14,7 +14,6 @@ class Resync:
         missed: classes whose objects were told before their schema, and the agents that did.
         unavailable: schemas that are not asked for again in this resync.
         is_open: its beginning was told, and its end is not yet.
-        agents: remote agents that are read on their own, and why that is incomplete; empty where it is not.
         shortcoming: why it is incomplete; empty where it is not, as far as known.
         due_at: when the next one begins, nanoseconds; `NEVER` where none is planned.
         reason: why that one does.
@@ -25,7 +24,6 @@ class Resync:
         self.missed: dict[ClassKey, set[str]] = {}
         self.unavailable: set[ClassKey] = set()
         self.is_open = False
-        self.agents: dict[str, str] = {}
         self.shortcoming = ""
         self.due_at = NEVER
         self.reason = ""

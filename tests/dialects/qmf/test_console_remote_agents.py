@@ -22,7 +22,6 @@ from gateway.dialects.qmf.messages import (
     Heartbeat,
     MethodRequest,
     MethodResponse,
-    ObjectContent,
     PackageIndication,
     PropertyContent,
     SchemaRequest,
@@ -30,6 +29,7 @@ from gateway.dialects.qmf.messages import (
 )
 from gateway.dialects.qmf.object_id import ObjectId
 from gateway.model.observations import (
+    AgentGone,
     AgentLost,
     HeartbeatSeen,
     RecordLost,
@@ -39,37 +39,32 @@ from gateway.model.observations import (
     SourceStateSeen,
 )
 from gateway.model.operations import Answer, Outcome
-from gateway.model.schema import ClassKey, ClassSchema, Element
-from gateway.model.values import ValueType
-from tests.dialects.qmf.console_story import GET_TANKS, SEEN, changed, got, listed, synchronised
+from tests.dialects.qmf.console_story import (
+    GET_TANKS,
+    changed,
+    got,
+    listed,
+    synchronised,
+)
 from tests.dialects.qmf.examples import LEAK, OBJECT_ID, TANK, shop
 from tests.dialects.qmf.operations_story import ARGUMENTS, FIRST, OUTPUTS, calls, drain, fetches
-from tests.dialects.qmf.playbook import AGENT_USER, BROKER, SECOND, START, ConsolePlay
-
-THEIRS = ObjectId.of(sequence=1, agent_bank=10, number=1)
-THEIR_TANK = replace(SEEN, agent="1.10", native_id="0-1-1-10-1")
-AGENT_CLASS = ClassSchema(
-    ClassKey("org.apache.qpid.broker", "agent", b"A" * 16),
-    (
-        Element("label", ValueType.STRING),
-        Element("brokerBank", ValueType.U32),
-        Element("agentBank", ValueType.U32),
-    ),
+from tests.dialects.qmf.playbook import AGENT_USER, BROKER, SECOND, START, ConsolePlay, Step
+from tests.dialects.qmf.remote_agents_story import (
+    AGENT_CLASS,
+    AGENTS_PUSHED,
+    BELIEVED,
+    GET_AGENTS,
+    GONE,
+    LEFT,
+    THEIR_TANK,
+    THEIRS,
+    agent_object,
+    beats,
+    leaves_the_broker,
+    of_a_qpid_broker,
+    passes,
+    with_agent,
 )
-GET_AGENTS = {"_class": "agent", "_package": "org.apache.qpid.broker"}
-AGENTS_PUSHED = "console.obj.1.0.org.apache.qpid.broker.agent"
-
-
-def beats(play: ConsolePlay, agent: str = "1.10") -> None:
-    play.arrives(Heartbeat(0, play.now), key=f"console.heartbeat.{agent}")
-
-
-def with_agent(config: ConsoleConfig | None = None) -> ConsolePlay:
-    """A console that asks a remote agent, which has just appeared, for its tanks: request 6."""
-    play = synchronised(config)
-    beats(play)
-    play.left()
-    return play
 
 
 def test_an_agent_that_appears_is_read_for_itself() -> None:
@@ -94,10 +89,10 @@ def test_an_agent_that_falls_silent_is_lost_and_no_other() -> None:
     assert play.session.state is State.SYNCHRONISED
     play.time_passes(1)
     beats(play)
-    assert play.left()[-1] == ("broker", BrokerRequest(7)), "all is read again"
+    assert play.left()[-1] == ("agent.1.10", GetQuery(7, GET_TANKS)), "it is read again, and nobody else"
 
 
-ONE_AGENT = ConsoleConfig(believed=frozenset({AGENT_USER}), agent_limit=2)
+ONE_AGENT = ConsoleConfig(BELIEVED, agent_limit=2)
 """Beside the broker's own."""
 
 
@@ -139,7 +134,10 @@ def test_an_agent_that_is_lost_makes_room_for_another() -> None:
     play.time_passes(2)
     assert AgentLost("1.10", "agent 1.10 has been silent for 30 s") in play.left()
     beats(play, "1.11")
-    assert ResyncBegan("1.11") in play.left()
+    assert play.left()[:2] == [
+        AgentGone("1.10", "agent 1.10 is gone: it is silent, and another one came"),
+        ResyncBegan("1.11"),
+    ]
     beats(play)
     play.leaves("too-many-agents")
 
@@ -163,26 +161,6 @@ def test_a_class_that_the_broker_does_not_list_any_more_is_asked_for_all_the_sam
     play.arrives(CommandComplete(7))
     beats(play)
     assert play.left()[-1] == ("agent.1.10", GetQuery(8, GET_TANKS))
-
-
-def test_what_an_agent_refuses_makes_everything_be_read_anew_before_long() -> None:
-    play = with_agent()
-    play.arrives(got(6, object_id=THEIRS), CommandComplete(6, 1, "no"))
-    play.leaves(THEIR_TANK, ResyncEnded(complete=False, agent="1.10"))
-    play.time_passes(5)
-    play.leaves("resync", ("broker", BrokerRequest(7)))
-
-
-def test_an_agent_that_never_answers_is_not_read_and_everything_is_tried_anew() -> None:
-    play = with_agent()
-    for _ in range(13):
-        play.time_passes(5)
-        beats(play)
-        beats(play, "1.0")
-    told = play.left()
-    assert told.count(ResyncEnded(complete=False, agent="1.10")) == 1
-    assert "no-answer" in told
-    assert ("broker", BrokerRequest(9)) in told
 
 
 @pytest.mark.parametrize("ends", ["link", "resync"])
@@ -225,39 +203,17 @@ def test_a_call_goes_to_the_agent_that_has_the_object() -> None:
 # A Qpid broker has an object for each of its agents.
 
 
-def agent_object(sequence: int, deleted: int = 0, bank: int = 10) -> ObjectContent:
-    return ObjectContent(sequence, AGENT_CLASS.key, 1, 1, deleted, OBJECT_ID, ("farm", 1, bank), ())
-
-
-def of_a_qpid_broker() -> ConsolePlay:
-    """A console that has listed the class of agents, and asks for its objects: request 5."""
-    known = shop()
-    known.add(ClassDefinition.of(AGENT_CLASS))
-    play = ConsolePlay(known=known)
-    play.connects()
-    play.arrives(BrokerResponse(1, BROKER))
-    play.arrives(PackageIndication(2, "org.apache.qpid.broker"), CommandComplete(2))
-    play.arrives(ClassIndication(3, ClassKind.OBJECT, AGENT_CLASS.key), CommandComplete(3))
-    play.arrives(SchemaResponse(4, ClassDefinition.of(AGENT_CLASS)))
-    play.left()
-    return play
-
-
-def leaves_the_broker(play: ConsolePlay) -> None:
-    gone = PropertyContent(0, AGENT_CLASS.key, 1, 1, 2, OBJECT_ID, ("farm", 1, 10))
-    play.arrives(gone, key=AGENTS_PUSHED)
-
-
 def test_a_qpid_broker_tells_which_agents_come_and_go() -> None:
     play = of_a_qpid_broker()
     play.arrives(agent_object(5))
     assert play.left()[1:] == [("agent.1.10", GetQuery(6, GET_AGENTS))]
     leaves_the_broker(play)
-    assert play.left()[1:] == [AgentLost("1.10", "agent 1.10 left the broker")]
+    assert play.left()[1:] == [LEFT]
     leaves_the_broker(play)
     assert len(play.left()) == 1
     play.arrives(CommandComplete(5))
-    assert ResyncEnded(complete=True) in play.left(), "nothing of an agent that left is waited for"
+    ended = ResyncEnded(complete=True, without=frozenset({"1.10"}))
+    assert ended in play.left(), "nothing of an agent that left is waited for"
 
 
 def test_an_agent_that_leaves_while_it_is_read() -> None:
@@ -269,7 +225,7 @@ def test_an_agent_that_leaves_while_it_is_read() -> None:
     leaves_the_broker(play)
     assert play.left()[1:] == [
         ResyncEnded(complete=False, agent="1.10"),
-        AgentLost("1.10", "agent 1.10 left the broker"),
+        LEFT,
     ]
     play.time_passes(25)
     play.leaves()
@@ -282,6 +238,103 @@ def test_what_an_agent_had_before_it_came_back_is_told_anew() -> None:
     play.left()
     play.arrives(PropertyContent(0, AGENT_CLASS.key, 1, 1, 0, OBJECT_ID, ("farm", 1, 10)), key=AGENTS_PUSHED)
     assert play.left()[1] == ResyncBegan("1.10")
+
+
+def test_an_agent_that_left_has_a_moment_to_return() -> None:
+    play = of_a_qpid_broker()
+    play.arrives(agent_object(5), CommandComplete(5))
+    leaves_the_broker(play)
+    play.left()
+    passes(play, 25, "1.0")
+    play.leaves()
+    assert passes(play, 5, "1.0") == [GONE]
+    assert passes(play, 60, "1.0") == []
+
+
+def test_an_agent_that_returns_in_time_is_not_gone() -> None:
+    play = of_a_qpid_broker()
+    play.arrives(agent_object(5), CommandComplete(5))
+    leaves_the_broker(play)
+    beats(play)
+    assert ResyncBegan("1.10") in play.left()
+    assert GONE not in passes(play, 60, "1.0", "1.10")
+
+
+def test_agents_that_leave_faster_than_they_are_forgotten_are_forgotten_at_once() -> None:
+    play = of_a_qpid_broker(ONE_AGENT)
+    for bank in (11, 12, 10):
+        for deleted in (0, 2):
+            described = PropertyContent(0, AGENT_CLASS.key, 1, 1, deleted, OBJECT_ID, ("farm", 1, bank))
+            play.arrives(described, key=AGENTS_PUSHED)
+    gone = [one for one in play.left() if isinstance(one, AgentGone)]
+    assert gone == [AgentGone("1.11", "agent 1.11 is gone: others came and went since")]
+
+
+# The link breaks, and the agents are elsewhere meanwhile.
+
+
+def read_anew(play: ConsolePlay) -> None:
+    """Connect again, and answer all but the queries for objects."""
+    play.connects()
+    play.left()
+    play.arrives(BrokerResponse(7, BROKER))
+    play.arrives(PackageIndication(8, "shop"), CommandComplete(8))
+    play.arrives(ClassIndication(9, ClassKind.OBJECT, TANK.key), CommandComplete(9))
+
+
+def cut_off() -> ConsolePlay:
+    """A console that knows an agent and has lost its link."""
+    play = with_agent()
+    play.arrives(CommandComplete(6))
+    play.disconnects("reset")
+    play.left()
+    return play
+
+
+def test_what_an_agent_has_outlives_a_broken_link_until_it_could_have_been_heard() -> None:
+    play = cut_off()
+    read_anew(play)
+    play.arrives(CommandComplete(10))
+    assert ResyncEnded(complete=True, without=frozenset({"1.10"})) in play.left()
+    assert passes(play, 25, "1.0") == []
+    assert passes(play, 5, "1.0") == [GONE]
+
+
+def test_an_agent_that_is_heard_again_behind_a_broken_link_is_read() -> None:
+    play = cut_off()
+    read_anew(play)
+    play.arrives(CommandComplete(10))
+    assert play.session.state is State.SYNCHRONISED
+    play.left()
+    beats(play)
+    assert play.left()[0] == ResyncBegan("1.10")
+
+
+def test_nobody_is_gone_while_nobody_can_be_heard() -> None:
+    play = cut_off()
+    play.connects()
+    play.left()
+    told = passes(play, 120)
+    assert not [one for one in told if isinstance(one, AgentGone)]
+    greeted = [one[1] for one in told if isinstance(one, tuple)][-1]
+    assert isinstance(greeted, BrokerRequest)
+    play.arrives(BrokerResponse(greeted.sequence, BROKER))
+    beats(play)
+    assert GONE not in play.left()
+
+
+def test_an_agent_that_is_silent_for_a_day_is_gone() -> None:
+    play = with_agent()
+    play.arrives(CommandComplete(6))
+    told: list[Step] = []
+    while play.now - START < 86_500 * SECOND:
+        play.time_passes(20)
+        beats(play, "1.0")
+        told += [one for one in play.left() if isinstance(one, AgentLost | AgentGone)]
+    assert told == [
+        AgentLost("1.10", "agent 1.10 has been silent for 30 s"),
+        AgentGone("1.10", "agent 1.10 is gone: it is silent for all too long"),
+    ]
 
 
 def test_requests_to_one_agent_are_dropped_whether_sent_or_not() -> None:
