@@ -10,21 +10,36 @@ DEADLINE = 120.0
 """Seconds; generous, because a slow machine is not a fault."""
 
 _POLL_SECONDS = 0.02
+_LONGEST_PAUSE = 0.5
 
 
 def wait_until(condition: Callable[[], object], what: str, deadline: float = DEADLINE) -> None:
     """Return once ``condition()`` is true; fail after ``deadline`` seconds, saying ``what`` was missing."""
-    end = time.monotonic() + deadline
+    begun = time.monotonic()
+    end = begun + deadline
     while not condition():
-        assert time.monotonic() < end, f"not within {deadline:g} s: {what}"
-        time.sleep(_POLL_SECONDS)
+        looked = time.monotonic()
+        assert looked < end, f"not within {deadline:g} s: {what}"
+        time.sleep(_pause(looked - begun))
+        begun = time.monotonic()
 
 
 async def eventually(
     condition: Callable[[], Awaitable[object]], what: str, deadline: float = DEADLINE
 ) -> None:
     """Like `wait_until`, for a condition that is awaited."""
-    end = time.monotonic() + deadline
+    begun = time.monotonic()
+    end = begun + deadline
     while not await condition():
-        assert time.monotonic() < end, f"not within {deadline:g} s: {what}"
-        await asyncio.sleep(_POLL_SECONDS)
+        looked = time.monotonic()
+        assert looked < end, f"not within {deadline:g} s: {what}"
+        await asyncio.sleep(_pause(looked - begun))
+        begun = time.monotonic()
+
+
+def _pause(took: float) -> float:
+    """Seconds until the next look: no more than half of the time is spent on looking.
+
+    What is waited for needs the processors, too, and a look may be a command of its own.
+    """
+    return min(max(_POLL_SECONDS, took), _LONGEST_PAUSE)
