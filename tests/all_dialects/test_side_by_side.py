@@ -147,6 +147,15 @@ async def test_what_an_openamq_cannot_carry_is_refused_to_java(there: Scene, jav
     assert len(there.peers.is_.openamq.done) == before
 
 
+def test_what_an_openamq_cannot_carry_is_refused_before_anything_begins(there: Scene) -> None:
+    """Also of a source that is captured, as all are here."""
+    (monitor,) = there.walk("oamqConfigMonitor")
+    before = len(there.peers.is_.openamq.done)
+    refused = there.set(monitor, "=", "12", monitor.replace("Monitor", "Port"), "s", "a\tb")
+    assert "wrongValue" in refused, refused
+    assert len(there.peers.is_.openamq.done) == before
+
+
 async def test_what_a_dialect_cannot_set_is_refused(java: JmxClient) -> None:
     for pattern, attribute in (
         ("source=qpid,type=queue,name=q3", "durable"),
