@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Final
 
 from gateway.eventlog.query import ask
 from gateway.service.exit_codes import ExitCode
+from gateway.snmp.ber import Oid
 from tests.components.command_line import Ended, Site, amqp_gateway
 from tests.components.net_snmp import printed, with_modules
 from tests.components.waiting import wait_until
@@ -75,9 +76,17 @@ class OperatedGateway:
         """
         return self._snmp("snmpset", f"community-{OPERATOR}", *assignments)
 
+    def oid(self, instance: str) -> Oid:
+        """The numbers of an instance, for a datagram by hand."""
+        told = printed(self.site.folder / "snmp", "snmptranslate", "-On", "-IR", *self._modules, instance)
+        return tuple(map(int, told.stdout.strip().strip(".").split(".")))
+
+    @property
+    def _modules(self) -> tuple[str, ...]:
+        return with_modules(("AMQP-GATEWAY-MIB", *self.modules), self.site.state.path / "mibs")
+
     def _snmp(self, command: str, community: str, *words: str) -> str:
-        modules = with_modules(("AMQP-GATEWAY-MIB", *self.modules), self.site.state.path / "mibs")
         access = ("-v2c", "-c", self.site.state.secret(community), "-t", "30", "-r", "3", "-OQs")
         agent = f"127.0.0.1:{self.site.snmp_port}"
-        done = printed(self.site.folder / "snmp", command, *access, *modules, agent, *words)
+        done = printed(self.site.folder / "snmp", command, *access, *self._modules, agent, *words)
         return done.stdout or done.stderr

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator
 
 import pytest
 
 from gateway.demo.broker import PrivateBroker
 from gateway.service.exit_codes import ExitCode
-from tests.components.waiting import wait_until
+from tests.components.operated_gateway import OPERATOR
+from tests.components.waiting import DEADLINE, wait_until
 from tests.qmf_before_am2.gateway import ASKED, WRITTEN, Cellar, cellar
+from tests.snmp_set.shop import set_request, text
 
 pytestmark = pytest.mark.xdist_group("qmf-before-am2")
 
@@ -46,6 +49,79 @@ def test_a_property_is_set_by_snmp_where_the_agent_has_a_set(there: Cellar) -> N
     assert there.walk(written) == {written: "77 litre"}
     assert "notWritable" in there.set(asked, "=", "77")
     assert there.walk(asked) == {asked: "500 litre"}
+
+
+def vat(there: Cellar, column: str, number: int = 1) -> str:
+    """A variable of a vat of the agent that has a set."""
+    (source,) = (key for key, name in there.walk("agSourceName").items() if name == WRITTEN)
+    return f"siteCellarVat{column}.{source.rpartition('.')[2]}.{number}"
+
+
+def test_two_properties_of_one_set_are_one_request(there: Cellar) -> None:
+    agent = there.agents.is_.written
+    before = len(agent.done)
+    capacity, label = vat(there, "Capacity"), vat(there, "Label")
+    told = there.set(capacity, "=", "9000", label, "s", "Grüner Veltliner")
+    assert told == f"{capacity} = 9000 litre\n{label} = Grüner Veltliner\n"
+    assert agent.done[before:] == [(1, {"capacity": 9000, "label": "Grüner Veltliner"})]
+
+
+def test_a_set_that_comes_again_is_carried_out_once(there: Cellar) -> None:
+    agent = there.agents.is_.written
+    before = len(agent.done)
+    community = there.site.state.secret(f"community-{OPERATOR}").encode()
+    label = there.oid(vat(there, "Label"))
+    asked = set_request([(label, text("again"))], community=community, request_id=4711)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as manager:
+        manager.settimeout(DEADLINE)
+        manager.connect(("127.0.0.1", there.site.snmp_port))
+        manager.send(asked)
+        manager.send(asked)
+        answers = [manager.recv(65_536)]
+        manager.send(asked)
+        answers.append(manager.recv(65_536))
+    assert answers[0] == answers[1]
+    assert agent.done[before:] == [(1, {"label": "again"})]
+
+
+@pytest.mark.parametrize(
+    ("assignments", "status"),
+    [
+        ([("Capacity", "u", "9001")], "wrongValue"),
+        ([("Capacity", "u", "0")], "wrongValue"),
+        ([("Label", "x", "C3 28")], "wrongValue"),  # no UTF-8
+        ([("Capacity", "u", "77"), ("Level", "u", "77")], "notWritable"),
+        ([("Name", "s", "v2")], "notWritable"),
+    ],
+)
+def test_what_the_schema_does_not_take_is_not_sent(
+    there: Cellar, assignments: list[tuple[str, str, str]], status: str
+) -> None:
+    before = len(there.agents.is_.written.done)
+    words = [word for column, *value in assignments for word in (vat(there, column), *value)]
+    assert status in there.set(*words)
+    assert len(there.agents.is_.written.done) == before
+
+
+def test_two_objects_of_one_set_are_refused_and_nothing_is_sent(there: Cellar) -> None:
+    agents = there.agents.is_
+    there.agents.do(lambda: agents.written.put(2))
+    there.shows("siteCellarVatName", "v1", "v1", "v2")
+    before = len(agents.written.done)
+    told = there.set(vat(there, "Capacity"), "=", "50", vat(there, "Capacity", 2), "=", "50")
+    assert "inconsistentValue" in told
+    assert len(agents.written.done) == before
+    there.agents.do(lambda: agents.written.delete(2))
+    there.shows("siteCellarVatName", "v1", "v1")
+
+
+def test_what_has_no_effect_is_told_as_that(there: Cellar) -> None:
+    agent = there.agents.is_.written
+    agent.deaf.add("label")
+    ended = there.command("set", f"{WRITTEN}/vat/v1", "label=unheard")
+    agent.deaf.clear()
+    assert ended.code is ExitCode.NOT_APPLIED
+    assert agent.done[-1] == (1, {"label": "unheard"})
 
 
 def test_an_event_is_a_trap(there: Cellar) -> None:
