@@ -64,7 +64,7 @@ def gateway_at(
     }
     site.configure(
         sources={SOURCE: source},
-        operations={"allow": [{**rule, "read": True}]},
+        operations={"allow": [{**rule, "read": True}], "deadline": "1min"},
         snmp={"listen": [f"127.0.0.1:{site.snmp_port}"], "writers": {OPERATOR: {}}},
         log={"compact": False},
     )

@@ -100,6 +100,7 @@ def _configure(site: Site, broker: PrivateBroker, vhost: str, traps: TrapReceive
     site.configure(
         sources={ASKED: source, WRITTEN: {**source, **written}},
         operations={
+            "deadline": "1min",
             "allow": [
                 {
                     "who": [f"cli:{getpass.getuser()}", f"snmp:{OPERATOR}"],
@@ -107,7 +108,7 @@ def _configure(site: Site, broker: PrivateBroker, vhost: str, traps: TrapReceive
                     "invoke": ["drain"],
                     "read": True,
                 }
-            ]
+            ],
         },
         snmp={
             "listen": [f"127.0.0.1:{site.snmp_port}"],
