@@ -71,10 +71,11 @@ class Scene:
         number: int = 1,
         key: ClassKey = KEY,
         sequence: int = 5,
+        queue: str = QUEUE,
     ) -> list[Effect]:
         bare = self.revision is Revision.NOVEMBER_2007
-        request = MethodRequest(sequence, ObjectId(0, number), key, method, arguments, QUEUE if bare else "")
-        return self.asks(request, method_key(self.revision, key, method), reply_to="" if bare else QUEUE)
+        request = MethodRequest(sequence, ObjectId(0, number), key, method, arguments, queue if bare else "")
+        return self.asks(request, method_key(self.revision, key, method), reply_to="" if bare else queue)
 
 
 def started(revision: Revision, settings: Mapping[str, object] | None = None) -> Scene:

@@ -21,6 +21,7 @@ from gateway.dialects.qmf.messages import (
     PropertyContent,
     StatisticContent,
 )
+from gateway.dialects.qmf.object_id import ObjectId
 from gateway.model.events import Severity
 from gateway.model.schema import ClassKey, ClassSchema, Element
 from gateway.model.values import ValueType
@@ -56,6 +57,33 @@ def test_everything_is_told_at_the_first_interval_and_what_changed_at_each(revis
     front = f"{BROKER}." if revision is Revision.MARCH_2008 else ""
     assert key == f"mgmt.{front}inst.{middle}"
     assert changed == StatisticContent(0, scene.key, START, START, 0, ONE, None, (8, 50.0, "hi"))
+
+
+@REVISIONS
+def test_configuration_is_published_only_if_it_has_changed(revision: Revision) -> None:
+    scene = started(revision)
+    scene.session.put(tank_object(1, size=101))
+    ((key, changed),) = scene.published()
+    assert ".config." in key
+    assert isinstance(changed, PropertyContent)
+    assert changed.properties == ("t1", ObjectId(0, 0), 101)
+    scene.session.put(tank_object(1, size=101))
+    assert scene.published() == []
+
+
+@HEARD
+def test_a_schema_is_published_with_the_first_object_of_its_class(revision: Revision) -> None:
+    scene = Scene(revision)
+    scene.session.start(scene.now)
+    assert scene.published() == []
+    scene.session.put(tank_object(1))
+    assert [type(message) for _, message in scene.published()] == [
+        ClassDescription,
+        PropertyContent,
+        StatisticContent,
+    ]
+    scene.session.put(tank_object(2))
+    assert [type(message) for _, message in scene.published()] == [PropertyContent, StatisticContent]
 
 
 @REVISIONS

@@ -65,6 +65,17 @@ def test_a_long_text_is_cut_to_what_its_length_can_tell() -> None:
     assert (answer.status, answer.text) == (0x10001, "x" * 200)
 
 
+@REVISIONS
+def test_consoles_that_use_the_same_number_are_each_answered(revision: Revision) -> None:
+    scene = started(revision)
+    called = [one for queue in ("first", "second") for one in scene.calls(queue=queue)]
+    answered = []
+    for one in reversed(called):  # in any order
+        assert isinstance(one, Called)
+        answered += scene.messages(scene.session.method_done(one.handle, 0, "OK", (6, 2.5)))
+    assert [(key, message.sequence) for key, message in answered] == [("second", 5), ("first", 5)]
+
+
 def test_too_many_calls_at_once_are_refused() -> None:
     scene = started(Revision.FEBRUARY_2008, {"get_and_set": True})
     for sequence in range(256):

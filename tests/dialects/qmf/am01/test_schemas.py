@@ -16,6 +16,7 @@ from gateway.dialects.qmf.definitions import ClassDefinition, EventDefinition
 from gateway.dialects.qmf.element_types import TypeCode
 from gateway.dialects.qmf.fields import Cursor
 from gateway.dialects.qmf.layout import Layout
+from gateway.dialects.qmf.object_id import ObjectId
 from gateway.dialects.qmf.typed_values import QmfValue
 from gateway.model.schema import Argument, ClassKey, ClassSchema, Direction, Element, EventSchema, Method
 from gateway.model.values import ValueType
@@ -49,6 +50,52 @@ def test_limits_and_a_default_are_told_of_methods_and_not_of_events() -> None:
     assert definition.schema.methods[0].arguments == (rate,)
     plain = Argument("rate", ValueType.U32, unit="l", description="How quick")
     assert event.schema.arguments == (plain,)
+
+
+@pytest.mark.parametrize(
+    ("told", "direction"),
+    [
+        ("I", Direction.IN),
+        ("O", Direction.OUT),
+        ("IO", Direction.INOUT),
+        (1, Direction.IN),
+        (2, Direction.OUT),
+        (3, Direction.INOUT),
+    ],
+)
+def test_directions_as_agents_tell_them_and_as_the_notes_have_them(
+    told: str | int, direction: Direction
+) -> None:
+    records = write_table({"name": "drain", "argCount": 1})
+    records += write_table({"name": "amount", "type": 3, "dir": told})
+    definition, _ = read_schema(Cursor(b"\0\0\0\0\0\x01\0\0" + records), KEY)
+    assert definition.schema.methods[0].arguments[0].direction is direction
+
+
+VALUES = [
+    (1, b"\xfe", 254),
+    (2, b"\x01\x02", 258),
+    (3, b"\xff\0\0\x01", 0xFF000001),
+    (4, b"\xff" + bytes(6) + b"\x02", 0xFF00000000000002),
+    (6, b"\x02ab", "ab"),
+    (7, b"\0\0\0\x02ab", "ab"),
+    (8, bytes(7) + b"\x09", 9),
+    (9, bytes(7) + b"\x08", 8),
+    (10, bytes(6) + b"\x01\x02", ObjectId(0, 258)),
+    (11, b"\x01", True),
+    (12, b"\x3f\xc0\0\0", 1.5),
+    (13, b"\x3f\xf8" + bytes(6), 1.5),
+]
+
+
+@pytest.mark.parametrize(("code", "octets", "value"), VALUES, ids=[str(code) for code, _, _ in VALUES])
+def test_a_value_of_each_type_both_ways(code: int, octets: bytes, value: QmfValue) -> None:
+    record = write_table({"name": "x", "type": code})
+    definition, _ = read_schema(Cursor(b"\0\x01\0\x01\0\0\0\0" + record + record), KEY)
+    for group in (definition.properties, definition.statistics):
+        read, end = group.read(octets, 0)
+        assert (tuple(read), end) == ((value,), len(octets))
+        assert group.write((value,)) == octets
 
 
 def test_limits_that_a_peer_tells_of_an_event_s_argument_are_read() -> None:
