@@ -51,7 +51,7 @@ class RelaySession:
         self._connections: dict[int, Connection] = {}
         for schema in config.schemas:
             if schema.key.package == config.package:
-                objects.table(config.package, schema.key.name, OBJECT, schema.label)
+                objects.know_type(schema, OBJECT)
 
     @property
     def schemas(self) -> tuple[ClassSchema, ...]:

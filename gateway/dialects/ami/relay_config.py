@@ -43,6 +43,8 @@ class LoginRules:
 class RelayLimits:
     """What applications may take. What is more is refused, and nothing is cut.
 
+    Of types, shared keys and versions no application can have more than it leaves to the others.
+
     Attributes:
         connections: open at a time.
         line: octets of a line with all that is joined to it.
@@ -61,8 +63,8 @@ class RelayLimits:
         held_lines: that wait behind a P, of one connection.
         held_octets: of these lines.
         pause: nanoseconds that a P may hold lines up.
-        versions: of classes; at most half of them differ by commands. When they are used up, nothing may
-            change a class any more.
+        versions: of classes; at most half of them differ by commands. Whose are used up may not change a
+            class any more.
     """
 
     connections: int = 64

@@ -181,7 +181,7 @@ class Instructions:
     # Objects.
 
     def _object(self, arrived: Arrived, one: ObjectUpdate) -> str:
-        table = self._objects.table_of_type(one.type, OBJECT)
+        table = self._objects.table_of_type(one.type, OBJECT, arrived.application.name)
         name, limit = arrived.application.name, self._config.limits.name
         if one.object_id is None:
             number = max(arrived.now, self._last_insert + 1)

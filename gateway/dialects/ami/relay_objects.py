@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from gateway.dialects.ami.relay_allowances import Allowance
 from gateway.dialects.ami.relay_config import RelayConfig
 from gateway.dialects.ami.relay_effects import Collected, RefusedError
 from gateway.dialects.ami.relay_schemas import is_insert
@@ -60,6 +61,9 @@ class Objects:
         self._secrets = config.secrets
         self._out = out
         self._tables: dict[tuple[str, str], Table] = {}
+        self._types = Allowance(config.limits.types)
+        self._begun: dict[Table, str] = {}
+        self._keys: dict[Table, Allowance] = {}
         self._expiring: list[tuple[int, int, Row]] = []
         self._order = itertools.count()
         self._versions = Versions(config.limits.versions)
@@ -79,6 +83,9 @@ class Objects:
                 if (schema.key.package, schema.key.name) == (package, name):
                     table.learn(schema, self._secrets)
             self._tables[package, name] = table
+            if package == self._config.relay_package:  # all applications share its keys
+                self._keys[table] = Allowance(self._limits.keys)
+                self._keys[table].take("", len(table.columns))
         return table
 
     def find(self, kind: str) -> Table | None:
@@ -90,11 +97,15 @@ class Objects:
         """Whether there is an object of this native id."""
         return any(native_id in table.rows for table in self._tables.values())
 
-    def table_of_type(self, kind: str, fixed: Fixed) -> Table:
-        """The table of a type of objects (T).
+    def know_type(self, schema: ClassSchema, fixed: Fixed) -> None:
+        """There was a type of objects (T) before the gateway was started, whoever began it."""
+        self._begin(self.table(self._config.package, schema.key.name, fixed, schema.label), "")
+
+    def table_of_type(self, kind: str, fixed: Fixed, agent: str) -> Table:
+        """The table of a type of objects (T), which an application may begin.
 
         Raises:
-            RefusedError: there are too many types, or its name is no name.
+            RefusedError: there are too many types, or it has begun too many, or its name is no name.
         """
         name = class_name(kind)
         table = self._tables.get((self._config.package, name))
@@ -104,9 +115,15 @@ class Objects:
             return table
         if not kind or len(kind) > self._limits.name or not kind.isprintable():
             raise RefusedError(f"a type (T) must be of 1 to {self._limits.name} printable characters")
-        if sum(package == self._config.package for package, _ in self._tables) >= self._limits.types:
-            raise RefusedError(f"there are {self._limits.types} types of objects (T) already")
-        return self.table(self._config.package, name, fixed, kind)
+        if not self._types.has(agent):
+            raise RefusedError(f"of {self._limits.types} types of objects (T) none is left for it")
+        return self._begin(self.table(self._config.package, name, fixed, kind), agent)
+
+    def _begin(self, table: Table, agent: str) -> Table:
+        if table not in self._begun:
+            self._begun[table] = agent
+            self._types.take(agent)
+        return table
 
     @property
     def schemas(self) -> tuple[ClassSchema, ...]:
@@ -130,8 +147,7 @@ class Objects:
         agent, growing = tellings[0][1].agent, 0
         for table, told in tellings:
             sifted = table.sift(told.native_id, told.values, self._secrets)
-            if sifted.gained and len(table.columns.keys() | sifted.gained.keys()) > self._limits.keys:
-                raise RefusedError(f"more than {self._limits.keys} keys")
+            self._check_keys(table, agent, len(sifted.gained.keys() - table.columns.keys()))
             growing += self._versions.is_needed(table, grows=table.would_change(sifted.gained))
             found.append(sifted)
         if growing:
@@ -155,6 +171,8 @@ class Objects:
 
     def _tell(self, table: Table, told: Told, sifted: Sifted, now: int) -> Row:
         if sifted.gained:
+            if table in self._keys:
+                self._keys[table].take(told.agent, len(sifted.gained.keys() - table.columns.keys()))
             table.grow(sifted.gained, now)
             if table.due:
                 self._versions.expect(table, told.agent)
@@ -186,6 +204,7 @@ class Objects:
         """Forget a table that what was refused would have begun."""
         if not table.rows and not table.columns:
             self._tables = {key: one for key, one in self._tables.items() if one is not table}
+            self._types.take(self._begun.pop(table), -1)
 
     def check_methods(self, row: Row, methods: tuple[Method, ...]) -> None:
         """Make sure that these methods of an object can be shown.
@@ -311,6 +330,13 @@ class Objects:
         self._out.observe(row.whole())
 
     # What bounds.
+
+    def _check_keys(self, table: Table, agent: str, new: int) -> None:
+        shared = self._keys.get(table)
+        if shared is not None and new and not shared.has(agent, new):
+            raise RefusedError(f"of {self._limits.keys} keys that applications share none is left for it")
+        if new and len(table.columns) + new > self._limits.keys:
+            raise RefusedError(f"more than {self._limits.keys} keys")
 
     def _check_room(self, agent: str, size: int, new: int) -> None:
         if self._size + size + _ROW * new > self._limits.octets:

@@ -80,7 +80,7 @@ class Restoring:
         package, name = schema.key.package, schema.key.name
         if package != self._config.relay_package:
             names = _names_of_object(seen.agent, schema.label, told)
-            table, fixed = self._objects.table_of_type(schema.label, OBJECT), OBJECT
+            table, fixed = self._objects.table_of_type(schema.label, OBJECT, seen.agent), OBJECT
         elif name == APPLICATION_CLASS:
             self._applications.restore(seen.agent, told, now)
             return True

@@ -44,12 +44,34 @@ def test_the_room_that_values_take_is_bounded() -> None:
 
 
 def test_types_are_bounded_and_refused_objects_begin_none() -> None:
-    play = play_with(types=2, keys=1, name=10)
+    play = play_with(types=4, keys=1, name=10)
     play.logs_in()
     play.says(
         'O|T="a"|I="1"|k=1|l=2', f'O|T="b"|I="{"x" * 11}"', 'O|T="c"|I="1"', 'O|T="d"|I="1"', 'O|T="e"|I="1"'
     )
     assert statuses(play) == ["1", "1", "0", "0", "1"]
+
+
+def test_no_application_begins_all_types_that_there_can_be() -> None:
+    play = play_with(types=8)
+    play.logs_in()
+    play.logs_in("pump-8", 2)
+    play.says(*(f'O|T="t{number}"|I="1"' for number in range(6)))
+    assert statuses(play) == ["0", "0", "0", "0", "1", "1"]
+    play.says(*(f'O|T="of{number}"|I="1"' for number in range(3)), number=2)
+    assert statuses(play) == ["0", "0", "1"]
+
+
+def test_no_application_uses_up_the_keys_of_metrics() -> None:
+    play = play_with(keys=8)
+    play.logs_in()
+    play.says(*(f"S|k{number}=1" for number in range(6)))
+    assert statuses(play) == ["0", "0", "0", "0", "1", "1"]
+    play.says("S|k0=2|k1=3|k2=4|k3=5|k4=null")
+    assert statuses(play) == ["0"]
+    play.connects(2)
+    play.says('L|I="pump-8"|load=1|k0=1', number=2)
+    assert statuses(play) == ["0"]
 
 
 def test_who_is_longest_away_makes_room_for_others() -> None:
