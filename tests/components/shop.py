@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from gateway.feed.messages import VERSION
 from gateway.feed.records import (
+    AgentGoneRecord,
     AgentRecord,
     Batch,
     EventClassRecord,
@@ -89,6 +90,10 @@ def source(state: SourceState = SourceState.SYNCHRONISED, number: int = 1, **cou
 
 def agent(*, fresh: bool, since: int = START, name: str = "1.0", number: int = 1) -> AgentRecord:
     return AgentRecord(number, name, fresh, since, since)
+
+
+def agent_gone(name: str = "1.0", number: int = 1, gone: int = START) -> AgentGoneRecord:
+    return AgentGoneRecord(number, name, gone)
 
 
 def hall_link(row: int = 1) -> ObjectLink:

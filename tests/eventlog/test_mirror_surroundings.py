@@ -8,7 +8,7 @@ from itertools import islice
 from gateway.eventlog.mirror import STRETCH, MirrorSettings
 from gateway.eventlog.pressure import Pressure
 from gateway.eventlog.record import Delta, LogRecord, RecordKind
-from gateway.feed.records import GapRecord
+from gateway.feed.records import AgentGoneRecord, GapRecord
 from gateway.model.events import EventState
 from gateway.model.observations import SourceState
 from tests.eventlog.feeds import (
@@ -93,6 +93,16 @@ def test_an_agent_is_told_when_belief_in_it_changes_and_not_with_each_heartbeat(
     assert shop.tell(dataclasses.replace(AGENT, confirmed=T0 + SECOND)) == []
     (record,) = shop.tell(dataclasses.replace(AGENT, fresh=False, since=T0 + SECOND))
     assert (record.kind, record.agent, record.state) == (RecordKind.AGENT, "1.0", "stale")
+
+
+def test_that_an_agent_is_gone_is_told_once_and_no_head_tells_it() -> None:
+    shop = Shop()
+    gone = AgentGoneRecord(AGENT.source, AGENT.agent, T0 + SECOND)
+    (record,) = shop.tell(gone)
+    assert (record.kind, record.agent, record.state) == (RecordKind.AGENT, "1.0", "gone")
+    assert record.values == {"since": "2026-11-20T15:00:01.000000000Z"}
+    assert shop.tell(gone) == []
+    assert kinds(with_all_fields(shop.mirror.head(lambda: shop.now))) == ["schema", "source"]
 
 
 def test_a_head_tells_each_object_as_it_is_when_its_turn_comes() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gateway.feed.freshness import Belief, Freshness, Group
-from gateway.feed.records import AgentRecord, SourceRecord
+from gateway.feed.records import AgentGoneRecord, AgentRecord, SourceRecord
 from gateway.model.observations import SourceState
 
 SERVED_FOR = 300
@@ -22,6 +22,9 @@ class Watched:
 
     def agent(self, name: str, now: int, *, fresh: bool) -> bool:
         return self.belief.agent_told(AgentRecord(1, name, fresh, now, now), now)
+
+    def gone(self, name: str, now: int) -> bool:
+        return self.belief.agent_gone(AgentGoneRecord(1, name, now), now)
 
 
 def freshness(group: Group) -> Freshness:
@@ -124,3 +127,47 @@ def test_a_source_that_is_lost_before_the_snapshot_is_whole_is_not_believed() ->
     watched.belief.source_told(SourceRecord(1, "r", "qmf", SourceState.DOWN, "", 45, 45), 45)
     assert watched.belief.vouch(50) == []
     assert watched.belief.is_doubted(1)
+
+
+def test_an_agent_that_is_gone_is_no_reason_for_doubts() -> None:
+    watched = Watched()
+    watched.source(SourceState.SYNCHRONISED, 10)
+    watched.agent("1.0", 10, fresh=True)
+    watched.agent("1.10", 10, fresh=False)
+    assert watched.belief.has_doubts(1)
+    assert not watched.gone("1.10", 20)
+    assert watched.belief.forget_gone(lambda _: True) == [1]
+    assert not watched.belief.has_doubts(1)
+    assert not watched.gone("1.10", 30), "it is known no more"
+
+
+def test_what_is_left_of_an_agent_that_is_gone_is_stale_until_nobody_wants_it() -> None:
+    watched = Watched()
+    watched.source(SourceState.SYNCHRONISED, 10)
+    watched.agent("1.10", 10, fresh=True)
+    group = watched.belief.group(1, "1.10", 10)
+    assert watched.gone("1.10", 20)
+    assert watched.belief.forget_gone(lambda _: True) == []
+    assert freshness(group) is Freshness.STALE
+    assert watched.belief.forget_gone(lambda _: False) == [1]
+    assert list(watched.belief) == []
+
+
+def test_an_agent_that_a_snapshot_does_not_tell_is_gone() -> None:
+    watched = Watched()
+    watched.source(SourceState.SYNCHRONISED, 10)
+    for name in ("1.0", "1.10"):
+        watched.agent(name, 10, fresh=False)
+    watched.belief.snapshot_began()
+    watched.agent("1.0", 20, fresh=True)
+    watched.belief.snapshot_ended()
+    assert watched.belief.forget_gone(lambda _: False) == [1]
+    assert not watched.belief.has_doubts(1)
+
+
+def test_an_agent_that_was_gone_and_came_back_is_kept() -> None:
+    watched = Watched()
+    watched.agent("1.10", 10, fresh=True)
+    watched.gone("1.10", 20)
+    watched.agent("1.10", 30, fresh=True)
+    assert watched.belief.forget_gone(lambda _: False) == []

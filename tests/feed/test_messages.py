@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from gateway.feed.messages import MAX_FRAME_OCTETS, FeedError, FrameReader, decode, encode
 from gateway.feed.records import (
+    AgentGoneRecord,
     AgentRecord,
     AlarmRecord,
     Batch,
@@ -132,6 +133,7 @@ RECORDS: list[Record] = [
         heard=10,
     ),
     AgentRecord(1, "1.0", fresh=False, since=5, confirmed=4),
+    AgentGoneRecord(1, "1.10", 6),
     EventRecord("gw.1.1", 1, 3, "1.0", 8, Severity.MAJOR, {0: "x"}),
     EventRecord(
         event_id="gw.1.2",

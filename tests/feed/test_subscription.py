@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from gateway.feed.operations import OperationAnswer, OperationState
 from gateway.feed.records import (
+    AgentGoneRecord,
     AgentRecord,
     AlarmRecord,
     Batch,
@@ -115,6 +116,14 @@ def test_what_exceeds_the_limit_all_the_same_asks_for_a_new_snapshot_and_is_coun
 def test_states_of_alarms_and_agents_are_merged_where_they_began() -> None:
     subscription = fed(5, agent(1), alarm(7), event(1), agent(2), alarm(7, cleared=5), alarm(8))
     assert taken(subscription) == [Batch(1, 6, (agent(2), alarm(7, cleared=5), event(1), alarm(8)))]
+
+
+def test_that_an_agent_is_gone_is_told_behind_the_end_of_its_objects() -> None:
+    gone = AgentGoneRecord(1, "1.0", 9)
+    subscription = fed(3, agent(1), alarm(7, cleared=5), event(1), gone)
+    assert taken(subscription) == [Batch(1, 4, (alarm(7, cleared=5), event(1), gone))]
+    subscription = fed(3, agent(1), gone, event(1), agent(2))
+    assert taken(subscription) == [Batch(1, 4, (agent(2), event(1)))]
 
 
 def test_the_event_log_stands_as_it_does_now() -> None:

@@ -8,8 +8,8 @@ from gateway.feed.freshness import Freshness
 from gateway.feed.records import SnapshotBegan
 from gateway.jmx.classes import Own
 from gateway.model.observations import SourceState
-from tests.components.shop import SECOND, START, agent, source, update
-from tests.jmx.shop import GATEWAY, SALES, SOURCE, Gateway, till
+from tests.components.shop import SECOND, START, agent, agent_gone, source, update
+from tests.jmx.shop import GATEWAY, SALES, SOURCE, Gateway, delete, hall, till
 
 
 def test_the_objects_of_a_silent_agent_turn_stale_and_those_of_others_do_not(gateway: Gateway) -> None:
@@ -42,6 +42,15 @@ def test_an_object_that_comes_while_its_agent_is_stale_is_stale(gateway: Gateway
     gateway.tell(agent(fresh=False))
     gateway.tell(till(3))
     assert gateway.till(3)["Stale"] is True
+
+
+def test_what_is_left_of_an_agent_that_is_gone_is_stale(gateway: Gateway) -> None:
+    gateway.tell(agent_gone())
+    assert gateway.till()["Stale"] is True
+    gateway.tell(delete(1), delete(2), delete(1, class_number=10))
+    gateway.wait(1)
+    gateway.tell(agent(fresh=True), hall(), till(1))
+    assert gateway.till()["Stale"] is False, "another one of this name"
 
 
 @pytest.mark.parametrize("state", [SourceState.DOWN, SourceState.CONNECTING])

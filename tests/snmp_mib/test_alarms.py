@@ -27,7 +27,7 @@ from gateway.snmp.notification_numbers import NOTIFICATIONS, OwnNotification
 from gateway.snmp.row_columns import RowColumn
 from gateway.snmp.store import Store
 from gateway.snmp.tables.alarms import AlarmTable
-from tests.components.shop import SECOND, START, agent, hall, source
+from tests.components.shop import SECOND, START, agent, agent_gone, hall, source
 from tests.snmp_mib.shop import ROOT, TILL_ENTRY, Gateway, alarm, classes, link, till
 
 ENTRY = (*ROOT, *ALARM_ENTRY)
@@ -153,6 +153,13 @@ def test_an_alarm_without_a_row_is_stale_with_any_agent_of_its_source(gateway: G
     assert (stale(gateway, 1), stale(gateway, 2)) == (TRUE, FALSE)
     gateway.tell(agent(fresh=True), source(SourceState.DOWN))
     assert (stale(gateway, 1), stale(gateway, 2)) == (TRUE, FALSE)
+
+
+def test_an_alarm_without_a_row_is_not_stale_for_an_agent_that_is_gone(gateway: Gateway) -> None:
+    gateway.tell(alarm(1), agent(fresh=False, name="2.0"))
+    assert stale(gateway, 1) == TRUE
+    gateway.tell(agent_gone("2.0"))
+    assert stale(gateway, 1) == FALSE
 
 
 def test_that_a_source_is_down_is_believed_while_it_is(gateway: Gateway) -> None:

@@ -23,7 +23,7 @@ from gateway.terminal.happenings import (
     SourceTold,
 )
 from gateway.terminal.picture import Picture
-from tests.components.shop import SECOND, START, agent, source, update
+from tests.components.shop import SECOND, START, agent, agent_gone, source, update
 from tests.terminal.told import KNOWN, RANG, TILL, known_shop, rang, snapshot, tell, till
 
 FIRST = ObjectKey(1, "shop:till", 1)
@@ -142,6 +142,14 @@ def test_values_are_stale_while_agent_or_source_are_silent() -> None:
     assert picture.stale_since(known) == START + SECOND
     tell(picture, source(SourceState.DOWN))
     assert picture.stale_since(known) == START
+
+
+def test_an_agent_that_is_gone_is_no_reason_for_doubts() -> None:
+    picture = known_shop(till(1))
+    tell(picture, agent(fresh=False, since=START + SECOND))
+    assert tell(picture, agent_gone()) == []
+    tell(picture, till(1))
+    assert picture.stale_since(picture.objects[FIRST]) == 0
 
 
 def test_what_nobody_could_know_changes_nothing() -> None:

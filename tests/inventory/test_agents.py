@@ -1,0 +1,113 @@
+"""Several agents in one source: each is believed, left out of a reading, and gone, for itself."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from gateway.feed.records import AgentGoneRecord, AgentRecord, DeleteRecord, ObjectRecord, Record
+from gateway.model.observations import (
+    AgentGone,
+    AgentLost,
+    HeartbeatSeen,
+    ObjectSeen,
+    ResyncBegan,
+    ResyncEnded,
+)
+from tests.inventory.playbook import NOW, Playbook, of, queue, vhost
+
+FARM = "1.10"
+
+
+def theirs(seen: ObjectSeen, agent: str = FARM) -> ObjectSeen:
+    return replace(seen, agent=agent)
+
+
+@pytest.fixture
+def playbook(tmp_path: Path) -> Playbook:
+    """A broker with a virtual host, and an agent beside it with another one."""
+    playbook = Playbook(tmp_path)
+    playbook.synchronise(vhost("/", "v1"), theirs(vhost("barn", "f1")))
+    return playbook
+
+
+def agents(playbook: Playbook) -> dict[str, bool]:
+    """Whether each agent is fresh, as a new subscriber is told."""
+    return {one.agent: one.fresh for one in of(AgentRecord, playbook.snapshot())}
+
+
+def read_without(playbook: Playbook, agent: str) -> list[Record]:
+    """A whole reading that tells of nothing, and leaves an agent out."""
+    return playbook.tell(ResyncBegan(), ResyncEnded(complete=True, without=frozenset({agent})))
+
+
+def test_what_an_agent_has_that_a_reading_leaves_out_is_neither_gone_nor_believed(playbook: Playbook) -> None:
+    playbook.tell(AgentLost(FARM, "it hangs"))
+    read_without(playbook, FARM)
+    assert list(playbook.objects()) == ["barn"]
+    assert agents(playbook) == {"1.0": True, FARM: False}
+    playbook.tell(ResyncBegan(FARM), theirs(vhost("barn", "f1")), ResyncEnded(complete=True, agent=FARM))
+    assert agents(playbook) == {"1.0": True, FARM: True}
+
+
+def test_an_agent_that_is_lost_while_another_is_read_is_not_believed_after_it(playbook: Playbook) -> None:
+    playbook.tell(ResyncBegan(), AgentLost(FARM), ResyncBegan("1.11"))
+    playbook.tell(ResyncEnded(complete=True, agent="1.11"), ResyncEnded(complete=True))
+    assert agents(playbook)[FARM] is False
+
+
+def test_an_agent_that_is_gone_takes_its_objects_with_it(playbook: Playbook) -> None:
+    told = playbook.tell(AgentGone(FARM))
+    assert [(one.stable_name, one.inferred) for one in of(DeleteRecord, told)] == [("barn", True)]
+    assert of(AgentRecord, told)[0].fresh is False
+    assert told[-1] == AgentGoneRecord(1, FARM, NOW)
+    assert agents(playbook) == {"1.0": True}
+    assert list(playbook.objects()) == ["/"]
+
+
+def test_an_agent_that_nobody_knows_cannot_be_gone(playbook: Playbook) -> None:
+    assert not of(AgentGoneRecord, playbook.tell(AgentGone("1.99")))
+
+
+def test_an_agent_may_come_back_after_it_was_gone(playbook: Playbook) -> None:
+    row = playbook.objects()["barn"].row
+    playbook.tell(AgentGone(FARM))
+    told = playbook.tell(theirs(vhost("barn", "f2")))
+    assert of(AgentRecord, told)[0].agent == FARM
+    assert playbook.objects()["barn"].row == row, "it is durable"
+
+
+def test_an_agent_that_left_and_returned_under_another_bank_has_the_same_objects(playbook: Playbook) -> None:
+    former = playbook.objects()["barn"]
+    playbook.tell(AgentLost(FARM, "it left", leaving=True))
+    told = playbook.tell(theirs(vhost("barn", "g1"), "1.11"))
+    (barn,) = of(ObjectRecord, told)
+    assert (barn.agent, barn.row, barn.stable_name) == ("1.11", former.row, "barn")
+    told = playbook.tell(AgentGone(FARM))
+    assert not of(DeleteRecord, told)
+    assert agents(playbook).keys() == {"1.0", "1.11"}
+    assert list(playbook.objects()) == ["/", "barn"]
+
+
+def test_what_is_told_under_a_name_of_an_agent_that_hangs_is_another_object(playbook: Playbook) -> None:
+    playbook.tell(AgentLost(FARM, "it hangs"))
+    playbook.tell(theirs(vhost("barn", "g1"), "1.11"))
+    assert len(playbook.objects()) == 3
+
+
+def test_an_agent_without_objects_is_gone_at_once(playbook: Playbook) -> None:
+    playbook.tell(HeartbeatSeen("1.12", NOW))
+    assert playbook.tell(AgentGone("1.12"))[-1] == AgentGoneRecord(1, "1.12", NOW)
+
+
+def test_agents_that_come_and_go_leave_nothing_behind(playbook: Playbook) -> None:
+    for bank in range(100, 400):
+        agent = f"1.{bank}"
+        playbook.tell(
+            theirs(vhost("shed", f"s{bank}"), agent), theirs(queue("q", f"q{bank}", f"s{bank}"), agent)
+        )
+        playbook.tell(AgentGone(agent))
+    assert agents(playbook).keys() == {"1.0", FARM}
+    assert len(playbook.objects()) == 2
