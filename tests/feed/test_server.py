@@ -13,9 +13,8 @@ from gateway.feed.client import FeedLink
 from gateway.feed.messages import VERSION
 from gateway.feed.records import Batch, FeedMessage, Hello, Record, SnapshotBegan, SnapshotEnded
 from gateway.feed.server import FeedServer
+from tests.components.waiting import DEADLINE
 from tests.feed.test_messages import OBJECT, RECORDS
-
-DEADLINE = 20
 
 
 class Recorder:
