@@ -35,13 +35,14 @@ from gateway.dialects.qmf.messages import (
 from gateway.model.schema import Argument, ClassKey, Direction
 
 MAX_PENDING: Final = 10_000
-"""Calls whose answers were not heard; beyond it the oldest is forgotten."""
+"""Calls that answers are looked for among; beyond it the oldest is forgotten."""
 
-_Call: TypeAlias = "tuple[ClassDefinition, str]"
+_Call: TypeAlias = "tuple[ClassKey, str]"
+"""Class and name of the method."""
 
 
 class _Heard:
-    """What bodies before this one told: schemas, and calls without an answer."""
+    """What bodies before this one told: schemas, and calls."""
 
     def __init__(self) -> None:
         self.definitions = Definitions()
@@ -57,24 +58,29 @@ class _Heard:
         else:
             return
         for definition in definitions:
-            self.definitions.add(definition)
-            if isinstance(definition, ClassDefinition):
+            if self.definitions.add(definition) and isinstance(definition, ClassDefinition):
                 self._latest[definition.key.package, definition.key.name] = definition
 
-    def class_of(self, key: ClassKey) -> ClassDefinition | None:
-        """The class of a call, whose key may lack the hash, or the package."""
+    def class_of(self, call: _Call) -> ClassDefinition | None:
+        """The class of a call, whose key may lack the hash, or the package; it has the method."""
+        key, method = call
         known = self.definitions.find_class(key) or self._latest.get((key.package, key.name))
-        return known or self._latest.get(("", key.name))
+        known = known or self._latest.get(("", key.name))
+        return known if known is not None and method in known.methods else None
 
     def called(self, sequence: int, reply_to: str, call: _Call) -> None:
         """A call was heard."""
         self._calls[sequence, reply_to] = call
+        self._calls.move_to_end((sequence, reply_to))
         if len(self._calls) > MAX_PENDING:
             self._calls.popitem(last=False)
 
     def call_of(self, sequence: int, reply_key: str) -> _Call | None:
-        """The call that an answer under ``reply_key`` is to; not all captures tell where it was wanted."""
-        return self._calls.pop((sequence, reply_key), None) or self._calls.pop((sequence, ""), None)
+        """The call that an answer under ``reply_key`` is to; not all captures tell where it was wanted.
+
+        It may be asked for again: who captures on both sides of a broker has each answer twice.
+        """
+        return self._calls.get((sequence, reply_key)) or self._calls.get((sequence, ""))
 
     def shown(self, told: object, body: Body) -> tuple[dict[str, Plain], Arguments | None]:
         """A message with its values by name, and the arguments of a call of which these are known."""
@@ -98,20 +104,41 @@ class _Heard:
             case MethodResponse():
                 call = self.call_of(told.sequence, body.routing_key)
                 if call is not None:
-                    definition, method = call
-                    shown["method"] = method
-                    return shown, _show_arguments(definition, method, told.arguments, shown, Direction.OUT)
+                    shown["method"] = call[1]
+                    return shown, self._show_arguments(call, told.arguments, shown, Direction.OUT)
         return shown, None
 
     def _show_request(
         self, told: MethodRequest | Am01MethodRequest, body: Body, shown: dict[str, Plain]
     ) -> Arguments | None:
-        definition = self.class_of(told.key)
-        if definition is None or told.method not in definition.methods:
+        call = told.key, told.method
+        self.called(told.sequence, body.reply_to or getattr(told, "reply_queue", ""), call)
+        return self._show_arguments(call, told.arguments, shown, Direction.IN)
+
+    def _show_arguments(
+        self, call: _Call, octets: bytes, shown: dict[str, Plain], way: Direction
+    ) -> Arguments | None:
+        """Arguments by name in place of their octets; these stay where nobody knows what they mean.
+
+        What stands behind them is shown as ``rest``: peers pass over it.
+        """
+        definition, method = self.class_of(call), call[1]
+        if definition is None:
             return None
-        reply_to = body.reply_to or getattr(told, "reply_queue", "")
-        self.called(told.sequence, reply_to, (definition, told.method))
-        return _show_arguments(definition, told.method, told.arguments, shown, Direction.IN)
+        arguments: list[Argument] = [
+            one for one in definition.methods[method].arguments if one.direction in {way, Direction.INOUT}
+        ]
+        if not octets and arguments and way is Direction.OUT:
+            shown["arguments"] = None  # an agent may leave them out after a failure
+            return None
+        try:
+            values, end = layouts_of(definition, way)[method].read(octets, 0)
+        except ProtocolError:
+            return None
+        shown["arguments"] = _named(arguments, values)
+        if octets[end:]:
+            shown["rest"] = plain(octets[end:])
+        return Arguments(definition, method, way, tuple(values), octets[end:])
 
 
 class Am2Decoder:
@@ -172,26 +199,3 @@ def am1_decoder() -> Am01Decoder:
 def _named(elements: Iterable[Any], values: Iterable[Any]) -> Plain:
     """Values by name; absent ones are null."""
     return {element.name: plain(value) for element, value in zip(elements, values, strict=True)}
-
-
-def _show_arguments(
-    definition: ClassDefinition, method: str, octets: bytes, shown: dict[str, Plain], way: Direction
-) -> Arguments | None:
-    """Arguments by name in place of their octets; these stay where they are no such arguments.
-
-    What stands behind them is shown as ``rest``: peers pass over it.
-    """
-    arguments: list[Argument] = [
-        one for one in definition.methods[method].arguments if one.direction in {way, Direction.INOUT}
-    ]
-    if not octets and arguments and way is Direction.OUT:
-        shown["arguments"] = None  # an agent may leave them out after a failure
-        return None
-    try:
-        values, end = layouts_of(definition, way)[method].read(octets, 0)
-    except ProtocolError:
-        return None
-    shown["arguments"] = _named(arguments, values)
-    if octets[end:]:
-        shown["rest"] = plain(octets[end:])
-    return Arguments(definition, method, way, tuple(values), octets[end:])

@@ -63,7 +63,38 @@ def test_arguments_have_names_once_schema_and_call_were_heard() -> None:
     assert "method" not in decoder.decode(another).messages[0]  # the answer to a call of somebody else
     (told,) = decoder.decode(answer).messages
     assert (told["method"], told["arguments"]) == ("fill", {"level": 256})
-    assert "method" not in decoder.decode(answer).messages[0]  # a call has one answer
+    assert decoder.decode(answer).messages == [told]  # captured on both sides of a broker
+
+
+def test_an_answer_is_to_the_latest_call_of_its_number() -> None:
+    decoder = Am2Decoder()
+    decoder.decode(Body(write(SchemaResponse(1, TANK))))
+    decoder.decode(Body(write(FILL), reply_to="console-1"))
+    decoder.decode(Body(write(replace(FILL, method="drain")), reply_to="console-1"))
+    (told,) = decoder.decode(Body(write(FILLED), routing_key="console-1")).messages
+    assert (told["method"], told["arguments"]) == ("drain", {"base64": "AAAAAAAAAQA="})
+
+
+def test_the_method_of_a_class_that_is_not_known_is_named() -> None:
+    decoder = Am2Decoder()
+    decoder.decode(Body(write(FILL), reply_to="console-1"))
+    (told,) = decoder.decode(Body(write(FILLED), routing_key="console-1")).messages
+    assert (told["method"], told["arguments"]) == ("fill", {"base64": "AAAAAAAAAQA="})
+    decoder.decode(Body(write(SchemaResponse(1, TANK))))
+    (told,) = decoder.decode(Body(write(FILLED), routing_key="console-1")).messages
+    assert (told["method"], told["arguments"]) == ("fill", {"level": 256})
+
+
+def test_more_classes_than_are_kept_are_not_known() -> None:
+    decoder = Am2Decoder()
+    for number in range(4097):
+        key = ClassKey("works", f"tank{number}", bytes(16))
+        decoder.decode(Body(write(SchemaResponse(1, ClassDefinition.of(replace(TANK.schema, key=key))))))
+    shown = [
+        decoder.decode(Body(write(replace(FILL, key=replace(TANK.key, name=name))))).messages[0]["arguments"]
+        for name in ("tank4095", "tank4096")
+    ]
+    assert shown == [{"litres": 9}, {"base64": "AAAACQ=="}]
 
 
 def test_an_answer_without_arguments_has_none() -> None:
