@@ -18,9 +18,10 @@ from gateway.feed.refusal_limit import CountedAttempts
 from gateway.feed.values import FeedValue
 from gateway.model.operations import Outcome
 from gateway.model.secrets import mask_uris
-from gateway.operations.operation import Ended, Operation
+from gateway.operations.operation import Operation
 from gateway.operations.planning import Plan, Target
 from gateway.operations.refusals import Refusal
+from gateway.operations.steps import Ended
 from gateway.operations.told_values import ToldValues
 
 MAX_NAME: Final = 255

@@ -29,12 +29,13 @@ from gateway.model.operations import Answer, Outcome
 from gateway.operations.audit import Audit
 from gateway.operations.effects import Effect, Reply, ReplyTo, Send, Tell
 from gateway.operations.messages import Objection, check_with_source, message_of
-from gateway.operations.operation import Ended, Next, Operation
+from gateway.operations.operation import Operation
 from gateway.operations.planning import Planner, Target, check_reachable
 from gateway.operations.policy import Policy
 from gateway.operations.refusals import Refusal
 from gateway.operations.repeats import Repeats
 from gateway.operations.settling import Settling
+from gateway.operations.steps import Ended, Next
 from gateway.operations.turns import Turns
 
 _UNREACHED: Final = frozenset({SourceState.CONNECTING, SourceState.DOWN})

@@ -6,9 +6,10 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from gateway.model.operations import Answer, MethodCall, ObjectFetch, ObjectModify
-from gateway.operations.operation import CallNext, ModifyNext, Operation, ReadNext
+from gateway.operations.operation import Operation
 from gateway.operations.refusals import Refusal
 from gateway.operations.settling import fetch_of
+from gateway.operations.steps import CallNext, ModifyNext, ReadNext
 
 Objection: TypeAlias = Callable[["MethodCall | ObjectModify"], "Answer | None"]
 """What a source would answer at once if this were asked of it now; ``None`` where it would send it."""

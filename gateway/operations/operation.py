@@ -2,16 +2,15 @@
 
 A set reads the object first: who asks for what is there already changes nothing. Then it sends what sets
 that which differs, step by step, up to the first that fails, and reads back: what is found counts, not what
-was said. A step is a call of a method that sets one element, or one request of the dialect's own that sets
-all of those that it can, in the place of the first of these.
+was said.
 """
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Final, TypeAlias
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Final
 
 from gateway.feed.operations import OperationKind
 from gateway.feed.values import FeedValue
@@ -22,55 +21,19 @@ from gateway.model.secrets import SecretRules
 from gateway.model.values import Reference, Value, Values
 from gateway.operations.planning import Plan, Setting
 from gateway.operations.refusals import Refusal
+from gateway.operations.steps import (
+    CallNext,
+    Ended,
+    ModifyNext,
+    Next,
+    ReadNext,
+    Step,
+    element_of,
+    names_of,
+    request_of,
+    steps_of,
+)
 from gateway.operations.validation import is_same
-
-
-@dataclass(frozen=True, slots=True)
-class CallNext:
-    """Call a method of the object."""
-
-    method: str
-    arguments: Values
-
-
-@dataclass(frozen=True, slots=True)
-class ModifyNext:
-    """Give properties of the object other values, by name, as one request of the dialect's own."""
-
-    values: Mapping[str, Value | None]
-
-
-@dataclass(frozen=True, slots=True)
-class ReadNext:
-    """Read the object anew."""
-
-
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """What came of it.
-
-    Attributes:
-        outcome: as all norths are told.
-        text: one line for people.
-        element: what it is about.
-        code: the agent's own status.
-        values: found, or a method's outputs, by name.
-        reported: where the outcome is unknown: who manages the object has answered all the same, so that
-            nothing is on its way any more.
-    """
-
-    outcome: Outcome
-    text: str = ""
-    element: str = ""
-    code: int | None = None
-    values: Mapping[str, FeedValue] = field(default_factory=dict)
-    reported: bool = False
-
-
-Next: TypeAlias = CallNext | ModifyNext | ReadNext | Ended
-
-_Step: TypeAlias = tuple[Setting, ...]
-"""What is sent as one: of several elements they are all set by a request of the dialect's own."""
 
 _SECRETS: Final = SecretRules()
 _SAYS_NOTHING = frozenset({"", "OK"})
@@ -104,7 +67,7 @@ class Operation:
         self.deadline = deadline
         self.phase = Phase.TURN
         self.former: dict[str, FeedValue] = _values_of(plan.target.entry, _readable(plan.settings))
-        self._pending: list[_Step] = []
+        self._pending: list[Step] = []
         self._done: list[Setting] = []
         self._notices: list[str] = []
         self._failure: Ended | None = None
@@ -153,7 +116,7 @@ class Operation:
             case Phase.VERIFYING:
                 ended = Ended(Outcome.UNKNOWN, f"reported as done, but not read back: {text}", reported=True)
             case Phase.CALLING:
-                element = _element(self._pending[0]) if self._pending else ""
+                element = element_of(self._pending[0]) if self._pending else ""
                 text = f"{text}: it may have been carried out, or may still be{self._set_before()}"
                 ended = Ended(Outcome.UNKNOWN, text, element)
             case _:
@@ -172,8 +135,8 @@ class Operation:
             return [("", CallNext(self.plan.method.name, self.plan.arguments))]
         entry = self.plan.target.entry
         differing = [] if entry is None else self._to_be_set(entry)
-        steps = [(setting,) for setting in differing] + [one for one in _steps(differing) if len(one) > 1]
-        return [(_element(step), _sent(step)) for step in steps]
+        steps = [(setting,) for setting in differing] + [one for one in steps_of(differing) if len(one) > 1]
+        return [(element_of(step), request_of(step)) for step in steps]
 
     def first_difference(self, entry: Entry) -> Setting | None:
         """The first element of a set that has not the value asked for; those that nobody can read have it."""
@@ -201,10 +164,10 @@ class Operation:
         text = f"answered late: {answer.text}" if answer.text else "answered late"
         left = [setting for step in self._pending[1:] for setting in step]
         if answer.outcome is Outcome.APPLIED and left:
-            text = f"{text}; the time was up before {_names(left)} was set"
+            text = f"{text}; the time was up before {names_of(left)} was set"
             return Ended(Outcome.NOT_NOW, text, left[0].element, answer.code)
         outputs = self.outputs(answer.outputs) if self.plan.method else {}
-        element = _element(self._pending[0]) if self._pending else ""
+        element = element_of(self._pending[0]) if self._pending else ""
         return Ended(answer.outcome, text, element, answer.code, outputs)
 
     def noted(self, text: str) -> None:
@@ -217,7 +180,7 @@ class Operation:
         remarks = list(self._notices)
         unread = [setting for setting in self._done if not setting.readable]
         if unread and ended.outcome in _REPORTED:
-            remarks.insert(0, f"{_names(unread)} cannot be read back: reported as done")
+            remarks.insert(0, f"{names_of(unread)} cannot be read back: reported as done")
         return replace(ended, text="; ".join(filter(None, (ended.text, *remarks))))
 
     # ---- a call, a reading ----------------------------------------------------------------------------
@@ -261,7 +224,7 @@ class Operation:
             return self._over(Ended(Outcome.OBJECT_GONE, "it is gone: nothing was set"))
         self.former = self.found(entry)
         try:
-            self._pending = _steps(self._to_be_set(entry))
+            self._pending = steps_of(self._to_be_set(entry))
         except Refusal as refusal:
             return self._over(Ended(refusal.outcome, refusal.text, refusal.element))
         if not self._pending:
@@ -282,10 +245,10 @@ class Operation:
     def _set_next(self, now: int) -> Next:
         step = self._pending[0]
         if now >= self.deadline:
-            text = f"the time was up before {_names(step)} was set{self._set_before()}"
-            return self._over(Ended(Outcome.NOT_NOW, text, _element(step)))
+            text = f"the time was up before {names_of(step)} was set{self._set_before()}"
+            return self._over(Ended(Outcome.NOT_NOW, text, element_of(step)))
         self.phase = Phase.CALLING
-        return _sent(step)
+        return request_of(step)
 
     def _set(self, answer: Answer, now: int) -> Next:
         step = self._pending[0]
@@ -294,13 +257,13 @@ class Operation:
             self.noted(answer.text)
             return self._set_next(now) if self._pending else self._verify()
         text = f"{answer.text}{self._set_before()}"
-        ended = Ended(answer.outcome, text, _element(step), answer.code)
+        ended = Ended(answer.outcome, text, element_of(step), answer.code)
         if self._is_perhaps_partly_done(step, answer):
             self._failure = ended
             return self._verify()
         return self._over(ended)
 
-    def _is_perhaps_partly_done(self, step: _Step, answer: Answer) -> bool:
+    def _is_perhaps_partly_done(self, step: Step, answer: Answer) -> bool:
         """Whether something may have been set, although this step has failed for certain."""
         if answer.outcome in {Outcome.UNKNOWN, Outcome.SOURCE_DOWN}:
             return False
@@ -351,7 +314,7 @@ class Operation:
         )
 
     def _set_before(self) -> str:
-        return f"; {_names(self._done)} was set before" if self._done else ""
+        return f"; {names_of(self._done)} was set before" if self._done else ""
 
     def _over(self, ended: Ended) -> Ended:
         self.phase = Phase.OVER
@@ -363,32 +326,6 @@ def _is_there(value: FeedValue | None, wanted: FeedValue | None) -> bool:
     if wanted is None and isinstance(value, str | Mapping | tuple):
         return not value
     return is_same(value, wanted)
-
-
-def _steps(settings: Sequence[Setting]) -> list[_Step]:
-    """What is sent one after the other."""
-    native = tuple(setting for setting in settings if not setting.method)
-    first = native[:1]
-    return [
-        native if (setting,) == first else (setting,)
-        for setting in settings
-        if setting.method or (setting,) == first
-    ]
-
-
-def _sent(step: _Step) -> CallNext | ModifyNext:
-    if step[0].method:
-        return CallNext(step[0].method, step[0].arguments)
-    return ModifyNext({setting.element: setting.sent for setting in step})
-
-
-def _element(step: _Step) -> str:
-    """What an outcome of the step is about; empty where it is about several."""
-    return step[0].element if len(step) == 1 else ""
-
-
-def _names(settings: Iterable[Setting]) -> str:
-    return ", ".join(setting.element for setting in settings)
 
 
 def _readable(settings: Iterable[Setting]) -> list[Setting]:

@@ -14,8 +14,9 @@ from gateway.inventory.objects import Entry
 from gateway.model.operations import Answer, ObjectFetch, Outcome
 from gateway.operations.audit import Audit
 from gateway.operations.effects import Effect, Send, Tell
-from gateway.operations.operation import Ended, Operation
+from gateway.operations.operation import Operation
 from gateway.operations.planning import Target
+from gateway.operations.steps import Ended
 from gateway.operations.unsettled import CERTAIN_AFTER, Unsettled, UnsettledOperations
 from gateway.operations.validation import is_same
 

@@ -17,9 +17,10 @@ from gateway.model.operations import Answer, Outcome
 from gateway.model.secrets import SecretRules
 from gateway.operations.desk import OperationDesk
 from gateway.operations.effects import Effect, ReplyTo, Send
-from gateway.operations.operation import Ended, Next, Operation
+from gateway.operations.operation import Operation
 from gateway.operations.repeats import Repeats
 from gateway.operations.settling import Settling
+from gateway.operations.steps import Ended, Next
 from gateway.operations.told_values import ToldValues
 from gateway.snmp.retransmissions import Retransmissions
 from tests.simulation.core import Parts
