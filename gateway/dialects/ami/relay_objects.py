@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import itertools
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -147,8 +147,11 @@ class Objects:
         agent, growing = tellings[0][1].agent, 0
         for table, told in tellings:
             sifted = table.sift(told.native_id, told.values, self._secrets)
-            self._check_keys(table, agent, len(sifted.gained.keys() - table.columns.keys()))
-            growing += self._versions.is_needed(table, grows=table.would_change(sifted.gained))
+            grows = False
+            if sifted.gained:
+                self._check_keys(table, agent, sifted.gained)
+                grows = table.would_change(sifted.gained)
+            growing += self._versions.is_needed(table, grows=grows)
             found.append(sifted)
         if growing:
             self._versions.check(agent, growing)
@@ -172,7 +175,7 @@ class Objects:
     def _tell(self, table: Table, told: Told, sifted: Sifted, now: int) -> Row:
         if sifted.gained:
             if table in self._keys:
-                self._keys[table].take(told.agent, len(sifted.gained.keys() - table.columns.keys()))
+                self._keys[table].take(told.agent, len(table.unknown(sifted.gained)))
             table.grow(sifted.gained, now)
             if table.due:
                 self._versions.expect(table, told.agent)
@@ -331,8 +334,8 @@ class Objects:
 
     # What bounds.
 
-    def _check_keys(self, table: Table, agent: str, new: int) -> None:
-        shared = self._keys.get(table)
+    def _check_keys(self, table: Table, agent: str, gained: Collection[str]) -> None:
+        shared, new = self._keys.get(table), len(table.unknown(gained))
         if shared is not None and new and not shared.has(agent, new):
             raise RefusedError(f"of {self._limits.keys} keys that applications share none is left for it")
         if new and len(table.columns) + new > self._limits.keys:

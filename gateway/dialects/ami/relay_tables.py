@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -237,6 +237,10 @@ class Table:
         self.columns |= columns
         if seen and self.rows:
             self.changed(now)
+
+    def unknown(self, keys: Iterable[str]) -> list[str]:
+        """Those of these keys that it has no column for."""
+        return [key for key in keys if key not in self.columns]
 
     def would_change(self, columns: Mapping[str, Column]) -> bool:
         """Whether anybody could see that it has these columns."""
