@@ -25,8 +25,8 @@ def logged_line(
         secrets: what else is.
         as_came: whether ``octets`` say no more than that.
     """
-    if isinstance(one, Comment):
-        return _masked(octets, secrets)
+    if isinstance(one, Comment):  # it may be an instruction that was taken out, with all that it says
+        return f"# a comment of {len(octets)} octets".encode()
     changes: dict[str, Any] = {}
     values: Mapping[str, AmiValue] = getattr(one, "values", {})
     shown = {key: _shown(key, value, secrets) for key, value in values.items()}
