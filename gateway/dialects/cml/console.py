@@ -112,7 +112,7 @@ class ConsoleSession:
     def tick(self, now: int) -> list[Effect]:
         """Time has passed: inspect what is due, miss answers, try again."""
         self._talk.now = now
-        self._talk.timer_spent()
+        self._talk.awake()
         if self._talk.state is State.DISCONNECTED:
             return []
         overdue = self._talk.requests.overdue(now)

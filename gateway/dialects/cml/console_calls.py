@@ -11,7 +11,6 @@ from collections.abc import Set as AbstractSet
 from typing import Final
 
 from gateway.dialects.cml.console_conversation import Conversation
-from gateway.dialects.cml.console_pace import NEVER
 from gateway.dialects.cml.console_poller import Poller
 from gateway.dialects.cml.console_requests import AboutObject, Asked, Operation, Wanted
 from gateway.dialects.cml.console_states import State
@@ -33,6 +32,7 @@ from gateway.dialects.cml.safety import Assurance
 from gateway.dialects.cml.values import write_value
 from gateway.dialects.cml.writer import write_message
 from gateway.dialects.errors import LocalProtocolError, ProtocolError
+from gateway.dialects.outbox import NEVER
 from gateway.model.misfits import misfit
 from gateway.model.operations import Answer, MethodCall, ObjectFetch, ObjectModify, Outcome
 from gateway.model.schema import Access, Argument, Element

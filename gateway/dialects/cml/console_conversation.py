@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from gateway.dialects.cml.console_config import SECOND, ConsoleConfig, Matching
-from gateway.dialects.cml.console_pace import NEVER, Pace
+from gateway.dialects.cml.console_pace import Pace
 from gateway.dialects.cml.console_requests import Asked, Operation, Requests
 from gateway.dialects.cml.console_schedule import Schedule
 from gateway.dialects.cml.console_states import TRANSITIONS, Signal, State
@@ -17,10 +17,11 @@ from gateway.dialects.cml.console_tree import Known, Tree
 from gateway.dialects.cml.console_views import Runs, Views
 from gateway.dialects.cml.messages import SchemaRequest
 from gateway.dialects.cml.writer import write_message
-from gateway.dialects.effects import Answered, Effect, Note, Observed, Send, WakeAt
+from gateway.dialects.effects import Effect, Send
 from gateway.dialects.errors import LocalProtocolError
-from gateway.model.observations import Observation, SourceState, SourceStateSeen
-from gateway.model.operations import Answer, MethodCall
+from gateway.dialects.outbox import NEVER, Outbox
+from gateway.model.observations import SourceState
+from gateway.model.operations import MethodCall
 
 POLLING: Final = frozenset({State.WALKING, State.SYNCHRONISED, State.DOUBTFUL})
 """States in which objects are inspected."""
@@ -31,7 +32,7 @@ _STRAYS: Final = 3
 """Deadlines during which an answer that did not come may still do so."""
 
 
-class Conversation:
+class Conversation(Outbox):
     """What a console session knows and does between messages.
 
     ``now`` is set before anything is called; `finish` hands out what came of it.
@@ -44,6 +45,7 @@ class Conversation:
     """
 
     def __init__(self, config: ConsoleConfig) -> None:
+        super().__init__()
         self.config = config
         self.now = 0
         self.state = State.DISCONNECTED
@@ -59,11 +61,7 @@ class Conversation:
         self.schedule = Schedule(config.intervals)
         self.retry_at = NEVER
         self.retry_reason = ""
-        self.observations: list[Observation] = []
-        self._effects: list[Effect] = []
         self._shortfalls = 0
-        self._source_state: SourceStateSeen | None = None
-        self._wake_at = NEVER
 
     # The states.
 
@@ -73,21 +71,6 @@ class Conversation:
         if following is None:
             raise LocalProtocolError(f"{signal.value} means nothing while {self.state.value}")
         self.state = following
-
-    def tell(self, state: SourceState, detail: str = "") -> None:
-        """Observe the source's state, if that is news."""
-        seen = SourceStateSeen(state, detail)
-        if seen != self._source_state:
-            self._source_state = seen
-            self.observations.append(seen)
-
-    def note(self, event: str, detail: str) -> None:
-        """Leave a note for operators."""
-        self._effects.append(Note(event, detail))
-
-    def answer(self, answer: Answer) -> None:
-        """Tell what came of an operation, behind what this call observes."""
-        self._effects.append(Answered(answer))
 
     def retry_later(self, state: SourceState, reason: str) -> None:
         """Begin again after a while, longer each time; tell why."""
@@ -178,7 +161,7 @@ class Conversation:
 
     def _send(self, body: bytes, message_id: str, not_after: int = 0) -> None:
         config = self.config
-        self._effects.append(
+        self.send(
             Send(
                 config.system_exchange,
                 config.routing_key,
@@ -194,10 +177,6 @@ class Conversation:
 
     # The end of each call.
 
-    def timer_spent(self) -> None:
-        """The session was woken, even if the clock was set back and its time has not come."""
-        self._wake_at = NEVER
-
     def finish(self, operations_due: int = NEVER) -> list[Effect]:
         """Inspect what is due; return all that came of a call.
 
@@ -205,18 +184,8 @@ class Conversation:
         """
         if self.state in POLLING:
             self._inspect_due()
-        effects: list[Effect] = []
-        if self.observations:
-            effects.append(Observed(tuple(self.observations)))
-            self.observations.clear()
-        if self._effects:
-            effects += self._effects
-            self._effects.clear()
         wake_at = min(self.requests.next_deadline, self.retry_at, operations_due, self._next_poll())
-        if wake_at < self._wake_at:
-            self._wake_at = wake_at
-            effects.append(WakeAt(wake_at))
-        return effects
+        return self.hand_out(wake_at, self.now)
 
     def _inspect_due(self) -> None:
         while self.pace.may_ask(self.now) and not (self.one_at_a_time and self.requests):

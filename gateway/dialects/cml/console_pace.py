@@ -5,9 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from gateway.dialects.cml.console_config import SECOND, Budget
-
-NEVER: Final = 1 << 63
-"""A time that does not come."""
+from gateway.dialects.outbox import NEVER
 
 _BURST: Final = 0.1
 """Seconds whose requests may be sent at once."""

@@ -7,9 +7,9 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from gateway.dialects.cml.console_pace import NEVER
 from gateway.dialects.cml.console_tree import Known
 from gateway.dialects.cml.messages import InspectReply, MethodReply, ModifyReply, Request
+from gateway.dialects.outbox import NEVER
 from gateway.model.operations import Answer, MethodCall, ObjectFetch, ObjectModify, Outcome
 
 REMEMBERED: Final = 1_000

@@ -12,7 +12,7 @@ from collections import deque
 from typing import Final
 
 from gateway.dialects.cml.console_config import SECOND, Intervals
-from gateway.dialects.cml.console_pace import NEVER
+from gateway.dialects.outbox import NEVER
 
 _SOON: Final = SECOND
 """What was never inspected is as urgent as a class of this interval."""

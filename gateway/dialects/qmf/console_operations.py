@@ -10,7 +10,8 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from gateway.dialects.qmf.console_requests import NEVER, REQUEST_SEQUENCES
+from gateway.dialects.outbox import NEVER
+from gateway.dialects.qmf.console_requests import REQUEST_SEQUENCES
 from gateway.dialects.qmf.definitions import ClassDefinition
 from gateway.dialects.qmf.object_id import ObjectId
 from gateway.model.operations import Answer, MethodCall, ObjectFetch, ObjectModify, Outcome

@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from typing import Final
 from zlib import crc32
 
+from gateway.dialects.outbox import NEVER, Outbox
 from gateway.dialects.qmf.addresses import BROKER_AGENT
 from gateway.dialects.qmf.console_agents import SECOND, Agents
 from gateway.dialects.qmf.console_config import ConsoleConfig
 from gateway.dialects.qmf.console_order import ClassName
-from gateway.dialects.qmf.console_outbox import Outbox
-from gateway.dialects.qmf.console_requests import NEVER, FetchObjects, Requests
+from gateway.dialects.qmf.console_requests import FetchObjects, Requests
 from gateway.model.observations import AgentGone, AgentLost, ResyncBegan, ResyncEnded
 
 _NAMED: Final = 3

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
+from gateway.dialects.outbox import NEVER
 from gateway.dialects.qmf import addresses
 from gateway.dialects.qmf.messages import (
     BrokerRequest,
@@ -24,8 +25,6 @@ from gateway.model.schema import ClassKey
 
 REQUEST_SEQUENCES: Final = 1 << 31
 """Requests have the lower half of the sequence numbers, operations the upper one (`console_operations`)."""
-NEVER: Final = 1 << 63
-"""A time that does not come."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gateway.dialects.qmf.console_requests import NEVER
+from gateway.dialects.outbox import NEVER
 from gateway.model.schema import ClassKey
 
 

@@ -23,6 +23,7 @@ from typing import Final
 from uuid import UUID
 
 from gateway.dialects.effects import Effect, Observed, Rebind, Send, WakeAt
+from gateway.dialects.outbox import NEVER
 from gateway.dialects.qmf.addresses import BROKER_AGENT
 from gateway.dialects.qmf.am01.console_asking import probes, request
 from gateway.dialects.qmf.am01.console_config import NO_BROKER, Am01ConsoleConfig
@@ -34,7 +35,6 @@ from gateway.dialects.qmf.am01.writer import write
 from gateway.dialects.qmf.console_agents import SECOND
 from gateway.dialects.qmf.console_conversation import Conversation
 from gateway.dialects.qmf.console_requests import (
-    NEVER,
     AwaitPublication,
     FetchObjects,
     Greeting,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from gateway.dialects.qmf.console_requests import NEVER
+from gateway.dialects.outbox import NEVER
 from gateway.model.schema import ClassKey
 
 _PATIENCE: Final = 3

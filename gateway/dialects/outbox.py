@@ -1,11 +1,15 @@
-"""What a console has to say to who runs it, kept until the call that led to it ends."""
+"""What a console session has to say to who runs it, kept until the call that led to it ends."""
 
 from __future__ import annotations
 
+from typing import Final
+
 from gateway.dialects.effects import Answered, Effect, Note, Observed, Send, WakeAt
-from gateway.dialects.qmf.console_requests import NEVER
 from gateway.model.observations import Observation, SourceState, SourceStateSeen
 from gateway.model.operations import Answer
+
+NEVER: Final = 1 << 63
+"""A time that does not come."""
 
 
 class Outbox:
