@@ -11,7 +11,6 @@ from uuid import UUID
 
 from gateway.dialects.effects import Effect, Send
 from gateway.dialects.errors import LocalProtocolError
-from gateway.dialects.outbox import NEVER, Outbox
 from gateway.dialects.qmf import addresses
 from gateway.dialects.qmf.addresses import BROKER_AGENT
 from gateway.dialects.qmf.console_agents import SECOND, Agents
@@ -20,8 +19,10 @@ from gateway.dialects.qmf.console_hearing import Hearing, gap_until_now
 from gateway.dialects.qmf.console_objects import LivingObjects
 from gateway.dialects.qmf.console_operations import Operation, Operations
 from gateway.dialects.qmf.console_order import ClassName, targets_first
+from gateway.dialects.qmf.console_outbox import Outbox
 from gateway.dialects.qmf.console_remote_agents import RemoteAgents
 from gateway.dialects.qmf.console_requests import (
+    NEVER,
     FetchObjects,
     FetchSchema,
     Greeting,
@@ -140,11 +141,21 @@ class Conversation(Outbox):
 
         They are those of before under other ids: none may be there twice meanwhile.
         """
-        if agent == BROKER_AGENT and self.restarts.shown_by(message):
+        is_expected = self.restarts.is_expected
+        if agent != BROKER_AGENT:
+            if self.restarts.remote_shown_by(agent, message.object_id):
+                self._remote_started_anew(agent)
+        elif self.restarts.shown_by(message):
             self.living.forget()
+            self.observations += [] if is_expected else self._hearing.started_anew()
             self.observations.append(ResyncBegan(restarted=True))
             self.greet_soon(f"agent {agent} started anew")
         self.living.told(message)
+
+    def _remote_started_anew(self, agent: str) -> None:
+        self.observations.append(ResyncBegan(agent, restarted=True))
+        if self.state in _ASKING:
+            self._read_agent(agent)
 
     def broker_answered(self, broker: UUID) -> None:
         """The greeting is answered: tell what was missed, and list what there is."""
@@ -152,10 +163,11 @@ class Conversation(Outbox):
         interruption_told = self._hearing.answered()
         since = self._hearing.until
         silent_since = self.agents.heard(BROKER_AGENT, self.now, self._hearing.spoken_at)
+        was_told = interruption_told or self.restarts.is_told
         restarted = self.restarts.answered(broker)
         if restarted:
             self.agents.interrupted(BROKER_AGENT)
-        if restarted and not interruption_told:
+        if restarted and not was_told:
             self.miss(since, f"agent {BROKER_AGENT} started anew")
         elif silent_since is not None:
             self.miss(silent_since, f"agent {BROKER_AGENT} was silent")
@@ -439,6 +451,7 @@ class Conversation(Outbox):
 
     def _returned(self, agent: str) -> None:
         """A remote agent is there, which was not: it is read, unless it will be with everything else."""
+        self.restarts.forget_remote(agent)
         self.remotes.returned(agent, self.now)
         if self.state not in _ASKING_LATER:
             self._read_agent(agent)

@@ -27,6 +27,7 @@ class Hearing:
         self._connected_at = 0
         self._interrupted_since: int | None = None
         self._interruption_told_at = 0
+        self._until_before = heard_until  # `until`, when the message arrived that is being heard
         self._unread: tuple[int, int] | None = None  # when the first and the last such message were sent
 
     @property
@@ -57,6 +58,7 @@ class Hearing:
         After a connection stood still, what was sent long ago arrives all at once: then receipt says nothing
         about what was lost behind it.
         """
+        self._until_before = self.until
         spoken_at = min(sent or now, now)
         gaps = self.missed(spoken_at)
         self.spoken_at = spoken_at
@@ -90,6 +92,12 @@ class Hearing:
         """The same, a while ago: what was said since is heard already."""
         since = self.until
         return [Gap(since, self.spoken_at, _INTERRUPTED)] if since < self.spoken_at else []
+
+    def started_anew(self) -> list[Gap]:
+        """The message that is being heard is the first to show that the broker's agent started anew."""
+        self._agents.interrupted(BROKER_AGENT)
+        since = min(self._until_before, self.spoken_at)
+        return [Gap(since, self.spoken_at, f"agent {BROKER_AGENT} started anew")]
 
     def interruption(self, now: int) -> list[Gap]:
         """What was lost, told before the agent is greeted: however many interruptions there were, once."""

@@ -1,8 +1,8 @@
-"""Whether the broker's agent was started anew since the console heard it last, and what shows it.
+"""Whether an agent was started anew since the console heard it last, and what shows it.
 
 Some brokers keep their UUID over restarts (qpidd with a data folder), some count boots in the ids of their
 objects, some do neither: a Java broker begins its ids anew, so that they mean other objects. All of them make
-the object of the broker itself anew.
+the object of the broker itself anew. Of a remote agent the ids alone show it.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from gateway.dialects.qmf.messages import Content
 from gateway.dialects.qmf.object_id import ObjectId
 
 _BROKER_CLASS: Final = ("org.apache.qpid.broker", "broker")
+_REMOTES: Final = 1024
+"""Remote agents whose boots are known, those that were heard of first are forgotten first."""
 
 
 class Restarts:
@@ -32,6 +34,17 @@ class Restarts:
         self._sequences: set[int] = set()
         self._in_doubt = False
         self._born = 0
+        self._of_remotes: dict[str, set[int]] = {}
+
+    @property
+    def is_told(self) -> bool:
+        """Whether a restart was told, and no resync has begun since."""
+        return self._told
+
+    @property
+    def is_expected(self) -> bool:
+        """Whether it is no news that something may be lost by a restart."""
+        return self._told or self._in_doubt
 
     def doubt(self) -> None:
         """The agent announced itself, or was out of hearing: it may have been started anew."""
@@ -50,6 +63,20 @@ class Restarts:
         if born_anew or counted:
             self._told = True
         return born_anew or counted
+
+    def remote_shown_by(self, agent: str, object_id: ObjectId) -> bool:
+        """Whether an object of a remote agent is the first of a boot sequence that is not its first one."""
+        sequence, known = object_id.sequence, self._of_remotes.setdefault(agent, set())
+        if len(self._of_remotes) > _REMOTES:
+            self.forget_remote(next(iter(self._of_remotes)))
+        if not sequence or sequence in known:
+            return False
+        known.add(sequence)
+        return len(known) > 1
+
+    def forget_remote(self, agent: str) -> None:
+        """A remote agent is read anew, whatever its ids say."""
+        self._of_remotes.pop(agent, None)
 
     def tell(self) -> None:
         """An object has shown a restart in another way, and it is told."""

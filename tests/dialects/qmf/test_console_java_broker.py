@@ -28,7 +28,7 @@ from gateway.dialects.qmf.messages import (
     SchemaResponse,
 )
 from gateway.dialects.qmf.object_id import ObjectId
-from gateway.model.observations import ClassLearned, ResyncBegan, ResyncEnded
+from gateway.model.observations import ClassLearned, Gap, ResyncBegan, ResyncEnded
 from gateway.model.operations import Answer, MethodCall, ObjectFetch, Outcome
 from gateway.model.schema import ClassKey, ClassSchema, Element, Method
 from gateway.model.values import ValueType
@@ -213,10 +213,15 @@ def test_one_that_was_started_anew_behind_a_bridge_shows_it_by_its_own_object() 
     again = PropertyContent(0, BROKER_CLASS.key, play.now, START + 5 * SECOND, 0, ITSELF, ("java",))
     play.arrives(again, key=f"console.obj.1.0.{PACKAGE}.broker")
     left = play.left()
-    assert left[0] == ResyncBegan(restarted=True)
+    assert left[:2] == [
+        Gap(START, START + 10 * SECOND, "agent 1.0 started anew"),
+        ResyncBegan(restarted=True),
+    ]
     assert left[-2:] == ["resync", ("broker", BrokerRequest(8))]
     play.arrives(again, key=f"console.obj.1.0.{PACKAGE}.broker")
     assert ResyncBegan(restarted=True) not in play.left(), "once is enough"
+    play.answered(BrokerResponse(8, NEXT_BROKER))
+    assert not [one for one in play.left() if isinstance(one, Gap)], "nor is the gap told twice"
     play.synchronises(first=8, broker=itself(0, created=START + 5 * SECOND))
     assert play.session.state is State.SYNCHRONISED
 

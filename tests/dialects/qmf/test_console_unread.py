@@ -43,11 +43,11 @@ def of(agent_bank: int, number: int = 1) -> ObjectId:
     return ObjectId.of(sequence=1, agent_bank=agent_bank, number=number)
 
 
-def with_new_tanks() -> ConsolePlay:
+def with_new_tanks(config: ConsoleConfig | None = None) -> ConsolePlay:
     """A console that knows one class and one tank, and whose peers have a new version of that class."""
     known = shop()
     known.add(ClassDefinition.of(NEW_TANK))
-    play = ConsolePlay(known=known)
+    play = ConsolePlay(config, known)
     listed(play)
     play.arrives(got(5), CommandComplete(5))
     play.left()
@@ -167,3 +167,13 @@ def test_what_an_agent_says_of_a_refusal_is_one_line_without_passwords() -> None
     *_, degraded = play.left()
     assert isinstance(degraded, SourceStateSeen)
     assert "refused: not [31m from amqp://***@example.org (7)" in degraded.detail
+
+
+def test_there_is_an_end_to_the_agents_that_are_asked_for_a_class() -> None:
+    play = with_new_tanks(ConsoleConfig(believed=frozenset({AGENT_USER}), agent_limit=2))
+    for bank in (10, 11, 12):
+        new = replace(changed(), key=NEW_TANK.key, object_id=of(bank))
+        play.arrives(new, key=f"console.obj.1.{bank}.shop.tank")
+    play.left()
+    play.arrives(SchemaResponse(6, ClassDefinition.of(NEW_TANK)))
+    assert [one[0] for one in play.left() if isinstance(one, tuple)] == ["agent.1.10", "agent.1.11"]
