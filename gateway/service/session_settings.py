@@ -39,7 +39,7 @@ def with_settings(config: ConfigT, told: object, left_out: Collection[str]) -> C
     kind = type(config)
     if not isinstance(told, Mapping):
         raise CaptureError("line 1: 'settings' is no object")
-    known = {name: value for name, value in told.items() if name in _fields(kind, left_out)}
+    known = _known(kind, told, left_out)
     try:
         _bounded(known)
         read = _model(kind, left_out).model_validate(known)
@@ -107,6 +107,18 @@ def with_relay_settings(config: RelayConfig, told: object, left_out: Collection[
 
 def _fields(kind: type, left_out: Collection[str]) -> list[str]:
     return [field.name for field in dataclasses.fields(kind) if field.name not in left_out]
+
+
+def _known(kind: type, told: Mapping[Any, object], left_out: Collection[str] = ()) -> dict[str, object]:
+    """What a dataclass, and those inside it, still have of what was told."""
+    hints, names = get_type_hints(kind), _fields(kind, left_out)
+    return {
+        name: _known(hints[name], value)
+        if isinstance(value, Mapping) and dataclasses.is_dataclass(hints[name])
+        else value
+        for name, value in told.items()
+        if name in names
+    }
 
 
 def _model(kind: type, left_out: Collection[str]) -> type[BaseModel]:

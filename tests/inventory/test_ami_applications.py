@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from gateway.dialects.ami.relay import RelayConfig, RelaySession
+from gateway.dialects.ami.relay import RelayConfig, RelayLimits, RelaySession
 from gateway.dialects.effects import Observed
 from gateway.dialects.stream_effects import Peer, StreamEffect
 from gateway.feed.records import (
+    AgentGoneRecord,
     AgentRecord,
     ClassRecord,
     DeleteRecord,
@@ -26,9 +27,11 @@ from tests.inventory.playbook import NOW, SECOND, Playbook, of
 class Relay:
     """A relay session before an inventory."""
 
-    def __init__(self, state: Path, schemas: tuple[ClassSchema, ...] = ()) -> None:
+    def __init__(
+        self, state: Path, schemas: tuple[ClassSchema, ...] = (), limits: RelayLimits | None = None
+    ) -> None:
         self.inventory = Playbook(state)
-        self.session = RelaySession(RelayConfig(schemas=schemas))
+        self.session = RelaySession(RelayConfig(schemas=schemas, limits=limits or RelayLimits()))
         self.now = NOW
         self.take(self.session.started(self.now))
 
@@ -167,3 +170,13 @@ def test_after_a_restart_an_object_that_is_told_again_has_its_row(tmp_path: Path
     records = after.says('O|T="Tank"|I="t2"|level=5')
     assert after.inventory.objects()["pump-7|t2"].row == row
     assert of(DeleteRecord, records) == []
+
+
+def test_an_application_that_makes_room_is_no_agent_any_more(tmp_path: Path) -> None:
+    relay = Relay(tmp_path, limits=RelayLimits(applications=1))
+    relay.connects("pump-7")
+    relay.says('O|T="Tank"|I="t1"|level=3')
+    relay.ends()
+    records = relay.connects("pump-8", 2)
+    assert [one.agent for one in records if isinstance(one, AgentGoneRecord)] == ["pump-7"]
+    assert not [name for name in relay.inventory.objects() if "pump-7" in name]

@@ -81,7 +81,7 @@ def test_what_was_chosen_is_chosen_again() -> None:
 
 def test_settings_of_another_version_are_taken_as_far_as_they_are_known() -> None:
     config = ConsoleConfig()
-    told = {"believe_anyone": True, "from_the_future": {}}
+    told = {"believe_anyone": True, "from_the_future": {}, "heartbeats": {"of_the_past": 5}}
     assert with_settings(config, told, AM2.left_out) == replace(config, believe_anyone=True)
 
 

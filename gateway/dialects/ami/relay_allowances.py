@@ -28,3 +28,5 @@ class Allowance:
         """It has taken this, whether it might or not; a negative amount is given back."""
         self._taken += amount
         self._by[who] += amount
+        if not self._by[who]:
+            del self._by[who]

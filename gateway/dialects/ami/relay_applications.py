@@ -25,7 +25,7 @@ from gateway.dialects.ami.values import AmiValue
 from gateway.dialects.ami.writer import LineEnd
 from gateway.dialects.stream_effects import Peer
 from gateway.model.events import Severity
-from gateway.model.observations import AgentLost, EventSeen, ResyncBegan, ResyncEnded
+from gateway.model.observations import AgentGone, AgentLost, EventSeen, ResyncBegan, ResyncEnded
 from gateway.model.schema import EventSchema, Method
 from gateway.model.values import Value
 
@@ -60,7 +60,6 @@ class Applications:
         self._events = events
         self._out = out
         self._known: dict[str, Application] = {}
-        self._names: set[str] = set()
         self._by_id: dict[str, Application] = {}
         package = config.relay_package
         self._table = objects.table(
@@ -89,7 +88,7 @@ class Applications:
         name = login.process_id
         application = self._known.get(name)
         self._check_pace(application, now)
-        oldest = None if application is not None else self._to_be_forgotten(name)
+        oldest = None if application is not None else self._to_be_forgotten()
         application = application or Application(name)
         metrics = self._metrics(name, login.values, now)
         self._objects.check((self._table, self._told(application, now)), *metrics)
@@ -102,7 +101,6 @@ class Applications:
         application.plugin, application.options = login.plugin, login.options
         application.address, application.certificate = connection.peer.address, connection.peer.name
         self._known[name] = self._by_id[application_id(name)] = application
-        self._names.add(name)
         self._set_up(connection, application, login.options)
         self._tell_login(application, metrics, first=first, now=now)
 
@@ -149,15 +147,13 @@ class Applications:
         if many and 0 <= now - application.since < _PAUSE:
             raise RefusedError("it was here a moment ago and has many objects: wait for 10 s")
 
-    def _to_be_forgotten(self, name: str) -> Application | None:
+    def _to_be_forgotten(self) -> Application | None:
         """Who has not been connected for longest, where there is no room for another one else.
 
         Raises:
             RefusedError: there is no room.
         """
         limits = self._config.limits
-        if name not in self._names and len(self._names) >= limits.names:
-            raise RefusedError(f"{limits.names} applications have logged in since the gateway was started")
         if len(self._known) < limits.applications:
             return None
         gone = [one for one in self._known.values() if not one.connections]
@@ -166,7 +162,9 @@ class Applications:
         return min(gone, key=lambda one: one.since)
 
     def _forget(self, application: Application, now: int) -> None:
+        self._tell_refusals(application, now)
         self._objects.end_all(application.name, now)
+        self._out.observe(AgentGone(application.name, "it made room for another application"))
         del self._known[application.name], self._by_id[application_id(application.name)]
         self._out.note("application-forgotten", f"{application.name!r} made room for another one")
 
@@ -204,7 +202,6 @@ class Applications:
         )
         self._objects.check((self._table, self._told(application, now)))
         self._known[name] = self._by_id[application_id(name)] = application
-        self._names.add(name)
         self.tell(application, now)
 
     # What is told of them.
@@ -273,7 +270,8 @@ class Applications:
     def tell_counts(self, now: int) -> None:
         """Tell of those whose counts have changed, if they were not told just now."""
         for application in self._known.values():
-            self._tell_refusals(application, now)
+            if not 0 <= now - application.refusals_told_at < _REFUSALS_INTERVAL:
+                self._tell_refusals(application, now)
             if not application.changed or 0 <= now - application.told_at < self._config.tell_interval:
                 continue
             missing, repeated = application.gap_missing, application.gap_repeated
@@ -284,8 +282,8 @@ class Applications:
             self.tell(application, now)
 
     def _tell_refusals(self, application: Application, now: int) -> None:
-        """Tell that something is refused, at once and then once a minute: nobody else may know."""
-        if not application.refusals or 0 <= now - application.refusals_told_at < _REFUSALS_INTERVAL:
+        """Tell that something was refused, at once and then once a minute: nobody else may know."""
+        if not application.refusals:
             return
         refusals, application.refusals, application.refusals_told_at = application.refusals, 0, now
         arguments = (refusals, application.refusal)

@@ -49,7 +49,6 @@ class RelayLimits:
         connections: open at a time.
         line: octets of a line with all that is joined to it.
         applications: known at a time; one that is not connected makes room for a new one, with its objects.
-        names: of applications, ever.
         types: of objects (T).
         keys: of a type, of all alerts, and of all applications' metrics.
         name: characters of a type, of an object's id, of an application's name, of a command's id.
@@ -70,7 +69,6 @@ class RelayLimits:
     connections: int = 64
     line: int = 1 << 16
     applications: int = 256
-    names: int = 10_000
     types: int = 256
     keys: int = 256
     name: int = 200

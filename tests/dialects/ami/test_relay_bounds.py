@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gateway.dialects.ami.relay import RelayConfig, RelayLimits
-from gateway.model.observations import ObjectSeen
+from gateway.model.observations import AgentGone, EventSeen, ObjectSeen
 from tests.dialects.ami.relay_play import RelayPlay
 
 
@@ -97,13 +97,36 @@ def test_who_is_longest_away_makes_room_for_others() -> None:
     assert statuses(play) == ["0"]
 
 
-def test_names_of_applications_are_bounded_for_ever() -> None:
-    play = play_with(applications=1, names=2)
-    for number, name in enumerate(("a", "b", "c", "a"), start=1):
-        play.connects(number)
-        play.says(f'L|I="{name}"', number=number)
+def test_applications_that_come_once_do_not_keep_others_out() -> None:
+    play = play_with(applications=1)
+    for number in range(1, 50):
+        play.logs_in(f"job-{number}", number)
         play.ends(number=number)
-    assert statuses(play) == ["0", "0", "1", "0"]
+    play.left()
+    play.connects(50)
+    play.says('L|I="last"', number=50)
+    steps = play.left()
+    assert [one.agent for one in steps if isinstance(one, AgentGone)] == ["job-49"]
+    assert "event loggedIn last 127.0.0.1 None" in [
+        play.shown(one) for one in steps if isinstance(one, EventSeen)
+    ]
+
+
+def test_what_was_refused_of_an_application_is_told_before_it_is_forgotten() -> None:
+    play = play_with(applications=1)
+    play.logs_in()
+    play.says("bad line")
+    play.time_passes(1)
+    play.says("worse line")
+    play.ends()
+    play.left()
+    play.connects(2)
+    play.says('L|I="pump-8"', number=2)
+    told = play.told()
+    (refused,) = (
+        number for number, one in enumerate(told) if one.startswith("event instructionsRefused pump-7 1 ")
+    )
+    assert refused < told.index("AgentGone")
 
 
 def test_a_login_that_is_refused_forgets_nobody_and_tells_nothing() -> None:
