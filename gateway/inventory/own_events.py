@@ -60,6 +60,19 @@ GAP = EventSchema(
     label="Gap",
     description="Events and short-lived objects of a source may have been lost.",
 )
+_AGENT = Argument("agent", ValueType.STRING, label="Agent", description="The agent, within its source.")
+AGENT_LOST = EventSchema(
+    ClassKey(PACKAGE, "agentLost"),
+    (_AGENT, _DETAIL),
+    label="Agent lost",
+    description="An agent beside others is silent, does not answer, or left: its objects are stale.",
+)
+AGENT_BACK = EventSchema(
+    ClassKey(PACKAGE, "agentBack"),
+    (_AGENT,),
+    label="Agent back",
+    description="An agent that was lost was read again: its objects are current.",
+)
 _LOST = Argument(
     "lost",
     ValueType.U64,
@@ -83,4 +96,14 @@ LOG_WRITTEN = EventSchema(
     description="The event log is written: for the first time since the start of the core, or again.",
 )
 
-OWN_EVENTS = (SOURCE_DOWN, SOURCE_UP, ALARM_RAISED, ALARM_CLEARED, GAP, LOG_TROUBLE, LOG_WRITTEN)
+OWN_EVENTS = (
+    SOURCE_DOWN,
+    SOURCE_UP,
+    ALARM_RAISED,
+    ALARM_CLEARED,
+    GAP,
+    LOG_TROUBLE,
+    LOG_WRITTEN,
+    AGENT_LOST,
+    AGENT_BACK,
+)

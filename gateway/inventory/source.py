@@ -30,7 +30,15 @@ from gateway.inventory.lifecycle import ObjectLifecycle
 from gateway.inventory.losses import Losses
 from gateway.inventory.numbers import Numbers
 from gateway.inventory.objects import Entry
-from gateway.inventory.own_events import GAP, PACKAGE, SOURCE_DOWN, SOURCE_DOWN_ALARM, SOURCE_UP
+from gateway.inventory.own_events import (
+    AGENT_BACK,
+    AGENT_LOST,
+    GAP,
+    PACKAGE,
+    SOURCE_DOWN,
+    SOURCE_DOWN_ALARM,
+    SOURCE_UP,
+)
 from gateway.model.events import Severity
 from gateway.model.observations import (
     AgentGone,
@@ -146,6 +154,7 @@ class SourceInventory:
         self._agents: dict[str, AgentRecord] = {}
         self._lost_in_resync: set[str] = set()
         self._gone: dict[str, None] = {}
+        self._told_lost: set[str] = set()
         self._state = SourceState.CONNECTING
         self._detail = ""
         self._since = 0
@@ -315,6 +324,12 @@ class SourceInventory:
     def _agent_lost(self, lost: AgentLost, now: int) -> None:
         self._lost_in_resync.add(lost.agent)
         self._set_fresh(lost.agent, fresh=False, now=now)
+        if lost.remote and lost.agent in self._agents and lost.agent not in self._told_lost:
+            self._told_lost.add(lost.agent)
+            text = one_line(f"{self.identity.name}: {lost.detail}")
+            self._out.append(
+                self._recorder.own(AGENT_LOST, (lost.agent, lost.detail), Severity.WARNING, text, now)
+            )
         if lost.leaving:
             self._objects.begin_resync(ResyncBegan(lost.agent), now)
 
@@ -331,6 +346,7 @@ class SourceInventory:
         for agent in [one for one in self._gone if not self._objects.count_of(one)]:
             del self._gone[agent], self._agents[agent]
             self._lost_in_resync.discard(agent)
+            self._told_lost.discard(agent)
             self._out.append(AgentGoneRecord(self.identity.number, agent, now))
 
     def _gap_seen(self, gap: Gap, now: int) -> None:
@@ -398,6 +414,10 @@ class SourceInventory:
         confirmed = now if fresh else known.confirmed
         self._agents[agent] = AgentRecord(known.source, agent, fresh, now, confirmed)
         self._out.append(self._agents[agent])
+        if fresh and agent in self._told_lost:
+            self._told_lost.discard(agent)
+            text = one_line(f"{self.identity.name}: agent {agent} was read again")
+            self._out.append(self._recorder.own(AGENT_BACK, (agent,), Severity.INFO, text, now))
 
     def _settle(self, now: int) -> None:
         """What follows from a body, or a second, as a whole."""

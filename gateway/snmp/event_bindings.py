@@ -206,6 +206,7 @@ _LOG_OBJECTS: Iterable[_Object] = (
     ("detail", NotificationObject.LOG_DETAIL, _text, _EMPTY),
     _LOST_OBJECT,
 )
+_AGENT_OBJECT: _Object = ("agent", NotificationObject.AGENT, _text, _EMPTY)
 _OWN_EVENTS: Mapping[str, tuple[OwnNotification, Iterable[_Object]]] = {
     "sourceUp": (OwnNotification.SOURCE_UP, _SOURCE_OBJECTS),
     "sourceDown": (OwnNotification.SOURCE_DOWN, _SOURCE_OBJECTS),
@@ -214,4 +215,9 @@ _OWN_EVENTS: Mapping[str, tuple[OwnNotification, Iterable[_Object]]] = {
     "gap": (OwnNotification.GAP, _GAP_OBJECTS),
     "logTrouble": (OwnNotification.LOG_TROUBLE, _LOG_OBJECTS),
     "logWritten": (OwnNotification.LOG_WRITTEN, (_LOST_OBJECT,)),
+    "agentLost": (
+        OwnNotification.AGENT_LOST,
+        (_AGENT_OBJECT, ("detail", NotificationObject.AGENT_DETAIL, _text, _EMPTY)),
+    ),
+    "agentBack": (OwnNotification.AGENT_BACK, (_AGENT_OBJECT,)),
 }

@@ -52,6 +52,8 @@ class NotificationObject(enum.IntEnum):
     LOG_TROUBLE = 21
     LOG_DETAIL = 22
     LOG_LOST = 23
+    AGENT = 24
+    AGENT_DETAIL = 25
 
 
 COMMON_OBJECTS = tuple(NotificationObject)[: NotificationObject.CONDITION]
@@ -70,6 +72,8 @@ class OwnNotification(enum.IntEnum):
     TEST = 7
     LOG_TROUBLE = 8
     LOG_WRITTEN = 9
+    AGENT_LOST = 10
+    AGENT_BACK = 11
 
 
 class ConditionStateNumber(enum.IntEnum):

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from gateway.feed.records import AgentGoneRecord, AgentRecord, DeleteRecord, ObjectRecord, Record
+from gateway.feed.records import AgentGoneRecord, AgentRecord, DeleteRecord, EventRecord, ObjectRecord, Record
+from gateway.model.events import Severity
 from gateway.model.observations import (
     AgentGone,
     AgentLost,
@@ -111,3 +112,20 @@ def test_agents_that_come_and_go_leave_nothing_behind(playbook: Playbook) -> Non
         playbook.tell(AgentGone(agent))
     assert agents(playbook).keys() == {"1.0", FARM}
     assert len(playbook.objects()) == 2
+
+
+def test_which_of_several_agents_hangs_is_told_once_and_so_is_that_it_is_back(playbook: Playbook) -> None:
+    lost = AgentLost(FARM, "agent 1.10: it does not answer; asked again in 5 s", remote=True)
+    (event,) = of(EventRecord, playbook.tell(lost))
+    assert (event.severity, event.text) == (Severity.WARNING, f"shop: {lost.detail}")
+    assert event.values == {0: FARM, 1: lost.detail}
+    assert not of(EventRecord, playbook.tell(lost))
+    read = playbook.tell(
+        ResyncBegan(FARM), theirs(vhost("barn", "f1")), ResyncEnded(complete=True, agent=FARM)
+    )
+    (event,) = of(EventRecord, read)
+    assert (event.severity, event.text) == (Severity.INFO, "shop: agent 1.10 was read again")
+
+
+def test_nothing_is_told_of_an_agent_that_was_never_heard(playbook: Playbook) -> None:
+    assert not of(EventRecord, playbook.tell(AgentLost("1.99", "it does not answer", remote=True)))

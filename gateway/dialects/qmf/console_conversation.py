@@ -460,7 +460,7 @@ class Conversation(Outbox):
         """An agent is silent."""
         if agent != BROKER_AGENT:
             self.remotes.abandon(agent)
-        self.observations.append(AgentLost(agent, detail))
+        self.observations.append(AgentLost(agent, detail, remote=agent != BROKER_AGENT))
         if agent == BROKER_AGENT and self.state is State.SYNCHRONISED:
             self.move(Signal.SILENT)
             self._retry_later(detail)

@@ -170,7 +170,7 @@ class RemoteAgents:
         delay += delay * (crc32(f"{agent}/{attempts}".encode()) % 256) // 1024
         self._doubts[agent] = _Doubt(reason, attempts, now + delay)
         again = f"asked again in {delay // SECOND} s"
-        self._out.observations.append(AgentLost(agent, f"agent {agent}: {reason}; {again}"))
+        self._out.observations.append(AgentLost(agent, f"agent {agent}: {reason}; {again}", remote=True))
 
     def abandon(self, agent: str) -> None:
         """Wait for nothing of this agent any more."""
@@ -208,7 +208,7 @@ class RemoteAgents:
             return
         self.abandon(agent)
         self._doubts.pop(agent, None)
-        self._out.observations.append(AgentLost(agent, detail, leaving=True))
+        self._out.observations.append(AgentLost(agent, detail, remote=True, leaving=True))
         self._leave(agent, now + patience)
 
     def depart_all(self, now: int) -> None:

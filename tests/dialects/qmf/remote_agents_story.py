@@ -93,7 +93,7 @@ def of_a_qpid_broker(config: ConsoleConfig | None = None) -> ConsolePlay:
     return play
 
 
-LEFT = AgentLost("1.10", "agent 1.10 left the broker", leaving=True)
+LEFT = AgentLost("1.10", "agent 1.10 left the broker", remote=True, leaving=True)
 GONE = AgentGone("1.10", "agent 1.10 is gone: it left, and did not return")
 
 

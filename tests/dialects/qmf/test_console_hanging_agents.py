@@ -63,7 +63,7 @@ def test_an_agent_that_refuses_is_read_again_before_long_and_nobody_else() -> No
     play.leaves(
         THEIR_TANK,
         ResyncEnded(complete=False, agent="1.10"),
-        AgentLost("1.10", f"agent 1.10: {REFUSED}; asked again in 6 s"),
+        AgentLost("1.10", f"agent 1.10: {REFUSED}; asked again in 6 s", remote=True),
         not_believed(REFUSED),
     )
     play.time_passes(7)
@@ -79,7 +79,7 @@ def test_an_agent_that_never_answers_loses_nobody_but_itself() -> None:
         ("agent.1.10", GetQuery(7, GET_TANKS)),
         ("agent.1.10", GetQuery(8, GET_TANKS)),
         ResyncEnded(complete=False, agent="1.10"),
-        AgentLost("1.10", f"agent 1.10: {UNANSWERED}; asked again in 6 s"),
+        AgentLost("1.10", f"agent 1.10: {UNANSWERED}; asked again in 6 s", remote=True),
         not_believed(UNANSWERED),
         "no-answer",
     ]
@@ -127,7 +127,7 @@ def of_two_classes(play_config: ConsoleConfig | None = None) -> ConsolePlay:
 def test_that_an_agent_does_not_answer_is_told_once_however_much_it_was_asked() -> None:
     play = of_two_classes()
     lost = [one for one in passes(play, 65, "1.0", "1.10") if isinstance(one, AgentLost)]
-    assert lost == [AgentLost("1.10", f"agent 1.10: {UNANSWERED}; asked again in 6 s")]
+    assert lost == [AgentLost("1.10", f"agent 1.10: {UNANSWERED}; asked again in 6 s", remote=True)]
 
 
 def test_what_an_agent_that_is_given_up_was_to_be_asked_again_is_not() -> None:
@@ -201,7 +201,7 @@ def test_an_agent_that_hangs_while_everything_is_read_is_left_out_of_it() -> Non
     play.arrives(CommandComplete(5))
     play.left()
     told = passes(play, 65, "1.0", "1.10")
-    assert AgentLost("1.10", f"agent 1.10: {UNANSWERED}; asked again in 6 s") in told
+    assert AgentLost("1.10", f"agent 1.10: {UNANSWERED}; asked again in 6 s", remote=True) in told
     assert ResyncEnded(complete=True, without=frozenset({"1.10"})) in told
     assert play.session.state is State.SYNCHRONISED
 
@@ -225,7 +225,7 @@ def test_what_an_agent_refuses_of_a_whole_reading_leaves_it_out() -> None:
     play.left()
     play.arrives(CommandComplete(6, 1, "no"), CommandComplete(5))
     assert play.left() == [
-        AgentLost("1.10", f"agent 1.10: {REFUSED}; asked again in 6 s"),
+        AgentLost("1.10", f"agent 1.10: {REFUSED}; asked again in 6 s", remote=True),
         ResyncEnded(complete=True, without=frozenset({"1.10"})),
         not_believed(REFUSED),
     ]

@@ -85,7 +85,7 @@ def test_an_agent_that_falls_silent_is_lost_and_no_other() -> None:
     beats(play)
     play.left()
     play.time_passes(4)
-    assert AgentLost("1.10", "agent 1.10 has been silent for 3 s") in play.left()
+    assert AgentLost("1.10", "agent 1.10 has been silent for 3 s", remote=True) in play.left()
     assert play.session.state is State.SYNCHRONISED
     play.time_passes(1)
     beats(play)
@@ -132,7 +132,7 @@ def test_an_agent_that_is_lost_makes_room_for_another() -> None:
     play.time_passes(29)
     play.arrives(changed())
     play.time_passes(2)
-    assert AgentLost("1.10", "agent 1.10 has been silent for 30 s") in play.left()
+    assert AgentLost("1.10", "agent 1.10 has been silent for 30 s", remote=True) in play.left()
     beats(play, "1.11")
     assert play.left()[:2] == [
         AgentGone("1.10", "agent 1.10 is gone: it is silent, and another one came"),
@@ -332,7 +332,7 @@ def test_an_agent_that_is_silent_for_a_day_is_gone() -> None:
         beats(play, "1.0")
         told += [one for one in play.left() if isinstance(one, AgentLost | AgentGone)]
     assert told == [
-        AgentLost("1.10", "agent 1.10 has been silent for 30 s"),
+        AgentLost("1.10", "agent 1.10 has been silent for 30 s", remote=True),
         AgentGone("1.10", "agent 1.10 is gone: it is silent for all too long"),
     ]
 

@@ -119,7 +119,7 @@ def test_a_java_broker_that_falls_silent_is_asked_before_it_is_lost() -> None:
 def test_an_agent_of_0_6_comes_goes_and_comes_back() -> None:
     assert course(replayed(AGENT_06)) == [
         *SYNCHRONISES,
-        AgentLost("1.10", "agent 1.10 left the broker", leaving=True),
+        AgentLost("1.10", "agent 1.10 left the broker", remote=True, leaving=True),
         ResyncBegan("1.10"),
         ResyncEnded(complete=True, agent="1.10"),
     ]
@@ -171,11 +171,11 @@ def test_qpidd_s_agents_come_and_go_and_everything_else_stays() -> None:
             ResyncEnded(complete=True, agent="1.11"),
             ResyncEnded(complete=True, agent="1.4711"),
             ResyncBegan("1.12"),
-            AgentLost("1.11", "agent 1.11 left the broker", leaving=True),
-            AgentLost("1.4711", "agent 1.4711 left the broker", leaving=True),
+            AgentLost("1.11", "agent 1.11 left the broker", remote=True, leaving=True),
+            AgentLost("1.4711", "agent 1.4711 left the broker", remote=True, leaving=True),
             ResyncEnded(complete=False, agent="1.12"),
-            AgentLost("1.12", "agent 1.12 left the broker", leaving=True),
-            AgentLost("1.10", "agent 1.10 left the broker", leaving=True),
+            AgentLost("1.12", "agent 1.12 left the broker", remote=True, leaving=True),
+            AgentLost("1.10", "agent 1.10 left the broker", remote=True, leaving=True),
         ]
     )
     assert replayed(QPIDD).session.state is State.SYNCHRONISED
