@@ -61,6 +61,56 @@ def test_answers_that_become_slower_make_requests_rare() -> None:
     assert slowed < 0.6 * steady
 
 
+class Asking:
+    """Asks one after the other, and tells how many might be asked at once."""
+
+    def __init__(self, share: float) -> None:
+        self.pace, self.now = Pace(Budget(rate=10_000, in_flight=8, share=share)), START
+
+    def answers(self, count: int, latency: int) -> None:
+        for _ in range(count):
+            self.now += SECOND
+            assert self.pace.may_ask(self.now)
+            self.pace.answered(latency, self.pace.asked())
+
+    def room(self) -> int:
+        count = 0
+        self.now += SECOND
+        while self.pace.may_ask(self.now):
+            count = self.pace.asked()
+        for _ in range(count):
+            self.pace.in_flight -= 1
+        return count
+
+
+def test_as_long_as_answers_are_quick_more_are_under_way() -> None:
+    asking = Asking(share=1)
+    assert asking.room() == 1
+    asking.answers(100, MILLISECOND)
+    assert asking.room() == 8
+    asking.answers(100, 100 * MILLISECOND)  # the broker has much to do
+    assert asking.room() == 1
+    asking.answers(5_000, 100 * MILLISECOND)  # no: it is so slow by now
+    assert asking.room() == 8
+
+
+def test_who_may_have_all_of_a_broker_s_time_is_not_held_up_by_long_answers() -> None:
+    all_of_it, half = Asking(share=1), Asking(share=0.5)
+    for asking in (all_of_it, half):
+        asking.answers(1, 10 * SECOND)
+    assert all_of_it.pace.may_ask(all_of_it.now + MILLISECOND)
+    assert not half.pace.may_ask(half.now + SECOND)
+    assert half.pace.next_time(half.now + SECOND) == half.now + 2 * SECOND + 1
+    assert half.pace.may_ask(half.now + 2 * SECOND + 1)
+
+
+def test_time_that_is_used_up_to_the_end_is_used_up() -> None:
+    asking = Asking(share=0.5)
+    asking.answers(1, SECOND // 2)
+    assert not asking.pace.may_ask(asking.now)
+    assert asking.pace.may_ask(asking.pace.next_time(asking.now))
+
+
 def test_a_missed_answer_leaves_one_request_under_way() -> None:
     pace, now = Pace(Budget(rate=1_000, in_flight=8, share=1)), START
     for _ in range(100):
