@@ -138,8 +138,9 @@ class SourceStateSeen:
 class AgentLost:
     """An agent is silent or hangs: what is known of its objects is stale from now on.
 
-    ``remote``: it is one beside others, so that the source as a whole is believed all the same. ``leaving``: it is not there any more, but may return. Objects that are told under the names of its own
-    before `AgentGone` are the same ones, whoever tells them.
+    ``remote``: it is one beside others, so that the source as a whole is believed all the same. ``leaving``:
+    it is not there any more, but may return. Objects that are told under the names of its own before
+    `AgentGone` are the same ones, whoever tells them.
     """
 
     agent: str
