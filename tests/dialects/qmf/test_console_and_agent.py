@@ -1,17 +1,14 @@
-"""Our agent and our console talk to each other over an exchange in memory, as they would over a broker."""
+"""Our agent and our console of AM2 talk to each other."""
 
 from __future__ import annotations
 
-import re
-from collections import deque
-from dataclasses import dataclass, replace
-from typing import TypeAlias
+from dataclasses import replace
 from uuid import UUID
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.dialects.effects import Binding, Delivery, Effect, Observed, Send
+from gateway.dialects.effects import Send
 from gateway.dialects.qmf.agent import AgentConfig, AgentSession, ManagedObject
 from gateway.dialects.qmf.console import ConsoleConfig, ConsoleSession
 from gateway.dialects.qmf.console_states import State
@@ -21,40 +18,19 @@ from gateway.model.events import Severity
 from gateway.model.observations import (
     EventSeen,
     Gap,
-    ObjectSeen,
-    Observation,
     ResyncBegan,
     ResyncEnded,
 )
-from gateway.model.values import Values
+from tests.dialects.qmf.between import Between, Picture
 from tests.dialects.qmf.examples import LEAK, TANK
 from tests.dialects.qmf.playbook import AGENT_USER, CONSOLE_USER, QUEUE, SECOND, START, tank
 
-Picture: TypeAlias = "dict[str, tuple[Values | None, Values | None]]"
 
-
-def _matches(pattern: str, key: str) -> bool:
-    """Whether a topic binding takes a routing key (AMQP 0-9-1, topic exchange)."""
-    words = [{"*": r"[^.]+", "#": ".*"}.get(word, re.escape(word)) for word in pattern.split(".")]
-    return re.fullmatch(r"\.".join(words).replace(r"\..*", r"(\..*)?"), key) is not None
-
-
-@dataclass
-class _Message:
-    send: Send
-    user: str
-
-
-class Conversation:
-    """One console, one agent, and the exchange between them; what the console observes is drawn."""
+class Conversation(Between[ConsoleSession, AgentSession]):
+    """Of AM2."""
 
     def __init__(self) -> None:
-        self.now = START
-        self.console = ConsoleSession(ConsoleConfig(believed=frozenset({AGENT_USER})))
-        self.observed: list[Observation] = []
-        self.picture: Picture = {}
-        self._seen: set[str] | None = None
-        self._messages: deque[_Message] = deque()
+        super().__init__(ConsoleSession(ConsoleConfig(believed=frozenset({AGENT_USER}))))
         self._boot = 0
         self.start_agent()
 
@@ -63,74 +39,6 @@ class Conversation:
         self._boot += 1
         config = AgentConfig(UUID(int=self._boot), self._boot, frozenset({CONSOLE_USER}))
         self.agent = AgentSession(config, (TANK,), (LEAK,))
-
-    def told(self, *kinds: type[Observation]) -> list[Observation]:
-        found = [one for one in self.observed if isinstance(one, kinds)]
-        self.observed.clear()
-        return found
-
-    def console_does(self, effects: list[Effect]) -> None:
-        self._take(effects, CONSOLE_USER)
-        self.deliver()
-
-    def agent_does(self, effects: list[Effect]) -> None:
-        self._take(effects, AGENT_USER)
-        self.deliver()
-
-    def time_passes(self, seconds: int) -> None:
-        for _ in range(seconds):
-            self.now += SECOND
-            self.agent_does(self.agent.tick(self.now))
-            self.console_does(self.console.tick(self.now))
-
-    def deliver(self) -> None:
-        while self._messages:
-            message = self._messages.popleft()
-            send = message.send
-            delivery = Delivery(
-                send.exchange, send.routing_key, send.body, send.reply_to, message.user, timestamp=self.now
-            )
-            if self._routes(self.console.bindings(QUEUE), send):
-                self._take(self.console.receive(delivery, self.now), CONSOLE_USER)
-            if self._routes(self.agent.bindings(), send):
-                self._take(self.agent.receive(delivery, self.now), AGENT_USER)
-
-    @staticmethod
-    def _routes(bindings: tuple[Binding, ...], send: Send) -> bool:
-        return any(
-            one.exchange == send.exchange and _matches(one.routing_key, send.routing_key) for one in bindings
-        )
-
-    def _take(self, effects: list[Effect], user: str) -> None:
-        for effect in effects:
-            if isinstance(effect, Send):
-                self._messages.append(_Message(effect, user))
-            elif isinstance(effect, Observed):
-                for observation in effect.observations:
-                    self._draw(observation)
-
-    def _draw(self, observation: Observation) -> None:
-        self.observed.append(observation)
-        if isinstance(observation, ResyncBegan):
-            self._seen = set()
-        elif isinstance(observation, ResyncEnded):
-            if observation.complete and self._seen is not None:
-                self.picture = {key: one for key, one in self.picture.items() if key in self._seen}
-            self._seen = None
-        elif isinstance(observation, ObjectSeen):
-            self._draw_object(observation)
-
-    def _draw_object(self, seen: ObjectSeen) -> None:
-        if seen.deleted:
-            self.picture.pop(seen.native_id, None)
-            return
-        if self._seen is not None:
-            self._seen.add(seen.native_id)
-        before = self.picture.get(seen.native_id, (None, None))
-        self.picture[seen.native_id] = (
-            before[0] if seen.properties is None else seen.properties,
-            before[1] if seen.statistics is None else seen.statistics,
-        )
 
 
 def shown(conversation: Conversation, *objects: ManagedObject) -> Picture:
@@ -209,7 +117,7 @@ def test_a_forged_message_changes_nothing() -> None:
     conversation.console_does(conversation.console.connected(QUEUE, conversation.now))
     before = dict(conversation.picture)
     forged = Send("amq.direct", QUEUE, write(CommandComplete(1)))
-    conversation._take([forged, replace(forged, body=b"\xff" * 50)], "guest")  # noqa: SLF001  a third party
+    conversation.take([forged, replace(forged, body=b"\xff" * 50)], "guest")  # a third party
     conversation.deliver()
     assert conversation.picture == before
 

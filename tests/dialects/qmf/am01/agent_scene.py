@@ -17,8 +17,9 @@ from gateway.dialects.qmf.am01.revisions import Revision
 from gateway.dialects.qmf.am01.writer import write
 from gateway.dialects.qmf.object_id import ObjectId
 from gateway.model.schema import ClassKey
-from tests.dialects.qmf.am01.between import CONSOLE_USER, QUEUE, SECOND, START, tank_object
+from tests.dialects.qmf.am01.between import tank_object
 from tests.dialects.qmf.am01.examples import KEY, leak, tank
+from tests.dialects.qmf.playbook import CONSOLE_USER, QUEUE, SECOND, START
 
 BROKER = UUID(int=7)
 ONE = ObjectId(0, 1)

@@ -2,41 +2,28 @@
 
 from __future__ import annotations
 
-import re
-from collections import deque
 from dataclasses import replace
-from typing import TypeAlias
 from uuid import UUID
 
 from gateway.dialects.effects import (
     Answered,
-    Binding,
     Called,
-    Delivery,
     Effect,
     ModifyAsked,
     Note,
-    Observed,
     Rebind,
-    Send,
 )
 from gateway.dialects.qmf.agent_objects import ManagedObject
 from gateway.dialects.qmf.am01.agent import Am01AgentConfig, Am01AgentSession
 from gateway.dialects.qmf.am01.console import Am01ConsoleConfig, Am01ConsoleSession
 from gateway.dialects.qmf.am01.revisions import Revision
-from gateway.model.observations import ClassLearned, ObjectSeen, Observation, ResyncBegan, ResyncEnded
+from gateway.model.observations import ClassLearned
 from gateway.model.operations import Answer
 from gateway.model.schema import ClassKey, ClassSchema, EventSchema
-from gateway.model.values import Reference, Value, Values
+from gateway.model.values import Reference, Value
+from tests.dialects.qmf import between as exchange
 from tests.dialects.qmf.am01.examples import KEY, leak, tank
-
-SECOND = 10**9
-START = 1_700_000_000 * SECOND
-QUEUE = "amqp-gateway.console.1"
-AGENT_USER = "agent"
-CONSOLE_USER = "gateway"
-
-Picture: TypeAlias = "dict[str, tuple[Values | None, Values | None]]"
+from tests.dialects.qmf.playbook import AGENT_USER, CONSOLE_USER, QUEUE, START
 
 
 def tank_object(
@@ -46,13 +33,8 @@ def tank_object(
     return ManagedObject(KEY, number, START, (name, Reference(""), size), (fills, level, "hi"), START)
 
 
-def _matches(pattern: str, key: str) -> bool:
-    words = [{"*": r"[^.]+", "#": ".*"}.get(word, re.escape(word)) for word in pattern.split(".")]
-    return re.fullmatch(r"\.".join(words).replace(r"\..*", r"(\..*)?"), key) is not None
-
-
-class Between:
-    """One console, one agent, and the exchange between them; what the console observes is drawn.
+class Between(exchange.Between[Am01ConsoleSession, Am01AgentSession]):
+    """See `tests.dialects.qmf.between`.
 
     Args:
         revision: what the agent speaks.
@@ -71,7 +53,6 @@ class Between:
         console: dict[str, object] | None = None,
         agent: dict[str, object] | None = None,
     ) -> None:
-        self.now = START
         self.revision = revision
         self.package = classes[0].key.package
         self._classes, self._events = classes, events
@@ -80,15 +61,11 @@ class Between:
         config = Am01ConsoleConfig(believed=frozenset({AGENT_USER}), package=self.package)
         if known:
             config = replace(config, revisions=frozenset((revision,)))
-        self.console = Am01ConsoleSession(replace(config, **(console or {})))  # type: ignore[arg-type]  # its fields
-        self.observed: list[Observation] = []
+        super().__init__(Am01ConsoleSession(replace(config, **(console or {}))))  # type: ignore[arg-type]  # its fields
         self.answers: list[Answer] = []
         self.asked: list[Called | ModifyAsked] = []
         self.notes: list[Note] = []
-        self.picture: Picture = {}
-        self._seen: set[str] | None = None
         self._rebinding = ""
-        self._messages: deque[tuple[Send, str]] = deque()
         self._boot = 0
         self.start_agent()
 
@@ -118,81 +95,22 @@ class Between:
         self.connects()
         self.time_passes(40)
 
-    def told(self, *kinds: type[Observation]) -> list[Observation]:
-        found = [one for one in self.observed if not kinds or isinstance(one, kinds)]
-        self.observed.clear()
-        return found
-
-    def console_does(self, effects: list[Effect]) -> None:
-        self._take(effects, CONSOLE_USER)
-        self.deliver()
-
-    def agent_does(self, effects: list[Effect]) -> None:
-        self._take(effects, AGENT_USER)
-        self.deliver()
-
-    def time_passes(self, seconds: int) -> None:
-        for _ in range(seconds):
-            self.now += SECOND
-            self.agent_does(self.agent.tick(self.now))
-            self.console_does(self.console.tick(self.now))
-
     def deliver(self) -> None:
-        while self._messages:
-            send, user = self._messages.popleft()
-            delivery = Delivery(
-                send.exchange, send.routing_key, send.body, send.reply_to, user, timestamp=self.now
-            )
-            if self._routes(self.console.bindings(QUEUE), send):
-                self._take(self.console.receive(delivery, self.now), CONSOLE_USER)
-            if self._routes(self.agent.bindings(), send):
-                self._take(self.agent.receive(delivery, self.now), AGENT_USER)
+        super().deliver()
         if self._rebinding:
             self._rebinding = ""
             self.disconnects()
             self.connects()
 
-    @staticmethod
-    def _routes(bindings: tuple[Binding, ...], send: Send) -> bool:
-        return any(
-            one.exchange == send.exchange and _matches(one.routing_key, send.routing_key) for one in bindings
-        )
-
-    def _take(self, effects: list[Effect], user: str) -> None:
-        for effect in effects:
-            if isinstance(effect, Send):
-                self._messages.append((effect, user))
-            elif isinstance(effect, Observed):
-                for observation in effect.observations:
-                    self._draw(observation)
-            elif isinstance(effect, Answered):
-                self.answers.append(effect.answer)
-            elif isinstance(effect, Called | ModifyAsked):
-                self.asked.append(effect)
-            elif isinstance(effect, Note):
-                self.notes.append(effect)
-            elif isinstance(effect, Rebind):
-                self._rebinding = effect.reason
-
-    def _draw(self, observation: Observation) -> None:
-        """What an inventory would make of it."""
-        self.observed.append(observation)
-        if isinstance(observation, ResyncBegan):
-            self._seen = set()
-        elif isinstance(observation, ResyncEnded):
-            if observation.complete and self._seen is not None:
-                self.picture = {key: one for key, one in self.picture.items() if key in self._seen}
-            self._seen = None
-        elif isinstance(observation, ObjectSeen) and observation.deleted:
-            self.picture.pop(observation.native_id, None)
-        elif isinstance(observation, ObjectSeen):
-            if self._seen is not None:
-                self._seen.add(observation.native_id)
-            before = self.picture.get(observation.native_id, (None, None))
-            self.picture[observation.native_id] = (
-                before[0] if observation.properties is None else observation.properties,
-                before[1] if observation.statistics is None else observation.statistics,
-            )
+    def noticed(self, effect: Effect) -> None:
+        if isinstance(effect, Answered):
+            self.answers.append(effect.answer)
+        elif isinstance(effect, Called | ModifyAsked):
+            self.asked.append(effect)
+        elif isinstance(effect, Note):
+            self.notes.append(effect)
+        elif isinstance(effect, Rebind):
+            self._rebinding = effect.reason
 
     def key(self, name: str = "tank") -> ClassKey:
         """The class as the console told of it."""
@@ -203,7 +121,7 @@ class Between:
         )
 
 
-def shown(*objects: ManagedObject) -> Picture:
+def shown(*objects: ManagedObject) -> exchange.Picture:
     """What a console should see of these objects."""
     return {
         f"0-0-0-0-{one.number}": (

@@ -38,8 +38,8 @@ from gateway.model.operations import Answer, MethodCall, ObjectFetch, ObjectModi
 from gateway.model.schema import ClassKey
 from gateway.model.values import Value
 from tests.dialects.foreseen import as_foreseen, called
-from tests.dialects.qmf.am01.between import AGENT_USER, QUEUE, SECOND, START
 from tests.dialects.qmf.am01.examples import KEY, NAMED_KEY, OBJECT_ID, PROPERTIES, STATISTICS, shop
+from tests.dialects.qmf.playbook import AGENT_USER, QUEUE, SECOND, START
 
 BROKER = UUID(int=1)
 NEXT_BROKER = UUID(int=2)

@@ -26,8 +26,9 @@ from gateway.model.events import Severity
 from gateway.model.schema import ClassKey, ClassSchema, Element
 from gateway.model.values import ValueType
 from tests.dialects.qmf.am01.agent_scene import BROKER, ONE, REVISIONS, Scene, started
-from tests.dialects.qmf.am01.between import SECOND, START, tank_object
+from tests.dialects.qmf.am01.between import tank_object
 from tests.dialects.qmf.am01.examples import tank
+from tests.dialects.qmf.playbook import SECOND, START
 
 HEARD = pytest.mark.parametrize(
     "revision", [one for one in Revision if one not in ASKED], ids=lambda one: one.value

@@ -18,8 +18,8 @@ from gateway.dialects.qmf.messages import (
     SchemaRequest,
 )
 from tests.dialects.qmf.am01.agent_scene import BROKER, ONE, started
-from tests.dialects.qmf.am01.between import QUEUE
 from tests.dialects.qmf.am01.examples import KEY
+from tests.dialects.qmf.playbook import QUEUE
 
 
 def test_february_2008_answers_without_an_end() -> None:

@@ -9,7 +9,7 @@ from gateway.dialects.qmf.am01.revisions import Revision
 from gateway.dialects.qmf.messages import MethodResponse
 from gateway.model.schema import ClassKey
 from tests.dialects.qmf.am01.agent_scene import REVISIONS, started
-from tests.dialects.qmf.am01.between import QUEUE
+from tests.dialects.qmf.playbook import QUEUE
 
 
 @REVISIONS

@@ -14,8 +14,8 @@ from gateway.dialects.qmf.messages import MethodResponse
 from gateway.model.schema import Access, ClassKey, ClassSchema, Element
 from gateway.model.values import Reference, ValueType
 from tests.dialects.qmf.am01.agent_scene import ONE, REVISIONS, started
-from tests.dialects.qmf.am01.between import CONSOLE_USER, QUEUE, START
 from tests.dialects.qmf.am01.examples import PROPERTY_OCTETS, STATISTIC_OCTETS
+from tests.dialects.qmf.playbook import CONSOLE_USER, QUEUE, START
 
 
 @REVISIONS

@@ -23,8 +23,9 @@ from gateway.model.observations import (
 from gateway.model.operations import Answer, MethodCall, Outcome
 from gateway.model.schema import Access, ClassKey, ClassSchema, Element
 from gateway.model.values import Value, ValueType
-from tests.dialects.qmf.am01.between import AGENT_USER, QUEUE, SECOND, START, Between, shown, tank_object
+from tests.dialects.qmf.am01.between import Between, shown, tank_object
 from tests.dialects.qmf.am01.examples import leak
+from tests.dialects.qmf.playbook import AGENT_USER, QUEUE, SECOND, START
 
 REVISIONS = pytest.mark.parametrize("revision", list(Revision), ids=lambda one: one.value)
 HEARD = pytest.mark.parametrize(
@@ -210,7 +211,7 @@ def test_events_of_the_written_form_are_told_where_both_are_configured_for_them(
 def test_a_forged_message_changes_nothing(revision: Revision) -> None:
     between = begun(revision, tank_object(1))
     before = dict(between.picture)
-    between._take([Send("qpid.management", "mgmt.config.tank", b"AM01CC\x04tank")], "guest")  # noqa: SLF001  a third party
+    between.take([Send("qpid.management", "mgmt.config.tank", b"AM01CC\x04tank")], "guest")  # a third party
     between.deliver()
     assert between.picture == before
     assert between.notes[-1].event == "refused-sender"

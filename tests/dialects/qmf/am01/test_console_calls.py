@@ -30,9 +30,9 @@ from gateway.model.schema import (
     Method,
 )
 from gateway.model.values import Reference, Value, ValueType
-from tests.dialects.qmf.am01.between import QUEUE, START
 from tests.dialects.qmf.am01.examples import KEY, OBJECT_ID, PROPERTY_OCTETS, STATISTIC_OCTETS
 from tests.dialects.qmf.am01.playbook import FIRST, Play
+from tests.dialects.qmf.playbook import QUEUE, START
 
 REVISIONS = pytest.mark.parametrize("revision", list(Revision), ids=lambda one: one.value)
 ARGUMENTS = b"\0\0\0\x07" + b"\0\0\0\x02ab"

@@ -13,9 +13,9 @@ from gateway.dialects.qmf.messages import ClassIndication, ClassKind, PackageInd
 from gateway.model.observations import ClassLearned, ObjectSeen, RecordLost
 from gateway.model.schema import ClassKey, ClassSchema, Element
 from gateway.model.values import ValueType
-from tests.dialects.qmf.am01.between import SECOND, START
 from tests.dialects.qmf.am01.examples import KEY, PROPERTY_OCTETS, TIMES_AND_ID
 from tests.dialects.qmf.am01.playbook import BROKER, Play, synchronised
+from tests.dialects.qmf.playbook import SECOND, START
 
 
 def test_what_is_told_of_a_class_that_nobody_has_described_is_lost_if_it_is_an_end() -> None:

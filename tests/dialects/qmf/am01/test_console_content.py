@@ -10,9 +10,9 @@ from gateway.dialects.qmf.object_id import ObjectId
 from gateway.model.events import Severity
 from gateway.model.observations import EventLearned, EventSeen, ObjectSeen, RecordLost
 from gateway.model.schema import ClassKey
-from tests.dialects.qmf.am01.between import START
 from tests.dialects.qmf.am01.examples import KEY, OBJECT_ID
 from tests.dialects.qmf.am01.playbook import Play, synchronised
+from tests.dialects.qmf.playbook import START
 
 REVISIONS = pytest.mark.parametrize("revision", list(Revision), ids=lambda one: one.value)
 

@@ -19,8 +19,8 @@ from gateway.model.observations import (
     SourceState,
     SourceStateSeen,
 )
-from tests.dialects.qmf.am01.between import SECOND, START
 from tests.dialects.qmf.am01.playbook import BROKER, HEARD, NEXT_BROKER, NOBODY_HEARD, Play, synchronised
+from tests.dialects.qmf.playbook import SECOND, START
 
 SYNCHRONISING = SourceStateSeen(SourceState.SYNCHRONISING)
 SYNCHRONISED = SourceStateSeen(SourceState.SYNCHRONISED)

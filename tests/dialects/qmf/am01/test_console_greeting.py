@@ -14,9 +14,9 @@ from gateway.dialects.qmf.messages import BrokerRequest
 from gateway.dialects.qmf.object_id import NULL
 from gateway.model.observations import HeartbeatSeen, ResyncBegan, SourceState, SourceStateSeen
 from gateway.model.schema import ClassKey
-from tests.dialects.qmf.am01.between import QUEUE, SECOND
 from tests.dialects.qmf.am01.examples import TIMES_AND_ID
 from tests.dialects.qmf.am01.playbook import HEARD, NOBODY_HEARD, Play
+from tests.dialects.qmf.playbook import QUEUE, SECOND
 
 CONNECTING = SourceStateSeen(SourceState.CONNECTING, "greeting agents on exchange qpid.management")
 NOBODY_ANSWERED = (

@@ -15,10 +15,11 @@ from gateway.dialects.qmf.object_id import ObjectId
 from gateway.model.observations import ObjectSeen
 from gateway.model.schema import ClassKey, ClassSchema, Element
 from gateway.model.values import ValueType
-from tests.dialects.qmf.am01.between import CONSOLE_USER, QUEUE, SECOND, START, tank_object
+from tests.dialects.qmf.am01.between import tank_object
 from tests.dialects.qmf.am01.examples import leak, tank
 from tests.dialects.qmf.am01.playbook import Play
 from tests.dialects.qmf.am01.recordings import FILES, recorded
+from tests.dialects.qmf.playbook import CONSOLE_USER, QUEUE, SECOND, START
 
 _RECORDED = [one for file in FILES for one in recorded(file)]
 _KEYS = st.one_of(
