@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter, OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from gateway.feed.records import EventRecord, Record
 from gateway.feed.values import ObjectLink
@@ -124,9 +124,15 @@ class Conditions:
                     self._look(predicate, entry, link, now)
         touched.clear()
 
-    def resynchronised(self, now: int) -> None:
-        """All objects of the source were told: an alarm whose object or whose rule is no more is over."""
+    def resynchronised(self, now: int) -> Iterator[None]:
+        """All objects of the source were told: an alarm whose object or whose rule is no more is over.
+
+        One alarm at a time.
+        """
         for key in self._alarms:
+            yield
+            if key not in self._alarms:
+                continue
             subject = key.subject
             if subject is not None and self._living(subject) is None:
                 self._clear(key, _GONE, now)

@@ -11,6 +11,7 @@ from gateway.inventory.event_log import EventLogCondition
 from gateway.inventory.history import History
 from gateway.inventory.instances import InstanceIndex
 from gateway.inventory.numbers import Numbers
+from gateway.inventory.slices import Slices, Slicing
 from gateway.inventory.source import SourceIdentity, SourceInventory
 from gateway.model.observations import Observation
 
@@ -24,6 +25,7 @@ class Inventory:
         classes: registry with the mappings.
         index: row numbers.
         publish: called with each batch; never raises, never waits.
+        slicing: how what takes long is cut; ``None`` has all applied at once.
     """
 
     def __init__(
@@ -33,12 +35,15 @@ class Inventory:
         classes: ClassRegistry,
         index: InstanceIndex,
         publish: Callable[[Batch], None],
+        slicing: Slicing | None = None,
     ) -> None:
         self._epoch = epoch
         self._classes = classes
         self._index = index
         self._publish = publish
+        self._slicing = slicing
         self._sources: dict[str, SourceInventory] = {}
+        self._slices: dict[int, Slices] = {}
         self._numbers = Numbers(gateway, epoch, index)
         self._event_log = EventLogCondition(classes, self._numbers)
         self._history = History()
@@ -50,7 +55,13 @@ class Inventory:
         return tuple(self._sources.values())
 
     def add_source(
-        self, name: str, kind: str, max_objects: int = 200_000, *, sets_natively: bool = False
+        self,
+        name: str,
+        kind: str,
+        max_objects: int = 200_000,
+        *,
+        sets_natively: bool = False,
+        whole: bool = False,
     ) -> SourceInventory:
         """Take a source in; its number is the one its name always had in this state folder.
 
@@ -59,10 +70,12 @@ class Inventory:
             kind: as configured.
             max_objects: more than these are refused and counted.
             sets_natively: its dialect has a request of its own to set properties.
+            whole: what a message body tells is applied before `observed` returns, however long that takes.
         """
         identity = SourceIdentity(self._index.source_number(name), name, kind, sets_natively)
         source = SourceInventory(identity, self._classes, self._index, self._numbers, max_objects)
         self._sources[name] = source
+        self._slices[identity.number] = Slices(source, self._out, None if whole else self._slicing)
         return source
 
     def source(self, number: int) -> SourceInventory | None:
@@ -71,13 +84,26 @@ class Inventory:
 
     def remove_source(self, source: SourceInventory, now: int) -> None:
         """Take a source out: its alarms are cleared, its objects end, no snapshot tells of it any more."""
-        del self._sources[source.identity.name]
+        del self._sources[source.identity.name], self._slices[source.identity.number]
         self._out(source.end(now))
         self._history.forget(source.identity.number)
 
     def observed(self, source: SourceInventory, observations: Iterable[Observation], now: int) -> None:
-        """Apply what one message body told of ``source`` and publish what follows from it."""
-        self._out(source.apply(observations, now))
+        """Apply what one message body told of ``source`` and publish what follows from it.
+
+        A long one is applied in slices, and what is told of the source meanwhile follows when it is applied.
+        """
+        self._slices[source.identity.number].observed(observations, now)
+
+    def afterwards(self, source: SourceInventory, do: Callable[[], None]) -> None:
+        """Do something when all that was told of ``source`` before is applied: at once where it is."""
+        self._slices[source.identity.number].afterwards(do)
+
+    def go_on(self) -> None:
+        """Apply a slice of each source of which something is left."""
+        for slices in self._slices.values():
+            if slices.is_busy:
+                slices.go_on()
 
     def event_log_stands(self, record: EventLogRecord, now: int) -> None:
         """Tell how the event log is."""
@@ -90,8 +116,8 @@ class Inventory:
     def tick(self, now: int) -> None:
         """Once a second."""
         self._out(self._event_log.tick(now))
-        for source in self._sources.values():
-            self._out(source.tick(now))
+        for slices in self._slices.values():
+            slices.tick(now)
 
     def snapshot(self) -> tuple[Sequence[Record], int]:
         """Every current record, immutable and in dependency order, and the sequence they stand at.

@@ -24,6 +24,9 @@ from gateway.inventory.object_records import (
 )
 from gateway.inventory.objects import Entry, ObjectTable, Touched
 from gateway.inventory.references import EndedObjects, References, Waiting, WaitingRoom
+from gateway.inventory.resyncs import Resyncs, covers
+from gateway.inventory.rows import RowNumbers
+from gateway.inventory.steps import LIGHT, Steps
 from gateway.inventory.values import merged
 from gateway.model.observations import ObjectSeen, ResyncBegan, ResyncEnded
 from gateway.model.schema import ClassKey
@@ -44,6 +47,8 @@ class ObjectLifecycle:
         max_objects: more than these are refused.
 
     Attributes:
+        steps: what follows from a call and may concern very many objects; to be done before the next call
+            that changes anything.
         touched: what was told and what ended, until its reader clears it.
     """
 
@@ -61,9 +66,9 @@ class ObjectLifecycle:
         self._source = source
         self._classes = classes
         self._known = known
-        self._index = index
         self._numbers = numbers
         self._out = out
+        self.steps = Steps()
         self.touched = Touched()
         self._counters = counters
         self._max_objects = max_objects
@@ -71,9 +76,9 @@ class ObjectLifecycle:
         self._references = References()
         self._lately_ended = EndedObjects()
         self._former = FormerObjects()
+        self._rows = RowNumbers(source, index, self._objects, self._former)
         self._waiting = WaitingRoom()
-        self._generation = 0
-        self._resyncs: dict[tuple[str, str], int] = {}
+        self._resyncs = Resyncs()
 
     def __len__(self) -> int:
         return len(self._objects)
@@ -112,50 +117,81 @@ class ObjectLifecycle:
         return None if entry is None else entry.link()
 
     def begin_resync(self, began: ResyncBegan, now: int) -> None:
-        """From here on, an object in the resync's scope that is not told again is missing."""
+        """From here on, an object in the resync's scope that is not told again is missing; in steps."""
+        self.steps.add(self._begin(began, now))
+
+    def _begin(self, began: ResyncBegan, now: int) -> Iterator[None]:
         if began.restarted:
             # Their native ids are about to mean nothing.
-            self._settle(self._waiting.everyone(began.agent, began.class_name), now)
-        self._generation += 1
-        self._resyncs[began.agent, began.class_name] = self._generation
-        if began.restarted:
-            self._former.forget_native_ids()
-            self._lately_ended.forget(began.agent)
-            for entry in self._objects:
-                if _in_scope(entry, began.agent, began.class_name):
-                    self._unbind(entry)
+            yield from self._settle(self._waiting.everyone(began.agent, began.class_name), now)
+        self._resyncs.begin(began)
+        if not began.restarted:
+            return
+        self._former.forget_native_ids()
+        self._lately_ended.forget(began.agent)
+        for entry in self._each():
+            if entry is None:
+                yield
+            elif covers(began, entry):
+                self._unbind(entry)
 
     def end_resync(self, ended: ResyncEnded, now: int) -> None:
-        """Settle who still waits; after a complete resync, objects not told in it are gone (inferred)."""
-        began = self._resyncs.get((ended.agent, ended.class_name), 0)
-        if not ended.complete:
-            return
-        self._settle(self._waiting.everyone(ended.agent, ended.class_name), now)
-        for entry in self._objects:
-            if entry.generation < began and _is_swept(entry, ended):
+        """Settle who still waits; after a complete resync, objects not told in it are gone (inferred).
+
+        In steps, over the last of which the objects that are gone live on, as they did during the resync.
+        """
+        if ended.complete:
+            self.steps.add(self._sweep(ended, now))
+
+    def _sweep(self, ended: ResyncEnded, now: int) -> Iterator[None]:
+        yield from self._settle(self._waiting.everyone(ended.agent, ended.class_name), now)
+        for entry in self._each(newest_first=True):  # who refers before what is referred to
+            if entry is None:
+                yield
+            elif self._resyncs.misses(entry, ended):
                 self._remove(entry, 0, inferred=True, now=now)
-        for entry in self._objects:
-            self._name_anew(entry, now)  # who held its name may be gone
+                yield
+        for entry in self._each():
+            # Who held its name may be gone.
+            if entry is None or (entry.provisional and self._name_anew(entry, now)):
+                yield
         if not ended.agent and not ended.class_name:
             for native_id in self._former.forget():
                 if self._objects.by_native_id(native_id) is None:
                     self._refer_no_more(native_id, now)
+                    yield
+
+    def _each(self, *, newest_first: bool = False) -> Iterator[Entry | None]:
+        """Every object that there is at the beginning; ``None`` in between, where a step may end."""
+        entries = list(self._objects)
+        for number, entry in enumerate(reversed(entries) if newest_first else entries):
+            yield entry
+            if number % LIGHT == LIGHT - 1:
+                yield None
 
     def end(self, now: int) -> None:
         """Nothing is known of any object any more."""
-        self._waiting.everyone()
+        self.steps.clear()
         for entry in self._objects:
             self._remove(entry, 0, inferred=True, now=now)
+            self.steps.take()
 
     def settle_overdue(self, now: int) -> None:
-        """Give a provisional identity to objects that waited too long for a reference's target."""
-        self._settle(self._waiting.overdue(now), now)
+        """Give a provisional identity to objects that waited too long for a reference's target; in steps."""
+        overdue = self._waiting.overdue(now)
+        if overdue:
+            self.steps.add(self._settle(overdue, now))
 
-    def _settle(self, waiting: Iterable[Waiting], now: int, *, provisionally: bool = True) -> None:
+    def _settle(self, native_ids: Iterable[str], now: int, *, provisionally: bool = True) -> Iterator[None]:
         """Let objects appear that waited; a resync that began meanwhile misses them unless it told them."""
-        for one in waiting:
-            known = self._known[one.seen.key]
-            self._appear(one.seen, known, now, one.generation, provisionally=provisionally)
+        for native_id in native_ids:
+            one = self._waiting.leave(native_id)
+            if one is not None:
+                self._let_appear(one, now, provisionally=provisionally)
+                yield
+
+    def _let_appear(self, one: Waiting, now: int, *, provisionally: bool) -> None:
+        self._appear(one.seen, self._known[one.seen.key], now, one.generation, provisionally=provisionally)
 
     def seen(self, seen: ObjectSeen, class_record: ClassRecord, now: int) -> None:
         """An agent told of an object: new, changed, unchanged or deleted."""
@@ -167,25 +203,27 @@ class ObjectLifecycle:
             self._unbind(entry)
             entry = None
         if entry is not None and self._is_another_version(entry, seen, class_record):
-            entry.generation = self._generation
+            entry.generation = self._resyncs.generation
             self._come_back(entry, seen, class_record, now)
             return
         if entry is not None and (
             entry.class_record is not class_record or self._can_be_named_now(entry, seen)
         ):
             # Told whole below, under the name that it has in the new version of its class, or should have.
+            if entry.class_record is class_record:
+                seen = merged(told_again(entry, self._references.targets(seen.native_id)), seen)
             self._remove(entry, 0, inferred=True, now=now)
             entry = None
         if seen.deleted:
             self._delete(entry, seen, class_record, now)
         elif entry is not None:
-            entry.generation = self._generation
+            entry.generation = self._resyncs.generation
             self._update(entry, seen, now)
         elif seen.properties is None:
             # Statistics of an object that was never told: it cannot be named. The next resync brings it.
             self._counters["unidentified"] += 1
         else:
-            self._appear(seen, class_record, now, self._generation)
+            self._appear(seen, class_record, now, self._resyncs.generation)
 
     def _unbind(self, entry: Entry) -> None:
         """An object's native id means nothing any more: it comes back under another one, or is missed."""
@@ -205,7 +243,8 @@ class ObjectLifecycle:
         name = self._name(seen, class_record)
         if name.unresolved and not provisionally:
             left = self._waiting.enter(Waiting(seen, generation, now, name.unresolved))
-            self._settle([] if left is None else [left], now)
+            if left is not None:
+                self._let_appear(left, now, provisionally=True)
             return None
         class_name = str(seen.key)
         text, durable, provisional = name.text, name.durable, name.provisional
@@ -222,7 +261,7 @@ class ObjectLifecycle:
         if len(self._objects) >= self._max_objects:
             self._counters["objects_refused"] += 1
             return None
-        row = self._row(class_name, text, durable=durable)
+        row = self._rows.row(class_name, text, durable=durable)
         record = self._record(seen, class_record, row, text, durable=durable, now=now)
         entry = Entry(record, class_record, generation, provisional)
         self._objects.add(entry)
@@ -251,13 +290,19 @@ class ObjectLifecycle:
         self._references.note(entry.class_record.schema, seen)
         self._out.append(entry.record)
         self.touched.tell(entry)
-        for native_id, position in self._references.referring_to(seen.native_id):
-            referrer = self._objects.by_native_id(native_id)
-            if referrer is None or self._name_anew(referrer, now):
+        if self._references.lead_to(seen.native_id) or self._waiting.awaits(seen.native_id):
+            self.steps.add(self._follow(entry, seen.native_id, now))
+
+    def _follow(self, entry: Entry, native_id: str, now: int) -> Iterator[None]:
+        """Let all that refers to a native id lead to its object, and those appear that waited for it."""
+        for referrer_id, position in self._references.referring_to(native_id):
+            referrer = self._objects.by_native_id(referrer_id)
+            if referrer is None or self._objects.by_native_id(native_id) is not entry:
                 continue
-            if referrer.record.values.get(position) != entry.link():
+            if not self._name_anew(referrer, now) and referrer.record.values.get(position) != entry.link():
                 self._relink(referrer, position, entry.link(), now)
-        self._settle(self._waiting.waiting_for(seen.native_id), now, provisionally=False)
+            yield
+        yield from self._settle(self._waiting.waiting_for(native_id), now, provisionally=False)
 
     def _update(self, entry: Entry, seen: ObjectSeen, now: int) -> None:
         self._references.note(entry.class_record.schema, seen)
@@ -280,12 +325,17 @@ class ObjectLifecycle:
                 return
             # It came and went between two looks: told as created, with its values, then as deleted.
             alive = dataclasses.replace(seen, deleted=0)
-            entry = self._appear(alive, class_record, now, self._generation, provisionally=True)
-            if entry is None:
-                return
-        elif seen.properties is not None or seen.statistics is not None:
+            entry = self._appear(alive, class_record, now, self._resyncs.generation, provisionally=True)
+            if entry is not None:
+                self.steps.add(self._deleted(entry, seen.deleted, now))  # behind who waited for it
+            return
+        if seen.properties is not None or seen.statistics is not None:
             self._update(entry, seen, now)
         self._remove(entry, seen.deleted, inferred=False, now=now)
+
+    def _deleted(self, entry: Entry, deleted: int, now: int) -> Iterator[None]:
+        self._remove(entry, deleted, inferred=False, now=now)
+        yield
 
     def _remove(self, entry: Entry, deleted: int, *, inferred: bool, now: int) -> None:
         record = entry.record
@@ -293,8 +343,7 @@ class ObjectLifecycle:
         bound = self._objects.by_native_id(native_id) is entry  # else it is another's by now
         self._end(entry, deleted, inferred=inferred, now=now)
         self._objects.remove(entry)
-        if record.lifetime is Lifetime.DURABLE:
-            self._index.retire(record.source, str(entry.key), record.stable_name, now)
+        self._rows.retire(str(entry.key), record, now)
         self._counters["objects_deleted"] += 1
         if not bound:
             return
@@ -302,11 +351,18 @@ class ObjectLifecycle:
         self._refer_no_more(native_id, now)
 
     def _refer_no_more(self, native_id: str, now: int) -> None:
-        """What references to an object led to is gone."""
+        """What references to an object led to is gone; in steps."""
+        if self._references.lead_to(native_id):
+            self.steps.add(self._unlink(native_id, now))
+
+    def _unlink(self, native_id: str, now: int) -> Iterator[None]:
         for referrer_id, position in self._references.referring_to(native_id):
+            if self._objects.by_native_id(native_id) is not None:
+                return  # another has it by now: that one is followed
             referrer = self._objects.by_native_id(referrer_id)
             if referrer is not None and position in referrer.record.values:
                 self._relink(referrer, position, None, now)
+            yield
 
     def _end(self, entry: Entry, deleted: int, *, inferred: bool, now: int) -> None:
         """Tell that an object, as it was last told, is no more."""
@@ -355,9 +411,7 @@ class ObjectLifecycle:
         """Whether an object is still to be told: it lost its native id, or a resync began since."""
         if self._objects.by_native_id(entry.record.native_id) is not entry:
             return True
-        agent, class_name = entry.record.agent, str(entry.key)
-        scopes = (("", ""), (agent, ""), ("", class_name), (agent, class_name))
-        return any(entry.generation < self._resyncs.get(scope, 0) for scope in scopes)
+        return self._resyncs.wait_for(entry)
 
     def _is_another(self, holder: Entry) -> bool:
         """Whether the name that a new object should have was a former one's, told apart by a native id only.
@@ -383,30 +437,6 @@ class ObjectLifecycle:
         told = (str(seen.key), name.text, name.provisional)
         return told == (str(entry.key), entry.record.stable_name, False)
 
-    def _row(self, class_name: str, name: str, *, durable: bool) -> int:
-        if durable:
-            return self._index.durable_row(self._source, class_name, name)
-        former = self._former.take_row(class_name, name)
-        if former is not None and self._may_return(class_name, former):
-            return former
-        return self._index.transient_row(
-            self._source, class_name, lambda row: self._objects.row_in_use(class_name, row)
-        )
-
-    def _may_return(self, class_name: str, row: int) -> bool:
-        """Whether a row can be a former object's again: the index may be an older copy, and have given it."""
-        free = not self._objects.row_in_use(class_name, row)
-        return free and self._index.gave_before(self._source, class_name, row)
-
     def _link(self, native_id: str) -> ObjectLink | None:
         entry = self._objects.by_native_id(native_id)
         return entry.link() if entry is not None else self._former.link(native_id)
-
-
-def _is_swept(entry: Entry, ended: ResyncEnded) -> bool:
-    """Whether the resync that ended was to tell of an object."""
-    return entry.record.agent not in ended.without and _in_scope(entry, ended.agent, ended.class_name)
-
-
-def _in_scope(entry: Entry, agent: str, class_name: str) -> bool:
-    return agent in {"", entry.record.agent} and class_name in {"", str(entry.key)}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from gateway.feed.values import ObjectLink
@@ -18,7 +18,7 @@ class References:
 
     def __init__(self) -> None:
         self._targets: dict[str, dict[int, str]] = {}
-        self._referrers: dict[str, set[tuple[str, int]]] = {}
+        self._referrers: dict[str, dict[tuple[str, int], None]] = {}
 
     def note(self, schema: ClassSchema, seen: ObjectSeen) -> None:
         """Remember the references that a message tells of its object, and forget those it replaces."""
@@ -33,7 +33,7 @@ class References:
                 del targets[position]
             if target is not None:
                 targets[position] = target
-                self._referrers.setdefault(target, set()).add((seen.native_id, position))
+                self._referrers.setdefault(target, {})[seen.native_id, position] = None
         if targets:
             self._targets[seen.native_id] = targets
 
@@ -46,14 +46,18 @@ class References:
         for position, target in self._targets.pop(native_id, {}).items():
             self._unlink(target, (native_id, position))
 
-    def referring_to(self, native_id: str) -> Iterator[tuple[str, int]]:
-        """Native id and position of every reference to an object."""
-        yield from sorted(self._referrers.get(native_id, ()))
+    def lead_to(self, native_id: str) -> bool:
+        """Whether there are references to an object."""
+        return native_id in self._referrers
+
+    def referring_to(self, native_id: str) -> list[tuple[str, int]]:
+        """Native id and position of every reference to an object, as they were told."""
+        return list(self._referrers.get(native_id, ()))
 
     def _unlink(self, target: str, referrer: tuple[str, int]) -> None:
         referrers = self._referrers.get(target)
         if referrers is not None:
-            referrers.discard(referrer)
+            referrers.pop(referrer, None)
             if not referrers:
                 del self._referrers[target]
 
@@ -136,23 +140,22 @@ class WaitingRoom:
                 self._waiters.pop(target, None)
         return waiting
 
-    def waiting_for(self, target: str) -> list[Waiting]:
-        """Take out all that wait for ``target``."""
-        return self._taken(sorted(self._waiters.get(target, ())))
+    def awaits(self, target: str) -> bool:
+        """Whether anybody waits for ``target``."""
+        return target in self._waiters
 
-    def overdue(self, now: int) -> list[Waiting]:
-        """Take out all that have waited long enough, the oldest first."""
-        return self._taken([n for n, one in self._waiting.items() if now - one.since >= self._patience])
+    def waiting_for(self, target: str) -> list[str]:
+        """The native ids of all that wait for ``target``."""
+        return sorted(self._waiters.get(target, ()))
 
-    def everyone(self, agent: str = "", class_name: str = "") -> list[Waiting]:
-        """Take out all of an agent and class (``package:name``), the oldest first; empty does not narrow."""
-        return self._taken(
-            [
-                native_id
-                for native_id, one in self._waiting.items()
-                if agent in {"", one.seen.agent} and class_name in {"", str(one.seen.key)}
-            ]
-        )
+    def overdue(self, now: int) -> list[str]:
+        """The native ids of all that have waited long enough, the oldest first."""
+        return [n for n, one in self._waiting.items() if now - one.since >= self._patience]
 
-    def _taken(self, native_ids: list[str]) -> list[Waiting]:
-        return [waiting for native_id in native_ids if (waiting := self.leave(native_id)) is not None]
+    def everyone(self, agent: str = "", class_name: str = "") -> list[str]:
+        """Those of an agent and class (``package:name``), the oldest first; empty does not narrow."""
+        return [
+            native_id
+            for native_id, one in self._waiting.items()
+            if agent in {"", one.seen.agent} and class_name in {"", str(one.seen.key)}
+        ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -75,7 +75,7 @@ SHOWN_COUNTERS = (
 """Counters of every source record, from 0 on."""
 
 _BELIEVED = frozenset({SourceState.SYNCHRONISED, SourceState.DEGRADED})
-_UNREACHED = frozenset({SourceState.CONNECTING, SourceState.DOWN})
+UNREACHED = frozenset({SourceState.CONNECTING, SourceState.DOWN})
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +104,7 @@ class SourceInventory:
     Attributes:
         counters: see `SHOWN_COUNTERS`.
         was_read: all that there is was told once: what is not known is not there.
+        loses: whether it was told already, but is still to be applied, that an agent is lost.
     """
 
     def __init__(
@@ -118,6 +119,7 @@ class SourceInventory:
         self.max_objects = max_objects
         self.counters: Counter[str] = Counter()
         self.was_read = False
+        self.loses: Callable[[str], bool] = lambda _agent: False
         self._classes = classes
         self._known: dict[ClassKey, ClassRecord] = {}
         self._known_events: dict[ClassKey, EventClassRecord] = {}
@@ -132,6 +134,7 @@ class SourceInventory:
             self.counters,
             max_objects,
         )
+        self._steps = self._objects.steps
         self._recorder = EventRecorder(
             identity.number,
             classes,
@@ -215,24 +218,51 @@ class SourceInventory:
         """These lived when a gateway before this one ended, and nothing said since was missed."""
         self._objects.remember(objects)
 
-    def apply(self, observations: Iterable[Observation], now: int) -> list[Record]:
-        """Apply what one message body told, whole; returns the records it makes, in order.
+    @property
+    def is_settling(self) -> bool:
+        """Whether something is left to do of what was applied."""
+        return bool(self._steps)
+
+    def apply(
+        self, observations: deque[Observation], now: int, most: int | None = None
+    ) -> tuple[list[Record], int]:
+        """Apply what one message body told, to its end or so far.
 
         Args:
-            observations: in the order of the body.
+            observations: in the order of the body; those that are applied are taken out.
             now: receipt, nanoseconds, the gateway's clock.
-        """
-        for observation in observations:
-            self._handlers[type(observation)](observation, now)
-        self._settle(now)
-        return self._take()
+            most: steps that this may take, each of about one object; ``None`` for no such limit. It is to be
+                called again while observations are left, or it `is_settling`.
 
-    def tick(self, now: int) -> list[Record]:
-        """Once a second: settle what waited long enough, and tell counters that moved."""
+        Returns:
+            The records that this makes, in order, and the number of steps.
+        """
+        steps = self._steps.take(most)
+        while observations and (most is None or steps < most):
+            observation = observations.popleft()
+            self._handlers[type(observation)](observation, now)
+            steps += 1
+            if self._steps:
+                steps += self._steps.take(None if most is None else most - steps)
+        self._settle(now)
+        return self._take(), steps
+
+    def tick(self, now: int) -> None:
+        """Once a second: settle what waited long enough, and tell counters that moved; to be applied."""
         self._objects.settle_overdue(now)
+        self._steps.add(self._ticked(now))
+
+    def _ticked(self, now: int) -> Iterator[None]:
         self._conditions.tick(now)
         self._settle(now)
         self._tell_source()
+        yield
+
+    def doubt(self, now: int) -> list[Record]:
+        """Tell of those agents that it `loses`: what they vouched for is not fresh any more."""
+        for agent in self._agents:
+            if self.loses(agent):
+                self._set_fresh(agent, fresh=False, now=now)
         return self._take()
 
     def end(self, now: int) -> list[Record]:
@@ -311,15 +341,20 @@ class SourceInventory:
 
     def _resync_ended(self, ended: ResyncEnded, now: int) -> None:
         self._objects.end_resync(ended, now)
+        self._steps.add(self._resync_settled(ended, now))
+
+    def _resync_settled(self, ended: ResyncEnded, now: int) -> Iterator[None]:
+        """What holds when the last object is gone that was not told."""
         if ended.complete and not ended.agent and not ended.class_name:
             self.was_read = True
-            self._conditions.resynchronised(now)
+            yield from self._conditions.resynchronised(now)
         if ended.complete and not ended.class_name:
             # One that had no objects to tell has answered all the same.
             for agent in self._agents:
                 lost = agent in self._lost_in_resync or agent in ended.without
                 if ended.agent in {"", agent} and not lost:
                     self._set_fresh(agent, fresh=True, now=now)
+        yield
 
     def _agent_lost(self, lost: AgentLost, now: int) -> None:
         self._lost_in_resync.add(lost.agent)
@@ -361,7 +396,7 @@ class SourceInventory:
         if seen.state is not self._state or not self._since:
             self._since = now
         self._state, self._detail = seen.state, seen.detail
-        if seen.state in _UNREACHED:
+        if seen.state in UNREACHED:
             for agent in self._agents:
                 self._set_fresh(agent, fresh=False, now=now)
         self._tell_source()
@@ -369,7 +404,7 @@ class SourceInventory:
 
     def _tell_reached(self, now: int) -> None:
         """Tell when the source begins to be believed, ceases to be, or cannot be reached to begin with."""
-        if self._state not in _BELIEVED | _UNREACHED:
+        if self._state not in _BELIEVED | UNREACHED:
             return
         key = AlarmKey(SOURCE_DOWN_ALARM)
         arguments = (self._state.value, self._detail)
@@ -397,7 +432,7 @@ class SourceInventory:
         self._gone.pop(agent, None)
         known = self._agents.get(agent)
         if known is None:
-            fresh = self._state is SourceState.SYNCHRONISED
+            fresh = self._state is SourceState.SYNCHRONISED and not self.loses(agent)
             self._agents[agent] = AgentRecord(self.identity.number, agent, fresh, now, now)
             self._out.append(self._agents[agent])
         else:
@@ -409,7 +444,7 @@ class SourceInventory:
 
     def _set_fresh(self, agent: str, *, fresh: bool, now: int) -> None:
         known = self._agents.get(agent)
-        if known is None or known.fresh == fresh:
+        if known is None or known.fresh == fresh or (fresh and self.loses(agent)):
             return
         confirmed = now if fresh else known.confirmed
         self._agents[agent] = AgentRecord(known.source, agent, fresh, now, confirmed)

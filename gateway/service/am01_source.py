@@ -27,7 +27,7 @@ async def run_am01(
     def observed(observations: tuple[Observation, ...]) -> None:
         around.inventory.observed(source, observations, around.clock.now())
 
-    answered = around.operations.answered
+    answered = around.behind_what_was_told(source)
     conversation = Conversation(
         name, session, observed, around.clock, source.counters, answered, session.unsent
     )

@@ -83,7 +83,7 @@ async def _listen(
         if logs is not None:
             logs.take(line.application, line.line, around.clock.now(), outgoing=line.outgoing)
 
-    answered = around.operations.answered
+    answered = around.behind_what_was_told(source)
     conversation = StreamConversation(
         name, session, observed, around.clock, source.counters, answered, logged
     )

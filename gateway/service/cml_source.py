@@ -54,7 +54,7 @@ async def run_cml(
         if kept is not None and any(isinstance(one, ClassLearned) for one in observations):
             kept.learnt()
 
-    answered = around.operations.answered
+    answered = around.behind_what_was_told(source)
     conversation = Conversation(
         name, session, observed, around.clock, source.counters, answered, session.unsent
     )

@@ -22,6 +22,7 @@ from gateway.inventory.classes import ClassRegistry
 from gateway.inventory.instance_file import InstanceIndexError
 from gateway.inventory.instances import InstanceIndex
 from gateway.inventory.inventory import Inventory
+from gateway.inventory.slices import Slicing
 from gateway.mapping.files import MappingError, secret_patterns
 from gateway.model.secrets import SecretRules
 from gateway.operations.audit import Audit
@@ -101,7 +102,8 @@ async def _run_locked(
         operations.noticed(batch)
 
     classes, secrets = ClassRegistry(mappings), SecretRules(patterns)
-    inventory = Inventory(state.identity, epoch, classes, index, publish)
+    is_left = asyncio.Event()
+    inventory = Inventory(state.identity, epoch, classes, index, publish, Slicing(is_left.set))
     settings = loaded.settings.operations
     desk = OperationDesk(
         inventory,
@@ -157,6 +159,7 @@ async def _run_locked(
         await until_one_ends(
             lifeline.parent_gone(),
             _tick(inventory, clock),
+            _go_on(inventory, is_left),
             keep_index(index, clock, needs_upkeep),
             _keep_event_log(event_log, inventory, clock),
             *(run() for run in sources),
@@ -212,6 +215,15 @@ async def _keep_event_log(event_log: CoreEventLog | None, inventory: Inventory, 
         await event_log.run(tell)
     tell(OFF)
     await asyncio.get_running_loop().create_future()
+
+
+async def _go_on(inventory: Inventory, is_left: asyncio.Event) -> None:
+    """Apply what takes long, slice by slice."""
+    while True:
+        await is_left.wait()
+        is_left.clear()
+        inventory.go_on()
+        await asyncio.sleep(0)  # others have their turn, and what arrives is read
 
 
 async def _tick(inventory: Inventory, clock: Clock) -> None:

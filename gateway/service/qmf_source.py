@@ -43,15 +43,21 @@ async def run_qmf(
     console = ConsoleSession(config)
     session = around.captured(name, settings.kind, console, config)
 
-    def observed(observations: tuple[Observation, ...]) -> None:
-        unidentified = source.counters["unidentified"]
-        around.inventory.observed(source, observations, around.clock.now())
+    unidentified = 0
+
+    def read_the_unnamed() -> None:
+        nonlocal unidentified
         if source.counters["unidentified"] != unidentified:
+            unidentified = source.counters["unidentified"]
             console.unnamed(around.clock.now())
+
+    def observed(observations: tuple[Observation, ...]) -> None:
+        around.inventory.observed(source, observations, around.clock.now())
+        around.inventory.afterwards(source, read_the_unnamed)
         if schemas is not None and any(isinstance(one, ClassLearned | EventLearned) for one in observations):
             schemas.learnt()
 
-    answered = around.operations.answered
+    answered = around.behind_what_was_told(source)
     conversation = Conversation(
         name, session, observed, around.clock, source.counters, answered, session.unsent
     )

@@ -96,7 +96,7 @@ async def _talk(
     )
     console = around.captured(name, settings.kind, ConsoleSession(config), config)
     sight = Sight(source, inventory, clock)
-    answered = around.operations.answered
+    answered = around.behind_what_was_told(source)
     console_side = Conversation(
         name, console, sight.observed, clock, source.counters, answered, console.unsent
     )

@@ -47,7 +47,12 @@ def source_of(name: str, settings: Source, around: Surroundings) -> RunSource:
         CommandError: its certificates, or the file of its schema, cannot be read.
     """
     source = around.inventory.add_source(
-        name, settings.kind, settings.max_objects, sets_natively=sets_natively(settings)
+        name,
+        settings.kind,
+        settings.max_objects,
+        sets_natively=sets_natively(settings),
+        # What a delivery led to is told to the log under its name, so that it can be acknowledged.
+        whole=settings.durable is not None,
     )
     if needs_last_state(settings) and around.lasting is not None:
         source.remember(former_identities(around.lasting.last, name))

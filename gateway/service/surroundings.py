@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -11,10 +11,12 @@ from gateway.clock import Clock
 from gateway.config.sources import DurableSettings
 from gateway.eventlog.last_state import LastState
 from gateway.inventory.inventory import Inventory
+from gateway.inventory.source import SourceInventory
 from gateway.links.capture import CapturedConsole, CapturedStreamConsole
 from gateway.links.kept_counts import KeptCounts
 from gateway.links.kept_queue import KeptSubscription, default_name
 from gateway.mapping.rules import Mapping as MappingFile
+from gateway.model.operations import Answer
 from gateway.model.secrets import SecretRules
 from gateway.operations.ports import NoOperations, Operations
 from gateway.service.captures import Captures, SessionT, StreamSessionT
@@ -77,6 +79,14 @@ class Surroundings:
     ) -> StreamSessionT | CapturedStreamConsole:
         """As `captured`, for a session over byte streams."""
         return session if self.captures is None else self.captures.relay(source, kind, session, config)
+
+    def behind_what_was_told(self, source: SourceInventory) -> Callable[[Answer], None]:
+        """Where answers to operations on ``source`` go: behind all that was observed of it before them."""
+
+        def answered(answer: Answer) -> None:
+            self.inventory.afterwards(source, partial(self.operations.answered, answer))
+
+        return answered
 
     @property
     def usable_lasting(self) -> Lasting | None:

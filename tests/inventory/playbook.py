@@ -10,6 +10,7 @@ from gateway.feed.records import Batch, ObjectRecord, Record, SourceRecord
 from gateway.inventory.classes import ClassRegistry
 from gateway.inventory.instances import InstanceIndex
 from gateway.inventory.inventory import Inventory
+from gateway.inventory.slices import Slicing
 from gateway.mapping.rules import Mapping
 from gateway.model.observations import (
     ClassLearned,
@@ -89,13 +90,14 @@ class Playbook:
         max_objects: int = 1000,
         mapping: Mapping = MAPPING,
         schemas: Sequence[ClassSchema | EventSchema] = (VHOST, QUEUE, CONSUMER, CONNECTION),
+        slicing: Slicing | None = None,
     ) -> None:
         self.now = NOW
         self.batches: list[Batch] = []
         self.index = InstanceIndex(state / "instances.sqlite3")
         self.schemas = schemas
         registry = ClassRegistry({mapping.package: mapping})
-        self.inventory = Inventory("gw", boot, registry, self.index, self.batches.append)
+        self.inventory = Inventory("gw", boot, registry, self.index, self.batches.append, slicing)
         self.source = self.inventory.add_source("shop", "qmf", max_objects)
 
     def tell(self, *observations: Observation) -> list[Record]:

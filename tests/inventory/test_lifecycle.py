@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -394,3 +395,11 @@ def test_a_gap_is_told_and_counted(playbook: Playbook) -> None:
     records = playbook.tell(Gap(1, 2, "the queue overflowed"))
     assert of(GapRecord, records) == [GapRecord(1, 1, 2, "the queue overflowed")]
     assert playbook.source_record().counters["gaps"] == 1
+
+
+def test_an_object_that_gets_its_name_late_keeps_what_it_told_before(playbook: Playbook) -> None:
+    playbook.synchronise(vhost("/", "v1"))
+    playbook.tell(queue("orders", "q1", "gone", depth=7))
+    playbook.tick(11)  # it waited long enough: shown under a provisional name
+    playbook.tell(replace(queue("orders", "q1"), statistics=None))
+    assert playbook.objects()["/|orders"].values[DEPTH] == 7

@@ -16,10 +16,12 @@ from gateway.feed.subscription import Subscription
 from gateway.inventory.classes import ClassRegistry
 from gateway.inventory.instances import InstanceIndex
 from gateway.inventory.inventory import Inventory
+from gateway.inventory.slices import Slicing
 from gateway.inventory.source import SourceInventory
 from gateway.mapping.files import secret_patterns
 from gateway.mapping.rules import Mapping as MappingFile
 from gateway.model.observations import Observation
+from gateway.model.operations import Answer
 from gateway.model.secrets import SecretRules
 from gateway.operations.audit import Audit
 from gateway.operations.desk import DeskSettings, OperationDesk
@@ -29,7 +31,7 @@ from gateway.service.former_operations import former_operations
 from gateway.service.operations import CoreOperations, RecordingLog
 from tests.simulation.loop import VirtualLoop
 from tests.simulation.pipes import QUICK, Pipe
-from tests.simulation.scheduler import SECOND, Clock, Scheduler, Timer
+from tests.simulation.scheduler import MILLISECOND, SECOND, Clock, Scheduler, Timer
 from tests.simulation.violations import demand
 
 GATEWAY = "7b0c5b3e"
@@ -40,6 +42,9 @@ _END = b""
 
 DEADLINE = 10 * SECOND
 """Of operations."""
+
+_SLICES = (1, 3, 1000)
+"""Objects that a core applies in one go, by its epoch: few, so that much comes between two slices."""
 
 _AT_ONCE = 4
 """Operations of one source under way: few, so that some wait."""
@@ -110,9 +115,10 @@ class Core:
         self._is_alive = True
         self._index = parts.index(around.folder / "instances.sqlite3")
         classes = ClassRegistry(around.mappings)
-        self.inventory = parts.inventory(GATEWAY, epoch, classes, self._index, self._publish)
-        self._hello = Hello(VERSION, epoch, GATEWAY, self.clock.now())
         self._timers: dict[Callable[[], None], Timer] = {}
+        slicing = Slicing(self._apply_soon, _SLICES[epoch % len(_SLICES)])
+        self.inventory = parts.inventory(GATEWAY, epoch, classes, self._index, self._publish, slicing)
+        self._hello = Hello(VERSION, epoch, GATEWAY, self.clock.now())
         known = {
             name: self.inventory.add_source(name, "any", 1000, sets_natively=name in around.natively)
             for name in around.sources
@@ -137,6 +143,10 @@ class Core:
     def observed(self, source: SourceInventory, observations: tuple[Observation, ...]) -> None:
         """What one message body told."""
         self.inventory.observed(source, observations, self.clock.now())
+
+    def answered(self, source: SourceInventory) -> Callable[[Answer], None]:
+        """Where answers to operations on a source go (`gateway.service.surroundings`)."""
+        return lambda answer: self.inventory.afterwards(source, lambda: self.operations.answered(answer))
 
     def subscribe(self, north: North) -> Feed:
         """A north connects."""
@@ -172,6 +182,16 @@ class Core:
         for feed in self.feeds:
             feed.offer(batch)
         self.operations.noticed(batch)
+
+    def _apply_soon(self) -> None:
+        """Something is left to be applied; whatever else is due may come first."""
+        action = self.inventory.go_on
+        if action not in self._timers:
+            self._timers[action] = self._around.scheduler.after(MILLISECOND, self._apply)
+
+    def _apply(self) -> None:
+        del self._timers[self.inventory.go_on]
+        self.inventory.go_on()
 
     def _every(self, interval: int, action: Callable[[], None]) -> None:
         def turn() -> None:

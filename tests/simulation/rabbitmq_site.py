@@ -162,10 +162,10 @@ class RabbitMqSite:
             session,
             sight.observed,
             lambda: stage.heard(self.name),
-            core.operations.answered,
+            core.answered(source),
             session.unsent,
         )
-        port = ConsolePort(session, console, core.clock, core.operations.answered, sight.unreachable)
+        port = ConsolePort(session, console, core.clock, core.answered(source), sight.unreachable)
         core.operations.connect(source.identity.number, port)
         sight.resync = lambda reason: console.perform(session.resync(reason, core.clock.now()))
         config = AgentConfig(

@@ -129,10 +129,10 @@ class ConsoleOverAmqp:
             session,
             lambda observations: core.observed(source, observations),
             lambda: stage.heard(name),
-            core.operations.answered,
+            core.answered(source),
             session.unsent,
         )
-        port = ConsolePort(session, conversation, core.clock, core.operations.answered)
+        port = ConsolePort(session, conversation, core.clock, core.answered(source))
         core.operations.connect(source.identity.number, port)
         self.client = AmqpClient(
             stage.scheduler,
