@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections import Counter
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
@@ -92,28 +91,38 @@ class Touched:
 
 
 class ObjectTable:
-    """Entries by native id, by (class, stable name) and by (class, row).
+    """Entries by native id, by (class, stable name), by (class, row), and by agent.
 
     Args:
         called: classes (``package:name``) whose objects are found by what people call them, too.
-
-    Attributes:
-        agents: how many objects each has, those that have any.
     """
 
     def __init__(self, called: Collection[str] = ()) -> None:
-        self.agents: Counter[str] = Counter()
         self._called = called
         self._by_leaf: dict[tuple[str, str], dict[int, Entry]] = {}
         self._by_native_id: dict[str, Entry] = {}
         self._by_name: dict[tuple[str, str], Entry] = {}
         self._rows: dict[tuple[str, int], Entry] = {}
+        self._by_agent: dict[str, dict[tuple[str, str], Entry]] = {}
+        self._provisional: dict[tuple[str, str], Entry] = {}
 
     def __len__(self) -> int:
         return len(self._by_name)
 
     def __iter__(self) -> Iterator[Entry]:
         return iter(list(self._by_name.values()))
+
+    def of_agent(self, agent: str) -> list[Entry]:
+        """The objects that an agent told of last."""
+        return list(self._by_agent.get(agent, {}).values())
+
+    def count_of(self, agent: str) -> int:
+        """How many these are."""
+        return len(self._by_agent.get(agent, ()))
+
+    def provisional(self) -> list[Entry]:
+        """The objects whose names are not those that they should have."""
+        return list(self._provisional.values())
 
     def by_native_id(self, native_id: str) -> Entry | None:
         """The object that has this native id now."""
@@ -144,19 +153,24 @@ class ObjectTable:
     def add(self, entry: Entry) -> None:
         """Add a new object; its native id and name are free."""
         class_name = str(entry.key)
+        key = class_name, entry.record.stable_name
         self._by_native_id[entry.record.native_id] = entry
-        self._by_name[class_name, entry.record.stable_name] = entry
+        self._by_name[key] = entry
         self._rows[class_name, entry.record.row] = entry
-        self.agents[entry.record.agent] += 1
+        self._by_agent.setdefault(entry.record.agent, {})[key] = entry
+        if entry.provisional:
+            self._provisional[key] = entry
         self._call(class_name, entry)
 
     def remove(self, entry: Entry) -> None:
         """Take an object out."""
         class_name = str(entry.key)
         self.unbind(entry)
-        self._by_name.pop((class_name, entry.record.stable_name), None)
+        key = class_name, entry.record.stable_name
+        self._by_name.pop(key, None)
         self._rows.pop((class_name, entry.record.row), None)
-        self._leave(entry.record.agent)
+        self._provisional.pop(key, None)
+        self._leave(entry.record.agent, key)
         self._uncall(class_name, entry)
 
     def unbind(self, entry: Entry) -> None:
@@ -168,18 +182,21 @@ class ObjectTable:
         """The same object came back as ``record``, under another native id."""
         self.unbind(entry)
         self._uncall(str(entry.key), entry)
-        self.agents[record.agent] += 1
-        self._leave(entry.record.agent)
+        if record.agent != entry.record.agent:
+            key = str(entry.key), record.stable_name
+            self._leave(entry.record.agent, key)
+            self._by_agent.setdefault(record.agent, {})[key] = entry
         entry.record = record
         entry.class_record = class_record
         self._call(str(entry.key), entry)
         entry.lost_counters = frozenset()
         self._by_native_id[record.native_id] = entry
 
-    def _leave(self, agent: str) -> None:
-        self.agents[agent] -= 1
-        if not self.agents[agent]:
-            del self.agents[agent]
+    def _leave(self, agent: str, key: tuple[str, str]) -> None:
+        entries = self._by_agent[agent]
+        del entries[key]
+        if not entries:
+            del self._by_agent[agent]
 
     def _call(self, class_name: str, entry: Entry) -> None:
         if class_name in self._called:
