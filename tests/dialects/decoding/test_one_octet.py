@@ -1,0 +1,58 @@
+"""Whoever changes one octet of what was recorded sees it: nothing of a body is left out silently."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.dialects.decoding.body import Body, Decoded, Decoder
+from gateway.dialects.decoding.qmf import Am01Decoder, Am2Decoder
+from gateway.dialects.decoding.text import AmiDecoder, CmlDecoder
+from gateway.dialects.errors import ProtocolError
+from tests.dialects.ami.examples import EXAMPLES
+from tests.dialects.cml.recordings import exchanges
+from tests.dialects.qmf.am01 import recordings as am01
+from tests.dialects.qmf.recordings import PEERS, recorded
+
+BODIES: dict[Callable[[], Decoder], Callable[[], list[Body]]] = {
+    Am2Decoder: lambda: [Body(one.body) for peer in PEERS for one in recorded(peer) if not one.broken],
+    Am01Decoder: lambda: [
+        Body(one.body, routing_key=one.key) for file in am01.FILES for one in am01.recorded(file)
+    ],
+    CmlDecoder: lambda: [Body(body) for one in exchanges() for body in (one.request, *one.replies)],
+    AmiDecoder: lambda: [Body(line + b"\n") for _, line in EXAMPLES],
+}
+
+
+@cache
+def learnt(kind: Callable[[], Decoder]) -> tuple[Decoder, list[Body]]:
+    """A decoder that heard all there is, and what it can write again of it, as it was."""
+    decoder = kind()
+    bodies = BODIES[kind]()
+    for body in bodies:
+        decoded(decoder, body)
+    return decoder, [body for body in bodies if (told := decoded(decoder, body)) and told.reencoded]
+
+
+def decoded(decoder: Decoder, body: Body) -> Decoded | None:
+    try:
+        return decoder.decode(body)
+    except ProtocolError:
+        return None
+
+
+@pytest.mark.parametrize("kind", list(BODIES))
+@given(which=st.integers(0, 1 << 30), where=st.integers(0, 1 << 30), change=st.integers(1, 255))
+def test_one_octet_that_is_another(kind: Callable[[], Decoder], which: int, where: int, change: int) -> None:
+    decoder, bodies = learnt(kind)
+    body = bodies[which % len(bodies)]
+    told = decoded(decoder, body)
+    assert told is not None
+    octets = bytearray(body.octets)
+    octets[where % len(octets)] ^= change
+    otherwise = decoded(decoder, Body(bytes(octets), routing_key=body.routing_key))
+    assert otherwise is None or otherwise.messages != told.messages or not otherwise.reencoded
