@@ -250,6 +250,18 @@ def test_a_query_for_objects_that_is_refused(code: int) -> None:
     play.leaves(*degraded(f"FetchObjects refused: no ({code})"))
 
 
+def test_each_package_that_is_told_prolongs_the_wait_for_the_others() -> None:
+    play = ConsolePlay(WITHOUT_HEARTBEATS)
+    play.connects()
+    play.arrives(BrokerResponse(1, BROKER))
+    play.left()
+    for package in ("shop", "barn"):
+        play.time_passes(9)
+        play.arrives(PackageIndication(2, package))
+    asked = [one[1] for one in play.left() if isinstance(one, tuple)]
+    assert PackageQuery not in map(type, asked)
+
+
 def test_a_query_for_classes_that_is_refused() -> None:
     play = lists_classes()
     play.arrives(CommandComplete(3, 1, "no"))

@@ -116,6 +116,13 @@ def test_absent_is_written_as_zero_empty_or_null(code: TypeCode) -> None:
         assert value == NULL
 
 
+def test_what_is_not_optional_is_never_left_out() -> None:
+    layout = OptionalLayout([TypeCode.U8] * 3, [False] * 3)
+    assert layout.write((1, 2, 3)) == b"\x01\x02\x03"
+    with pytest.raises(LocalProtocolError, match="element 1 is absent and not optional"):
+        layout.write((1, None, 3))
+
+
 def test_nine_optional_elements_take_two_octets_of_mask() -> None:
     layout = OptionalLayout([TypeCode.U8] * 10, [False] + [True] * 9)
     values = (7, None, 1, *[None] * 6, 9, 3)[:10]

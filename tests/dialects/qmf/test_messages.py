@@ -225,6 +225,15 @@ def test_what_came_before_an_error_is_told() -> None:
         next(records)
 
 
+@pytest.mark.parametrize("cut", range(1, 8))
+def test_a_record_that_is_cut_off_behind_content_is_an_error_behind_it(cut: int) -> None:
+    octets = next(octets for octets, message in EXAMPLES if isinstance(message, StatisticContent))
+    records = read_body(octets + octets[:cut], shop())
+    assert isinstance(next(records), StatisticContent)
+    with pytest.raises(ProtocolError, match=f"at offset {len(octets)}: expected a record header"):
+        next(records)
+
+
 def test_a_body_has_a_limit() -> None:
     with pytest.raises(ProtocolError, match=f"at most {MAX_BODY} octets"):
         read(bytes(MAX_BODY + 1))

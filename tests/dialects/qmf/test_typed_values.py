@@ -81,6 +81,8 @@ def _entry(coded: bytes) -> QmfValue:
         (b"\x94\0\x02hi", "hi"),
         (b"\x95\0\x02hi", "hi"),
         (b"\xa0\0\0\0\x02hi", "hi"),
+        (b"\xa4\0\0\0\x02hi", "hi"),
+        (b"\xa5\0\0\0\x02hi", "hi"),
         (b"\x90\0\x01\xff", b"\xff"),
         (b"\x95\0\x01\xff", "\\xff"),
         (b"\xf0", None),
@@ -99,6 +101,37 @@ def test_codes_that_peers_send(coded: bytes, value: QmfValue) -> None:
     found = _entry(coded)
     assert found == value
     assert type(found) is type(value)
+
+
+@pytest.mark.parametrize(
+    ("code", "width"),
+    [
+        *[(0x03, 1), (0x18, 2), (0x27, 4), (0x30, 8), (0x4F, 16)],
+        *[(0x50, 32), (0x6F, 64), (0x70, 128), (0xC0, 5), (0xDF, 9)],
+    ],
+)
+def test_codes_that_are_not_known_are_octets_of_the_width_that_they_tell(code: int, width: int) -> None:
+    octets = bytes(range(1, width + 1))
+    assert _entry(bytes((code,)) + octets) == octets
+
+
+@pytest.mark.parametrize(("lengths", "code"), [(1, 0x8F), (2, 0x9F), (4, 0xAF)])
+def test_or_of_the_length_that_they_carry(lengths: int, code: int) -> None:
+    assert _entry(bytes((code,)) + (3).to_bytes(lengths, "big") + b"abc") == b"abc"
+
+
+@pytest.mark.parametrize(
+    ("value", "code"),
+    [
+        *[(0, 0x21), (2**31 - 1, 0x21), (-(2**31), 0x21)],
+        *[(2**31, 0x31), (-(2**31) - 1, 0x31), (2**63 - 1, 0x31), (-(2**63), 0x31)],
+        *[(2**63, 0x32), (2**64 - 1, 0x32)],
+    ],
+)
+def test_an_integer_takes_the_smallest_code_that_it_fits(value: int, code: int) -> None:
+    octets = write_list((value,))
+    assert octets[8] == code
+    assert read_list(Cursor(octets)) == (value,)
 
 
 def test_a_map_by_hand() -> None:
@@ -167,6 +200,10 @@ def test_nesting_has_a_limit_in_both_directions() -> None:
     assert read_list(Cursor(octets)) == nested
     with pytest.raises(LocalProtocolError, match="nested deeper"):
         write_list((nested,))
+    with pytest.raises(LocalProtocolError, match="nested deeper"):
+        write_map({"": {"": nested}})
+    with pytest.raises(LocalProtocolError, match="nested deeper"):
+        write_array(((nested,),))
     deeper = b"\0\0\0\x01\xa9" + octets
     with pytest.raises(ProtocolError, match="levels of nesting"):
         read_list(Cursor((len(deeper)).to_bytes(4, "big") + deeper))
