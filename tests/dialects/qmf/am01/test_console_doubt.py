@@ -182,12 +182,30 @@ def test_an_agent_started_anew_while_everything_is_read_is_read_on() -> None:
     play.take(play.session.disconnected("the broker ended", play.now))
     play.connects()
     play.left()
-    play.publishes(play.described(), play.config(object_id=ObjectId(0, START + 60 * SECOND)))
+    play.publishes(play.described())
+    play.time_passes(8)
+    play.publishes(play.config(object_id=ObjectId(0, START + 60 * SECOND)))
     steps = play.left()
     assert steps.count(ResyncBegan(restarted=True)) == 1
     assert not any(isinstance(one, Rebind) for one in steps)
-    play.time_passes(12)
+    play.time_passes(11)
+    assert ResyncEnded(complete=True) not in play.left(), "it has an interval for what is new"
+    play.time_passes(1)
     assert ResyncEnded(complete=True) in play.left()
+
+
+def test_an_agent_started_anew_that_describes_nothing_heard_of_no_binding() -> None:
+    play = synchronised(Revision.DESIGN_NOTES)
+    play.publishes(play.config(object_id=ObjectId(0, START)))
+    play.disconnects()
+    play.connects()
+    play.publishes(play.config(object_id=ObjectId(0, START + 60 * SECOND)))
+    play.left()
+    play.time_passes(13)
+    steps = play.left()
+    assert ResyncEnded(complete=False) in steps
+    details = [one.detail for one in steps if isinstance(one, SourceStateSeen)]
+    assert any("no schema came" in one for one in details)
 
 
 def test_an_agent_started_anew_before_it_is_greeted() -> None:

@@ -107,6 +107,11 @@ def test_the_form_of_calls_is_found_out_by_one_that_does_nothing(answer: bytes, 
     play.arrives_octets(answer)
     play.leaves(HeartbeatSeen("1.0", 0))
     assert play.session.revisions == {spoken}
+    play.disconnects()
+    play.connects()
+    play.left()
+    play.publishes(play.described())
+    assert [step for step in play.left() if isinstance(step, tuple)] == probes, "another agent, perhaps"
 
 
 @pytest.mark.parametrize("revision", HEARD, ids=lambda one: one.value)
