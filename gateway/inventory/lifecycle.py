@@ -93,7 +93,7 @@ class ObjectLifecycle:
 
     def count_of(self, agent: str) -> int:
         """How many objects an agent told of last."""
-        return self._objects.agents[agent]
+        return self._objects.count_of(agent)
 
     def living(self, link: ObjectLink) -> Entry | None:
         """The object that a link leads to, if it lives."""
@@ -129,7 +129,7 @@ class ObjectLifecycle:
             return
         self._former.forget_native_ids()
         self._lately_ended.forget(began.agent)
-        for entry in self._each():
+        for entry in _each(self._told_by(began.agent)):
             if entry is None:
                 yield
             elif covers(began, entry):
@@ -145,15 +145,15 @@ class ObjectLifecycle:
 
     def _sweep(self, ended: ResyncEnded, now: int) -> Iterator[None]:
         yield from self._settle(self._waiting.everyone(ended.agent, ended.class_name), now)
-        for entry in self._each(newest_first=True):  # who refers before what is referred to
+        for entry in _each(reversed(self._told_by(ended.agent))):  # who refers before what is referred to
             if entry is None:
                 yield
             elif self._resyncs.misses(entry, ended):
                 self._remove(entry, 0, inferred=True, now=now)
                 yield
-        for entry in self._each():
+        for entry in _each(self._objects.provisional()):
             # Who held its name may be gone.
-            if entry is None or (entry.provisional and self._name_anew(entry, now)):
+            if entry is None or self._name_anew(entry, now):
                 yield
         if not ended.agent and not ended.class_name:
             for native_id in self._former.forget():
@@ -161,13 +161,9 @@ class ObjectLifecycle:
                     self._refer_no_more(native_id, now)
                     yield
 
-    def _each(self, *, newest_first: bool = False) -> Iterator[Entry | None]:
-        """Every object that there is at the beginning; ``None`` in between, where a step may end."""
-        entries = list(self._objects)
-        for number, entry in enumerate(reversed(entries) if newest_first else entries):
-            yield entry
-            if number % LIGHT == LIGHT - 1:
-                yield None
+    def _told_by(self, agent: str) -> list[Entry]:
+        """The objects of an agent; of all where it has no name. One of many costs what it has itself."""
+        return self._objects.of_agent(agent) if agent else list(self._objects)
 
     def end(self, now: int) -> None:
         """Nothing is known of any object any more."""
@@ -440,3 +436,11 @@ class ObjectLifecycle:
     def _link(self, native_id: str) -> ObjectLink | None:
         entry = self._objects.by_native_id(native_id)
         return entry.link() if entry is not None else self._former.link(native_id)
+
+
+def _each(entries: Iterable[Entry]) -> Iterator[Entry | None]:
+    """Each of these; ``None`` in between, where a step may end."""
+    for number, entry in enumerate(entries):
+        yield entry
+        if number % LIGHT == LIGHT - 1:
+            yield None
