@@ -11,6 +11,7 @@ from uuid import UUID
 
 from gateway.dialects.effects import Effect, Send
 from gateway.dialects.errors import LocalProtocolError
+from gateway.dialects.outbox import NEVER, Outbox
 from gateway.dialects.qmf import addresses
 from gateway.dialects.qmf.addresses import BROKER_AGENT
 from gateway.dialects.qmf.console_agents import SECOND, Agents
@@ -19,10 +20,8 @@ from gateway.dialects.qmf.console_hearing import Hearing, gap_until_now
 from gateway.dialects.qmf.console_objects import LivingObjects
 from gateway.dialects.qmf.console_operations import Operation, Operations
 from gateway.dialects.qmf.console_order import ClassName, targets_first
-from gateway.dialects.qmf.console_outbox import Outbox
 from gateway.dialects.qmf.console_remote_agents import RemoteAgents
 from gateway.dialects.qmf.console_requests import (
-    NEVER,
     FetchObjects,
     FetchSchema,
     Greeting,
