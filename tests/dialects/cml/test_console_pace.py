@@ -200,6 +200,18 @@ def test_what_is_new_has_its_turn_among_others() -> None:
     assert schedule.take(START + 3 * SECOND) is None
 
 
+def test_while_all_is_read_anew_what_is_new_does_not_take_turns() -> None:
+    def taken(*, in_turns: bool) -> list[int | None]:
+        schedule = Schedule(Intervals({"hot": SECOND}))
+        for number in range(3):
+            schedule.again(number, "hot", START)
+            schedule.soon(90 + number, START)
+        return [schedule.take(START + 10 * SECOND, in_turns=in_turns) for _ in range(7)]
+
+    assert taken(in_turns=True) == [90, 0, 91, 1, 92, 2, None]
+    assert taken(in_turns=False) == [90, 91, 92, 0, 1, 2, None]
+
+
 def test_an_object_waits_for_the_last_time_that_was_said() -> None:
     schedule = Schedule(Intervals({}, others=10 * SECOND))
     schedule.again(1, "x", START)
