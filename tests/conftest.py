@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -19,6 +20,12 @@ hypothesis_profiles.load()
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with tests marked as ``long``: no worker is to be alone with one at the end."""
     items.sort(key=lambda item: item.get_closest_marker("long") is None)
+
+
+def pytest_collection_finish() -> None:
+    """Keep the garbage collector from going through all tests and modules again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")
