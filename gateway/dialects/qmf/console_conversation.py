@@ -73,6 +73,7 @@ class Conversation(Outbox):
         self.remotes = RemoteAgents(config, self.agents, self.requests, self)
         self._hearing = Hearing(self.agents, config.heard_until)
         self._last_greeting = -NEVER
+        self._refusal = ""
         self._unnamed_after = -NEVER
 
     # The link.
@@ -94,7 +95,7 @@ class Conversation(Outbox):
         caught_up = self.state is State.CATCHING_UP
         self.living.forget()
         self.move(Signal.CONNECTED)
-        self.reply_to = reply_to
+        self.reply_to, self._refusal = reply_to, ""
         self._forget_agents()
         self.restarts.doubt()
         self.observations += self._hearing.connected(self.now, caught_up=caught_up)
@@ -369,9 +370,17 @@ class Conversation(Outbox):
         if len(self.resync.unavailable) < self.config.class_limit:
             self.resync.unavailable.add(key)
 
+    def greeting_refused(self, said: str) -> None:
+        """An agent answered a greeting by an error: it is greeted again in its time, as a silent one."""
+        self._refusal = said
+
     def _miss_greeting(self) -> None:
         waited = self.config.request_deadline // SECOND
         exchange = self.config.management_exchange
+        refusal, self._refusal = self._refusal, ""
+        if refusal:
+            self.tell(SourceState.DOWN, f"the greeting on exchange {exchange} was refused: {refusal}")
+            return
         self.tell(
             SourceState.DOWN,
             f"no answer to the greeting on exchange {exchange} for {waited} s: is an agent running there, "

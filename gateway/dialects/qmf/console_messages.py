@@ -163,10 +163,12 @@ class Listener:
         self.caller.on_complete(message)
         subject = self._talk.requests.subject(message.sequence)
         # A Java broker ends everything with z, but it is b that answers a greeting.
+        said = f"{one_line(message.text)} ({message.code})"
         if subject is None or isinstance(subject, Greeting):
+            if subject is not None and message.code:
+                self._talk.greeting_refused(said)
             return
         self._talk.requests.complete(message.sequence)
-        said = f"{one_line(message.text)} ({message.code})"
         if isinstance(subject, FetchSchema):
             self._talk.give_class_up(subject.key)
             self._talk.note("no-schema", f"{subject.key}: {said}")

@@ -273,3 +273,20 @@ def test_no_answer_to_the_greeting() -> None:
     assert 15 < len(later) < 25
     play.arrives(BrokerResponse(play.sequence(), BROKER))
     assert SYNCHRONISING in play.left()
+
+
+def test_a_greeting_that_is_refused_is_told_with_what_was_said_and_repeated() -> None:
+    play = ConsolePlay()
+    play.connects()
+    play.left()
+    play.arrives(CommandComplete(1, 7, "not\nnow"))
+    play.leaves()
+    play.time_passes(10)
+    play.leaves(
+        SourceStateSeen(
+            SourceState.DOWN, "the greeting on exchange qpid.management was refused: not now (7)"
+        ),
+        ("broker", BrokerRequest(2)),
+    )
+    play.arrives(BrokerResponse(2, BROKER))
+    assert SYNCHRONISING in play.left()
