@@ -9,10 +9,8 @@ from gateway.dialects.qmf.console_agents import HeartbeatRules
 from gateway.inventory.source import SourceInventory
 from gateway.links.amqp import AmqpLink, AmqpRole
 from gateway.links.amqp_connection import AmqpEndpoint
-from gateway.links.conversation import Conversation
-from gateway.model.observations import Observation
-from gateway.service.console_port import ConsolePort
 from gateway.service.qmf_source import warn_of_impersonators
+from gateway.service.source_console import source_console
 from gateway.service.surroundings import Surroundings
 
 
@@ -22,17 +20,7 @@ async def run_am01(
     """Run the source until it is cancelled."""
     config = console_config(settings, around)
     console = Am01ConsoleSession(config)
-    session = around.captured(name, settings.kind, console, config)
-
-    def observed(observations: tuple[Observation, ...]) -> None:
-        around.inventory.observed(source, observations, around.clock.now())
-
-    answered = around.behind_what_was_told(source)
-    conversation = Conversation(
-        name, session, observed, around.clock, source.counters, answered, session.unsent
-    )
-    port = ConsolePort(session, conversation, around.clock, answered)
-    around.operations.connect(source.identity.number, port)
+    at_work = source_console(source, console, config, around)
     if settings.believe:
         warn_of_impersonators(name, endpoint)
     role = AmqpRole(
@@ -41,7 +29,7 @@ async def run_am01(
         probed=settings.exchange,
         max_queue_length=settings.max_queue_length,
     )
-    await AmqpLink(endpoint, role, session, conversation, around.clock).run()
+    await AmqpLink(endpoint, role, at_work.session, at_work.conversation, around.clock).run()
 
 
 def console_config(settings: Am01Source, around: Surroundings) -> Am01ConsoleConfig:

@@ -16,11 +16,10 @@ from gateway.dialects.cml.safety import Assurance
 from gateway.inventory.source import SourceInventory
 from gateway.links.amqp import AmqpLink, AmqpRole
 from gateway.links.amqp_connection import AmqpEndpoint
-from gateway.links.conversation import Conversation
 from gateway.mapping.files import is_statistic
 from gateway.model.observations import ClassLearned, Observation
 from gateway.service.cml_schemas import KnownSchema
-from gateway.service.console_port import ConsolePort
+from gateway.service.source_console import source_console
 from gateway.service.surroundings import Surroundings
 from gateway.tasks import until_one_ends
 
@@ -47,21 +46,15 @@ async def run_cml(
         schema = kept.read()
     config = console_config(settings, around, schema)
     console = ConsoleSession(config)
-    session = around.captured(name, settings.kind, console, config)
 
     def observed(observations: tuple[Observation, ...]) -> None:
         around.inventory.observed(source, observations, around.clock.now())
         if kept is not None and any(isinstance(one, ClassLearned) for one in observations):
             kept.learnt()
 
-    answered = around.behind_what_was_told(source)
-    conversation = Conversation(
-        name, session, observed, around.clock, source.counters, answered, session.unsent
-    )
-    port = ConsolePort(session, conversation, around.clock, answered)
-    around.operations.connect(source.identity.number, port)
+    at_work = source_console(source, console, config, around, observed)
     role = AmqpRole("console", console.bindings, max_queue_length=settings.max_queue_length)
-    link = AmqpLink(endpoint, role, session, conversation, around.clock)
+    link = AmqpLink(endpoint, role, at_work.session, at_work.conversation, around.clock)
     if kept is None:
         await link.run()
     else:

@@ -14,10 +14,9 @@ from gateway.dialects.qmf.console_agents import HeartbeatRules, Heartbeats
 from gateway.inventory.source import SourceInventory
 from gateway.links.amqp import AmqpLink, AmqpRole, KeptConversation
 from gateway.links.amqp_connection import AmqpEndpoint
-from gateway.links.conversation import Conversation
 from gateway.model.observations import ClassLearned, EventLearned, Observation
-from gateway.service.console_port import ConsolePort
 from gateway.service.known_schemas import KnownSchemas
+from gateway.service.source_console import source_console
 from gateway.service.surroundings import Surroundings
 from gateway.tasks import until_one_ends
 
@@ -41,8 +40,6 @@ async def run_qmf(
             first_sequence=secrets.randbits(_SEQUENCE_BITS),
         )
     console = ConsoleSession(config)
-    session = around.captured(name, settings.kind, console, config)
-
     unidentified = 0
 
     def read_the_unnamed() -> None:
@@ -57,12 +54,7 @@ async def run_qmf(
         if schemas is not None and any(isinstance(one, ClassLearned | EventLearned) for one in observations):
             schemas.learnt()
 
-    answered = around.behind_what_was_told(source)
-    conversation = Conversation(
-        name, session, observed, around.clock, source.counters, answered, session.unsent
-    )
-    port = ConsolePort(session, conversation, around.clock, answered)
-    around.operations.connect(source.identity.number, port)
+    at_work = source_console(source, console, config, around, observed)
     if settings.believe:
         warn_of_impersonators(name, endpoint)
     subscription = around.subscription("console", name, settings.durable)
@@ -71,9 +63,9 @@ async def run_qmf(
         console.bindings,
         probed=settings.exchange,
         max_queue_length=settings.max_queue_length,
-        kept=KeptConversation(subscription, session.catch_up) if subscription is not None else None,
+        kept=KeptConversation(subscription, at_work.session.catch_up) if subscription is not None else None,
     )
-    link = AmqpLink(endpoint, role, session, conversation, around.clock)
+    link = AmqpLink(endpoint, role, at_work.session, at_work.conversation, around.clock)
     if schemas is None:
         await link.run()
     else:

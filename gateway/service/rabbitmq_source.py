@@ -26,10 +26,10 @@ from gateway.links.amqp_connection import AmqpEndpoint
 from gateway.links.conversation import Conversation
 from gateway.links.loopback import USER_ID, carry, carry_now
 from gateway.model.observations import Gap, Observation, SourceState, SourceStateSeen
-from gateway.service.console_port import ConsolePort
 from gateway.service.endpoints import rabbitmq_agent
 from gateway.service.former_objects import former_objects
 from gateway.service.metrics.core import MeasuredReader
+from gateway.service.source_console import source_console
 from gateway.service.surroundings import Surroundings
 from gateway.tasks import until_one_ends
 
@@ -94,14 +94,11 @@ async def _talk(
         secrets=around.secrets,
         heartbeats=HeartbeatRules(interval=LOOPBACK_INTERVAL),
     )
-    console = around.captured(name, settings.kind, ConsoleSession(config), config)
     sight = Sight(source, inventory, clock)
-    answered = around.behind_what_was_told(source)
-    console_side = Conversation(
-        name, console, sight.observed, clock, source.counters, answered, console.unsent
+    at_work = source_console(
+        source, ConsoleSession(config), config, around, sight.observed, sight.unreachable
     )
-    port = ConsolePort(console, console_side, clock, answered, sight.unreachable)
-    around.operations.connect(source.identity.number, port)
+    console, console_side = at_work.session, at_work.conversation
     sight.resync = lambda reason: console_side.perform(console.resync(reason, clock.now()))
     agent = rabbitmq_agent(
         settings,
