@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from gateway.dialects.qmf.console import ConsoleConfig
 from gateway.dialects.qmf.console_states import State
 from gateway.dialects.qmf.definitions import ClassDefinition
@@ -144,20 +146,22 @@ def test_each_agent_that_told_of_a_class_before_its_schema_is_asked_for_its_obje
     ]
 
 
-def test_there_is_an_end_to_the_classes_that_are_listed() -> None:
+@pytest.mark.parametrize(("names", "complete"), [("abca", False), ("aba", True)])
+def test_there_is_an_end_to_the_classes_that_are_listed(names: str, *, complete: bool) -> None:
     """Names alone cost room too, also where no schema of them is to be had."""
     play = ConsolePlay(ConsoleConfig(believed=frozenset({AGENT_USER}), class_limit=2))
     play.connects()
     play.arrives(BrokerResponse(1, BROKER))
     play.arrives(PackageIndication(2, "shop"), CommandComplete(2))
-    for name in "abca":
+    for name in names:
         play.arrives(ClassIndication(3, ClassKind.OBJECT, ClassKey("shop", name, name.encode() * 16)))
     play.left()
-    play.arrives(*(CommandComplete(sequence) for sequence in range(3, 7)))
+    objects = 4 + len(set(names))  # behind the list, and a schema of each
+    play.arrives(*(CommandComplete(sequence) for sequence in range(3, objects)))
     asked = [one[1] for one in play.left() if isinstance(one, tuple)]
     assert [one.selector["_class"] for one in asked if isinstance(one, GetQuery)] == ["a", "b"]
-    play.arrives(CommandComplete(7), CommandComplete(8))
-    assert ResyncEnded(complete=False) in play.left()
+    play.arrives(CommandComplete(objects), CommandComplete(objects + 1))
+    assert ResyncEnded(complete=complete) in play.left()
 
 
 def test_what_an_agent_says_of_a_refusal_is_one_line_without_passwords() -> None:
