@@ -1,0 +1,1 @@
+"""Agents beside a broker's own, on a live RabbitMQ, as an operator sees them."""
