@@ -277,8 +277,9 @@ def test_the_readers_own_wrong_password_is_not_taken_for_that_of_who_writes() ->
     shop.agent_does(shop.agent.events_connected(shop.now))
     shop.run(12)
     assert "user" in asked
-    assert shop.agent.status.state is not SourceState.SYNCHRONISED
-    assert "the one who writes" not in shop.agent.status.detail
+    status = shop.agent.status
+    assert status.state is not SourceState.SYNCHRONISED
+    assert "the one who writes" not in status.detail
     shop.broker.failure = lambda _: None
     shop.run(60)
     assert shop.agent.status.state is SourceState.SYNCHRONISED
