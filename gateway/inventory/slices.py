@@ -65,7 +65,7 @@ class Slices:
         self._waiting: deque[_Body | Callable[[], None]] = deque()
         self._losses: Counter[str] = Counter()
         self._is_at_work = False
-        source.loses = lambda agent: bool(self._losses[agent] or self._losses[_EVERYONE])
+        source.agents.loses = lambda agent: bool(self._losses[agent] or self._losses[_EVERYONE])
 
     @property
     def is_busy(self) -> bool:

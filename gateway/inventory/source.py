@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from gateway.feed.records import (
-    AgentGoneRecord,
     AgentRecord,
     AlarmRecord,
     ClassRecord,
@@ -19,6 +18,7 @@ from gateway.feed.records import (
     SourceRecord,
 )
 from gateway.feed.values import ObjectLink
+from gateway.inventory.agents import AgentTable
 from gateway.inventory.alarms import AlarmKey, AlarmTable
 from gateway.inventory.classes import ClassRegistry
 from gateway.inventory.conditions import Conditions
@@ -31,8 +31,6 @@ from gateway.inventory.losses import Losses
 from gateway.inventory.numbers import Numbers
 from gateway.inventory.objects import Entry
 from gateway.inventory.own_events import (
-    AGENT_BACK,
-    AGENT_LOST,
     GAP,
     PACKAGE,
     SOURCE_DOWN,
@@ -104,7 +102,7 @@ class SourceInventory:
     Attributes:
         counters: see `SHOWN_COUNTERS`.
         was_read: all that there is was told once: what is not known is not there.
-        loses: whether it was told already, but is still to be applied, that an agent is lost.
+        agents: who vouches for its objects.
     """
 
     def __init__(
@@ -119,7 +117,6 @@ class SourceInventory:
         self.max_objects = max_objects
         self.counters: Counter[str] = Counter()
         self.was_read = False
-        self.loses: Callable[[str], bool] = lambda _agent: False
         self._classes = classes
         self._known: dict[ClassKey, ClassRecord] = {}
         self._known_events: dict[ClassKey, EventClassRecord] = {}
@@ -143,21 +140,20 @@ class SourceInventory:
             self.counters,
             only_called=self._objects.only_called,
         )
+        self.agents = AgentTable(
+            (identity.number, identity.name), self._recorder, self._objects.count_of, self._out
+        )
         self._alarms = AlarmTable(identity.number, numbers, index)
         self._conditions = Conditions(
             classes,
             self._alarms,
             self._recorder,
             self._objects.living,
-            self._is_fresh,
+            self.agents.is_fresh,
             self._out,
             self.counters,
         )
         self._losses = Losses()
-        self._agents: dict[str, AgentRecord] = {}
-        self._lost_in_resync: set[str] = set()
-        self._gone: dict[str, None] = {}
-        self._told_lost: set[str] = set()
         self._state = SourceState.CONNECTING
         self._detail = ""
         self._since = 0
@@ -259,10 +255,8 @@ class SourceInventory:
         yield
 
     def doubt(self, now: int) -> list[Record]:
-        """Tell of those agents that it `loses`: what they vouched for is not fresh any more."""
-        for agent in self._agents:
-            if self.loses(agent):
-                self._set_fresh(agent, fresh=False, now=now)
+        """Tell of those agents that it is about to lose: what they vouched for is not fresh any more."""
+        self.agents.doubt_lost(now)
         return self._take()
 
     def end(self, now: int) -> list[Record]:
@@ -277,7 +271,7 @@ class SourceInventory:
     def surroundings(self) -> Iterator[SourceRecord | AgentRecord]:
         """The source and its agents as they stand: what a snapshot tells before any object."""
         yield self._source_record()
-        yield from self._agents.values()
+        yield from self.agents
 
     def objects(self) -> Iterator[ObjectRecord]:
         """The current record of every object, in dependency order."""
@@ -317,7 +311,7 @@ class SourceInventory:
 
     def _heartbeat_seen(self, heartbeat: HeartbeatSeen, now: int) -> None:
         self._heard(heartbeat.agent, now)
-        self._out.append(self._agents[heartbeat.agent])
+        self.agents.tell(heartbeat.agent)
 
     def _class_learned(self, learned: ClassLearned, now: int) -> None:  # noqa: ARG002  one of the handlers
         record = self._classes.class_record(learned.schema, sets_natively=self.identity.sets_natively)
@@ -333,10 +327,7 @@ class SourceInventory:
 
     def _resync_began(self, began: ResyncBegan, now: int) -> None:
         self.counters["resyncs"] += 1
-        if began.agent:
-            self._lost_in_resync.discard(began.agent)
-        else:
-            self._lost_in_resync.clear()
+        self.agents.resync_began(began)
         self._objects.begin_resync(began, now)
 
     def _resync_ended(self, ended: ResyncEnded, now: int) -> None:
@@ -349,40 +340,19 @@ class SourceInventory:
             self.was_read = True
             yield from self._conditions.resynchronised(now)
         if ended.complete and not ended.class_name:
-            # One that had no objects to tell has answered all the same.
-            for agent in self._agents:
-                lost = agent in self._lost_in_resync or agent in ended.without
-                if ended.agent in {"", agent} and not lost:
-                    self._set_fresh(agent, fresh=True, now=now)
+            self.agents.resync_ended(ended, now)
         yield
 
     def _agent_lost(self, lost: AgentLost, now: int) -> None:
-        self._lost_in_resync.add(lost.agent)
-        self._set_fresh(lost.agent, fresh=False, now=now)
-        if lost.remote and lost.agent in self._agents and lost.agent not in self._told_lost:
-            self._told_lost.add(lost.agent)
-            text = one_line(f"{self.identity.name}: {lost.detail}")
-            self._out.append(
-                self._recorder.own(AGENT_LOST, (lost.agent, lost.detail), Severity.WARNING, text, now)
-            )
+        self.agents.lost(lost, now)
         if lost.leaving:
             self._objects.begin_resync(ResyncBegan(lost.agent), now)
 
     def _agent_gone(self, gone: AgentGone, now: int) -> None:
-        self._set_fresh(gone.agent, fresh=False, now=now)
-        # Whoever told of an object last: what it had is over.
+        self.agents.gone(gone.agent, now)
+        # Whenever they were told last, its objects are over.
         self._objects.begin_resync(ResyncBegan(gone.agent), now)
         self._objects.end_resync(ResyncEnded(complete=True, agent=gone.agent), now)
-        if gone.agent in self._agents:
-            self._gone[gone.agent] = None
-
-    def _forget_gone(self, now: int) -> None:
-        """Agents that are gone are forgotten behind the last of their objects."""
-        for agent in [one for one in self._gone if not self._objects.count_of(one)]:
-            del self._gone[agent], self._agents[agent]
-            self._lost_in_resync.discard(agent)
-            self._told_lost.discard(agent)
-            self._out.append(AgentGoneRecord(self.identity.number, agent, now))
 
     def _gap_seen(self, gap: Gap, now: int) -> None:
         self.counters["gaps"] += 1
@@ -397,8 +367,7 @@ class SourceInventory:
             self._since = now
         self._state, self._detail = seen.state, seen.detail
         if seen.state in UNREACHED:
-            for agent in self._agents:
-                self._set_fresh(agent, fresh=False, now=now)
+            self.agents.doubt(now)
         self._tell_source()
         self._tell_reached(now)
 
@@ -426,39 +395,13 @@ class SourceInventory:
                 self._conditions.raised_by(event, key, now)
 
     def _heard(self, agent: str, now: int) -> None:
-        """An agent spoke: it vouches for its objects, but is believed anew only after a resync."""
         self._last_heard = now
-        self._lost_in_resync.discard(agent)
-        self._gone.pop(agent, None)
-        known = self._agents.get(agent)
-        if known is None:
-            fresh = self._state is SourceState.SYNCHRONISED and not self.loses(agent)
-            self._agents[agent] = AgentRecord(self.identity.number, agent, fresh, now, now)
-            self._out.append(self._agents[agent])
-        else:
-            self._agents[agent] = AgentRecord(known.source, agent, known.fresh, known.since, now)
-
-    def _is_fresh(self, agent: str) -> bool:
-        known = self._agents.get(agent)
-        return known is not None and known.fresh
-
-    def _set_fresh(self, agent: str, *, fresh: bool, now: int) -> None:
-        known = self._agents.get(agent)
-        if known is None or known.fresh == fresh or (fresh and self.loses(agent)):
-            return
-        confirmed = now if fresh else known.confirmed
-        self._agents[agent] = AgentRecord(known.source, agent, fresh, now, confirmed)
-        self._out.append(self._agents[agent])
-        if fresh and agent in self._told_lost:
-            self._told_lost.discard(agent)
-            text = one_line(f"{self.identity.name}: agent {agent} was read again")
-            self._out.append(self._recorder.own(AGENT_BACK, (agent,), Severity.INFO, text, now))
+        self.agents.heard(agent, now, believed=self._state is SourceState.SYNCHRONISED)
 
     def _settle(self, now: int) -> None:
         """What follows from a body, or a second, as a whole."""
         self._conditions.settle(self._objects.touched, now)
-        if self._gone:
-            self._forget_gone(now)
+        self.agents.forget_gone(now)
         gap = self._losses.take(now)
         if gap is not None:
             self._gap_seen(gap, now)
