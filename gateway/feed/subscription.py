@@ -25,6 +25,10 @@ from gateway.feed.records import (
 
 _LASTING = AgentRecord | AlarmRecord | EventLogRecord | OperationRecord
 
+MAX_BATCH_RECORDS = 256
+"""Records in one message: what was merged for a slow subscriber may be a hundred thousand, of which encoding
+holds the loop for seconds, and which no frame holds."""
+
 SNAPSHOT_BATCH_RECORDS = 32
 """Records in one batch of a snapshot: small enough that encoding one holds the loop well under 5 ms."""
 
@@ -100,10 +104,13 @@ class Subscription:
         if self.needs_snapshot or not self._waiting:
             return None
         message = self._waiting.popleft()
-        if isinstance(message, Batch):
-            self._records -= len(message.records)
-        else:
+        if not isinstance(message, Batch):
             self.answers -= 1
+            return message
+        if len(message.records) > MAX_BATCH_RECORDS:
+            self._waiting.extendleft(reversed(_parts(message)))
+            return self.take()
+        self._records -= len(message.records)
         return message
 
     def _next_of_snapshot(self, snapshot: deque[Record]) -> FeedMessage:
@@ -151,6 +158,13 @@ class Subscription:
         records = tuple(record for record in merged if record is not None)
         self._waiting.appendleft(Batch(self._epoch, batches[-1].sequence, records))
         self._records = len(records)
+
+
+def _parts(batch: Batch) -> list[Batch]:
+    """The same in several messages."""
+    starts = range(0, len(batch.records), MAX_BATCH_RECORDS)
+    parts = (batch.records[start : start + MAX_BATCH_RECORDS] for start in starts)
+    return [dataclasses.replace(batch, records=part) for part in parts]
 
 
 def _mergeable_key(record: Record) -> tuple[object, ...] | None:

@@ -24,7 +24,7 @@ from gateway.feed.records import (
     SnapshotEnded,
     UpdateRecord,
 )
-from gateway.feed.subscription import SNAPSHOT_BATCH_RECORDS, Subscription
+from gateway.feed.subscription import MAX_BATCH_RECORDS, SNAPSHOT_BATCH_RECORDS, Subscription
 from gateway.model.events import Severity
 from gateway.model.operations import Outcome
 from tests.feed.test_messages import OBJECT
@@ -90,6 +90,20 @@ def test_what_fits_is_passed_on_as_it_is() -> None:
     subscription = fed(3, updated(1, {0: 1}), updated(1, {0: 2}), deleted(1))
     assert [m.sequence for m in taken(subscription) if isinstance(m, Batch)] == [1, 2, 3]
     assert subscription.merges == 0
+
+
+def test_very_much_at_once_is_passed_on_in_several_messages() -> None:
+    records = [created(row, p0=row) for row in range(1, 3 * MAX_BATCH_RECORDS)]
+    subscription = fed(100_000)
+    subscription.offer(Batch(1, 1, tuple(records)))
+    messages = taken(subscription)
+    assert [len(one.records) for one in messages if isinstance(one, Batch)] == [
+        MAX_BATCH_RECORDS,
+        MAX_BATCH_RECORDS,
+        MAX_BATCH_RECORDS - 1,
+    ]
+    assert [record for one in messages if isinstance(one, Batch) for record in one.records] == records
+    assert subscription.waiting == 0
 
 
 def test_updates_of_a_slow_subscriber_are_merged_to_the_latest() -> None:
