@@ -14,8 +14,9 @@ from uuid import UUID
 
 from gateway.dialects.ami import values as ami
 from gateway.dialects.qmf.definitions import ClassDefinition, EventDefinition
+from gateway.dialects.qmf.element_types import TypeCode
 from gateway.dialects.qmf.object_id import ObjectId
-from gateway.model.schema import ClassKey
+from gateway.model.schema import Argument, ClassKey, Element
 
 Plain: TypeAlias = "bool | int | float | str | list[Plain] | dict[str, Plain] | None"
 """What `json` writes."""
@@ -98,10 +99,31 @@ def _as_text(value: object) -> Plain:
     return str(value)
 
 
-@plain.register(ClassDefinition)
-@plain.register(EventDefinition)
-def _schema(value: ClassDefinition | EventDefinition) -> Plain:
-    return plain(value.schema)
+@plain.register
+def _class_schema(value: ClassDefinition) -> Plain:
+    schema = value.schema
+    methods: list[Plain] = [
+        {**_attributes(method), "arguments": _with_codes(method.arguments, codes)}
+        for method, codes in zip(schema.methods, value.method_codes, strict=True)
+    ]
+    return {
+        **_attributes(schema),
+        "properties": _with_codes(schema.properties, value.property_codes),
+        "statistics": _with_codes(schema.statistics, value.statistic_codes),
+        "methods": methods,
+    }
+
+
+@plain.register
+def _event_schema(value: EventDefinition) -> Plain:
+    return {**_attributes(value.schema), "arguments": _with_codes(value.schema.arguments, value.codes)}
+
+
+def _with_codes(items: Sequence[Element] | Sequence[Argument], codes: Sequence[TypeCode]) -> Plain:
+    """Elements or arguments, each with how it travels: the model has one type where QMF has several."""
+    return [
+        {**_attributes(item), "type_code": code.name.lower()} for item, code in zip(items, codes, strict=True)
+    ]
 
 
 @plain.register(Mapping)

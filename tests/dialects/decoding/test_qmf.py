@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -11,7 +12,7 @@ from gateway.dialects.decoding.body import Body, Decoder
 from gateway.dialects.decoding.peer_forms import JAVA
 from gateway.dialects.decoding.qmf import MAX_PENDING, Am01Decoder, Am2Decoder, am1_decoder
 from gateway.dialects.errors import ProtocolError
-from gateway.dialects.qmf.definitions import ClassDefinition, Definitions
+from gateway.dialects.qmf.definitions import ClassDefinition, Definitions, EventDefinition
 from gateway.dialects.qmf.messages import (
     BrokerRequest,
     EventIndication,
@@ -215,6 +216,22 @@ def test_everything_that_was_recorded_is_read_and_written_again(peer: str) -> No
         if decoded.reencoded is not None:  # behind a class that is not known yet nothing can be read
             assert sum(one.records.values()) == len(decoded.messages) or one.broken, one.id
     assert otherwise == WRITTEN_OTHERWISE[peer]
+
+
+def described(definition: ClassDefinition | EventDefinition) -> Any:  # noqa: ANN401  whatever JSON has
+    (told,) = Am2Decoder().decode(Body(write(SchemaResponse(1, definition)))).messages
+    return told["definition"]
+
+
+def test_a_schema_tells_how_each_of_its_values_travels() -> None:
+    tank = described(TANK)
+    (name,), (fill,) = tank["properties"], tank["methods"]
+    assert (name["name"], name["type"], name["type_code"]) == ("name", "string", "str16")
+    arguments = [(one["name"], one["type_code"]) for one in fill["arguments"]]
+    assert arguments == [("litres", "u32"), ("level", "u64")]
+    event = described_event(EventSchema(ClassKey("works", "moved"), (Argument("what", ValueType.MAP),)))
+    (what,) = described(event)["arguments"]
+    assert (what["name"], what["type_code"]) == ("what", "map")
 
 
 def test_content_has_names() -> None:
