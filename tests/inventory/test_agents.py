@@ -92,6 +92,20 @@ def test_an_agent_that_left_and_returned_under_another_bank_has_the_same_objects
     assert list(playbook.objects()) == ["/", "barn"]
 
 
+def test_an_agent_that_started_anew_has_its_objects_under_other_ids(
+    playbook: Playbook,
+) -> None:
+    playbook.tell(theirs(vhost("shed", "f2")))
+    former = playbook.objects()
+    told = playbook.tell(ResyncBegan(FARM, restarted=True), ResyncBegan(FARM), theirs(vhost("barn", "g1")))
+    assert not of(DeleteRecord, told)
+    told = playbook.tell(theirs(vhost("barn", "g1")), ResyncEnded(complete=True, agent=FARM))
+    (gone,) = of(DeleteRecord, told)
+    assert gone.row == former["shed"].row
+    assert playbook.objects()["barn"].row == former["barn"].row
+    assert list(playbook.objects()) == ["/", "barn"], "and nothing of another agent is touched"
+
+
 def test_what_is_told_under_a_name_of_an_agent_that_hangs_is_another_object(playbook: Playbook) -> None:
     playbook.tell(AgentLost(FARM, "it hangs"))
     playbook.tell(theirs(vhost("barn", "g1"), "1.11"))
