@@ -12,6 +12,8 @@ from gateway.dialects.decoding.body import Body, Decoder
 from gateway.dialects.decoding.peer_forms import JAVA
 from gateway.dialects.decoding.qmf import MAX_PENDING, Am01Decoder, Am2Decoder, am1_decoder
 from gateway.dialects.errors import ProtocolError
+from gateway.dialects.qmf.am01.revisions import Revision
+from gateway.dialects.qmf.am01.writer import write as am01_write
 from gateway.dialects.qmf.definitions import ClassDefinition, Definitions, EventDefinition
 from gateway.dialects.qmf.messages import (
     BrokerRequest,
@@ -26,7 +28,9 @@ from gateway.dialects.qmf.typed_values import Int64, QmfValue
 from gateway.dialects.qmf.writer import write
 from gateway.model.schema import Argument, ClassKey, ClassSchema, Direction, Element, EventSchema, Method
 from gateway.model.values import ValueType
+from tests.dialects.qmf.am01 import opcode_examples as am01_examples
 from tests.dialects.qmf.am01 import recordings as am01
+from tests.dialects.qmf.am01.examples import KEY
 from tests.dialects.qmf.recordings import PEERS, recorded
 
 TANK = described_class(
@@ -275,6 +279,18 @@ def test_what_came_before_am2_is_told_apart(file: str) -> None:
             continue
         assert decoded.reencoded is not False, one.id
         assert one.revision.value in decoded.messages[0]["revisions"], one.id  # type: ignore[operator]
+
+
+def test_events_before_am2_are_read_in_the_layout_that_is_ours() -> None:
+    decoder = Am01Decoder()
+    schema = am01_examples.described(KEY)
+    written = am01_write(schema, Revision.DESIGN_NOTES, am01_examples.SHOP, extended=True)
+    decoder.decode(Body(written, routing_key="mgmt.schema.shop.tank"))
+    event = Body(am01_examples.EVENT_OCTETS, routing_key="mgmt.event.shop.tank.warning")
+    decoded = decoder.decode(event)
+    (told,) = decoded.messages
+    assert (told["message"], told["severity"], told["arguments"]) == ("EventIndication", 4, {"rate": 5})
+    assert decoded.reencoded is True
 
 
 def test_of_am1_alone_nothing_else_is_read() -> None:
