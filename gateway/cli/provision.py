@@ -34,7 +34,9 @@ from gateway.cli.provision_management import (
     amqp_url,
     checked,
     comment,
+    dry_run_option,
     listeners_of,
+    secrets_option,
     set_up,
     users_to_be,
     yaml_of,
@@ -140,14 +142,8 @@ class Options:
     " is an administrator.",
 )
 @click.option("--writing-user", metavar="NAME", default="gateway-writer", show_default=True, callback=NAME)
-@click.option(
-    "--secrets",
-    type=click.Path(path_type=Path),
-    default=Path("secrets"),
-    show_default=True,
-    help="Folder of the users' passwords. A file that is there is used and kept.",
-)
-@click.option("--dry-run", is_flag=True, help="Only say what would be done.")
+@secrets_option
+@dry_run_option
 @click.option("--remove", is_flag=True, help="Take back what the same options have set up.")
 @click.option(
     "--kept-queue",

@@ -30,7 +30,9 @@ from gateway.cli.provision_management import (
     amqp_url,
     checked,
     comment,
+    dry_run_option,
     listeners_of,
+    secrets_option,
     set_up,
     users_to_be,
     yaml_of,
@@ -127,13 +129,7 @@ def _exchange(_: click.Context, __: click.Parameter, value: tuple[str, ...]) -> 
     callback=checked(AmqpName),
     help="Whom servers of CML log in as; empty for none.",
 )
-@click.option(
-    "--secrets",
-    type=click.Path(path_type=Path),
-    default=Path("secrets"),
-    show_default=True,
-    help="Folder of the users' passwords. A file that is there is used and kept.",
-)
+@secrets_option
 @click.option(
     "--rabbitmqctl",
     metavar="COMMAND",
@@ -141,7 +137,7 @@ def _exchange(_: click.Context, __: click.Parameter, value: tuple[str, ...]) -> 
     help="How RabbitMQ's own command is run here, such as 'sudo rabbitmqctl': it declares what no client can."
     " Without it, what it has to be told is printed.",
 )
-@click.option("--dry-run", is_flag=True, help="Only say what would be done.")
+@dry_run_option
 def provision_cml(**options: Any) -> None:  # noqa: ANN401  see `_Options`
     """Set up a RabbitMQ for CML: exchanges, users with the least rights; then say how to configure.
 

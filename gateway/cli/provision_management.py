@@ -57,6 +57,16 @@ NAME = checked(Annotated[AmqpName, AfterValidator(_not_empty)])
 """For a name that is not empty."""
 
 
+secrets_option = click.option(
+    "--secrets",
+    type=click.Path(path_type=Path),
+    default=Path("secrets"),
+    show_default=True,
+    help="Folder of the users' passwords. A file that is there is used and kept.",
+)
+dry_run_option = click.option("--dry-run", is_flag=True, help="Only say what would be done.")
+
+
 def administrator_options(command: CommandT) -> CommandT:
     """Options that say which broker is set up, and by whom: the arguments of `administration`."""
     options = (
