@@ -25,9 +25,11 @@ from gateway.model.observations import (
     SourceState,
     SourceStateSeen,
 )
+from gateway.model.schema import ClassKey
 from tests.dialects.qmf.console_story import (
     GET_TANKS,
     SYNCHRONISED,
+    WITHOUT_HEARTBEATS,
     changed,
     got,
     listed,
@@ -70,6 +72,19 @@ def test_an_agent_that_refuses_is_read_again_before_long_and_nobody_else() -> No
     play.leaves(ResyncBegan("1.10"), ("agent.1.10", GetQuery(7, GET_TANKS)))
     play.arrives(got(7, object_id=THEIRS), CommandComplete(7))
     play.leaves(THEIR_TANK, ResyncEnded(complete=True, agent="1.10"), SYNCHRONISED)
+
+
+def test_what_is_due_of_an_agent_that_is_given_up_is_not_asked_again() -> None:
+    """Both come up at once when the console itself was held up."""
+    pond = replace(TANK, key=ClassKey("shop", "pond", b"P" * 16))
+    play = with_agent(replace(WITHOUT_HEARTBEATS, definitions=(ClassDefinition.of(pond),)))
+    for seconds in (5, 29, 19, 6):
+        play.time_passes(seconds)  # ponds are asked for three times, and of tanks one comes now and then
+        play.arrives(got(6, object_id=THEIRS))
+    play.left()
+    play.now += 25 * SECOND
+    play.take(play.session.tick(play.now))
+    assert not asked(play)
 
 
 def test_an_agent_that_never_answers_loses_nobody_but_itself() -> None:
