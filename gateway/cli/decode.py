@@ -114,4 +114,7 @@ def _body(octets: bytes, document: dict[str, Any]) -> Body:
     if len(octets) > MAX_BODY:
         raise ValueError(f"a body of more than {MAX_BODY} octets")
     beside = {name: document.get(name) for name in _BESIDE}
-    return Body(octets, **{name: text for name, text in beside.items() if isinstance(text, str)})
+    texts = {name: text for name, text in beside.items() if isinstance(text, str)}
+    connection = document.get("connection")  # of a capture of octets
+    stream = f"{connection} {document.get('dir')}" if isinstance(connection, int) else ""
+    return Body(octets, **texts, stream=stream)

@@ -87,6 +87,19 @@ def test_each_captured_line_has_its_answer(tmp_path: Path) -> None:
     assert all(isinstance(one["error"], str) and one["error"] for one in found[2:])
 
 
+def test_octets_of_a_connection_need_not_be_whole_lines(tmp_path: Path) -> None:
+    found = lines(
+        tmp_path,
+        "ami",
+        {"connection": 1, "dir": "to-relay", "body_b64": b64(b"S|level=4")},
+        {"connection": 1, "dir": "to-application", "body_b64": b64(b"X\n")},
+        {"connection": 1, "dir": "to-relay", "body_b64": b64(b"2\n")},
+        {"dir": "to-relay", "body_b64": b64(b"S|level=4")},
+    )
+    values = [[told.get("values") for told in one["messages"]] for one in found]
+    assert values == [[], [{}], [{"level": 42}], [{"level": 4}]]
+
+
 def test_a_line_that_is_too_long_has_one_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gateway.cli.decode.MAX_LINE", 50)
     file = tmp_path / "captured.jsonl"

@@ -17,12 +17,14 @@ class Body:
         exchange: that it was published to.
         routing_key: that it was published under.
         reply_to: where its answer is wanted.
+        stream: where it is what one direction of a connection brought, some name of this, else empty.
     """
 
     octets: bytes
     exchange: str = ""
     routing_key: str = ""
     reply_to: str = ""
+    stream: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,8 @@
-"""Bodies of CML and of AMI, which need nothing that was said before."""
+"""Bodies of CML and of AMI, which need nothing that was said before, but for the beginning of a line."""
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
 from io import BytesIO
 from typing import Final
@@ -24,6 +25,8 @@ MAX_OCTETS: Final = 8 << 20
 """Octets of a body of AMI at most: each may become as much as a hundred of what is shown."""
 MAX_LINES: Final = 100_000
 """Instructions and comments of a body of AMI at most."""
+MAX_STREAMS: Final = 64
+"""Of which the beginning of a line is kept; beyond it the one that was heard longest ago is forgotten."""
 
 
 class CmlDecoder:
@@ -52,30 +55,51 @@ def _is_among(written: Iterable[bytes], octets: bytes, told: Message) -> bool:
 
 
 class AmiDecoder:
-    """See `Decoder`; a body is any number of whole lines. Each is read as relays read it."""
+    """See `Decoder`; a body is whole lines, or what a stream brought: lines may go on in what it brings next.
+
+    Each line is read as relays read it.
+    """
+
+    def __init__(self) -> None:
+        self._streams: OrderedDict[str, Lines] = OrderedDict()
 
     def decode(self, body: Body) -> Decoded:
         """See `Decoder.decode`."""
         if len(body.octets) > MAX_OCTETS:
             raise ProtocolError(f"at most {MAX_OCTETS} octets of lines", f"{len(body.octets)}")
-        shown: list[dict[str, Plain]] = []
-        instructions: list[Instruction | Comment] = []
-        for number, piece in _numbered(body.octets):
-            if isinstance(piece, ProtocolError):
-                raise piece
-            if len(shown) == MAX_LINES:
-                raise ProtocolError(f"at most {MAX_LINES} lines", "more")
-            try:
-                received = read_line(piece)
-            except ProtocolError as error:
-                where = f"{error.expected} in line {number}"
-                raise ProtocolError(where, error.found, error.offset) from error
-            found = message(received.instruction)
-            if received.deviations:
-                found["deviations"] = plain(received.deviations)
-            shown.append(found)
-            instructions.append(received.instruction)
-        return Decoded(shown, _are_written_again(instructions, body.octets))
+        if not body.stream:
+            return _read(_numbered(body.octets), body.octets)
+        pieces = self._lines_of(body.stream).feed(body.octets)
+        octets = b"".join(piece + b"\n" for piece in pieces if isinstance(piece, bytes))
+        return _read(enumerate(pieces, 1), octets)
+
+    def _lines_of(self, stream: str) -> Lines:
+        lines = self._streams.setdefault(stream, Lines())
+        self._streams.move_to_end(stream)
+        if len(self._streams) > MAX_STREAMS:
+            self._streams.popitem(last=False)
+        return lines
+
+
+def _read(pieces: Iterable[tuple[int, Piece]], octets: bytes) -> Decoded:
+    shown: list[dict[str, Plain]] = []
+    instructions: list[Instruction | Comment] = []
+    for number, piece in pieces:
+        if isinstance(piece, ProtocolError):
+            raise piece
+        if len(shown) == MAX_LINES:
+            raise ProtocolError(f"at most {MAX_LINES} lines", "more")
+        try:
+            received = read_line(piece)
+        except ProtocolError as error:
+            where = f"{error.expected} in line {number}"
+            raise ProtocolError(where, error.found, error.offset) from error
+        found = message(received.instruction)
+        if received.deviations:
+            found["deviations"] = plain(received.deviations)
+        shown.append(found)
+        instructions.append(received.instruction)
+    return Decoded(shown, _are_written_again(instructions, octets))
 
 
 def _numbered(octets: bytes) -> Iterator[tuple[int, Piece]]:

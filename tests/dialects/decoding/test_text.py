@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from gateway.dialects.ami.lines import MAX_LINE
 from gateway.dialects.cml.messages import InspectReply
 from gateway.dialects.decoding.body import Body, Decoded
-from gateway.dialects.decoding.text import MAX_LINES, MAX_OCTETS, AmiDecoder, CmlDecoder
+from gateway.dialects.decoding.text import MAX_LINES, MAX_OCTETS, MAX_STREAMS, AmiDecoder, CmlDecoder
 from gateway.dialects.errors import ProtocolError
 from tests.dialects.cml.recordings import replies
 
@@ -132,6 +132,24 @@ def test_lines_that_end_otherwise_or_are_continued_are_not_the_same_octets(lines
 def test_a_line_that_is_too_long_with_escapes_is_not_written() -> None:
     decoded = AmiDecoder().decode(Body(b'S|a="' + b"\xe9" * 300_000 + b'"\n'))
     assert (len(str(decoded.messages[0]["values"])), decoded.reencoded) == (300_009, None)
+
+
+def test_a_line_of_a_stream_may_come_in_pieces() -> None:
+    decoder = AmiDecoder()
+
+    def heard(octets: bytes, stream: str = "1") -> Decoded:
+        return decoder.decode(Body(octets, stream=stream))
+
+    assert heard(b"H\nS|a=4").messages == [{"message": "Help", "sequence": None, "now": None}]
+    assert heard(b"S|b=", "2") == Decoded([], None)
+    whole = heard(b"2\r\n")
+    assert (whole.messages[0]["values"], whole.reencoded) == ({"a": 42}, True)  # ends of lines aside
+    assert heard(b"1\n", "2").messages[0]["values"] == {"b": 1}
+    heard(b"S|a=", "1")
+    for number in range(MAX_STREAMS):
+        heard(b"S|c=", f"other {number}")
+    with pytest.raises(ProtocolError):
+        heard(b"5\n", "1")
 
 
 @pytest.mark.parametrize("octets", [b"H\n" * (MAX_LINES + 1), b"\n" * (MAX_OCTETS + 1)])
