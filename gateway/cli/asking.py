@@ -18,6 +18,7 @@ from gateway.cli.options import loaded
 from gateway.cli.printing import at_work, say, say_json
 from gateway.config.files import LoadedConfiguration
 from gateway.eventlog.readable import harmless
+from gateway.feed.interest import Interest
 from gateway.feed.operations import Action, OperationAnswer
 from gateway.feed.text_values import TextValueError, value_from_text
 from gateway.feed.values import FeedValue, ObjectLink
@@ -27,9 +28,10 @@ from gateway.service.exit_codes import OF_OUTCOME, CommandError, ExitCode
 from gateway.service.feed_session import FeedSession, feed_session
 from gateway.service.logs import configure_logs
 from gateway.service.north_names import NorthNames
-from gateway.service.object_finding import object_of
+from gateway.service.object_finding import interest_in, object_of
 from gateway.terminal.documents import Document, answer_document
 from gateway.terminal.happenings import KnownObject
+from gateway.terminal.selection import NotOneObjectError
 
 _Result = TypeVar("_Result")
 
@@ -53,8 +55,12 @@ absent_option = click.option(
 )
 
 
-def with_gateway(config: Path | None, work: Callable[[FeedSession, Asked], Awaitable[_Result]]) -> _Result:
-    """Do ``work`` with all that the running gateway knows.
+def with_gateway(
+    config: Path | None,
+    work: Callable[[FeedSession, Asked], Awaitable[_Result]],
+    interest: Callable[[Asked], Interest | None] = lambda _asked: None,
+) -> _Result:
+    """Do ``work`` with all that the running gateway knows, or with those objects that it needs to know.
 
     Raises:
         CommandError: it cannot be reached.
@@ -66,10 +72,39 @@ def with_gateway(config: Path | None, work: Callable[[FeedSession, Asked], Await
     async def do() -> _Result:
         async with AsyncExitStack() as session:
             with at_work("reading what the gateway knows"):
-                known = await session.enter_async_context(feed_session(configuration.feed_socket))
+                known = await session.enter_async_context(
+                    feed_session(configuration.feed_socket, interest(asked))
+                )
             return await work(known, asked)
 
     return asyncio.run(do())
+
+
+def with_object(
+    config: Path | None, text: str, work: Callable[[FeedSession, Asked, KnownObject], Awaitable[None]]
+) -> None:
+    """Do ``work`` with the one object that ``text`` means, without asking for all the others.
+
+    Raises:
+        CommandError: it means none, or several; or the gateway cannot be reached.
+    """
+
+    async def with_it_alone(session: FeedSession, asked: Asked) -> bool:
+        try:
+            known = object_of(session.picture, asked.names, text)
+        except CommandError as error:
+            reason = error.__cause__
+            if isinstance(reason, NotOneObjectError) and reason.several:
+                raise
+            return False
+        await work(session, asked, known)
+        return True
+
+    async def among_all(session: FeedSession, asked: Asked) -> None:
+        await work(session, asked, object_of(session.picture, asked.names, text))
+
+    if not with_gateway(config, with_it_alone, lambda asked: interest_in(asked.names, text)):
+        with_gateway(config, among_all)  # which says what may have been meant
 
 
 class Asked:

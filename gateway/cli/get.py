@@ -14,14 +14,13 @@ from gateway.cli.asking import (
     refuse_unless_applied,
     timeout_option,
     unknown_name,
-    with_gateway,
+    with_object,
 )
 from gateway.cli.options import config_option
 from gateway.cli.printing import json_option, say, say_json
 from gateway.feed.operations import ReadFresh
 from gateway.model.schema import Element
 from gateway.service.feed_session import FeedSession
-from gateway.service.object_finding import object_of
 from gateway.terminal.documents import object_document
 from gateway.terminal.happenings import KnownObject
 from gateway.terminal.lines import aligned, object_lines, value_rows
@@ -49,8 +48,7 @@ def get(
     OBJECT is SOURCE/CLASS/NAME, of which parts may be shortened; or an OID, ObjectName or native id.
     """
 
-    async def work(session: FeedSession, asked: Asked) -> None:
-        known = object_of(session.picture, asked.names, text)
+    async def work(session: FeedSession, asked: Asked, known: KnownObject) -> None:
         wanted = _chosen(known, elements)
         if fresh:
             refuse_unless_applied(await operate(session, known, ReadFresh(), asked.patience(timeout)))
@@ -63,7 +61,7 @@ def get(
         if stale and elements:
             click.echo(f"stale since {time_text(stale)}: nobody vouches for these values now", err=True)
 
-    with_gateway(config, work)
+    with_object(config, text, work)
 
 
 def _chosen(known: KnownObject, names: Sequence[str]) -> list[Element]:

@@ -11,6 +11,7 @@ from typing import Final, NoReturn, Protocol
 
 import structlog
 
+from gateway.feed.interest import Interest
 from gateway.feed.messages import MAX_REQUEST_OCTETS, VERSION, FeedError, FrameReader, encode
 from gateway.feed.operations import OperationAnswer, OperationRequest, ReadFresh
 from gateway.feed.records import FeedMessage, Hello
@@ -59,6 +60,7 @@ class FeedLink:
         subscriber: what is done with the messages.
         ready: awaited after each message; while it lasts nothing is read, and the core merges what waits.
         grace: seconds after its timeout at which a request is given up.
+        interest: the objects that snapshots are to tell of; all where ``None``. Others may be told, too.
     """
 
     def __init__(
@@ -67,11 +69,13 @@ class FeedLink:
         subscriber: Subscriber,
         ready: Callable[[], Awaitable[None]] = at_once,
         grace: float = GRACE_SECONDS,
+        interest: Interest | None = None,
     ) -> None:
         self._path = path
         self._subscriber = subscriber
         self._ready = ready
         self._grace = grace
+        self._interest = interest
         self._writer: asyncio.StreamWriter | None = None
         self._asked: dict[int, asyncio.Future[OperationAnswer | None]] = {}
         self._next_request = 1
@@ -176,6 +180,8 @@ class FeedLink:
                 raise FeedError(f"the core speaks feed version {message.version}, this north {VERSION}")
             log.info("feed-up", gateway=message.gateway, epoch=message.epoch)
             self._writer = writer
+            if self._interest is not None:
+                writer.write(encode(self._interest))
         self._subscriber.received(message)
 
     def _answered(self, answer: OperationAnswer) -> None:

@@ -15,6 +15,7 @@ from uuid import UUID
 
 import msgpack
 
+from gateway.feed.interest import MAX_WANTED, Interest
 from gateway.feed.operations import (
     Action,
     InvokeMethod,
@@ -84,7 +85,7 @@ class FeedError(Exception):
     """What arrived on a feed is not a feed of this version."""
 
 
-def encode(message: FeedMessage | OperationRequest) -> bytes:
+def encode(message: FeedMessage | OperationRequest | Interest) -> bytes:
     """One frame: length and msgpack array.
 
     Raises:
@@ -117,8 +118,8 @@ class RequestReader:
     def __init__(self) -> None:
         self._frames = _Frames(MAX_REQUEST_OCTETS)
 
-    def feed(self, octets: bytes) -> Iterator[OperationRequest]:
-        """Requests completed by ``octets``.
+    def feed(self, octets: bytes) -> Iterator[OperationRequest | Interest]:
+        """Requests, and what objects are wanted, completed by ``octets``.
 
         Raises:
             FeedError: a frame is too long or does not hold a request of this version.
@@ -154,8 +155,8 @@ def decode(packed: bytes) -> FeedMessage:
     return _decoded(packed, _MESSAGES)
 
 
-def decode_request(packed: bytes) -> OperationRequest:
-    """The request in the msgpack part of a frame.
+def decode_request(packed: bytes) -> OperationRequest | Interest:
+    """The request, or what objects are wanted, in the msgpack part of a frame.
 
     Raises:
         FeedError: it is not one.
@@ -257,6 +258,18 @@ def _request(*fields: Any) -> OperationRequest:  # noqa: ANN401  msgpack values 
     return dataclasses.replace(request, principal=principal, action=action, refusal=refusal)
 
 
+def _interest(names: object, rows: object) -> Interest:
+    if not isinstance(names, tuple) or not all(isinstance(name, str) for name in names):
+        raise TypeError("names are texts")
+    if not isinstance(rows, tuple) or not all(
+        isinstance(row, tuple) and [type(number) for number in row] == [int, int] for row in rows
+    ):
+        raise TypeError("rows are numbers of source and row")
+    if len(names) > MAX_WANTED or len(rows) > MAX_WANTED:
+        raise ValueError(f"more than {MAX_WANTED} names or rows")
+    return Interest(names, rows)
+
+
 def _refusal(*fields: Any) -> NorthRefusal:  # noqa: ANN401  msgpack values in the refusal's order
     outcome, text, element, attempts = fields
     if not (isinstance(text, str) and isinstance(element, str) and type(attempts) is int and attempts > 0):
@@ -312,7 +325,10 @@ _MESSAGES: dict[str, Callable[..., FeedMessage]] = {
     "batch": _batch,
     "answer": _answer,
 }
-_REQUESTS: dict[str, Callable[..., OperationRequest]] = {"request": _request}
+_REQUESTS: dict[str, Callable[..., OperationRequest | Interest]] = {
+    "request": _request,
+    "interest": _interest,
+}
 _ACTIONS: dict[str, Callable[..., Action]] = {
     "set": SetElements,
     "invoke": InvokeMethod,
@@ -336,6 +352,7 @@ _TAG_OF: dict[type, str] = {
     InvokeMethod: "invoke",
     ReadFresh: "read",
     OperationRequest: "request",
+    Interest: "interest",
     OperationAnswer: "answer",
     Hello: "hello",
     SnapshotBegan: "begin",

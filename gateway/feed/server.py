@@ -13,6 +13,7 @@ from pathlib import Path
 
 import structlog
 
+from gateway.feed.interest import Interest
 from gateway.feed.messages import FeedError, RequestReader, encode
 from gateway.feed.operations import OperationAnswer, OperationRequest
 from gateway.feed.records import Batch, FeedMessage, Hello, Record
@@ -217,6 +218,9 @@ class FeedServer:
         try:
             while octets := await reader.read(_CHUNK_OCTETS):
                 for request in requests.feed(octets):
+                    if isinstance(request, Interest):
+                        subscription.narrow(request)
+                        continue
                     self.counters.requests += 1
                     unanswered.take(request, self._asked)
                     await asyncio.sleep(0)

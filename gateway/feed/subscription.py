@@ -6,6 +6,7 @@ import dataclasses
 from collections import deque
 from collections.abc import Iterable
 
+from gateway.feed.interest import Interest
 from gateway.feed.operations import OperationAnswer, OperationRecord
 from gateway.feed.records import (
     AgentGoneRecord,
@@ -31,6 +32,10 @@ holds the loop for seconds, and which no frame holds."""
 
 SNAPSHOT_BATCH_RECORDS = 32
 """Records in one batch of a snapshot: small enough that encoding one holds the loop well under 5 ms."""
+
+
+_LOOKED_AT = 2_000
+"""Records of a snapshot that are looked at for one message to a subscriber who wants some objects only."""
 
 
 class Subscription:
@@ -61,6 +66,7 @@ class Subscription:
         self._snapshot: deque[Record] | None = None
         self._sequence = 0
         self._began = False
+        self._interest: Interest | None = None
         self.needs_snapshot = True
         self.merges = 0
         self.overflows = 0
@@ -77,6 +83,10 @@ class Subscription:
         self._sequence = sequence
         self._began = False
         self.needs_snapshot = False
+
+    def narrow(self, interest: Interest) -> None:
+        """From here on snapshots tell of these objects only; what is left of the one under way, too."""
+        self._interest = interest
 
     def offer(self, batch: Batch) -> None:
         """A batch that every subscriber is to see."""
@@ -120,7 +130,10 @@ class Subscription:
         if not snapshot:
             self._snapshot = None
             return SnapshotEnded(self._epoch, self._sequence)
-        records = [snapshot.popleft() for _ in range(min(SNAPSHOT_BATCH_RECORDS, len(snapshot)))]
+        if self._interest is not None:
+            records = _wanted(snapshot, self._interest)
+        else:
+            records = [snapshot.popleft() for _ in range(min(SNAPSHOT_BATCH_RECORDS, len(snapshot)))]
         return Batch(self._epoch, self._sequence, tuple(records))
 
     def _drop_batches(self) -> None:
@@ -158,6 +171,18 @@ class Subscription:
         records = tuple(record for record in merged if record is not None)
         self._waiting.appendleft(Batch(self._epoch, batches[-1].sequence, records))
         self._records = len(records)
+
+
+def _wanted(snapshot: deque[Record], interest: Interest) -> list[Record]:
+    """The next records of a snapshot without objects that are not wanted; perhaps none."""
+    wanted: list[Record] = []
+    for _ in range(min(_LOOKED_AT, len(snapshot))):
+        record = snapshot.popleft()
+        if not isinstance(record, ObjectRecord) or interest.wants(record):
+            wanted.append(record)
+            if len(wanted) == SNAPSHOT_BATCH_RECORDS:
+                break
+    return wanted
 
 
 def _parts(batch: Batch) -> list[Batch]:

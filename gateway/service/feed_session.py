@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from gateway.feed.client import FeedLink
+from gateway.feed.interest import Interest
 from gateway.feed.operations import Action, OperationAnswer, OperationRequest
 from gateway.feed.records import FeedMessage
 from gateway.model.operations import Principal
@@ -34,11 +35,11 @@ class FeedSession:
         core_ended: whether the core was away at any time since everything was known.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, interest: Interest | None = None) -> None:
         self.picture = Picture()
         self.core_ended = False
         self._path = path
-        self._link = FeedLink(path, self, self._ready)
+        self._link = FeedLink(path, self, self._ready, interest=interest)
         self._whole: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._happened: deque[Happening] = deque()
         self._news = asyncio.Event()
@@ -114,16 +115,17 @@ class FeedSession:
 
 
 @asynccontextmanager
-async def feed_session(path: Path) -> AsyncIterator[FeedSession]:
+async def feed_session(path: Path, interest: Interest | None = None) -> AsyncIterator[FeedSession]:
     """A session that knows everything there is, and reads on as long as the context lasts.
 
     Args:
         path: of the feed's socket.
+        interest: the objects that it has to know; ``None`` for all.
 
     Raises:
         CommandError: the gateway cannot be reached.
     """
-    session = FeedSession(path)
+    session = FeedSession(path, interest)
     reading = asyncio.create_task(session.run())
     try:
         await session.whole()

@@ -8,7 +8,7 @@ _YOUNG_OBJECTS = 10_000
 """Allocations between two looks at the youngest; the default of 700 costs more than it finds."""
 
 _YOUNGER_BEFORE_MIDDLE, _MIDDLE_BEFORE_OLD = 4, 2_500
-"""While 100,000 objects are read at first all that is young stays: looking at a million took half a second."""
+"""While 100,000 objects are read first, all that is young stays: looking at a million takes half a second."""
 
 
 def tune_garbage_collection() -> None:

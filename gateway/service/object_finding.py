@@ -3,12 +3,29 @@
 from __future__ import annotations
 
 from gateway.eventlog.readable import harmless, unescaped
+from gateway.feed.interest import Interest
 from gateway.service.exit_codes import CommandError, ExitCode
 from gateway.service.north_names import NorthNames
 from gateway.terminal.happenings import KnownObject
 from gateway.terminal.picture import Picture
 from gateway.terminal.selection import NotOneObjectError, find_object
 from gateway.terminal.text_forms import time_text
+
+
+def interest_in(names: NorthNames, text: str) -> Interest | None:
+    """The objects that `object_of` has to see to find the one that ``text`` means; ``None`` for all."""
+    if names.is_object_name(text):
+        return None  # which object has it is seen from the object only
+    texts = {text, unescaped(text)}
+    texts |= {one.split("/", 2)[2] for one in texts if one.count("/") > 1}
+    try:
+        "".join(texts).encode()
+    except UnicodeEncodeError:
+        return None  # no text that could travel
+    oid = names.oid_of(text)
+    meaning = None if oid is None else names.meaning(oid)
+    row = None if meaning is None else meaning.row
+    return Interest(tuple(sorted(texts)), () if row is None else ((row.source, row.row),))
 
 
 def object_of(picture: Picture, names: NorthNames, text: str, *, whole: bool = False) -> KnownObject:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from gateway.feed.interest import Interest
 from gateway.feed.messages import VERSION
 from gateway.feed.operations import ReadFresh
 from gateway.feed.records import Batch, Hello
@@ -111,3 +112,11 @@ def test_who_asks_is_the_user_of_the_system(monkeypatch: pytest.MonkeyPatch) -> 
     assert principal().origin.endswith(", by sudo of alice")
     monkeypatch.setenv("SUDO_USER", "a\x1b[2J")
     assert principal().origin == f"process {os.getpid()}"
+
+
+async def test_who_wants_one_object_is_not_told_of_very_many_others(tmp_path: Path) -> None:
+    tills = [till(number) for number in range(1, 5_000)]
+    interest = Interest(rows=((1, 4_321),))
+    async with core(tmp_path / "feed", *tills), feed_session(tmp_path / "feed", interest) as session:
+        assert ObjectKey(1, "shop:till", 4_321) in session.picture.objects
+        assert len(session.picture.objects) < len(tills) / 2, "some went before the core knew what is wanted"

@@ -281,6 +281,7 @@ class Feed:
 
     def _hear(self, octets: bytes) -> None:
         for request in self._requests.feed(octets):
+            assert isinstance(request, OperationRequest), "these norths want to be told of everything"
             self._take(request)
 
     def _take(self, request: OperationRequest) -> None:
