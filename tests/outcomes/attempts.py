@@ -131,7 +131,7 @@ class Attempts:
         )
 
         def are_there() -> bool:
-            found[:] = self._there.ask_log(sql, {"state": state, "mark": mark})
+            found[:] = self._there.ask_log(sql, state=state, mark=mark)
             return len(found) >= count
 
         wait_until(are_there, f"{count} records of operations that are {state}")

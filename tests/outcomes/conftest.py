@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.components.operated_gateway import OPERATOR
 from tests.jmx_java.client_machine import client_machine
 from tests.outcomes.attempts import Attempts, JavaClient
 from tests.outcomes.manager import Manager
-from tests.outcomes.scene import OPERATOR, Scene, scene
+from tests.outcomes.scene import Scene, scene
 
 
 @pytest.fixture(scope="session")

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Final
 
 from tests.components.net_snmp import printed, with_modules
+from tests.components.operated_gateway import OPERATOR
 from tests.components.waiting import wait_until
-from tests.outcomes.scene import OPERATOR, Scene
+from tests.outcomes.scene import Scene
 from tests.outcomes.targets import Target
 
 MODULES: Final = ("AMQP-GATEWAY-MIB", "AMQP-GATEWAY-RABBITMQ-MIB")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import getpass
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -13,8 +13,8 @@ from typing import Any, Final
 from gateway.agents.rabbitmq.provisioning import ProvisionedUser, provision
 from gateway.agents.rabbitmq.rights import Grant, UserRights, gateway_rights, watching
 from gateway.demo.broker import Credentials, PrivateBroker
-from gateway.eventlog.query import ask
-from tests.components.command_line import Ended, RunningCommand, Site, amqp_gateway, new_site, running
+from tests.components.command_line import RunningCommand, Site, new_site, running
+from tests.components.operated_gateway import OPERATOR, OperatedGateway
 from tests.components.ports import free_tcp_port
 from tests.components.rabbitmq import TEST_SETTINGS
 from tests.components.waiting import wait_until
@@ -22,8 +22,6 @@ from tests.outcomes.relay import Relay
 from tests.outcomes.targets import DISTANT, ORDERS, QUEUE, SOURCE, VHOST, doomed
 
 READER, WRITER = "gateway", "gateway-writer"
-OPERATOR: Final = "operator"
-"""Who may, in SNMP and JMX; at the command line it is who runs the tests."""
 TRAINEE: Final = "trainee"
 """Who may send SET, and whom no rule allows anything."""
 POLICY: Final = "limits"
@@ -39,7 +37,7 @@ _SETTINGS: Final = replace(TEST_SETTINGS, plugins=("rabbitmq_shovel", "rabbitmq_
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
+class Scene(OperatedGateway):
     """Everything running.
 
     Attributes:
@@ -58,15 +56,6 @@ class Scene:
     gateway: RunningCommand
     jmx_port: int
 
-    def command(self, *arguments: str) -> Ended:
-        """Run a command beside the gateway, with its configuration."""
-        return amqp_gateway(*arguments, "--config", self.site.configuration)
-
-    def ask_log(self, sql: str, parameters: Mapping[str, object] | None = None) -> Sequence[dict[str, Any]]:
-        """Records of the event log, by column."""
-        with ask(self.site.state.path / "log", sql, parameters or {}) as answer:
-            return [dict(zip(answer.columns, row, strict=True)) for row in answer.rows]
-
     def logged(self, operation_id: str, *, state: str = "ended") -> dict[str, Any]:
         """The record of an operation in the event log that has an outcome, as soon as there is one."""
         found: list[dict[str, Any]] = []
@@ -76,7 +65,7 @@ class Scene:
                 "SELECT principal, outcome, state, method, element, code, text, latency_ns, former, found, "
                 "\"values\" FROM log WHERE kind = 'operation' AND operation_id = $id AND state = $state"
             )
-            found[:] = self.ask_log(sql, {"id": operation_id, "state": state})
+            found[:] = self.ask_log(sql, id=operation_id, state=state)
             return bool(found)
 
         wait_until(is_told, f"{operation_id} is logged as {state}")
@@ -115,12 +104,7 @@ class Scene:
 
     def well_again(self) -> None:
         """Wait until all sources are synchronised, as behind a start or standstill they are not at once."""
-
-        def are() -> bool:
-            told = self.command("source", "ls", "--json").output.splitlines()
-            return {json.loads(line)["state"] for line in told} == {"synchronised"}
-
-        wait_until(are, "all sources are synchronised")
+        self.are_all("synchronised")
 
 
 @contextmanager

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from tests.components.operated_gateway import OPERATOR
 from tests.outcomes.manager import Manager
-from tests.outcomes.scene import OPERATOR, Scene
+from tests.outcomes.scene import Scene
 from tests.outcomes.targets import ORDERS, QUEUE, VHOST
 
 pytestmark = pytest.mark.xdist_group("outcomes")

@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 
 from gateway.service.exit_codes import ExitCode
+from tests.components.operated_gateway import OPERATOR
 from tests.outcomes.attempts import Attempts, JavaClient, Told
 from tests.outcomes.faults import standing_still
 from tests.outcomes.manager import Manager
-from tests.outcomes.scene import OPERATOR, Scene, crowded_scene
+from tests.outcomes.scene import Scene, crowded_scene
 from tests.outcomes.targets import ORDERS, SHOP
 
 pytestmark = pytest.mark.xdist_group("outcomes")

@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
+from tests.components.operated_gateway import OPERATOR
 from tests.components.waiting import wait_until
 from tests.outcomes.attempts import JavaClient
 from tests.outcomes.manager import Manager
-from tests.outcomes.scene import OPERATOR, Scene
+from tests.outcomes.scene import Scene
 
 pytestmark = pytest.mark.xdist_group("outcomes")
 
@@ -25,7 +26,7 @@ def logged(there: Scene, principal: str, text: str) -> dict[str, Any]:
             "SELECT outcome, operation, origin, method, element, text FROM log WHERE kind = 'operation' "
             "AND principal = $principal AND contains(text, $text) ORDER BY seq"
         )
-        found[:] = there.ask_log(sql, {"principal": principal, "text": text})
+        found[:] = there.ask_log(sql, principal=principal, text=text)
         return bool(found)
 
     wait_until(is_told, f"an attempt of {principal} is logged")

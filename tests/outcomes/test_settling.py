@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 
 from gateway.service.exit_codes import ExitCode
+from tests.components.operated_gateway import OPERATOR
 from tests.components.waiting import wait_until
 from tests.outcomes.attempts import Attempts, JavaClient, Told, classes
 from tests.outcomes.faults import go_on, standing_still, standing_still_at_the_change
 from tests.outcomes.manager import Manager
-from tests.outcomes.scene import OPERATOR, Scene
+from tests.outcomes.scene import Scene
 from tests.outcomes.targets import DISTANT_ORDERS, DISTANT_SHOP
 
 pytestmark = pytest.mark.xdist_group("outcomes")
