@@ -27,10 +27,15 @@ def examples() -> int:
 def load() -> None:
     """Register both profiles and choose; called once, by the top ``conftest.py``.
 
-    There is no deadline for one example: what shares the machine decides how long one takes.
+    There is no deadline for one example, nor for making one: what shares the machine decides how long that takes.
     """
     settings.register_profile(
-        "quick", max_examples=_QUICK_EXAMPLES, deadline=None, derandomize=True, database=None
+        "quick",
+        max_examples=_QUICK_EXAMPLES,
+        deadline=None,
+        derandomize=True,
+        database=None,
+        suppress_health_check=[HealthCheck.too_slow],
     )
     settings.register_profile(
         "prove",

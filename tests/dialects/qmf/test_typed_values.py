@@ -15,7 +15,9 @@ from gateway.dialects.qmf.fields import Cursor
 from gateway.dialects.qmf.object_id import ObjectId
 from gateway.dialects.qmf.typed_values import (
     MAX_NESTING,
+    Int64,
     QmfValue,
+    plain_map,
     read_array,
     read_list,
     read_map,
@@ -132,6 +134,24 @@ def test_an_integer_takes_the_smallest_code_that_it_fits(value: int, code: int) 
     octets = write_list((value,))
     assert octets[8] == code
     assert read_list(Cursor(octets)) == (value,)
+
+
+@pytest.mark.parametrize("value", [0, -1, 2**63 - 1, -(2**63)])
+def test_an_integer_that_is_to_have_64_bits_has_them(value: int) -> None:
+    assert Int64.fits(value)
+    octets = write_list((Int64(value),))
+    assert octets[8] == 0x31
+    assert read_list(Cursor(octets)) == (value,)
+
+
+@pytest.mark.parametrize("value", [2**63, -(2**63) - 1])
+def test_an_integer_that_64_bits_do_not_hold(value: int) -> None:
+    assert not Int64.fits(value)
+
+
+def test_long_text_of_a_map_is_read_the_quick_way_too() -> None:
+    octets = write_map({"a": "x" * 300})
+    assert plain_map(octets, 0) == ({"a": "x" * 300}, len(octets))
 
 
 def test_a_map_by_hand() -> None:
