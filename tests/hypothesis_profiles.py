@@ -27,7 +27,8 @@ def examples() -> int:
 def load() -> None:
     """Register both profiles and choose; called once, by the top ``conftest.py``.
 
-    There is no deadline for one example, nor for making one: what shares the machine decides how long that takes.
+    There is no deadline for one example, nor for making it: what shares the machine decides how long one
+    takes.
     """
     settings.register_profile(
         "quick",
