@@ -110,6 +110,7 @@ EXAMPLES: list[tuple[Instruction, bytes]] = [
     (Exit(), b"X"),
     (Help(), b"H"),
     (Pause(250), b"P|D=250"),
+    (Pause(1), b"P|D=1"),
     (
         Reply(1, 0, "OK, command accepted", now=1700000000100),
         b'M@1700000000100|Q=1|S=0|M="OK, command accepted"',
