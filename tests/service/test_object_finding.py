@@ -6,10 +6,11 @@ import dataclasses
 
 import pytest
 
-from gateway.feed.records import DeleteRecord
+from gateway.feed.records import DeleteRecord, ObjectRecord
 from gateway.service.exit_codes import CommandError, ExitCode
 from gateway.service.north_names import NorthNames
-from gateway.service.object_finding import object_of
+from gateway.service.object_finding import interest_in, object_of
+from gateway.terminal.selection import NotOneObjectError
 from tests.components.shop import START
 from tests.terminal.told import TILL, known_shop, till
 
@@ -80,3 +81,36 @@ def test_a_name_that_was_copied_from_a_line_is_found_but_for_changes() -> None:
     with pytest.raises(CommandError, match="write its OID or ObjectName"):
         object_of(shop, NAMES, copied, whole=True)
     assert object_of(shop, NAMES, "shop1/till/hall1|bell\x07\tend", whole=True).record.row == 5
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "till105",
+        "hall1|till105",
+        "shop1/till/hall1|till105",
+        "s/t/till105",
+        "shop1/shop:till/hall1|till105",
+        "nonesuch",
+        "shop1/till/hall1|till1",
+        "shop1/till/h",
+    ],
+)
+def test_what_is_asked_for_is_enough_to_find_it_or_say_why_not(text: str) -> None:
+    tills = [till(row) for row in range(100, 111)]
+    interest = interest_in(NAMES, text)
+    assert interest is not None
+    assert _found(tills, text) == _found([one for one in tills if interest.wants(one)], text)
+
+
+def _found(tills: list[ObjectRecord], text: str) -> object:
+    try:
+        return object_of(known_shop(*tills), NAMES, text)
+    except CommandError as error:
+        reason = error.__cause__
+        return reason.several if isinstance(reason, NotOneObjectError) else error
+
+
+@pytest.mark.parametrize("text", ["amqp.gateway:type=till", "\udcff"])
+def test_what_cannot_be_told_of_in_advance_is_looked_for_among_all(text: str) -> None:
+    assert interest_in(NAMES, text) is None
