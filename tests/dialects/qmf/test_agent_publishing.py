@@ -117,6 +117,28 @@ def test_a_deletion_leaves_at_once_and_says_when() -> None:
     play.leaves((PUSHED, properties(play, deleted=START + 7)))
 
 
+def test_what_is_told_once_outlives_a_broker_and_what_is_told_again_need_not() -> None:
+    play = started(tank())
+
+    def are_persistent() -> list[bool]:
+        told, play.sent = play.sent, []
+        return [one.persistent for one in told]
+
+    are_persistent()
+    play.session.put(tank(number=5))
+    play.flushes()
+    play.session.delete(0x1122, START + 7)
+    play.flushes()
+    play.take(play.session.raise_event(LEAK.key, START, Severity.MAJOR, ("t1", 5)))
+    assert are_persistent() == [True] * 3
+    play.session.put(tank(number=5, fills=10))
+    play.time_passes(10)
+    assert are_persistent() == [False, False]  # and the heartbeat
+    play.session.put(tank(number=6))
+    play.time_passes(10)
+    assert are_persistent() == [True, False]
+
+
 def test_a_deletion_tells_the_last_statistics_if_nobody_heard_them() -> None:
     play = started(tank())
     play.session.put(tank(fills=10))
