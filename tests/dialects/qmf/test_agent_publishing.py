@@ -265,9 +265,12 @@ def test_what_changes_while_suspended_is_told_after_the_next_start() -> None:
 def test_starting_twice_only_announces_again() -> None:
     play = started(tank())
     wake_at = play.wake_at
+    play.time_passes(3)
     play.starts()
     play.leaves(("schema.package", PackageIndication(0, "shop")))
     assert play.wake_at == wake_at
+    play.time_passes(7)
+    play.leaves((HEARTBEAT, Heartbeat(0, START + 20 * SECOND)))
 
 
 def test_a_tick_too_early_changes_nothing() -> None:
