@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from gateway.demo.broker import BrokerSettings, PrivateBroker
+from gateway.service.garbage import tune_garbage_collection
 from tests import hypothesis_profiles
 from tests.components.rabbitmq import TEST_SETTINGS, VirtualHost, new_virtual_host, shared_broker
 
@@ -23,9 +24,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Keep the garbage collector from going through all tests and modules again and again."""
-    gc.collect()
-    gc.freeze()
+    """Collect garbage as a process of the gateway does: not from all tests and modules again and again."""
+    tune_garbage_collection()
+
+
+def pytest_unconfigure() -> None:
+    """Let all of it be collected: DuckDB complains at the end of a process of what is not."""
+    gc.unfreeze()
 
 
 @pytest.fixture(scope="session")
