@@ -80,7 +80,8 @@ class ManagementAnswers:
             if reader.rule.listing
         ]
         self.plan = PollingPlan(listings, config.polling, users=bool(config.management_virtual_host))
-        self.visibility = Visibility((listing.class_name for listing in listings), config.user)
+        classes = (listing.class_name for listing in listings)
+        self.visibility = Visibility(classes, config.user, config.writer)
         self._config = config
         self._readers = readers
         self._view = view
@@ -100,9 +101,9 @@ class ManagementAnswers:
         if isinstance(request, UsersRequest):
             # Whatever comes of it says nothing about the rest, which is asked for soon enough.
             return self._users(answer, began, ended)
-        # What needs an administrator is asked for by the one who writes, where there is one.
-        own_login = not (self._config.writer and is_administrative(request))
-        shut_out = isinstance(answer, Refused) and answer.login and own_login
+        # What needs an administrator may be asked for by a user of its own, and refused by what stands before
+        # the broker; where it is the reader's login that is refused, whatever else is asked for says so.
+        shut_out = isinstance(answer, Refused) and answer.login and not is_administrative(request)
         if shut_out or isinstance(answer, Unavailable | NotManagement):
             return self._unanswered(request, answer, began, ended)
         effects: list[Effect] = []

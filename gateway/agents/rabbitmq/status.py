@@ -61,10 +61,11 @@ class _Unreadable:
     withheld: bool
 
 
-def refusal_text(request: ManagementRequest, refusal: Refused | Broken, user: str) -> str:
-    """What may not or cannot be read."""
+def refusal_text(request: ManagementRequest, refusal: Refused | Broken, user: str, writer: str = "") -> str:
+    """What may not or cannot be read; ``writer`` is asked for what needs an administrator, if there is one."""
     if isinstance(refusal, Refused) and is_administrative(request):
-        refused = f", and the one who writes is refused ({refusal.reason})" if refusal.login else ""
+        shut_out = writer and refusal.login
+        refused = f", and the one who writes is refused ({refusal.reason})" if shut_out else ""
         return ADMINISTRATORS_ONLY + refused
     what = "the overview" if isinstance(request, OverviewRequest) else request.target.partition("?")[0]
     if isinstance(refusal, Broken) and refusal.lasting:
@@ -80,6 +81,7 @@ class Visibility:
     Args:
         listed: the classes that are listed.
         user: who reads; named in what people are told.
+        writer: who changes the broker, and reads what an administrator is needed for; empty for nobody.
 
     Attributes:
         failure: why the management API is of no use now; empty while it is.
@@ -90,7 +92,7 @@ class Visibility:
         last_event: when the last one arrived, or when they were found to arrive (ns); 0 for never.
     """
 
-    def __init__(self, listed: Iterable[str], user: str) -> None:
+    def __init__(self, listed: Iterable[str], user: str, writer: str = "") -> None:
         self.failure = _NOT_ASKED
         self.asked_at = 0
         self._failing_since = 0
@@ -99,6 +101,7 @@ class Visibility:
         self.catching_up = False
         self.last_event = 0
         self._user = user
+        self._writer = writer
         self._listed = frozenset(listed)
         self._unlisted = set(self._listed)
         self._refusals: dict[str, _Unreadable] = {}
@@ -152,7 +155,7 @@ class Visibility:
     def refuses(self, place: str, request: ManagementRequest, refusal: Refused | Broken, now: int) -> str:
         """This may not or cannot be read, and is not waited for; what to say of it, empty if it was said."""
         self._unread_since.setdefault(place, self._read_at.get(place, now))
-        text = refusal_text(request, refusal, self._user)
+        text = refusal_text(request, refusal, self._user, self._writer)
         former = self._refusals.get(place)
         withheld = isinstance(refusal, Refused) and is_administrative(request)
         self._refusals[place] = _Unreadable(text, withheld)
