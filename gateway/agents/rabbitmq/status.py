@@ -62,7 +62,7 @@ class _Unreadable:
 
 
 def refusal_text(request: ManagementRequest, refusal: Refused | Broken, user: str, writer: str = "") -> str:
-    """What may not or cannot be read; ``writer`` is asked for what needs an administrator, if there is one."""
+    """What may not or cannot be read; ``writer`` is asked where an administrator is needed, if there."""
     if isinstance(refusal, Refused) and is_administrative(request):
         shut_out = writer and refusal.login
         refused = f", and the one who writes is refused ({refusal.reason})" if shut_out else ""
