@@ -156,8 +156,11 @@ async def test_a_purge_empties_a_queue_and_its_statistics_say_so(
         )
         answer = await watched.call("queue", "orders", "purge")
         assert (answer.outcome, answer.text, answer.code) == DONE
-        assert watched.value("queue", "orders", "messages") == 0
-        assert listed(virtual_host, "queues", "name", "messages") == [{"name": "orders", "messages": 0}]
+        # Never the former number again, though a listing may lack statistics now and then.
+        assert watched.value("queue", "orders", "messages") in {0, None}
+        await until(lambda: watched.value("queue", "orders", "messages") == 0, "no messages")
+        empty = [{"name": "orders", "messages": 0}]
+        await until(lambda: listed(virtual_host, "queues", "name", "messages") == empty, "the broker's own")
         assert await queue.get(fail=False) is None
 
 
