@@ -46,7 +46,7 @@ def node_name(watched: Watch) -> str:
 
 async def test_a_queue_of_another_client_comes_counts_and_goes(virtual_host: VirtualHost) -> None:
     with reading_user(virtual_host.broker, [virtual_host.name]) as user:
-        async with watch(virtual_host.broker, user) as watched:
+        async with watch(virtual_host.broker, user, virtual_host=virtual_host.name) as watched:
             await ready(watched)
             async with await aio_pika.connect(virtual_host.amqp_url()) as client:
                 channel = await client.channel()
@@ -71,7 +71,7 @@ async def test_a_queue_of_another_client_comes_counts_and_goes(virtual_host: Vir
 
 async def test_what_lives_for_a_moment_is_heard_of_too(virtual_host: VirtualHost) -> None:
     with reading_user(virtual_host.broker, [virtual_host.name]) as user:
-        async with watch(virtual_host.broker, user) as watched:
+        async with watch(virtual_host.broker, user, virtual_host=virtual_host.name) as watched:
             await ready(watched)
             async with await aio_pika.connect(
                 virtual_host.amqp_url(), client_properties={"connection_name": "moment"}
@@ -94,7 +94,7 @@ async def test_a_virtual_host_without_permission_is_not_shown_as_empty(virtual_h
     ):
         with secret.http() as client:
             client.put(f"queues/{secret.path}/hidden", json={}).raise_for_status()
-        async with watch(virtual_host.broker, user) as watched:
+        async with watch(virtual_host.broker, user, virtual_host=virtual_host.name) as watched:
             await ready(watched)
             assert watched.value("vhost", secret.name, "state") == "notPermitted"
             assert watched.value("vhost", secret.name, "messages") is None

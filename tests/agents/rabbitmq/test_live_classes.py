@@ -22,7 +22,7 @@ async def acknowledge(message: AbstractIncomingMessage) -> None:
 
 async def test_channels_and_consumers_come_count_and_go(virtual_host: VirtualHost) -> None:
     with reading_user(virtual_host.broker, [virtual_host.name]) as user:
-        async with watch(virtual_host.broker, user) as watched:
+        async with watch(virtual_host.broker, user, virtual_host=virtual_host.name) as watched:
             await ready(watched)
             async with await aio_pika.connect(virtual_host.amqp_url()) as client:
                 channel = await client.channel()
@@ -61,7 +61,7 @@ async def test_what_was_there_before_the_agent_is_listed(virtual_host: VirtualHo
             exchange = await channel.declare_exchange("till", "headers", durable=True)
             await queue.bind(exchange, arguments={"x-match": "all", "kind": "cash"})
             tag = await queue.consume(acknowledge)
-            async with watch(virtual_host.broker, user) as watched:
+            async with watch(virtual_host.broker, user, virtual_host=virtual_host.name) as watched:
                 await ready(watched)
                 await until(lambda: watched.exists("consumer", tag), "the consumer is listed")
                 (key,) = {one.name.leaf for one in watched.agent.known("binding")}
@@ -77,7 +77,7 @@ async def test_bindings_come_and_go_with_their_ends_and_the_default_exchange_has
     virtual_host: VirtualHost,
 ) -> None:
     with reading_user(virtual_host.broker, [virtual_host.name]) as user:
-        async with watch(virtual_host.broker, user) as watched:
+        async with watch(virtual_host.broker, user, virtual_host=virtual_host.name) as watched:
             await ready(watched)
             async with await aio_pika.connect(virtual_host.amqp_url()) as client:
                 channel = await client.channel()
@@ -108,7 +108,7 @@ async def test_bindings_come_and_go_with_their_ends_and_the_default_exchange_has
 async def test_policies_are_told_when_they_are_set_changed_and_cleared(virtual_host: VirtualHost) -> None:
     path = f"policies/{virtual_host.path}/cap"
     with reading_user(virtual_host.broker, [virtual_host.name]) as user, virtual_host.http() as client:
-        async with watch(virtual_host.broker, user) as watched:
+        async with watch(virtual_host.broker, user, virtual_host=virtual_host.name) as watched:
             await ready(watched)
             policy = {"pattern": "^a", "definition": {"max-length": 5}, "priority": 2, "apply-to": "queues"}
             client.put(path, json=policy).raise_for_status()

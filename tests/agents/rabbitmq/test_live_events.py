@@ -27,7 +27,7 @@ ALARM_SECONDS = 60.0 if PROVING else 3.0
 async def test_a_connection_and_its_queue_are_told_from_beginning_to_end(virtual_host: VirtualHost) -> None:
     host = virtual_host.name
     with reading_user(virtual_host.broker, [host]) as user:
-        async with watch(virtual_host.broker, user) as watched:
+        async with watch(virtual_host.broker, user, virtual_host=virtual_host.name) as watched:
             await ready(watched)
             began = SystemClock().now()
             client = await connect_once(URL(virtual_host.amqp_url()), {"connection_name": "billing 7"})
@@ -90,7 +90,7 @@ async def test_a_refused_login_is_told_without_its_password(virtual_host: Virtua
 async def test_what_administrators_do_is_told(virtual_host: VirtualHost) -> None:
     host, name = virtual_host.name, f"bob-{secrets.token_hex(4)}"
     with reading_user(virtual_host.broker, [host]) as user:
-        async with watch(virtual_host.broker, user) as watched:
+        async with watch(virtual_host.broker, user, virtual_host=virtual_host.name) as watched:
             await ready(watched)
             with virtual_host.http() as client:
                 everything = {"configure": ".*", "write": ".*", "read": "^$"}

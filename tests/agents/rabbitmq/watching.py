@@ -40,7 +40,7 @@ from gateway.model.observations import (
 )
 from gateway.model.operations import Answer, MethodCall, ObjectFetch
 from gateway.model.schema import ClassKey, EventSchema
-from gateway.model.values import Value
+from gateway.model.values import Reference, Value
 from tests.components.waiting import eventually
 
 MAPPING = load_shipped_mappings()["rabbitmq"]
@@ -67,10 +67,17 @@ def event_endpoint(broker: PrivateBroker, user: Credentials, password: str = "")
 
 
 class Watch:
-    """What the console heard, and how the agent saw the broker."""
+    """What the console heard, and how the agent saw the broker.
 
-    def __init__(self, agent: RabbitMqAgent) -> None:
+    Attributes:
+        virtual_host: objects of others are not looked at, where it is set: on a broker that tests share,
+            others have queues of the same names, of which events tell before the agent knows that it may not
+            read them.
+    """
+
+    def __init__(self, agent: RabbitMqAgent, virtual_host: str = "") -> None:
         self.agent = agent
+        self.virtual_host = virtual_host
         self.console_synchronised = False
         self.seen: list[ObjectSeen] = []
         self.events: list[tuple[EventSeen, dict[str, object]]] = []
@@ -135,6 +142,22 @@ class Watch:
 
     def heard(self, class_name: str, leaf: str) -> list[ObjectSeen]:
         """What was heard of an object's properties."""
+        elsewhere = self._other_virtual_hosts() if class_name != "vhost" else frozenset[Reference]()
+        return [
+            one
+            for one in self._called(class_name, leaf)
+            if one.properties is not None and elsewhere.isdisjoint(self._references(one.properties))
+        ]
+
+    def _other_virtual_hosts(self) -> frozenset[Reference]:
+        own = {one.native_id for one in self._called("vhost", self.virtual_host)}
+        hosts = {one.native_id for one in self.seen if one.key.name == "vhost"}
+        return frozenset(map(Reference, hosts - own)) if self.virtual_host else frozenset()
+
+    def _references(self, properties: tuple[Value | None, ...]) -> Iterator[Reference]:
+        return (one for one in properties if isinstance(one, Reference))
+
+    def _called(self, class_name: str, leaf: str) -> list[ObjectSeen]:
         rule = MAPPING.classes[class_name]
         position = list(rule.properties).index(rule.name or "name")
         return [
@@ -179,6 +202,7 @@ async def watch(
     events: bool = True,
     writer: Credentials | None = None,
     lockout: Iterable[str] = (),
+    virtual_host: str = "",
 ) -> AsyncIterator[Watch]:
     """The agent, reading ``broker`` as ``user`` and changing it as ``writer``, for as long as the context."""
     clock = SystemClock()
@@ -188,7 +212,7 @@ async def watch(
         user=user.name, writer=writer.name if writer else "", lockout=frozenset(lockout)
     )
     agent = RabbitMqAgent(config, MAPPING, session)
-    watched = Watch(agent)
+    watched = Watch(agent, virtual_host)
     console = watched.console
     console_side = Conversation("console", console, watched.observed, clock, Counter(), watched.answered)
     watched.perform = console_side.perform
