@@ -105,9 +105,11 @@ class NorthInvariants:
         return self._truth.marked(self._feed.sources[row.source], row.class_name, mark)
 
     def _fresh(self, row: ShownRow, thing: Thing) -> None:
-        # What is shown as fresh was so within the allowed lag, and somebody vouched for it since.
+        # What is shown as fresh was so within the allowed lag, or within what the source says of itself, and
+        # somebody vouched for it since.
         now = self._scheduler.now
-        since = now - ALLOWED_LAG
+        lag = ALLOWED_LAG + self._truth.seldom.get((thing.source, thing.class_name), 0)
+        since = now - lag
         demand(
             now - self._feed.contact.get(thing.source, 0) <= STALE_AFTER,
             f"{_where(row)} is shown as fresh, and nobody was heard since {self._ago(thing.source)}",
@@ -117,7 +119,7 @@ class NorthInvariants:
         # What an agent may not read any more stays as it was, but for statistics; the source says so.
         blind_since, blind_until = self._truth.blind.get(thing.source, (0, 1))
         blind = not blind_until or blind_until > since
-        known_since = min(since, blind_since - ALLOWED_LAG) if blind else since
+        known_since = min(since, blind_since - lag) if blind else since
         demand(thing.existed(known_since, now), f"{_where(row)} is shown as fresh: {thing} ended long ago")
         for element, timeline in thing.values.items():
             value = row.values.get(element)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 
 from gateway.agents.rabbitmq.agent import RabbitMqAgent
@@ -63,6 +64,7 @@ class AgentRun:
         self._scheduler = stage.scheduler
         self._clock = clock
         self._on_status = on_status
+        self._seldom = stage.truth.seldom
         self._status: AgentStatus | None = None
         self._waiting: Timer | None = None
         self._stopped = False
@@ -89,10 +91,18 @@ class AgentRun:
         if status != self._status:
             self._status = status
             self._scheduler.tell("rabbitmq-agent", f"sees {status}")
+            self._note_seldom(status)
             self._on_status(status)
         if sooner and self._waiting is not None:
             self._waiting.cancel()
             self._waiting = self._scheduler.after(0, self._ask)
+
+    def _note_seldom(self, status: AgentStatus) -> None:
+        for listed, minutes in re.findall(r"([a-z, ]+) every ([0-9]+) min at the latest", status.detail):
+            for collection in listed.strip().split(", "):
+                class_name = f"rabbitmq:{re.sub('ies$', 'y', collection).removesuffix('s')}"
+                longest = self._seldom.get(("rabbitmq", class_name), 0)
+                self._seldom["rabbitmq", class_name] = max(longest, int(minutes) * 60 * SECOND)
 
     def now(self) -> int:
         """The process's clock."""

@@ -94,6 +94,7 @@ class RabbitMqAgent:
         return self._visibility.status(
             self._view.hosts.not_permitted,
             self._impersonators.distrust,
+            self._plan.intervals,
             blocked=self._events.alarms.blocked,
         )
 

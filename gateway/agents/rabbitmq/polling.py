@@ -86,6 +86,10 @@ class PollingPlan:
         listings: the first page of each class's listing, in the order in which to read them at first.
         config: see `PollingConfig`.
         users: whether the users are asked for too.
+
+    Attributes:
+        intervals: nanoseconds between listings of a collection as things stand; of those that were listed
+            often enough to know, and may be. Another mapping each time that one was listed.
     """
 
     def __init__(
@@ -102,6 +106,7 @@ class PollingPlan:
             )
             for first in listings
         }
+        self.intervals: Mapping[str, int] = {}
         self._page: ListingRequest | None = None
         self._page_due = 0
         self._overview_due = 0
@@ -162,6 +167,7 @@ class PollingPlan:
         plan.readings += 1
         plan.withheld = False
         plan.due = max(plan.began + self._pause(plan), ended)
+        self._note_intervals()
 
     def overview_read(self, ended: int) -> None:
         """The overview arrived, or will not."""
@@ -201,6 +207,7 @@ class PollingPlan:
         plan.withheld = withheld
         pause = self._config.refused_users if long else self._config.refused_pause
         plan.due = ended + pause
+        self._note_intervals()
 
     def failed(self, request: ManagementRequest, ended: int) -> None:
         """Nothing answers: ask again after a pause that grows with each failure, a listing from its start.
@@ -239,6 +246,11 @@ class PollingPlan:
     def interval(self, class_name: str) -> int:
         """Nanoseconds between listings of a class as things stand."""
         return self._interval(self._classes[class_name])
+
+    def _note_intervals(self) -> None:
+        # What the first listing costs is not held against a broker that has only just started.
+        known = [plan for plan in self._classes.values() if plan.readings > 1 and not plan.withheld]
+        self.intervals = {plan.first_page.collection: self._interval(plan) for plan in known}
 
     def _pause(self, plan: _ClassPlan) -> int:
         """From the beginning of the listing that has ended to that of the next (ns)."""

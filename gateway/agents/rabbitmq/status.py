@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from operator import itemgetter
 
 from gateway.agents.rabbitmq.management_api import (
     Answer,
@@ -21,6 +23,13 @@ from gateway.model.observations import SourceState
 ADMINISTRATORS_ONLY = "users and runtime parameters are not shown: that needs an administrator"
 """As where nobody writes: said, although nothing is wrong, because no rows could be taken for none there."""
 _NOT_ASKED = "not asked yet"
+
+_MINUTE = 60_000_000_000
+_SELDOM = 45_000_000_000
+"""What is listed less often is said to be (ns): values are shown as fresh that may be as old."""
+_OFTEN = 30_000_000_000
+"""What is listed more often is not said to be listed seldom any more (ns)."""
+_MINUTES = (2, 5, 15, 60)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +84,47 @@ def refusal_text(request: ManagementRequest, refusal: Refused | Broken, user: st
     return f"user {user!r} may not read {what} ({refusal.reason}): give it the tag 'monitoring'"
 
 
+class _Seldom:
+    """Says what is listed seldom, in steps, so that not each listing says something else."""
+
+    def __init__(self) -> None:
+        self._said: dict[str, int] = {}
+        self._intervals: Mapping[str, int] = {}
+        self._text = ""
+
+    def text(self, intervals: Mapping[str, int]) -> str:
+        """What is listed seldom; empty where nothing is.
+
+        Args:
+            intervals: nanoseconds between listings of a collection; another mapping where they changed.
+        """
+        if intervals is not self._intervals:
+            self._intervals = intervals
+            steps = {
+                collection: self._step(collection, interval) for collection, interval in intervals.items()
+            }
+            self._said = {collection: minutes for collection, minutes in steps.items() if minutes}
+            self._text = self._written()
+        return self._text
+
+    def _written(self) -> str:
+        together: dict[int, list[str]] = {}
+        for collection, minutes in sorted(self._said.items(), key=itemgetter(1)):
+            together.setdefault(minutes, []).append(collection)
+        texts = [f"{', '.join(alike)} every {latest} min at the latest" for latest, alike in together.items()]
+        return f"read within the budget: {'; '.join(texts)}" if texts else ""
+
+    def _step(self, collection: str, interval: int) -> int:
+        """Minutes, rounded up; 0 for often. One that was said stays until much less is true."""
+        said = self._said.get(collection, 0)
+        if interval <= (_OFTEN if said else _SELDOM):
+            return 0
+        minutes = -(-interval // _MINUTE)
+        step = _MINUTES[min(bisect_left(_MINUTES, minutes), len(_MINUTES) - 1)]
+        step = max(step, -(-minutes // step) * step)
+        return said if step <= said < 6 * minutes else step
+
+
 class Visibility:
     """What of the broker can be seen, and whether it has all been seen.
 
@@ -108,6 +158,7 @@ class Visibility:
         self._was_complete = False
         self._read_at: dict[str, int] = {}
         self._unread_since: dict[str, int] = {}
+        self._seldom = _Seldom()
 
     def answers(self) -> bool:
         """The management API answers; whether that is news."""
@@ -188,12 +239,15 @@ class Visibility:
         self._was_complete |= self.complete
         return self.complete
 
-    def status(self, not_permitted: int, distrust: str, *, blocked: bool) -> AgentStatus:
+    def status(
+        self, not_permitted: int, distrust: str, intervals: Mapping[str, int], *, blocked: bool
+    ) -> AgentStatus:
         """In one line for people.
 
         Args:
             not_permitted: how many virtual hosts may not be read.
             distrust: why nobody is obeyed; empty where somebody is.
+            intervals: nanoseconds between listings of a collection; another mapping where they changed.
             blocked: whether the broker takes no messages.
         """
         if self.failure:
@@ -208,6 +262,8 @@ class Visibility:
             parts.append(f"short-lived queues and connections cannot be seen: {self.events_missing}")
         if self.catching_up:
             parts.append("hearing what the broker told meanwhile")
+        seldom = self._seldom.text(intervals)
+        parts += [seldom] if seldom else []
         # Last, because SNMP cuts a long line, and this part of it is there for ever where nobody writes.
         parts += self._refused_texts(withheld=True)
         known = self.complete and not self.catching_up
