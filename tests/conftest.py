@@ -16,11 +16,22 @@ from tests.components.rabbitmq import TEST_SETTINGS, VirtualHost, new_virtual_ho
 
 hypothesis_profiles.load()
 
+LONGEST_NAME = 60
+"""Characters of one parameter in a test's name."""
+
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with tests marked as ``long``: no worker is to be alone with one at the end."""
     items.sort(key=lambda item: item.get_closest_marker("long") is None)
+
+
+def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
+    """Name a long text or body by its beginning: names travel with each report, and are printed."""
+    if not isinstance(val, str | bytes) or len(val) <= LONGEST_NAME:
+        return None
+    text = val.decode("latin-1") if isinstance(val, bytes) else val
+    return f"{argname} of {len(val)} beginning with {text[:LONGEST_NAME]}"
 
 
 def pytest_collection_finish() -> None:
