@@ -106,7 +106,9 @@ def test_the_ports_are_the_same_everywhere_and_published_to_this_machine_only() 
 @pytest.mark.parametrize("name", OURS)
 def test_our_containers_may_do_nothing_that_they_need_not(name: str) -> None:
     service = composition()["services"][name]
-    assert service["read_only"] is True
+    # Compose refuses a service that is read-only and has a secret that does not come from a file.
+    secrets = (composition()["secrets"][secret] for secret in service.get("secrets", ()))
+    assert service["read_only"] is all("file" in secret for secret in secrets)
     assert service["cap_drop"] == ["ALL"]
     assert service["security_opt"] == ["no-new-privileges:true"]
     assert not {"privileged", "cap_add", "network_mode", "user"} & service.keys()
