@@ -19,6 +19,8 @@ _MIN_GROUP_ROWS, _MAX_GROUP_ROWS = 2_048, 122_880
 """Rows that lie together in a file: as many as DuckDB likes best, fewer where lines are long, because a group
 is held in memory while it is made."""
 
+_EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+
 FILE_METADATA: Final = {"amqp_gateway_log_version": str(VERSION), **METADATA}
 """Entries of each file's metadata, by name."""
 
@@ -130,8 +132,8 @@ def contents(database: duckdb.DuckDBPyConnection, path: Path) -> Contents:
     with path.open("rb"):
         pass  # DuckDB's errors do not tell a file that is missing from one that is damaged
     query = (
-        "SELECT list(DISTINCT log_id), count(*), min(seq), max(seq), sum(seq), min(ingest_ts), "  # noqa: S608  a literal
-        "max(ingest_ts), count(*) FILTER (log_id IS NULL OR seq IS NULL OR ingest_ts IS NULL), "
+        "SELECT list(DISTINCT log_id), count(*), min(seq), max(seq), sum(seq), epoch_us(min(ingest_ts)), "  # noqa: S608  a literal
+        "epoch_us(max(ingest_ts)), count(*) FILTER (log_id IS NULL OR seq IS NULL OR ingest_ts IS NULL), "
         f"bit_xor(hash(file)) FROM read_parquet({literal(str(path))}) AS file"
     )
     try:
@@ -146,7 +148,11 @@ def contents(database: duckdb.DuckDBPyConnection, path: Path) -> Contents:
         raise ParquetError(
             f"{nameless} of {records} records have no place or no time" if records else "empty"
         )
-    return Contents(tuple(sorted(log_ids)), records, first, last, total, earliest, latest)
+    try:
+        times = _EPOCH + dt.timedelta(microseconds=earliest), _EPOCH + dt.timedelta(microseconds=latest)
+    except OverflowError as error:
+        raise ParquetError("records of a time beyond all calendars") from error
+    return Contents(tuple(sorted(log_ids)), records, first, last, total, *times)
 
 
 def literal(text: str) -> str:

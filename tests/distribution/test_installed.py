@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +17,7 @@ from tests.components.ports import free_tcp_port
 from tests.components.waiting import wait_until
 from tests.distribution.building import ROOT, built
 from tests.distribution.environments import Environment, clean_environment
+from tests.eventlog.logs import some_segments
 from tests.hypothesis_profiles import PROVING
 
 HOW = ["wheel", "wheel with pip", "sdist with pip"] if PROVING else ["wheel"]
@@ -143,6 +145,16 @@ def test_it_is_healthy_and_measured(installed: Environment, site: Site, gateway:
         )
 
     wait_until(all_up, "all processes answer")
+
+
+def test_it_makes_parquet_of_the_log_and_asks_it(installed: Environment, site: Site, tmp_path: Path) -> None:
+    some_segments(tmp_path, 1, records=25)
+    code, said = command(installed, site, "log", "compact", "--folder", str(tmp_path))
+    assert code is ExitCode.OK, said
+    for question in (("--class", "queue"), ("SELECT seq, ingest_ts FROM log",)):
+        code, said = command(installed, site, "log", "query", *question, "--json", "--folder", str(tmp_path))
+        assert code is ExitCode.OK, said
+        assert [json.loads(line)["seq"] for line in said.splitlines()] == list(range(1, 26))
 
 
 if PROVING:
