@@ -27,7 +27,14 @@ from gateway.eventlog.database import database
 from gateway.eventlog.disk import FILE_MODE, FOLDER_MODE
 from gateway.eventlog.identity import read_identity
 from gateway.eventlog.lake import DRAFTS, LAKE, LakeFile, lake_file, lake_files
-from gateway.eventlog.parquet import Contents, ParquetError, contents, first_line_of, write_parquet
+from gateway.eventlog.parquet import (
+    Contents,
+    ParquetError,
+    UnreadableError,
+    contents,
+    first_line_of,
+    write_parquet,
+)
 from gateway.eventlog.parquet_checksum import ChecksumError, check
 from gateway.eventlog.record import VERSION, RecordKind
 from gateway.eventlog.salvage import Salvage, copy_whole_lines, salvage
@@ -209,6 +216,7 @@ class Compactor:
         Raises:
             _UnfitError: what the segment holds is not what a segment holds.
             ChecksumError: the file is not read back as it was written.
+            CompactionError: the file cannot be read back.
         """
         for there in lake_files(self._folder):
             if (there.log_id, there.first_seq) == (whole.log_id, segment.first_seq):
@@ -224,6 +232,8 @@ class Compactor:
         write_parquet(opened, lines, made, whole.octets // whole.records)
         try:
             found = contents(opened, made)
+        except UnreadableError as error:  # the segment's blocks are not to blame
+            raise CompactionError(f"{segment.path}: the file made of it: {error}") from error
         except ParquetError as error:
             raise _UnfitError(str(error)) from error
         if not _is_in(whole, found):

@@ -29,6 +29,10 @@ class ParquetError(Exception):
     """A file is no whole Parquet file with the columns of the log; the text says why."""
 
 
+class UnreadableError(ParquetError):
+    """DuckDB cannot read the file, whatever is in it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Contents:
     """What a file holds.
@@ -126,7 +130,8 @@ def contents(database: duckdb.DuckDBPyConnection, path: Path) -> Contents:
     """Read a file whole, each column of it.
 
     Raises:
-        ParquetError: it is no such file, or damaged, or empty.
+        UnreadableError: it is no such file, or damaged, or something else keeps DuckDB from reading it.
+        ParquetError: it is empty, or its records have no place or time.
         OSError: it cannot be read.
     """
     with path.open("rb"):
@@ -141,7 +146,7 @@ def contents(database: duckdb.DuckDBPyConnection, path: Path) -> Contents:
     except (duckdb.InterruptException, duckdb.OutOfMemoryException):
         raise
     except (duckdb.Error, UnicodeDecodeError) as error:  # the latter of a name of a column that is damaged
-        raise ParquetError(first_line_of(error)) from error
+        raise UnreadableError(first_line_of(error)) from error
     assert found is not None
     log_ids, records, first, last, total, earliest, latest, nameless, _ = found
     if not records or nameless:

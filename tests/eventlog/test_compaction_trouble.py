@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from gateway.eventlog.compaction import CompactionBusyError, CompactionError, Compactor, compactable
+from gateway.eventlog.parquet import UnreadableError
 from gateway.eventlog.segment import list_segments
 from tests.eventlog.logs import (
     HOUR,
@@ -172,6 +173,25 @@ def test_a_disk_that_cannot_be_written_to_keeps_the_segment(tmp_path: Path) -> N
     with Compactor(tmp_path) as compactor, pytest.raises(CompactionError, match="dt=2026-11-20"):
         compactor.compact(first)
     assert first.path.exists()
+
+
+def test_a_file_that_cannot_be_read_back_is_no_damage_of_the_segment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (made,) = some_segments(tmp_path, 1)
+
+    def unreadable(*_: object) -> None:
+        raise UnreadableError("IO Error: Input/output error")
+
+    with Compactor(tmp_path) as compactor:
+        monkeypatch.setattr("gateway.eventlog.compaction.contents", unreadable)
+        with pytest.raises(CompactionError, match="the file made of it: IO Error"):
+            compactor.compact(made)
+        monkeypatch.undo()
+        assert made.path.exists()
+        done = compactor.compact(made)
+    assert done is not None
+    assert (done.records, done.set_aside) == (25, None)
 
 
 def test_what_is_interrupted_keeps_the_segment(tmp_path: Path) -> None:
