@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TypeAlias
 
 from gateway.dialects.ami.instructions import Login, Option
@@ -177,12 +178,13 @@ class Applications:
         if Option.WINDOWS in options or Option.TTY in options:
             connection.end = LineEnd.WINDOWS
 
-    def restore(self, name: str, told: Mapping[str, Value | None], now: int) -> None:
+    def restore(self, name: str, told: Mapping[str, Value | None], created: int, now: int) -> None:
         """One was known before the gateway was started again; it is not connected yet.
 
         Args:
             name: of the application.
             told: elements of its object as they were told last.
+            created: when that came into being, nanoseconds.
             now: nanoseconds.
 
         Raises:
@@ -200,9 +202,11 @@ class Applications:
             address=str(told.get("address") or ""),
             certificate=str(told.get("certificate") or ""),
         )
-        self._objects.check((self._table, self._told(application, now)))
+        known = replace(self._told(application, now), created=created)
+        self._objects.check((self._table, known))
         self._known[name] = self._by_id[application_id(name)] = application
-        self.tell(application, now)
+        self._objects.tell_checked(self._table, known, now)
+        application.told_at = now
 
     # What is told of them.
 

@@ -82,7 +82,7 @@ class Restoring:
             names = _names_of_object(seen.agent, schema.label, told)
             table, fixed = self._objects.table_of_type(schema.label, OBJECT, seen.agent), OBJECT
         elif name == APPLICATION_CLASS:
-            self._applications.restore(seen.agent, told, now)
+            self._applications.restore(seen.agent, told, seen.created, now)
             return True
         elif name in _OF_RELAY:
             fixed = _OF_RELAY[name]

@@ -75,6 +75,16 @@ def test_an_application_is_there_and_not_connected() -> None:
     assert answer.text.startswith("not sent: ")
 
 
+def test_what_was_there_before_has_come_into_being_when_it_did() -> None:
+    known, schemas = before(*TANKS)
+    earlier = {one.native_id: one.created - 1_000_000_000 for one in known}
+    play = RelayPlay(
+        RelayConfig(schemas=schemas), [replace(one, created=earlier[one.native_id]) for one in known]
+    )
+    told = {one.native_id: one.created for one in play.restored if isinstance(one, ObjectSeen)}
+    assert told == earlier
+
+
 def test_nobody_vouches_for_them_until_their_application_speaks() -> None:
     play = after(*TANKS)
     assert not any(isinstance(one, ResyncEnded | AgentLost) for one in play.restored)
