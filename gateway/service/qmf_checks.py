@@ -126,8 +126,13 @@ class _Greeting:
         send = Send(settings.exchange, BROKER_KEY, body, message_id=uuid.uuid4().hex)
         await MandatorySends(self._channel, self._returned).expect(send)
         exchange = await self._channel.get_exchange(settings.exchange, ensure=False)
+        # Our own agent obeys nobody whom the broker has not checked.
         message = aio_pika.Message(
-            body, content_type=CONTENT_TYPE, reply_to=queue.name, message_id=send.message_id
+            body,
+            content_type=CONTENT_TYPE,
+            reply_to=queue.name,
+            message_id=send.message_id,
+            user_id=settings.amqp.user,
         )
         await exchange.publish(message, BROKER_KEY, mandatory=True)
         seconds = min(settings.request_deadline, LONGEST_WAIT) / SECOND

@@ -53,14 +53,14 @@ async def exchange(host: VirtualHost) -> AsyncIterator[aio_pika.abc.AbstractChan
 
 @asynccontextmanager
 async def agent(host: VirtualHost, *answers: bytes, user: str | None = None) -> AsyncIterator[None]:
-    """One that answers every request with these bodies."""
+    """One that answers every request with these bodies, if the broker checked who sent it, as ours does."""
     async with exchange(host) as channel:
         queue = await channel.declare_queue(exclusive=True)
         await queue.bind("qpid.management", "broker")
         direct = await channel.get_exchange("amq.direct")
 
         async def answer(request: AbstractIncomingMessage) -> None:
-            for body in answers:
+            for body in answers if request.user_id else ():
                 await direct.publish(aio_pika.Message(body, user_id=user), request.reply_to or "")
 
         await queue.consume(answer, no_ack=True)
