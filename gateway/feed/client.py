@@ -13,7 +13,13 @@ import structlog
 
 from gateway.feed.interest import Interest
 from gateway.feed.messages import MAX_REQUEST_OCTETS, VERSION, FeedError, FrameReader, encode
-from gateway.feed.operations import OperationAnswer, OperationRequest, ReadFresh
+from gateway.feed.operations import (
+    NorthRefusal,
+    OperationAnswer,
+    OperationRequest,
+    ReadFresh,
+    without_values,
+)
 from gateway.feed.records import FeedMessage, Hello
 from gateway.model.operations import Outcome
 
@@ -150,9 +156,10 @@ class FeedLink:
         try:
             octets = encode(request)
         except (ValueError, OverflowError, RecursionError) as error:
-            return _answer(request, Outcome.WRONG_VALUE, f"cannot be sent: {error}")
+            return _recorded(writer, request, Outcome.WRONG_VALUE, f"cannot be sent: {error}")
         if len(octets) > MAX_REQUEST_OCTETS:
-            return _answer(request, Outcome.WRONG_LENGTH, f"more than {MAX_REQUEST_OCTETS} octets")
+            text = f"more than {MAX_REQUEST_OCTETS} octets"
+            return _recorded(writer, request, Outcome.WRONG_LENGTH, text)
         writer.write(octets)
         return None
 
@@ -203,6 +210,23 @@ def _unanswered(request: OperationRequest, reason: str) -> OperationAnswer:
         return _answer(request, Outcome.UNKNOWN, f"{reason}: it was not read anew")
     text = f"{reason}: it may have been carried out, and the event log will tell"
     return _answer(request, Outcome.UNKNOWN, text)
+
+
+def _recorded(
+    writer: asyncio.StreamWriter, request: OperationRequest, outcome: Outcome, text: str
+) -> OperationAnswer:
+    """The answer to what cannot travel; the core is told of the attempt, for the record, without its values.
+
+    Nobody waits for what the core says to that. Checks that fail are not recorded.
+    """
+    if request.refusal is None and not request.check_only:
+        refusal = NorthRefusal(outcome, text)
+        action = without_values(request.action)
+        with contextlib.suppress(ValueError):  # names that are no Unicode are none of the core's
+            octets = encode(dataclasses.replace(request, action=action, refusal=refusal, reference=""))
+            if len(octets) <= MAX_REQUEST_OCTETS:
+                writer.write(octets)
+    return _answer(request, outcome, text)
 
 
 def _answer(request: OperationRequest, outcome: Outcome, text: str) -> OperationAnswer:

@@ -186,7 +186,7 @@ def _plain(value: object) -> Any:  # noqa: ANN401  what msgpack can pack
     if isinstance(value, Mapping):
         return dict(value)
     if isinstance(value, int):  # msgpack asks, too, where a number is too large for it
-        raise OverflowError(f"{value} has more than 64 bits")
+        raise OverflowError("a number has more than 64 bits")  # not which: it is recorded, and may be secret
     raise TypeError(f"{type(value).__name__} cannot travel in a feed")
 
 

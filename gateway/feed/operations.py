@@ -144,6 +144,17 @@ def kind_of(action: Action) -> OperationKind:
             return OperationKind.READ
 
 
+def without_values(action: Action) -> Action:
+    """The same with the names of values alone, as the record of what was refused has it."""
+    match action:
+        case SetElements(values):
+            return SetElements(dict.fromkeys(values))
+        case InvokeMethod(method, arguments):
+            return InvokeMethod(method, dict.fromkeys(arguments))
+        case ReadFresh():
+            return action
+
+
 class OperationState(enum.Enum):
     """How far an operation is.
 

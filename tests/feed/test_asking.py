@@ -12,7 +12,14 @@ import pytest
 
 from gateway.feed.client import FeedLink
 from gateway.feed.messages import MAX_REQUEST_OCTETS, VERSION, encode
-from gateway.feed.operations import InvokeMethod, OperationAnswer, OperationRequest, ReadFresh, SetElements
+from gateway.feed.operations import (
+    InvokeMethod,
+    NorthRefusal,
+    OperationAnswer,
+    OperationRequest,
+    ReadFresh,
+    SetElements,
+)
 from gateway.feed.records import Batch, Hello
 from gateway.feed.server import MAX_UNANSWERED, FeedServer
 from gateway.model.operations import Outcome, Principal
@@ -190,13 +197,25 @@ async def test_an_answer_that_nobody_waits_for_any_more_harms_nobody(tmp_path: P
     [("x" * MAX_REQUEST_OCTETS, Outcome.WRONG_LENGTH), (2**64, Outcome.WRONG_VALUE)],
     ids=["long", "large"],
 )
-async def test_what_cannot_travel_is_refused_where_it_is(
+async def test_what_cannot_travel_is_refused_where_it_is_and_the_core_records_that(
     tmp_path: Path, value: str | int, outcome: Outcome
 ) -> None:
     async with running(tmp_path) as site:
         request = dataclasses.replace(PURGE, action=SetElements({"description": value}))
-        assert (await site.link.ask(request)).outcome is outcome
-        assert site.operations.requests == []
+        answer = await site.link.ask(request)
+        assert answer.outcome is outcome
+        await site.operations.until_asked(1)
+        (recorded,) = site.operations.requests
+        assert recorded.action == SetElements({"description": None})
+        assert recorded.refusal == NorthRefusal(outcome, answer.text)
+
+
+async def test_a_check_of_what_cannot_travel_is_not_recorded(tmp_path: Path) -> None:
+    async with running(tmp_path) as site:
+        request = dataclasses.replace(CHECK, action=SetElements({"limit": 2**64}))
+        assert (await site.link.ask(request)).outcome is Outcome.WRONG_VALUE
+        assert (await site.link.ask(PURGE)).outcome is Outcome.APPLIED
+        assert [one.action for one in site.operations.requests] == [PURGE.action]
 
 
 async def test_a_north_has_so_many_requests_under_way_at_most(tmp_path: Path) -> None:
