@@ -63,7 +63,12 @@ class _StrictLoader(yaml.SafeLoader):
     """
 
     def __init__(self, text: str) -> None:
-        super().__init__(text)
+        super().__init__(text)  # refuses characters that YAML does not have
+        if yaml.__with_libyaml__:
+            # A fifth of the time of PyYAML's own parser: each process reads all shipped files when it starts.
+            parser = yaml.CSafeLoader(text)
+            for name in ("check_event", "peek_event", "get_event", "dispose"):
+                setattr(self, name, getattr(parser, name))
         self._nodes = 0
         self._depth = 0
         self._nodes_of_anchor: dict[str, int] = {}
