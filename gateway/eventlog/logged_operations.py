@@ -58,6 +58,7 @@ def operation_record(
         principal=str(record.principal),
         outcome=record.outcome.value if record.outcome is not None else None,
         values=_values(record.values, name),
+        absent=list(record.absent) or None,
         operation_id=record.operation_id,
         operation=record.kind.value,
         origin=record.principal.origin or None,

@@ -66,7 +66,7 @@ from gateway.model.schema import (
 )
 from gateway.model.values import Reference
 
-VERSION = 6
+VERSION = 7
 """Of the feed; told in `Hello`. A client refuses another one."""
 
 MAX_FRAME_OCTETS = 16 * 1024 * 1024

@@ -196,6 +196,7 @@ class OperationRecord:
         ended: when the outcome was known; 0 while it is under way.
         attempts: for how many this record stands; more than one were refused, and are told by their number.
         reference: of the request; empty where a core before this one was asked.
+        absent: names of elements that were to have no value any more, and of arguments to be absent.
     """
 
     number: int
@@ -220,3 +221,4 @@ class OperationRecord:
     ended: int = 0
     attempts: int = 1
     reference: str = ""
+    absent: tuple[str, ...] = ()

@@ -95,7 +95,7 @@ def operation_line(record: OperationRecord) -> str:
     """One line on an operation: what came of it, what it was, for whom, when, and why."""
     what = record.kind.value
     if record.kind is OperationKind.SET:
-        what += f" {', '.join(record.values)}"
+        what += f" {', '.join((*record.values, *record.absent))}"
     elif record.kind is OperationKind.INVOKE:
         what += f" {record.method}"
     outcome = "under way" if record.outcome is None else record.outcome.value

@@ -6,11 +6,13 @@ import dataclasses
 from typing import Final
 
 from gateway.feed.operations import (
+    Action,
     InvokeMethod,
     OperationKind,
     OperationRecord,
     OperationRequest,
     OperationState,
+    ReadFresh,
     SetElements,
     kind_of,
 )
@@ -22,7 +24,7 @@ from gateway.operations.operation import Operation
 from gateway.operations.planning import Plan, Target
 from gateway.operations.refusals import Refusal
 from gateway.operations.steps import Ended
-from gateway.operations.told_values import ToldValues
+from gateway.operations.told_values import MAX_TOLD, ToldValues
 
 MAX_NAME: Final = 255
 """Characters of a class's name: a north may ask for any."""
@@ -179,6 +181,7 @@ class Audit:
             method=action.method if isinstance(action, InvokeMethod) else "",
             began=now,
             reference=request.reference[:MAX_REFERENCE],
+            absent=() if request.refusal is not None else _absent(action),
         )
 
     def _operation_id(self, number: int) -> str:
@@ -189,3 +192,12 @@ def one_line(text: str) -> str:
     """What an agent said, fit for a record: one line, not too long, no passwords in URIs."""
     line = mask_uris(" ".join(text.split()))
     return line if len(line) <= MAX_TEXT else f"{line[: MAX_TEXT - 1]}…"
+
+
+def _absent(action: Action) -> tuple[str, ...]:
+    """Names of what is to have no value."""
+    match action:
+        case SetElements(values) | InvokeMethod(_, values):
+            return tuple(name for name, value in values.items() if value is None)[:MAX_TOLD]
+        case ReadFresh():
+            return ()

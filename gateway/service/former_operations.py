@@ -40,6 +40,7 @@ def former_operations(begun: Iterable[LogRecord], sources: Mapping[str, int]) ->
             method=record.method or "",
             values=_values(record.values),
             former=_values(record.former),
+            absent=tuple(record.absent or ()),
             began=_nanoseconds(record.ingest_ts) - (record.latency_ns or 0),
         )
 

@@ -107,6 +107,7 @@ def operation_document(record: OperationRecord, picture: Picture) -> Document:
         "object": f"{source}/{record.class_name}/{record.stable_name}" if record.class_name else "",
         "method": record.method,
         "values": named_values(record.values, described, source),
+        "absent": list(record.absent),
         "former": named_values(record.former, described, source),
         "found": named_values(record.found, described, source),
         "outcome": None if record.outcome is None else record.outcome.value,

@@ -125,7 +125,8 @@ def operation_line(record: OperationRecord, picture: Picture) -> str:
     """Who wanted what done to which object, and what came of it."""
     source = picture.source_name(record.source)
     described = descriptions(picture, record.class_name, record.method)
-    values = assignments(record.values, described, source)
+    absent = (f"{name}={ABSENT}" for name in record.absent)
+    values = " ".join((assignments(record.values, described, source), *absent)).strip()
     what = f"{record.kind.value} {record.method}".rstrip()
     outcome = "" if record.outcome is None else f": {record.outcome.value}"
     text = f" ({record.text})" if record.text and record.state is not OperationState.BEGUN else ""

@@ -31,6 +31,7 @@ BEGUN = OperationRecord(
     values={"limit": 2**64 - 1, "to": ObjectLink("shop:queue", 3, "/|q3")},
     former={"limit": 5, "tags": ("a", b"\xff")},
     began=T0,
+    absent=("tags",),
 )
 ENDED = dataclasses.replace(
     BEGUN,
@@ -79,6 +80,7 @@ def test_an_operation_that_begins() -> None:
         operation_id="gw.3.o1",
         operation="set",
         values={"limit": 2**64 - 1, "to": "shop/shop:queue/3"},
+        absent=["tags"],
         former={"limit": 5, "tags": ["a", "ff"]},
         latency_ns=0,
     )

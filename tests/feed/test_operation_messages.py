@@ -52,6 +52,7 @@ RECORD = OperationRecord(
     text="OK",
     began=1,
     ended=2,
+    absent=("tags", "description"),
 )
 
 

@@ -85,6 +85,11 @@ def test_an_operation_on_what_is_not_there_is_told_too(gateway: Gateway) -> None
     assert (data["source"], data["object"], data["objectName"], data["method"]) == (None, None, None, "empty")
 
 
+def test_what_is_to_have_no_value_is_named(gateway: Gateway) -> None:
+    gateway.tell(operation(values={}, absent=("label",)))
+    assert "applied: set label by" in str(gateway.machine.read(SAFE_NAME)["LastOperation"])
+
+
 def test_the_gateway_says_which_notices_it_sends() -> None:
     types = {notification.type for notification in own_beans.GATEWAY.notifications}
     assert {f"amqp.gateway.operation.{kind.value}" for kind in OperationKind} <= types

@@ -112,6 +112,7 @@ def test_a_value_can_be_taken_away_where_it_may_be_absent(works: Works, left: st
     works.answer(found=boiler(label=left))
     assert calls(works) == [("setLabel", (None, "set"))]
     assert works.answers[request].outcome is Outcome.APPLIED
+    assert (works.told[-1].values, works.told[-1].absent) == ({}, ("label",))
 
 
 @pytest.mark.parametrize(

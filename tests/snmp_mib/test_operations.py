@@ -38,6 +38,7 @@ BEGUN = OperationRecord(
     stable_name="hall1/till1",
     leaf_name="till1",
     values={"note": "at the back"},
+    absent=("label",),
     began=START,
 )
 ENDED = replace(
@@ -98,7 +99,7 @@ def test_what_came_of_it_is_told_with_the_values_found(gateway: Gateway) -> None
         OperationColumn.ROW: ber.encode_oid((*TILL_ENTRY, RowColumn.NAME, 1, 1)),
         OperationColumn.KIND: ber.encode_integer(OperationKindNumber.SET),
         OperationColumn.METHOD: text(""),
-        OperationColumn.VALUES: text('{"note":"at the back"}'),
+        OperationColumn.VALUES: text('{"label":null,"note":"at the back"}'),
         OperationColumn.STATE: ber.encode_integer(OperationStateNumber.ENDED),
         OperationColumn.OUTCOME: ber.encode_integer(OutcomeNumber.APPLIED_DIFFERENTLY),
         OperationColumn.ELEMENT: text("note"),

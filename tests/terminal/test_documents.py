@@ -144,6 +144,7 @@ def operation(picture: Picture) -> OperationRecord:
         stable_name="hall1|till1",
         leaf_name="till1",
         values={"mood": 0},
+        absent=("limit",),
         former={"mood": 1},
         found={"mood": 1},
         outcome=Outcome.NOT_APPLIED,
@@ -170,6 +171,7 @@ def test_an_operation() -> None:
         "object": TILL_PATH,
         "method": "",
         "values": {"mood": "calm"},
+        "absent": ["limit"],
         "former": {"mood": "busy"},
         "found": {"mood": "busy"},
         "outcome": "not-applied",
@@ -180,7 +182,7 @@ def test_an_operation() -> None:
         "ended": AT,
     }
     assert operation_line(record, picture) == (
-        f"ended set {TILL_PATH} by cli:alice mood=calm: not-applied (it is busy still)"
+        f"ended set {TILL_PATH} by cli:alice mood=calm limit=(absent): not-applied (it is busy still)"
     )
 
 

@@ -69,7 +69,7 @@ def _cells(record: OperationRecord, row: Oid) -> dict[int, bytes | None]:
         OperationColumn.ROW: ber.encode_oid(row),
         OperationColumn.KIND: ber.encode_integer(OperationKindNumber[record.kind.name]),
         OperationColumn.METHOD: text(record.method),
-        OperationColumn.VALUES: _json(record.values),
+        OperationColumn.VALUES: _json({**record.values, **dict.fromkeys(record.absent)}),
         OperationColumn.STATE: ber.encode_integer(OperationStateNumber[record.state.name]),
         OperationColumn.OUTCOME: None if outcome is None else ber.encode_integer(OutcomeNumber[outcome.name]),
         OperationColumn.ELEMENT: text(record.element),
