@@ -181,7 +181,8 @@ def _event_log(
     if not loaded.settings.log.enabled:
         return None
     facts: dict[str, object] = {"gateway": state.identity, "boot": epoch}
-    return CoreEventLog(loaded.log_folder, loaded.settings.log, clock, facts, last)
+    durable = [name for name, source in loaded.settings.sources.items() if source.durable is not None]
+    return CoreEventLog(loaded.log_folder, loaded.settings.log, clock, facts, last, durable=durable)
 
 
 def _last_state(loaded: LoadedConfiguration) -> LastState | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Final, NoReturn, Self
@@ -51,8 +51,10 @@ class CoreEventLog:
         settings: as configured.
         clock: the gateway's.
         facts: of gateway and core, for the first record of each segment.
-        former: how sources with a durable subscription stood when the log ended.
+        former: how sources that need to know stood when the log ended.
         disk: that the folder is on.
+        durable: names of the sources with a durable subscription: those of them that the log knows tell
+            themselves what they missed while there was no core.
 
     Attributes:
         mirror: what has been told so far.
@@ -67,6 +69,7 @@ class CoreEventLog:
         facts: dict[str, object] | None = None,
         former: LastState | None = None,
         disk: Disk | None = None,
+        durable: Collection[str] = (),
     ) -> None:
         mirrored = MirrorSettings(settings.statistics_interval, settings.statistics_intervals)
         self.mirror = Mirror(mirrored, former)
@@ -91,7 +94,7 @@ class CoreEventLog:
             lambda: self.mirror.head(clock.now),
             lambda _state: self._stirred.set(),
             facts=lambda: {**(facts or {}), **self._late.values()},
-            covered=() if former is None else tuple(former.heard_until),
+            covered=() if former is None else [name for name in former.heard_until if name in durable],
             disk=disk,
         )
 
