@@ -269,7 +269,8 @@ class MethodCalls:
             self._refuse_if_late(call)
             self._refuse_if_gone(call, invocation)
             yield from self._watched(call, invocation, method.steps(invocation))
-            yield from self._settle(call, method, invocation)
+            if not (yield from self._settle(call, method, invocation)) and method.unsettled:
+                text = f"{text}; {method.unsettled}"
         except CallFailedError as failure:
             status, text = failure.status, failure.text
             if status in {Status.UNKNOWN_OBJECT, Status.OUTCOME_UNKNOWN}:
@@ -307,8 +308,12 @@ class MethodCalls:
         if self._present(invocation.target, call.number) is None:
             raise CallFailedError(Status.UNKNOWN_OBJECT, "the object has come to its end")
 
-    def _settle(self, call: Called, method: Method, invocation: Invocation) -> _Running:
-        """Read the object until what is shown of it is what the method led to, or for some seconds."""
+    def _settle(self, call: Called, method: Method, invocation: Invocation) -> Generator[Step, Json, bool]:
+        """Read the object until what is shown of it is what the method led to, or for some seconds.
+
+        Returns:
+            Whether it is.
+        """
         changed = self._now
         limit = max(changed, min(changed + SETTLING, call.deadline - ANSWERING))
         while True:
@@ -316,19 +321,19 @@ class MethodCalls:
                 document = yield from self._read(invocation, awaited=method.ends)
             except CallFailedError as failure:
                 self._effects.append(Note("not-read-after-call", f"{invocation.target}: {failure.text}"))
-                return
+                return False
             known = self._present(invocation.target, call.number)
             if method.ends:
                 if known is None:
-                    return
+                    return True
                 if document is None and self._now >= min(limit, changed + EVENTS_FIRST):
                     gone = self._view.known.deleted(known.name, self._now, self._now)
                     self._effects += self._service.apply(gone, self._now)
-                    return
+                    return True
             elif document is None or method.settled(document):
-                return
+                return True
             if self._now >= limit:
-                return
+                return False
             yield Pause(LOOK_AGAIN)
 
     def _look_for(self, invocation: Invocation) -> _Running:

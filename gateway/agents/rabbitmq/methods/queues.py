@@ -58,8 +58,12 @@ def _is_empty(document: Mapping[str, Json]) -> bool:
     return document.get("messages_ready") == 0
 
 
+_NOT_SHOWN_EMPTY: Final = (
+    "it is not shown empty yet: RabbitMQ renews its numbers every few seconds, or it was filled again"
+)
+
 METHODS: Final = {
-    "purge": Method(_purge, settled=_is_empty),
+    "purge": Method(_purge, settled=_is_empty, unsettled=_NOT_SHOWN_EMPTY),
     "delete": Method(_delete, ends=True),
     "sync": Method(_sync),
     "cancelSync": Method(_cancel_sync),

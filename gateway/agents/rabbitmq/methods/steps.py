@@ -82,12 +82,15 @@ class Method:
         ends: the object is gone after it.
         settled: whether what the broker shows of the object afterwards is what the method led to. Of what it
             shows late, such as statistics, it is asked again and again for some seconds.
+        unsettled: what is added to the answer where it is not so by then: who reads the object is not to take
+            what is shown for what the method led to.
         lists: classes of which other objects change too, to be listed soon.
     """
 
     steps: Callable[[Invocation], Steps]
     ends: bool = False
     settled: Callable[[Mapping[str, Json]], bool] = _always
+    unsettled: str = ""
     lists: tuple[str, ...] = ()
 
 
