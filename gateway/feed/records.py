@@ -112,7 +112,8 @@ class DeleteRecord:
 
     ``number`` tells the ends of all objects of the gateway apart, for ever, in ascending order; ``heard`` is
     the gateway's clock. A snapshot tells the last ends again, before the objects: a subscriber that has seen
-    the number passes it over.
+    the number passes it over. An end of the number 0 is none: the object follows in another version of its
+    class, and lives on.
     """
 
     source: int

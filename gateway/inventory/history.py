@@ -31,7 +31,8 @@ class History:
             if isinstance(record, EventRecord):
                 self._events.append(record)
             elif isinstance(record, DeleteRecord):
-                self._ends.append(record)
+                if record.number:  # else it is told anew in another version of its class
+                    self._ends.append(record)
             elif isinstance(record, OperationRecord):
                 self._note_operation(record)
 

@@ -272,7 +272,7 @@ class ObjectLifecycle:
         """
         former = holder.record
         if holder.class_record is not class_record:
-            self._end(holder, 0, inferred=True, now=now)
+            self._leave_class(holder, now)
         self._references.forget(former.native_id)
         durable = former.lifetime is Lifetime.DURABLE
         record = self._record(seen, class_record, former.row, former.stable_name, durable=durable, now=now)
@@ -368,6 +368,11 @@ class ObjectLifecycle:
         self.touched.ended.append(link)
         number = self._numbers.end()
         self._out.append(delete_record(record, number, deleted, inferred=inferred, now=now))
+
+    def _leave_class(self, entry: Entry, now: int) -> None:
+        """Take an object out of the version of its class that it has, to be told in another one: no end."""
+        self.touched.ended.append(entry.link())
+        self._out.append(delete_record(entry.record, 0, 0, inferred=True, now=now))
 
     def _relink(self, referrer: Entry, position: int, link: ObjectLink | None, now: int) -> None:
         update = link_record(referrer.record, position, link, now)

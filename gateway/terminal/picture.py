@@ -263,8 +263,8 @@ class Picture:
 
     def _delete(self, record: DeleteRecord) -> Iterator[Happening]:
         in_class = self._by_number.get(record.class_number)
-        if in_class is None or record.number in self.ends:
-            return
+        if in_class is None or record.number in self.ends or not record.number:
+            return  # or it follows in another version of its class, and is compared with what it was
         class_name = str(in_class.schema.key)
         deleted = Deleted(self.source_name(record.source), class_name, record.stable_name, record)
         _remember(self.ends, record.number, deleted)

@@ -93,6 +93,8 @@ def test_a_class_that_grows_keeps_the_rows_of_its_objects(relay: Relay) -> None:
     after = {name: record.row for name, record in relay.inventory.objects().items()}
     assert after == before
     assert len(of(DeleteRecord, records)) == len(of(ObjectRecord, records)) == 5
+    assert {record.number for record in of(DeleteRecord, records)} == {0}
+    assert of(DeleteRecord, relay.inventory.snapshot()) == []  # nothing has ended
     assert relay.values("pump-7|t3") == {
         "application": "pump-7",
         "object": "t3",

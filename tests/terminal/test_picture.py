@@ -9,6 +9,8 @@ from gateway.feed.records import AlarmRecord, DeleteRecord, EventLogRecord, Even
 from gateway.model.events import Severity
 from gateway.model.observations import SourceState
 from gateway.model.operations import Outcome, Principal
+from gateway.model.schema import Element
+from gateway.model.values import ValueType
 from gateway.terminal.happenings import (
     AlarmTold,
     Changed,
@@ -56,6 +58,19 @@ def test_objects_come_change_and_go() -> None:
 
     assert tell(picture, ended(1)) == [Deleted("shop1", "shop:till", "hall1|till1", ended(1))]
     assert FIRST not in picture.objects
+
+
+def test_an_object_whose_class_has_a_new_version_neither_ends_nor_comes() -> None:
+    picture = known_shop(till(1))
+    schema = replace(TILL.schema, statistics=(*TILL.schema.statistics, Element("tips", ValueType.U64)))
+    newer = replace(TILL, number=TILL.number + 100, schema=schema)
+    anew = replace(till(1), class_number=newer.number, values={**till(1).values, 5: 2})
+
+    (changed,) = tell(picture, newer, ended(1, number=0, inferred=True), anew)
+
+    assert isinstance(changed, Changed)
+    assert [(change.element.name, change.value) for change in changed.changes] == [("tips", 2)]
+    assert not picture.ends
 
 
 def test_an_update_that_changes_no_value_is_nothing_that_happens() -> None:
