@@ -156,9 +156,9 @@ def test_a_person_reads_tables_and_sentences(made: Report) -> None:
         assert f"\n{layout.title}\n" in said
     assert "\x1b" not in said
     sentences = findings(made)
-    assert "queue invoices grows by 7,200 messages an hour: 187,080 in 24 hours" in sentences
+    assert "queue invoices of rabbitmq grows by 7,200 messages an hour: 187,080 in 24 hours" in sentences
     assert "rabbitmq was silent once, 2 min in all" in sentences
-    assert "40 of 40 connections of probe lasted less than a second" in sentences
+    assert "40 of 40 connections of probe to rabbitmq lasted less than a second" in sentences
     for sentence in sentences:
         assert f"! {sentence}\n" in said
 

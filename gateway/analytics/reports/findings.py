@@ -49,19 +49,22 @@ def _silent(report: Report) -> Iterator[str]:
 def _worst_events(report: Report) -> Iterator[str]:
     worst = [row for row in report.table("events").rows if row["severity"] in SEVERE]
     for row in worst[:MOST_OF_A_KIND]:
-        yield f"{_text(row, 'event')} ({_text(row, 'severity')}) came {_times(row, 'events')}"
+        what = f"{_text(row, 'event')} ({_text(row, 'severity')})"
+        yield f"{what} came {_times(row, 'events')}{_source(row, 'from')}"
 
 
 def _growing(report: Report) -> Iterator[str]:
     for row in report.table("growing").rows[:MOST_OF_A_KIND]:
         pace, then = readable(row["per_hour"], Form.COUNT), readable(row["in_24_hours"], Form.COUNT)
-        yield f"queue {_text(row, 'queue')} grows by {pace} messages an hour: {then} in 24 hours"
+        who = f"queue {_text(row, 'queue')}{_source(row, 'of')}"
+        yield f"{who} grows by {pace} messages an hour: {then} in 24 hours"
 
 
 def _storms(report: Report) -> Iterator[str]:
     for row in report.table("storms").rows[:MOST_OF_A_KIND]:
         begin, end = readable(row["begin"])[:-3], readable(row["end"])[:-3]
-        yield f"{_text(row, 'event')} came {_times(row, 'events')}, {begin} to {end.rpartition(' ')[2]}"
+        what = f"{_text(row, 'event')} came {_times(row, 'events')}{_source(row, 'from')}"
+        yield f"{what}, {begin} to {end.rpartition(' ')[2]}"
 
 
 def _flapping(report: Report) -> Iterator[str]:
@@ -69,16 +72,18 @@ def _flapping(report: Report) -> Iterator[str]:
         what = _text(row, "what")
         is_condition = what == "condition"
         name, verb = _text(row, "name"), "was raised" if is_condition else "was made"
-        yield f"{'' if is_condition else what + ' '}{name} {verb} {_times(row, 'times')}"
+        yield f"{'' if is_condition else what + ' '}{name}{_source(row, 'of')} {verb} {_times(row, 'times')}"
 
 
 def _short(report: Report) -> Iterator[str]:
     users = [row for row in report.table("connections").rows if row["user"] is not None]
-    for row in users[:MOST_OF_A_KIND]:
+    hardly_used = [
+        row for row in users if number(row, "short") >= max(_SHORT_LEAST, _SHORT_SHARE * number(row, "known"))
+    ]
+    for row in hardly_used[:MOST_OF_A_KIND]:
         short, known = number(row, "short"), number(row, "known")
-        if short >= _SHORT_LEAST and short >= _SHORT_SHARE * known:
-            who = _text(row, "user") or "an unknown user"
-            yield f"{short:,.0f} of {known:,.0f} connections of {who} lasted less than a second"
+        who = (_text(row, "user") or "an unknown user") + _source(row, "to")
+        yield f"{short:,.0f} of {known:,.0f} connections of {who} lasted less than a second"
 
 
 def _unknown(report: Report) -> Iterator[str]:
@@ -99,6 +104,11 @@ def _doubts(report: Report) -> Iterator[str]:
 def _times(row: Row, name: str) -> str:
     times = number(row, name)
     return "once" if times == 1 else f"{times:,.0f} times"
+
+
+def _source(row: Row, preposition: str) -> str:
+    """Which source it is about, where it is not the gateway itself: others may have the same names."""
+    return "" if row["source"] is None else f" {preposition} {_text(row, 'source')}"
 
 
 def _text(row: Row, name: str) -> str:

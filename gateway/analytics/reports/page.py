@@ -137,8 +137,8 @@ def _key_figures(report: Report) -> list[tuple[str, str, bool]]:
     published = sum(number(row, "published") for row in report.series.throughput) * step
     delivered = sum(number(row, "delivered") for row in report.series.throughput) * step
     bad = sum(number(row, "events") for row in report.series.events if row["severity"] in SEVERE)
-    growing = report.table("growing").of
-    not_heard = sum(number(row, "seconds") for row in report.table("gaps").rows)
+    growing, quality = report.table("growing").of, report.table("quality").rows
+    not_heard = next((number(row, "count") for row in quality if row["what"] == "not heard"), 0.0)
     return [
         ("messages in", short(published), False),
         ("messages out", short(delivered), False),

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from gateway.analytics.bronze import Bronze
 from gateway.analytics.form import VALUE_KINDS
-from gateway.analytics.reports.answers import Row, Value, number
+from gateway.analytics.reports.answers import Row, Value, collected
 from gateway.analytics.silver import DELTAS
 
 _QUANTILES = {"lag_median": 0.5, "lag_p99": 0.99}
@@ -81,17 +79,26 @@ def gaps_by_source(gaps: DataFrame) -> DataFrame:
     )
 
 
-def facts(contents: Row, found: Bronze, gaps: Iterable[Row], sources: Iterable[Row]) -> list[Row]:
+def not_heard(gaps: DataFrame, states: DataFrame) -> Row:
+    """``seconds`` of all gaps of all sources together; ``longest`` silence of one source or agent in all.
+
+    Args:
+        gaps: of `gaps_of_sources`.
+        states: of `gateway.analytics.reports.sources.silence`.
+    """
+    of_gaps = gaps.agg(F.coalesce(F.sum("seconds"), F.lit(0.0)).alias("seconds"))
+    of_states = states.agg(F.coalesce(F.max("silent_seconds"), F.lit(0.0)).alias("longest"))
+    return collected(of_gaps.crossJoin(of_states))[0]
+
+
+def facts(contents: Row, found: Bronze, unheard: Row) -> list[Row]:
     """What a reader should know before believing the rest: ``what``, ``count``, ``unit``, ``meaning``.
 
     Args:
         contents: the row of `contents`.
         found: the records and the files they came from.
-        gaps: rows of `gaps_by_source`.
-        sources: rows of `gateway.analytics.reports.sources.silence`.
+        unheard: the row of `not_heard`.
     """
-    not_heard = sum(number(row, "seconds") for row in gaps)
-    stale = max((number(row, "silent_seconds") for row in sources), default=0.0)
     told: tuple[tuple[str, Value, str, str], ...] = (
         ("records", contents["records"], "", "in the period, each counted once"),
         ("missing", found.missing, "", "not there between the first and the last of a log"),
@@ -100,8 +107,13 @@ def facts(contents: Row, found: Bronze, gaps: Iterable[Row], sources: Iterable[R
         ("uncommitted", found.uncommitted, "", "at the end of a segment: never acknowledged, left out"),
         ("unreadable", found.unreadable, "", "lines of segments that are no record"),
         ("resets", contents["resets"], "", "counters that began again; what they had counted unseen is lost"),
-        ("not heard", not_heard, "s", "all gaps of all sources together"),
-        ("longest silence", stale, "s", "of one source or agent, in all: its values were not vouched for"),
+        ("not heard", unheard["seconds"], "s", "all gaps of all sources together"),
+        (
+            "longest silence",
+            unheard["longest"],
+            "s",
+            "of one source or agent, in all: its values were not vouched for",
+        ),
         ("lag", contents["lag_median"], "s", "from sample to record, half of all updates"),
         ("lag 99 %", contents["lag_p99"], "s", "from sample to record, all but one of a hundred"),
         ("longest lag", contents["lag_longest"], "s", "from sample to record"),

@@ -99,7 +99,7 @@ class _Questions:
                 "sources": self._sources(states),
                 "gaps": self._gaps(gaps),
             }
-            tables["quality"] = self._quality(contents, tables)
+            tables["quality"] = self._quality(contents, quality.not_heard(gaps, states))
             series = self._series(steps, events, gaps, tables)
         return Report(log, self._period, contents, tuple(tables[name] for name in LAYOUTS), series)
 
@@ -171,9 +171,8 @@ class _Questions:
         found = quality.gaps_by_source(gaps)
         return self._table("gaps", found, F.col("seconds").desc(), F.col("source"))
 
-    def _quality(self, contents: Row, tables: dict[str, Table]) -> Table:
-        found = self._found
-        rows = quality.facts(contents, found, tables["gaps"].rows, tables["sources"].rows)
+    def _quality(self, contents: Row, unheard: Row) -> Table:
+        rows = quality.facts(contents, self._found, unheard)
         return self._filled("quality", rows, len(rows))
 
     def _series(
