@@ -5,14 +5,16 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any, Final, TypedDict
 
 import click
 from pydantic import TypeAdapter, ValidationError
 
 from gateway.cli.options import loaded
 from gateway.config.types import Duration
+from gateway.eventlog.lake import LAKE
 from gateway.eventlog.record import RecordKind
+from gateway.eventlog.segment import SEGMENTS
 from gateway.eventlog.selection import HAPPENINGS, Selection
 from gateway.service.exit_codes import CommandError, ExitCode
 
@@ -104,6 +106,10 @@ def selection(
     )
 
 
+_MARKS: Final = ("LOG", "LOCK", SEGMENTS, LAKE)
+"""What the folder of a log, or a copy of one, has at least one of: any other one is somebody else's."""
+
+
 def log_folder(config: Path | None, folder: Path | None) -> Path:
     """The folder of the log; without need of a configuration where it is named.
 
@@ -112,7 +118,7 @@ def log_folder(config: Path | None, folder: Path | None) -> Path:
     """
     place = (loaded(config).log_folder if folder is None else folder).absolute()
     try:
-        is_there = place.is_dir()
+        is_there = any((place / name).exists() for name in _MARKS)
     except OSError as error:
         raise CommandError(ExitCode.STATE, f"{place}: cannot be read: {error.strerror}") from error
     if not is_there:

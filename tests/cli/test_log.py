@@ -84,10 +84,13 @@ def test_the_log_is_that_of_the_configuration(site: Site) -> None:
 
 @pytest.mark.parametrize("name", ["tail", "query", "verify", "compact"])
 def test_without_a_log_each_says_what_to_do(tmp_path: Path, name: str) -> None:
-    ended = command(name, "--folder", tmp_path / "nowhere")
-    assert (ended.code, ended.output) == (ExitCode.STATE, "")
-    assert "there is no event log" in ended.told[0]
-    assert "--folder" in ended.told[0]
+    (tmp_path / "of somebody else").mkdir()
+    for folder in ("nowhere", "of somebody else"):
+        ended = command(name, "--folder", tmp_path / folder)
+        assert (ended.code, ended.output) == (ExitCode.STATE, "")
+        assert "there is no event log" in ended.told[0]
+        assert "--folder" in ended.told[0]
+    assert not any((tmp_path / "of somebody else").iterdir())
 
 
 # -- tail
