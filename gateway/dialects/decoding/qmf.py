@@ -21,7 +21,7 @@ from gateway.dialects.qmf.am01 import writer as am01_writer
 from gateway.dialects.qmf.am01.messages import ClassDescription
 from gateway.dialects.qmf.am01.messages import MethodRequest as Am01MethodRequest
 from gateway.dialects.qmf.am01.revisions import ALL, Revision
-from gateway.dialects.qmf.definitions import ClassDefinition, Definitions
+from gateway.dialects.qmf.definitions import ClassDefinition, Definitions, EventDefinition
 from gateway.dialects.qmf.messages import (
     Content,
     EventIndication,
@@ -58,8 +58,20 @@ class _Heard:
         else:
             return
         for definition in definitions:
+            if self._is_cut(definition):
+                continue
             if self.definitions.add(definition) and isinstance(definition, ClassDefinition):
                 self._latest[definition.key.package, definition.key.name] = definition
+
+    def _is_cut(self, definition: ClassDefinition | EventDefinition) -> bool:
+        """Whether it is what qpidd makes of an event of agent 0.6: the same hash, and no arguments.
+
+        What the agent told the broker, which a capture there has too, says what the event holds.
+        """
+        if not isinstance(definition, EventDefinition) or definition.schema.arguments:
+            return False
+        known = self.definitions.find_event(definition.key)
+        return known is not None and bool(known.schema.arguments) and any(definition.key.hash)
 
     def class_of(self, call: _Call) -> ClassDefinition | None:
         """The class of a call, whose key may lack the hash, or the package; it has the method."""

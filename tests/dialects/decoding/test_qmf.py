@@ -180,6 +180,29 @@ def test_a_text_that_only_fits_as_it_came_is_not_written(decoder: Callable[[], D
     assert (decoded.messages[0]["text"], decoded.reencoded) == ("\\xff" * 255, None)
 
 
+def test_an_event_of_agent_0_6_is_read_by_its_own_schema_and_not_by_what_qpidd_keeps_of_it() -> None:
+    decoder = Am2Decoder()
+    created = [
+        (told["arguments"], decoded.reencoded)
+        for decoded in (decoder.decode(Body(one.body)) for one in recorded("console-and-agent-0.6"))
+        for told in decoded.messages
+        if told["message"] == "EventIndication" and "ChildCreated" in str(told["key"])
+    ]
+    assert [one for one in created if one[0] != {"childName": "kid0"}][:1] == [({"childName": "kid1"}, True)]
+    assert all(same for _, same in created)
+
+
+def test_a_schema_without_a_hash_takes_the_place_of_a_longer_one() -> None:
+    key = ClassKey("works", "moved", bytes(16))
+    decoder = Am2Decoder()
+    for arguments in ((Argument("what", ValueType.U8),), ()):
+        decoder.decode(Body(write(SchemaResponse(1, EventDefinition.of(EventSchema(key, arguments))))))
+    known = Definitions()
+    known.add(EventDefinition.of(EventSchema(key)))
+    (told,) = decoder.decode(Body(write(EventIndication(0, key, 1, 6, ()), known))).messages
+    assert told["arguments"] == {}
+
+
 def test_a_java_broker_s_values_are_read_in_its_form() -> None:
     lid = ClassDefinition.of(
         ClassSchema(ClassKey("works", "lid"), (Element("open", ValueType.BOOL), Element("n", ValueType.U8)))
