@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, settings
 PROVING = os.environ.get("PROVE") == "1"
 """Whether this run makes large counts: tests that measure or repeat look here too."""
 
-_QUICK_EXAMPLES = 50
+_QUICK_EXAMPLES = 25
 _PROVE_EXAMPLES = 5_000
 
 

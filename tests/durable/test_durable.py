@@ -20,7 +20,7 @@ from tests.hypothesis_profiles import PROVING
 
 pytestmark = pytest.mark.xdist_group("durable")
 
-SEEDS = 20 if PROVING else 3
+SEEDS = 20 if PROVING else 2
 KILLS = 3
 LIVES = 12
 """Queues that come and go between two kills."""

@@ -16,7 +16,7 @@ from tests.simulation.kept import Instant, KeptParts, KeptSimulation
 from tests.simulation.violations import ViolationError
 
 PARTS = 10
-SEEDS_OF_A_PART = 500 if PROVING else 10
+SEEDS_OF_A_PART = 500 if PROVING else 6
 MUTANT_SEEDS = 60
 
 
