@@ -142,7 +142,7 @@ def read_capture(file: BinaryIO) -> Capture:
     lines = _records(file)
     first = next(lines, None)
     if first is None:
-        raise CaptureError("the file is empty")
+        raise CaptureError("there is no whole line in it: it is empty, or was cut off")
     if first.told.get("capture") != VERSION:
         raise CaptureError(f"line 1: 'capture' is not {VERSION}: this is not a capture, or a newer one")
     head = CaptureHead(
