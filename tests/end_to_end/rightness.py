@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import psutil
 
-from gateway.agents.rabbitmq.status import ADMINISTRATORS_ONLY
+from gateway.agents.rabbitmq.status import ADMINISTRATORS_ONLY, WITHIN_BUDGET
 from gateway.demo.comparison import without_incarnation
 from gateway.demo.demonstration import AGENT_SOURCE, SOURCE
 from gateway.demo.jmx_client import JmxClient, JmxClientError
@@ -130,12 +130,15 @@ class Rightness:
         for name, cells in sources.items():
             good = {
                 "agSourceState": "synchronised",
-                "agSourceDetail": DETAILS.get(name, ""),
                 "agSourceStaleRows": "0",
             }
             problems += [
                 f"{key} of {name} is {cells[key]!r}" for key, value in good.items() if cells[key] != value
             ]
+            # On a machine that is busy, classes are read seldom: that is said, and right.
+            parts = [part for part in cells["agSourceDetail"].split("; ") if not part.endswith(WITHIN_BUDGET)]
+            if "; ".join(parts) != DETAILS.get(name, ""):
+                problems.append(f"of {name} it is said: {cells['agSourceDetail']}")
             problems += [f"{name} has no rows"] if int(cells["agSourceRows"]) == 0 else []
         return problems
 

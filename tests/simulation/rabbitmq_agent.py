@@ -98,7 +98,7 @@ class AgentRun:
             self._waiting = self._scheduler.after(0, self._ask)
 
     def _note_seldom(self, status: AgentStatus) -> None:
-        for listed, minutes in re.findall(r"([a-z, ]+) every ([0-9]+) min at the latest", status.detail):
+        for listed, minutes in re.findall(r"([a-z, ]+): read every ([0-9]+) min", status.detail):
             for collection in listed.strip().split(", "):
                 class_name = f"rabbitmq:{re.sub('ies$', 'y', collection).removesuffix('s')}"
                 longest = self._seldom.get(("rabbitmq", class_name), 0)

@@ -22,6 +22,8 @@ from gateway.model.observations import SourceState
 
 ADMINISTRATORS_ONLY = "users and runtime parameters are not shown: that needs an administrator"
 """As where nobody writes: said, although nothing is wrong, because no rows could be taken for none there."""
+WITHIN_BUDGET = "within the budget"
+"""Ends what is said of classes that are read seldom."""
 _NOT_ASKED = "not asked yet"
 
 _MINUTE = 60_000_000_000
@@ -90,10 +92,10 @@ class _Seldom:
     def __init__(self) -> None:
         self._said: dict[str, int] = {}
         self._intervals: Mapping[str, int] = {}
-        self._text = ""
+        self._texts: list[str] = []
 
-    def text(self, intervals: Mapping[str, int]) -> str:
-        """What is listed seldom; empty where nothing is.
+    def texts(self, intervals: Mapping[str, int]) -> list[str]:
+        """What is listed seldom, and how seldom.
 
         Args:
             intervals: nanoseconds between listings of a collection; another mapping where they changed.
@@ -104,15 +106,17 @@ class _Seldom:
                 collection: self._step(collection, interval) for collection, interval in intervals.items()
             }
             self._said = {collection: minutes for collection, minutes in steps.items() if minutes}
-            self._text = self._written()
-        return self._text
+            self._texts = self._written()
+        return self._texts
 
-    def _written(self) -> str:
+    def _written(self) -> list[str]:
         together: dict[int, list[str]] = {}
         for collection, minutes in sorted(self._said.items(), key=itemgetter(1)):
             together.setdefault(minutes, []).append(collection)
-        texts = [f"{', '.join(alike)} every {latest} min at the latest" for latest, alike in together.items()]
-        return f"read within the budget: {'; '.join(texts)}" if texts else ""
+        return [
+            f"{', '.join(alike)}: read every {latest} min at the latest, {WITHIN_BUDGET}"
+            for latest, alike in together.items()
+        ]
 
     def _step(self, collection: str, interval: int) -> int:
         """Minutes, rounded up; 0 for often. One that was said stays until much less is true."""
@@ -262,8 +266,7 @@ class Visibility:
             parts.append(f"short-lived queues and connections cannot be seen: {self.events_missing}")
         if self.catching_up:
             parts.append("hearing what the broker told meanwhile")
-        seldom = self._seldom.text(intervals)
-        parts += [seldom] if seldom else []
+        parts += self._seldom.texts(intervals)
         # Last, because SNMP cuts a long line, and this part of it is there for ever where nobody writes.
         parts += self._refused_texts(withheld=True)
         known = self.complete and not self.catching_up

@@ -6,6 +6,7 @@ import itertools
 
 import pytest
 
+from gateway.agents.rabbitmq.status import WITHIN_BUDGET
 from gateway.model.observations import SourceState
 from tests.agents.rabbitmq.imitation import MILLISECOND, SECOND, World
 from tests.agents.rabbitmq.story import world
@@ -18,8 +19,8 @@ def test_what_is_read_seldom_is_said_because_values_may_be_as_old() -> None:
     shop.request_takes = 3 * SECOND
     shop.run(1_200)
     texts = said_while_running(shop, 600)
-    assert all(text.startswith("read within the budget: ") for text in texts)
-    assert "queues, exchanges, connections, channels, consumers every 15 min at the latest" in texts[-1]
+    assert all(text.endswith(WITHIN_BUDGET) for text in texts)
+    assert "queues, exchanges, connections, channels, consumers: read every 15 min at the latest" in texts[-1]
     assert shop.agent.status.state is SourceState.SYNCHRONISED
     shop.request_takes = 2 * MILLISECOND
     assert said_while_running(shop, 2_000)[-1] == ""
