@@ -157,7 +157,7 @@ def lives(records: DataFrame) -> DataFrame:
     was_lost = (F.col("life") < last_life) | (F.col("last_seen") < F.col("shown_since"))
     state = F.when(F.col("ended").isNotNull(), "deleted").when(was_lost, "lost").otherwise("living")
     return (
-        found.join(F.broadcast(_shown_since(records)), "log_id", "left")
+        found.join(F.broadcast(shown_since(records)), "log_id", "left")
         .withColumns({"state": state, "seconds": _lived()})
         .drop("shown_since")
     )
@@ -225,6 +225,16 @@ def schemas(records: DataFrame) -> DataFrame:
     )
 
 
+def shown_since(records: DataFrame) -> DataFrame:
+    """When the last segment but one began (``shown_since``), for each log: what lives was shown since.
+
+    The last one may have begun a moment ago, and still be telling what lives.
+    """
+    heads = records.where(F.col("kind") == "start").groupBy("log_id")
+    ordered = F.sort_array(F.collect_list("ingest_ts"), asc=False)
+    return heads.agg(F.try_element_at(ordered, F.lit(2)).alias("shown_since"))
+
+
 def _entries(elements: Collection[str] | None) -> Column:
     """The elements that a record tells with their values, those that have none any more included."""
     variants = F.from_json("values", "map<string,variant>")
@@ -265,16 +275,6 @@ def _sightings(updates: DataFrame) -> DataFrame:
         )
     )
     return ends.select(*named, F.lit("update").alias("kind"), F.inline(both))
-
-
-def _shown_since(records: DataFrame) -> DataFrame:
-    """When the last segment but one began, for each log: all that lived then, or since, was shown since.
-
-    The last one may have begun a moment ago, and still be telling what lives.
-    """
-    heads = records.where(F.col("kind") == "start").groupBy("log_id")
-    ordered = F.sort_array(F.collect_list("ingest_ts"), asc=False)
-    return heads.agg(F.try_element_at(ordered, F.lit(2)).alias("shown_since"))
 
 
 def _marks(records: DataFrame) -> DataFrame:

@@ -6,6 +6,7 @@ import datetime as dt
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
+from textwrap import wrap
 from typing import Final
 
 from matplotlib import rc_context
@@ -313,14 +314,22 @@ def _findings(axes: Axes, report: Report) -> None:
     if not said:
         _nothing(axes, "nothing is conspicuous")
         return
-    shown = said[:_FINDINGS] if len(said) <= _FINDINGS else said[: _FINDINGS - 1]
-    lines = [*shown, *([f"and {len(said) - len(shown)} more"] if len(shown) < len(said) else [])]
-    for place, line in enumerate(lines):
+    for place, (bullet, line) in enumerate(_lines(said)):
         high = 0.95 - place * 0.1
-        axes.text(0.0, high, "\N{BULLET}", transform=axes.transAxes, color=RED, fontsize=12, va="center")
-        axes.text(
-            0.03, high, cut(line, _FINDING), transform=axes.transAxes, color=INK, fontsize=9, va="center"
-        )
+        axes.text(0.0, high, bullet, transform=axes.transAxes, color=RED, fontsize=12, va="center")
+        axes.text(0.03, high, line, transform=axes.transAxes, color=INK, fontsize=9, va="center")
+
+
+def _lines(sentences: Sequence[str]) -> list[tuple[str, str]]:
+    """The first sentences as lines, each with its bullet: the second line of a long one has none."""
+    found: list[tuple[str, str]] = []
+    for number_of, sentence in enumerate(sentences):
+        parts = wrap(sentence, _FINDING, max_lines=2, placeholder="\N{HORIZONTAL ELLIPSIS}")
+        left = len(sentences) - number_of
+        if len(found) + len(parts) > _FINDINGS - (left > 1):
+            return [*found, ("\N{BULLET}", f"and {left:,} more")]
+        found += zip(("\N{BULLET}", ""), parts, strict=False)
+    return found
 
 
 def _over_time(axes: Axes, report: Report) -> None:

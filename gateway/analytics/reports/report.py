@@ -83,7 +83,7 @@ class _Questions:
             contents["objects"] = lives.where(F.col("life") == 1).count()
             told_states = silver.source_states(records)
             gaps = quality.gaps_of_sources(silver.gaps(records), told_states)
-            states = sources.silence(told_states, log_end)
+            states = sources.silence(told_states, silver.shown_since(records), log_end)
             changes = operations.latest(silver.operations(records))
             users = silver.samples(_of_class(records, CONNECTION), USERS)
             tables = {
