@@ -283,7 +283,7 @@ def head(**changed: object) -> bytes:
     ("octets", "said"),
     [
         (b"", "there is no whole line in it: it is empty, or was cut off"),
-        (head()[:-9], "there is no whole line in it"),
+        (head()[:-9], "there is no whole line in it: it is empty, or was cut off"),
         (b"{}\n", "line 1: 'capture' is not 1: this is not a capture, or a newer one"),
         (b"[]\n", "line 1: it is not a JSON object"),
         (b"\xff\n", "line 1: it is not JSON"),
