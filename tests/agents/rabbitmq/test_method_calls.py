@@ -142,6 +142,18 @@ def test_calls_are_carried_out_one_after_the_other() -> None:
     play.asked(Change("PUT", "vhosts/%2F", {"description": "new", "tags": ["a"], "tracing": True}), Changed())
 
 
+def test_the_mask_of_a_password_is_never_sent_in_its_place() -> None:
+    play = Play()
+    play.calls("vhost", "/", "setDescription", "of amqp://***@h, renamed")
+    vhost: dict[str, Json] = {"name": "/", "description": "of amqp://u:p@h", "tags": [], "tracing": False}
+    play.asked(Lookup("vhosts/%2F", as_writer=True), Document(vhost))
+    response = play.response()
+    assert (response.status, response.text) == (
+        Status.INVALID_PARAMETER,
+        "the password behind *** is kept only where nothing else of the text is changed: write it anew",
+    )
+
+
 MIRRORS = Lookup("queues/%2F/orders?columns=type,slave_nodes", as_writer=True)
 
 

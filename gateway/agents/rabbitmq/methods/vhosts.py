@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from gateway.agents.rabbitmq.management_changes import Change, Lookup, path_of
+from gateway.agents.rabbitmq.methods.json_values import unmasked
 from gateway.agents.rabbitmq.methods.steps import (
     CallFailedError,
     Invocation,
@@ -47,7 +48,8 @@ def _set(call: Invocation, changed: Mapping[str, Json]) -> Steps:
     queue_type = found.get("default_queue_type")
     if isinstance(queue_type, str) and queue_type != "undefined":
         kept["default_queue_type"] = queue_type
-    yield Change("PUT", target, {**kept, **changed})
+    written = {key: unmasked(value, found.get(key)) for key, value in changed.items()}
+    yield Change("PUT", target, {**kept, **written})
 
 
 def _set_description(call: Invocation) -> Steps:
