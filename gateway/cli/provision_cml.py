@@ -163,7 +163,7 @@ def _provision(client: httpx.Client, wanted: _Options, listeners: Json) -> None:
         *plan(client, users, vhost=wanted.vhost, exchange=""),
         *_declarations(lacking),
     )
-    set_up(client, passwords.values(), steps, dry_run=wanted.dry_run)
+    set_up(client, passwords.values(), steps, dry_run=wanted.dry_run, is_all=not reserved)
     for each in reserved:
         _declare_reserved(each, wanted)
     click.echo(f"\n{_configuration(wanted, amqp, passwords)}", nl=False)

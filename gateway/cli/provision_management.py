@@ -154,9 +154,21 @@ def users_to_be(
 
 
 def set_up(
-    client: httpx.Client, passwords: Iterable[Password], steps: tuple[Step, ...], *, dry_run: bool
+    client: httpx.Client,
+    passwords: Iterable[Password],
+    steps: tuple[Step, ...],
+    *,
+    dry_run: bool,
+    is_all: bool = True,
 ) -> None:
     """Write new passwords and take the steps, saying each; with ``dry_run`` only say them.
+
+    Args:
+        client: of the management API.
+        passwords: of the users.
+        steps: in their order.
+        dry_run: change nothing.
+        is_all: whether nothing else is to be done; without steps the broker is as it should be then.
 
     Raises:
         CommandError: a password cannot be written.
@@ -173,7 +185,7 @@ def set_up(
         comment(step.told)
         if not dry_run:
             carry_out(client, step)
-    if not steps:
+    if not steps and is_all:
         comment("nothing: the broker is as it should be")
 
 

@@ -142,6 +142,7 @@ def test_without_access_to_the_node_the_command_is_shown_and_what_is_missing_is_
     assert len(shown) == 2
     assert f"# MISSING: the exchange amq.system (direct, durable) in {operator.vhost}\n" in ended.output
     assert operator.exchanges() == {}
+    assert "as it should be" not in operator.provision().output
     for line in shown:
         operator.broker.rabbitmqctl(*shlex.split(line.partition(": ")[2])[1:])
     again = printed(operator.provision())
