@@ -24,6 +24,8 @@ from tests.components.waiting import wait_until
 
 SOURCES: Final = {"rabbitmq": "rabbitmq", "qpid": "qmf", "cellar": "am01", "openamq": "cml", "plant": "ami"}
 """Names and kinds."""
+QUEUE: Final = "side-by-side"
+"""Of the RabbitMQ; a name of its own, because other tests have queues there."""
 APPLICATION: Final = "pump-7"
 
 
@@ -183,7 +185,7 @@ def _configure(there: Scene, broker: PrivateBroker, for_qpid: VirtualHost, for_c
 
 def _declare(shop: VirtualHost) -> None:
     with shop.http() as http:
-        http.put(f"queues/{shop.path}/orders", json={"durable": True}).raise_for_status()
+        http.put(f"queues/{shop.path}/{QUEUE}", json={"durable": True}).raise_for_status()
 
 
 def _is_described(site: Site) -> bool:

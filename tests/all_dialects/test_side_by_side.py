@@ -15,7 +15,7 @@ from gateway.links.capture_reading import captured_files
 from gateway.service.exit_codes import ExitCode
 from gateway.service.mappings import load_mappings
 from gateway.service.replaying import replayed
-from tests.all_dialects.scene import APPLICATION, SOURCES, Scene
+from tests.all_dialects.scene import APPLICATION, QUEUE, SOURCES, Scene
 from tests.analytics.conftest import SMALL
 from tests.components.open_amq import BROKER, CONFIG
 from tests.components.operated_gateway import OPERATOR
@@ -56,7 +56,7 @@ def test_all_are_rows_of_one_tree(there: Scene) -> None:
     assert kinds == SOURCES
     there.all_are("agSourceState", "synchronised")
     for column, source, names in (
-        ("rmqQueueName", "rabbitmq", {"orders"}),
+        ("rmqQueueName", "rabbitmq", {QUEUE}),
         ("qpidQueueName", "qpid", {"q1", "q3", "src", "dst"}),
         ("siteCellarVatName", "cellar", {"v1"}),
         ("oamqQueueName", "openamq", {"orders"}),
@@ -72,7 +72,7 @@ def test_all_are_rows_of_one_tree(there: Scene) -> None:
 
 async def test_all_are_mbeans_of_one_virtual_machine(java: JmxClient) -> None:
     for pattern, attribute, value in (
-        ("source=rabbitmq,type=queue,name=orders", "durable", True),
+        (f"source=rabbitmq,type=queue,name={QUEUE}", "durable", True),
         ("source=qpid,type=queue,name=q3", "name", "q3"),
         ("source=cellar,type=vat", "name", "v1"),
         ("source=openamq,type=broker", "name", "OpenAMQ 1.4c1"),
@@ -170,9 +170,9 @@ async def test_what_a_dialect_cannot_set_is_refused(java: JmxClient) -> None:
 
 async def test_methods_are_called_by_java(there: Scene, java: JmxClient) -> None:
     with there.shop.http() as http:
-        body = {"properties": {}, "routing_key": "orders", "payload": "x", "payload_encoding": "string"}
+        body = {"properties": {}, "routing_key": QUEUE, "payload": "x", "payload_encoding": "string"}
         http.post(f"exchanges/{there.shop.path}/amq.default/publish", json=body).raise_for_status()
-    await java.invoke(await bean(java, "source=rabbitmq,type=queue,name=orders"), "purge")
+    await java.invoke(await bean(java, f"source=rabbitmq,type=queue,name={QUEUE}"), "purge")
     await java.invoke(await bean(java, "source=qpid,type=broker"), "echo", 5, "hello")
     await java.invoke(await bean(java, "source=cellar,type=vat"), "drain", 10, "cleaning")
     broker = await bean(java, "source=openamq,type=broker")

@@ -128,13 +128,10 @@ def test_a_check_changes_nothing(changing_gateway: ShownGateway) -> None:
 
 
 def test_who_changes_something_writes_the_whole_name(changing_gateway: ShownGateway) -> None:
-    def meant() -> list[str]:
-        ended = changing_gateway.call("invoke", "orders/queue/first", "purge")
-        assert ended.code is ExitCode.NOT_FOUND
-        return [line for line in ended.told if line.startswith("  ")]
-
-    # Another test's queue is called so too, and is out of sight once its virtual host is known to be.
-    wait_until(lambda: meant() == [f"  {changing_gateway.path('first')}"], "its whole name is told")
+    ended = changing_gateway.call("invoke", "orders/queue/first", "purge")
+    assert ended.code is ExitCode.NOT_FOUND
+    # Another test's queue may be called so too.
+    assert f"  {changing_gateway.path('first')}" in ended.told
     (named,) = changing_gateway.documents("explain", changing_gateway.path("first"))
     name = named["meanings"][0]["object_name"]
     assert changing_gateway.documents("invoke", name, "purge")[0]["outcome"] == "applied"
