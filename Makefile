@@ -26,7 +26,7 @@ BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --no-compile
 SPHINX := $(BIN)/sphinx-build --fail-on-warning --keep-going --quiet --builder html
 
-.PHONY: help venv demo demo-check test prove bench lint format types docs pictures dist install lock checked debian-packages clean
+.PHONY: help venv demo demo-check test prove bench lint format types docs pictures dist install lock checked debian-packages compiler clean
 
 help:  ## what each command does
 	@sed -n 's/^\([a-z-]*\):.*## */\1\t/p' $(MAKEFILE_LIST) | expand -t 18
@@ -80,8 +80,12 @@ docs: $(VENV)/.development  ## the documentation as HTML in docs/_build/html; wa
 	@$(SPHINX) docs docs/_build/html
 
 # With the machine's own Python: the virtual environment may just be in the making.
-debian-packages:
+debian-packages: compiler
 	@$(PYTHON) -m gateway.demo.install --tests
+
+# The tests' AMQP 1.0 client is compiled when it is installed.
+compiler:
+	@test -e $(VENV)/.development || $(PYTHON) -m gateway.demo.install --compiler
 
 pictures: demo-check  ## the documentation's pictures, taken of a running demonstration
 	@cp $(BUILD)/demo/*.png docs/_static/
@@ -128,7 +132,7 @@ $(VENV)/.analytics: $(VENV)/.runtime requirements-spark.txt
 	@$(PIP_INSTALL) --quiet --require-hashes -r requirements-spark.txt
 	@touch $@
 
-$(VENV)/.development: $(VENV)/.made requirements-dev.txt pyproject.toml
+$(VENV)/.development: $(VENV)/.made requirements-dev.txt pyproject.toml | compiler
 	@echo "installing the gateway and its development tools into $(VENV)"
 	@$(PIP_INSTALL) --require-hashes -r requirements-dev.txt
 	@$(PIP_INSTALL) --no-deps --no-build-isolation --editable .

@@ -13,6 +13,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import sysconfig
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -70,6 +71,10 @@ def _c_can_be_compiled() -> bool:
     return _command("cc")() and Path("/usr/include/stdio.h").exists()
 
 
+def _python_can_be_extended() -> bool:
+    return Path(sysconfig.get_path("include"), "Python.h").exists()
+
+
 def _net_snmp_can_be_linked() -> bool:
     return _command("net-snmp-config")() and Path("/usr/include/net-snmp/agent").is_dir()
 
@@ -92,6 +97,21 @@ RUN_PACKAGES: Final = (_JAVA,)
 
 BUILD_PACKAGES: Final = (_JAVA, _JAVA_COMPILER)
 """What ``make dist`` and ``make install`` need."""
+
+_C_COMPILER: Final = (
+    Package("gcc", "the compiler of agents in C, and of the tests' AMQP 1.0 client", _c_can_be_compiled),
+    Package("libc6-dev", "the headers of the C library", _c_can_be_compiled),
+)
+
+COMPILER_PACKAGES: Final = (
+    *_C_COMPILER,
+    Package(
+        f"libpython3.{sys.version_info.minor}-dev",
+        "Python's headers, with which the tests' AMQP 1.0 client is compiled",
+        _python_can_be_extended,
+    ),
+)
+"""What ``make venv`` needs."""
 
 DEMO_PACKAGES: Final = (
     Package("rabbitmq-server", "the broker that is shown", _rabbitmq_is_there),
@@ -121,8 +141,7 @@ TEST_PACKAGES: Final = (
     Package("openjdk-17-jdk-headless", "javac, and Java clients of the tests", _command("javac")),
     Package("openssl", "certificates for tests of TLS", _command("openssl")),
     Package("jq", "the documentation's examples of reading the event log's lines", _command("jq")),
-    Package("gcc", "the compiler of agents in C that ours is measured beside", _c_can_be_compiled),
-    Package("libc6-dev", "the headers of the C library", _c_can_be_compiled),
+    *_C_COMPILER,
     Package("libsnmp-dev", "net-snmp's agent library, of which one of them is made", _net_snmp_can_be_linked),
 )
 """What ``make test`` and ``make bench`` need."""
@@ -161,6 +180,7 @@ def advice(lacking: Sequence[Package], obstacle: str) -> str:
     for_more = [
         option
         for option, packages, less in (
+            ("--compiler", COMPILER_PACKAGES, TEST_PACKAGES),
             ("--tests", TEST_PACKAGES, PICTURE_PACKAGES),
             ("--pictures", PICTURE_PACKAGES, DEMO_PACKAGES),
         )
@@ -255,11 +275,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--tests", action="store_true", help="also those that only the tests need")
     parser.add_argument("--pictures", action="store_true", help="also those that only the pictures need")
     parser.add_argument("--run", action="store_true", help="only those that an installed gateway needs")
+    parser.add_argument("--compiler", action="store_true", help="only those that make venv needs")
     parser.add_argument("--build", action="store_true", help="only those that building it needs")
     options = parser.parse_args(arguments)
     wanted = {
         RUN_PACKAGES: options.run,
         BUILD_PACKAGES: options.build,
+        COMPILER_PACKAGES: options.compiler,
         TEST_PACKAGES: options.tests,
         PICTURE_PACKAGES: options.pictures,
     }
