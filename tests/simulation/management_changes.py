@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
-from urllib.parse import parse_qs, unquote
+from urllib.parse import unquote
 
 from gateway.agents.rabbitmq.management_api import Broken, Document, NotFound, Refused, Unavailable
 from gateway.agents.rabbitmq.management_changes import (
@@ -119,7 +118,7 @@ class ManagementChanges:
     # ---- what is read ---------------------------------------------------------------------------------
 
     def _found(self, request: Lookup) -> BrokerAnswer:
-        path, _, query = request.target.partition("?")
+        path = request.target.partition("?")[0]
         collection, *parts = [unquote(part) for part in path.split("/")]
         if collection == "vhost-limits":
             return Document(
@@ -129,10 +128,7 @@ class ManagementChanges:
                 ]
             )
         if collection == "vhosts" and not parts:
-            pattern = parse_qs(query).get("name", [""])[0]
-            hosts = self.management.present("vhost")
-            items: list[Json] = [host for host in hosts if re.search(pattern, str(host["name"]))]
-            return Document({"items": items})
+            return Document([*self.management.present("vhost")])
         if collection == "policies" and len(parts) == 1:
             return Document([one for one in self.management.present("policy") if one["vhost"] == parts[0]])
         class_name = _SINGULAR[collection]

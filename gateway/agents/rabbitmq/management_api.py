@@ -15,6 +15,12 @@ ADMINISTRATIVE = frozenset({"user", "parameter"})
 """Classes that monitoring is not enough to read: users need an administrator, parameters a policymaker."""
 PAGE_SIZE = 500
 """Objects on a page; RabbitMQ refuses more."""
+PAGED_COLLECTIONS = frozenset({"queues", "exchanges", "connections", "channels"})
+"""Collections that are read page by page.
+
+They may be large, and every version from 3.10 to 4.3 has pages of them. All others are read whole: most of
+them ignore ``page``, and ``/api/vhosts?page=1`` of every 4.x answers 500 and writes a crash report.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +37,10 @@ class OverviewRequest:
 
 @dataclass(frozen=True, slots=True)
 class ListingRequest:
-    """One page of all objects of a class, limited to ``columns`` if there are any; ``page`` counts from 1."""
+    """All objects of a class, or one page of them, limited to ``columns`` if there are any.
+
+    ``page`` counts from 1; it means nothing for a collection that is read whole (see `PAGED_COLLECTIONS`).
+    """
 
     class_name: str
     collection: str
@@ -41,8 +50,12 @@ class ListingRequest:
     @property
     def target(self) -> str:
         """Path and query below ``/api/``."""
-        columns = f"&columns={quote(','.join(self.columns), safe=',')}" if self.columns else ""
-        return f"{self.collection}?page={self.page}&page_size={PAGE_SIZE}{columns}"
+        query = []
+        if self.collection in PAGED_COLLECTIONS:
+            query.append(f"page={self.page}&page_size={PAGE_SIZE}")
+        if self.columns:
+            query.append(f"columns={quote(','.join(self.columns), safe=',')}")
+        return f"{self.collection}?{'&'.join(query)}" if query else self.collection
 
 
 @dataclass(frozen=True, slots=True)

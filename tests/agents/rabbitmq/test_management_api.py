@@ -30,6 +30,8 @@ def test_requests_are_limited_to_pages_and_columns_and_quote_names() -> None:
     listing = ListingRequest("queue", "queues", ("name", "message_stats.ack"), 3)
     assert listing.target == "queues?page=3&page_size=500&columns=name,message_stats.ack"
     assert ListingRequest("channel", "channels", ()).target == "channels?page=1&page_size=500"
+    assert ListingRequest("vhost", "vhosts", ("name", "tags")).target == "vhosts?columns=name,tags"
+    assert ListingRequest("vhost", "vhosts", ()).target == "vhosts"
     queue = ObjectRequest(ObjectName("queue", ("/", "a/b c?")), "queues")
     assert queue.target == "queues/%2F/a%2Fb%20c%3F?columns=name"
     assert PermissionRequest("/").target == "exchanges/%2F?page=1&page_size=1&columns=name"

@@ -135,7 +135,7 @@ def test_calls_are_carried_out_one_after_the_other() -> None:
     }
     play.asked(Lookup("vhosts/%2F", as_writer=True), Document(vhost))
     play.asked(Change("PUT", "vhosts/%2F", {"description": "old", "tags": ["a"], "tracing": True}), Changed())
-    play.looks("vhosts?", Document({"items": [{**vhost, "tracing": True}]}))
+    play.looks("vhosts?", Document([{**vhost, "tracing": True}]))
     play.looks("vhost-limits", Document([]))
     assert play.response().status == Status.OK
     play.asked(Lookup("vhosts/%2F", as_writer=True), Document({**vhost, "tracing": True}))
@@ -188,7 +188,7 @@ def test_nothing_is_changed_of_what_cannot_be_read_before() -> None:
     assert "not carried out" in response.text
     play.calls("vhost", "/", "setTracing", True)
     play.asked(Lookup("vhosts/%2F", as_writer=True), NotFound())
-    play.looks("vhosts?", Document({"items": []}))
+    play.looks("vhosts?", Document([]))
     assert play.response().status == Status.UNKNOWN_OBJECT
 
 
