@@ -11,7 +11,7 @@ from gateway.config.ami_source import AmiSource
 from gateway.config.amqp import AmqpSettings
 from gateway.config.cml_source import CmlSource
 from gateway.config.operations import SECOND
-from gateway.config.types import AmqpName, AmqpUrl, Duration, FilePath, HttpUrl, SecretSource, between
+from gateway.config.types import AmqpName, AmqpUrls, Duration, FilePath, HttpUrls, SecretSource, between
 from gateway.yaml_documents import StrictModel
 
 
@@ -25,9 +25,13 @@ OwnQueueName = Annotated[AmqpName, AfterValidator(_own_queue)]
 
 
 class EventSettings(StrictModel):
-    """How to hear a RabbitMQ's ``amq.rabbitmq.event``; user and password default to the source's."""
+    """How to hear a RabbitMQ's ``amq.rabbitmq.event``; user and password default to the source's.
 
-    url: AmqpUrl
+    Attributes:
+        url: of one node, or of several nodes of the cluster.
+    """
+
+    url: AmqpUrls
     vhost: AmqpName = "/"
 
 
@@ -63,6 +67,7 @@ class RabbitMqSettings(StrictModel):
     """How our agent reads a RabbitMQ.
 
     Attributes:
+        management: URL of the management API, of one node or of several nodes of the cluster.
         interval: between two readings of a class, where its cost allows.
         budget: share of the time that requests may take; a broker with many queues is read less often.
         show_own: show the gateway's own queues and connections too.
@@ -70,7 +75,7 @@ class RabbitMqSettings(StrictModel):
         writing: who changes the broker; without it every method and setting is refused.
     """
 
-    management: HttpUrl
+    management: HttpUrls
     user: AmqpName
     password: SecretSource
     ca_file: FilePath | None = None

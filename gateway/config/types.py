@@ -165,6 +165,35 @@ AmqpUrl = Annotated[
 HttpUrl = Annotated[str, _url(frozenset({"http", "https"}), "")]
 """``http://HOST[:PORT][/PREFIX]`` or ``https://``."""
 
+_MAX_NODES = 16
+
+
+def _listed(value: Any) -> Any:  # noqa: ANN401  whatever YAML gave
+    return (value,) if isinstance(value, str) else value
+
+
+def _distinct(urls: tuple[str, ...]) -> tuple[str, ...]:
+    if len(set(urls)) < len(urls):
+        raise ValueError("names a node twice")
+    return urls
+
+
+AmqpUrls = Annotated[
+    tuple[AmqpUrl, ...],
+    BeforeValidator(_listed),
+    Field(min_length=1, max_length=_MAX_NODES),
+    AfterValidator(_distinct),
+]
+"""One `AmqpUrl`, or a list of them: the nodes of one cluster."""
+
+HttpUrls = Annotated[
+    tuple[HttpUrl, ...],
+    BeforeValidator(_listed),
+    Field(min_length=1, max_length=_MAX_NODES),
+    AfterValidator(_distinct),
+]
+"""One `HttpUrl`, or a list of them: the nodes of one cluster."""
+
 
 def _host_port(value: Any) -> tuple[str, int]:  # noqa: ANN401  whatever YAML gave
     match = _LISTEN.fullmatch(value) if isinstance(value, str) else None

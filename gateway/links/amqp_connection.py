@@ -7,7 +7,7 @@ import contextlib
 import enum
 import socket
 import ssl
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from aio_pika.abc import AbstractChannel, AbstractConnection
@@ -18,6 +18,7 @@ from yarl import URL
 
 from gateway.links.abortable_connection import AbortableConnection
 from gateway.links.broker_abilities import complete_capabilities
+from gateway.links.introduction import client_properties
 
 CONNECT_SECONDS = 10.0
 HEARTBEAT_SECONDS = 10
@@ -53,7 +54,9 @@ class AmqpEndpoint:
 
     ``url`` is ``amqp://HOST[:PORT]`` or ``amqps://``, without user info. ``ca_file`` holds the certificates
     to trust beside none of the system's. ``heartbeat`` is what we ask for, in whole seconds: a broker that
-    offers less, and cuts off who is silent, must be asked for no more than it offers.
+    offers less, and cuts off who is silent, must be asked for no more than it offers. ``others`` are URLs of
+    further nodes of the same cluster; a connection goes to ``url`` alone, and `nodes` gives the choice.
+    ``source`` is the name of the source or agent that connects, which the broker is given; it may be empty.
     """
 
     url: str
@@ -62,6 +65,13 @@ class AmqpEndpoint:
     password: SecretStr
     ca_file: Path | None = None
     heartbeat: int = HEARTBEAT_SECONDS
+    others: tuple[str, ...] = ()
+    source: str = ""
+
+    @property
+    def nodes(self) -> tuple[AmqpEndpoint, ...]:
+        """One endpoint for each node, in the order in which they are configured."""
+        return tuple(replace(self, url=url, others=()) for url in (self.url, *self.others))
 
     def __str__(self) -> str:
         """Without the password."""
@@ -91,7 +101,7 @@ async def open_connection(endpoint: AmqpEndpoint, name: str) -> AbstractConnecti
         path=f"/{endpoint.vhost}",
         query={"heartbeat": endpoint.heartbeat},
     )
-    properties: FieldTable = {"connection_name": name, "product": "amqp-gateway"}
+    properties = client_properties(name, endpoint.source)
     try:
         return await connect_once(url, properties, tls_context(endpoint))
     except FAILURES as error:

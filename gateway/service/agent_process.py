@@ -72,7 +72,7 @@ async def _refused_from_the_start(settings: RabbitMqAgent, folder: Path) -> None
 
 async def _run(name: str, settings: RabbitMqAgent, folder: Path, clock: Clock, lifeline: Lifeline) -> None:
     publish = settings.publish
-    endpoint = amqp_endpoint(publish.amqp, folder)
+    endpoint = amqp_endpoint(publish.amqp, folder, name)
     session = AgentConfig(
         broker=uuid.uuid4(),
         boot=clock.now() // _SECOND,  # the agent keeps no state; only that the next start differs matters
@@ -101,9 +101,9 @@ async def _run(name: str, settings: RabbitMqAgent, folder: Path, clock: Clock, l
         election=election,
     )
     async with (
-        http_reader(settings, folder) as reader,
-        http_writer(settings, folder) as writer,
-        http_publisher(settings, folder) as around,
+        http_reader(settings, folder, name) as reader,
+        http_writer(settings, folder, name) as writer,
+        http_publisher(settings, folder, name) as around,
     ):
         link = AmqpLink(endpoint, role, agent, conversation, clock, detour=around, on_unsent=agent.unsent)
         runner = AgentRunner(
@@ -111,7 +111,7 @@ async def _run(name: str, settings: RabbitMqAgent, folder: Path, clock: Clock, l
             reader,
             conversation.perform,
             clock,
-            events=event_endpoint(settings, folder),
+            events=event_endpoint(settings, folder, name),
             on_status=lambda status: _take_note(status, around),
             writer=writer,
         )

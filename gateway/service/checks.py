@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from gateway.agents.rabbitmq.events import EVENT_EXCHANGE
+from gateway.agents.rabbitmq.http_reader import HttpReader
 from gateway.agents.rabbitmq.impersonators import tags_of
-from gateway.agents.rabbitmq.management_api import Document, NotManagement, OverviewRequest, Refused
+from gateway.agents.rabbitmq.management_api import (
+    Answer,
+    Document,
+    NotManagement,
+    OverviewRequest,
+    Refused,
+    Unavailable,
+)
 from gateway.agents.rabbitmq.management_changes import Lookup
 from gateway.config.am01_source import Am01Source
 from gateway.config.ami_source import AmiSource
@@ -25,7 +34,13 @@ from gateway.service.ami_checks import check_listener, check_listener_files
 from gateway.service.checked_connection import checked_channel
 from gateway.service.cml_checks import check_cml
 from gateway.service.cml_schemas import configured_schema
-from gateway.service.endpoints import amqp_endpoint, event_endpoint, http_reader, http_writer
+from gateway.service.endpoints import (
+    amqp_endpoint,
+    event_endpoint,
+    http_reader,
+    http_writer,
+    management_endpoint,
+)
 from gateway.service.exit_codes import CommandError, ExitCode
 from gateway.service.jmx_health import greets
 from gateway.service.mappings import load_mappings
@@ -159,30 +174,31 @@ async def check_agent(agent: RabbitMqAgent, folder: Path, tell: Tell) -> None:
 
 
 async def check_rabbitmq(settings: RabbitMqSettings, folder: Path, tell: Tell) -> None:
-    """Ask the management API once, and look for the event exchange, which may be missing.
+    """Ask the management API of each node once, and look for the event exchange, which may be missing.
+
+    One node that answers is enough; of each that does not a line is told.
 
     Raises:
         CommandError: the API cannot be used with these settings.
         SecretError: a secret cannot be read.
     """
-    async with http_reader(settings, folder) as reader:
-        answer = await reader.read(OverviewRequest())
+    answer = await _first_overview(settings, folder, tell)
     if isinstance(answer, Refused):
         code = ExitCode.CREDENTIALS if answer.login else ExitCode.FORBIDDEN
         what = "check user and password" if answer.login else "give the user the tag 'monitoring'"
-        raise CommandError(code, f"{settings.management}: user {settings.user!r}: {answer.reason}: {what}")
+        raise CommandError(code, f"{_nodes(settings)}: user {settings.user!r}: {answer.reason}: {what}")
     if not isinstance(answer, Document):
         reason = getattr(answer, "reason", type(answer).__name__)
         what = (
             "is this the management API?" if isinstance(answer, NotManagement) else "is the broker running?"
         )
-        raise CommandError(ExitCode.UNREACHABLE, f"{settings.management}: {reason}: {what}")
+        raise CommandError(ExitCode.UNREACHABLE, f"{_nodes(settings)}: {reason}: {what}")
     events = event_endpoint(settings, folder)
     if events is None:
         tell("events are not configured: what comes and goes between two looks is not seen")
         return
     try:
-        await check_amqp(events, EVENT_EXCHANGE)
+        await _check_first(events.nodes, EVENT_EXCHANGE, tell)
     except CommandError as error:
         if error.code is not ExitCode.MISSING:
             raise
@@ -190,6 +206,47 @@ async def check_rabbitmq(settings: RabbitMqSettings, folder: Path, tell: Tell) -
             f"{events}: no exchange {EVENT_EXCHANGE}: what comes and goes between two looks is not seen; "
             "enable the plugin rabbitmq_event_exchange"
         )
+
+
+def _nodes(settings: RabbitMqSettings) -> str:
+    return ", ".join(settings.management)
+
+
+async def _first_overview(settings: RabbitMqSettings, folder: Path, tell: Tell) -> Answer:
+    """What the first node answers that answers at all; a line is told of each other that does not."""
+    endpoint = management_endpoint(settings, settings.user, settings.password, folder)
+    answers: list[Answer] = []
+    failures: list[str] = []
+    for url in endpoint.urls:
+        async with HttpReader(replace(endpoint, url=url, others=())) as reader:
+            answer = await reader.read(OverviewRequest())
+        if isinstance(answer, Unavailable):
+            failures.append(f"{url}: {answer.reason}: other nodes are asked in its place")
+        answers.append(answer)
+    serving = [answer for answer in answers if not isinstance(answer, Unavailable)]
+    if not serving:
+        return answers[-1]
+    for failure in failures:
+        tell(failure)
+    return serving[0]
+
+
+async def _check_first(nodes: Iterable[AmqpEndpoint], exchange: str, tell: Tell) -> None:
+    """As `check_amqp` of each node, of which one is enough."""
+    failures: list[CommandError] = []
+    reached = False
+    for node in nodes:
+        try:
+            await check_amqp(node, exchange)
+            reached = True
+        except CommandError as error:
+            if not is_passing(error):
+                raise
+            failures.append(error)
+    if not reached:
+        raise failures[-1]
+    for failure in failures:
+        tell(f"{failure}: another node is used in its place")
 
 
 async def check_writer(settings: RabbitMqSettings, folder: Path, tell: Tell) -> None:
@@ -207,10 +264,10 @@ async def check_writer(settings: RabbitMqSettings, folder: Path, tell: Tell) -> 
     told = answer.body if isinstance(answer, Document) else None
     tags = tags_of(told) if isinstance(told, Mapping) else None
     if isinstance(answer, Refused):
-        tell(f"{settings.management}: 'writing' user {user!r}: {answer.reason}: every change will be refused")
+        tell(f"{_nodes(settings)}: 'writing' user {user!r}: {answer.reason}: every change will be refused")
     elif tags is not None and "administrator" not in tags:
         tell(
-            f"{settings.management}: 'writing' user {user!r} lacks the tag 'administrator': most changes will"
+            f"{_nodes(settings)}: 'writing' user {user!r} lacks the tag 'administrator': most changes will"
             " be refused"
         )
 

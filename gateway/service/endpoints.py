@@ -23,8 +23,13 @@ from gateway.mapping.rules import Mapping as MappingFile
 from gateway.service.exit_codes import CommandError, ExitCode
 
 
-def amqp_endpoint(settings: AmqpSettings, folder: Path) -> AmqpEndpoint:
+def amqp_endpoint(settings: AmqpSettings, folder: Path, name: str = "") -> AmqpEndpoint:
     """Where ``settings`` lead, with the secret read.
+
+    Args:
+        settings: of the broker.
+        folder: what paths are relative to.
+        name: of the source or agent, which the broker is given.
 
     Raises:
         SecretError: it cannot be read.
@@ -36,30 +41,31 @@ def amqp_endpoint(settings: AmqpSettings, folder: Path) -> AmqpEndpoint:
         settings.password.read(folder),
         folder / settings.ca_file if settings.ca_file else None,
         settings.heartbeat // SECOND,
+        source=name,
     )
 
 
-def http_reader(settings: RabbitMqSettings, folder: Path) -> HttpReader:
+def http_reader(settings: RabbitMqSettings, folder: Path, name: str = "") -> HttpReader:
     """What the agent reads with; it is not connected yet.
 
     Raises:
         SecretError: the password cannot be read.
         CommandError: the certificates cannot.
     """
-    return HttpReader(*_both_accounts(settings, folder))
+    return HttpReader(*_both_accounts(settings, folder, name))
 
 
-def http_writer(settings: RabbitMqSettings, folder: Path) -> HttpWriter:
+def http_writer(settings: RabbitMqSettings, folder: Path, name: str = "") -> HttpWriter:
     """What carries calls and fresh reads out; it is not connected yet.
 
     Raises:
         SecretError: a password cannot be read.
         CommandError: the certificates cannot.
     """
-    return HttpWriter(*_both_accounts(settings, folder))
+    return HttpWriter(*_both_accounts(settings, folder, name))
 
 
-def http_publisher(settings: sources.RabbitMqAgent, folder: Path) -> HttpPublisher:
+def http_publisher(settings: sources.RabbitMqAgent, folder: Path, name: str = "") -> HttpPublisher:
     """What the agent publishes with during an alarm, as the user who else does so over AMQP.
 
     Raises:
@@ -67,34 +73,48 @@ def http_publisher(settings: sources.RabbitMqAgent, folder: Path) -> HttpPublish
         CommandError: the certificates cannot.
     """
     amqp = settings.publish.amqp
-    return HttpPublisher(_management(settings, amqp.user, amqp.password, folder), amqp.vhost)
+    return HttpPublisher(management_endpoint(settings, amqp.user, amqp.password, folder, name), amqp.vhost)
 
 
 def _both_accounts(
-    settings: RabbitMqSettings, folder: Path
+    settings: RabbitMqSettings, folder: Path, name: str
 ) -> tuple[ManagementEndpoint, ManagementEndpoint | None]:
     """The management API as who reads, and as who writes, if anybody does."""
     writing = settings.writing
     return (
-        _management(settings, settings.user, settings.password, folder),
-        _management(settings, writing.user, writing.password, folder) if writing else None,
+        management_endpoint(settings, settings.user, settings.password, folder, name),
+        management_endpoint(settings, writing.user, writing.password, folder, name) if writing else None,
     )
 
 
-def _management(
-    settings: RabbitMqSettings, user: str, password: SecretSource, folder: Path
+def management_endpoint(
+    settings: RabbitMqSettings, user: str, password: SecretSource, folder: Path, name: str = ""
 ) -> ManagementEndpoint:
+    """The management API as one user.
+
+    Args:
+        settings: of the broker.
+        user: who asks.
+        password: where that user's password is.
+        folder: what paths are relative to.
+        name: of the source or agent, which the broker is given.
+
+    Raises:
+        SecretError: the password cannot be read.
+        CommandError: the certificates cannot.
+    """
     ca_file = folder / settings.ca_file if settings.ca_file else None
     try:
         ssl.create_default_context(cafile=ca_file)
     except OSError as error:  # ssl.SSLError is one
         reason = error.strerror or str(error)
-        text = f"{settings.management}: 'ca_file' {ca_file} cannot be used: {reason}"
+        text = f"{settings.management[0]}: 'ca_file' {ca_file} cannot be used: {reason}"
         raise CommandError(ExitCode.CONFIGURATION, text) from error
-    return ManagementEndpoint(settings.management, user, password.read(folder), ca_file)
+    first, *others = settings.management
+    return ManagementEndpoint(first, user, password.read(folder), ca_file, others=tuple(others), source=name)
 
 
-def event_endpoint(settings: RabbitMqSettings, folder: Path) -> AmqpEndpoint | None:
+def event_endpoint(settings: RabbitMqSettings, folder: Path, name: str = "") -> AmqpEndpoint | None:
     """Where the agent hears events, or ``None`` where that is not configured.
 
     Raises:
@@ -104,7 +124,11 @@ def event_endpoint(settings: RabbitMqSettings, folder: Path) -> AmqpEndpoint | N
         return None
     ca_file = folder / settings.ca_file if settings.ca_file else None
     events = settings.events
-    return AmqpEndpoint(events.url, events.vhost, settings.user, settings.password.read(folder), ca_file)
+    first, *others = events.url
+    password = settings.password.read(folder)
+    return AmqpEndpoint(
+        first, events.vhost, settings.user, password, ca_file, others=tuple(others), source=name
+    )
 
 
 def rabbitmq_agent(

@@ -60,17 +60,17 @@ def source_of(name: str, settings: Source, around: Surroundings) -> RunSource:
         return partial(run_ami, name, settings, source, around)
     if isinstance(settings, CmlSource):
         schema = configured_schema(settings, around.folder)
-        endpoint = amqp_endpoint(settings.amqp, around.folder)
+        endpoint = amqp_endpoint(settings.amqp, around.folder, name)
         return partial(run_cml, name, settings, endpoint, schema, source, around)
     if isinstance(settings, Am01Source):
-        endpoint = amqp_endpoint(settings.amqp, around.folder)
+        endpoint = amqp_endpoint(settings.amqp, around.folder, name)
         return partial(run_am01, name, settings, endpoint, source, around)
     if isinstance(settings, QmfSource):
-        endpoint = amqp_endpoint(settings.amqp, around.folder)
+        endpoint = amqp_endpoint(settings.amqp, around.folder, name)
         return partial(run_qmf, name, settings, endpoint, source, around)
     broker = BrokerAccess(
-        http_reader(settings, around.folder),
-        http_writer(settings, around.folder),
-        event_endpoint(settings, around.folder),
+        http_reader(settings, around.folder, name),
+        http_writer(settings, around.folder, name),
+        event_endpoint(settings, around.folder, name),
     )
     return partial(run_rabbitmq, name, settings, broker, source, around)

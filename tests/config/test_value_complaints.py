@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gateway.config.model import Configuration
+from gateway.config.sources import RabbitMqSource
 from gateway.yaml_documents import parse_document
 from tests.config.sample import FILE, RABBITMQ, TAG, UNIT, complaints
 
@@ -177,3 +178,29 @@ def test_roots(written: str) -> None:
     text = f"version: 1\nsnmp:\n  root: '{written}'\n"
     what = "write an object identifier in dotted form, such as 1.3.6.1.4.1.8072.9999.9999"
     assert complaints(text) == [f"3: snmp.root: {what}"]
+
+
+def test_several_nodes_of_a_cluster() -> None:
+    text = RABBITMQ.replace("http://127.0.0.1:15672", '["http://a:15672", "https://b:15671"]')
+    text += "    events:\n      url:\n        - amqp://a\n        - amqps://b\n"
+    configuration = parse_document(text, Configuration, FILE)
+    source = configuration.sources["orders"]
+    assert isinstance(source, RabbitMqSource)
+    assert source.management == ("http://a:15672", "https://b:15671")
+    assert source.events is not None
+    assert source.events.url == ("amqp://a", "amqps://b")
+
+
+@pytest.mark.parametrize(
+    ("urls", "complaint"),
+    [
+        ('["http://a", "amqp://b"]', f": {WRITE_A_URL.format('http')}"),
+        ('["http://a", "http://u:hunter2@b"]', f": {NO_USER_INFO}"),
+        ('["http://a", "http://a"]', ": names a node twice"),
+        ("[]", ""),
+    ],
+)
+def test_nodes_that_are_none(urls: str, complaint: str) -> None:
+    (found,) = complaints(RABBITMQ.replace("http://127.0.0.1:15672", urls))
+    assert found.startswith("5: sources.orders.management")
+    assert found.endswith(complaint)

@@ -130,7 +130,7 @@ def test_who_is_set_up_is_who_reads() -> None:
     (folder,) = re.findall(r"--secrets (\S+)", script)
     assert source.password.file is not None
     assert f"{SETTINGS}/{source.password.file}" == f"{folder}/{source.user}.password"
-    assert source.management in script
+    assert all(url in script for url in source.management)
     assert configuration().state.folder == Path(STATE)
 
 

@@ -26,6 +26,7 @@ from gateway.links.amqp_connection import (
 )
 from gateway.links.kept_deliveries import KeptDeliveries
 from gateway.links.kept_queue import KeptSubscription, kept_queue
+from gateway.links.node_choice import NodeChoice
 from gateway.links.own_queue import PREFETCH, OwnQueue
 from gateway.links.reconnecting import link_errors, reconnecting
 from gateway.tasks import until_one_ends
@@ -91,7 +92,8 @@ class EventConsumer:
     """Keeps a queue bound to the broker's event exchange for as long as it runs.
 
     One connection, which consumes only, and on it one exclusive, auto-delete, length-limited queue, or one
-    that is kept.
+    that is kept. After each end the next connection goes to another node, where the endpoint has several:
+    what ended the connection may have ended its node.
 
     Args:
         endpoint: the virtual host in which the broker declares its event exchange, ``/`` by default.
@@ -103,7 +105,7 @@ class EventConsumer:
     def __init__(
         self, endpoint: AmqpEndpoint, keys: Sequence[str], sink: EventSink, kept: KeptEvents | None = None
     ) -> None:
-        self._endpoint = endpoint
+        self._nodes = NodeChoice(endpoint.nodes)
         self._keys = keys
         self._sink = sink
         self._kept = kept
@@ -115,7 +117,16 @@ class EventConsumer:
 
     async def run(self) -> None:
         """Consume, reconnect with back-off and jitter; ends by cancellation only."""
-        await reconnecting(self._run_once, lambda error: self._sink.events_missing(str(error)))
+        await reconnecting(self._run_once, self._down)
+
+    def _down(self, error: LinkError) -> None:
+        self._nodes.failed(self._endpoint)
+        self._sink.events_missing(str(error))
+
+    @property
+    def _endpoint(self) -> AmqpEndpoint:
+        """The node in use, or to be tried next."""
+        return self._nodes.preferred
 
     async def _run_once(self) -> None:
         """One connection from its opening to its end.

@@ -13,7 +13,12 @@ from urllib.parse import quote
 import httpx
 import structlog
 
-from gateway.agents.rabbitmq.http_reader import ManagementEndpoint, management_client, one_line
+from gateway.agents.rabbitmq.http_reader import (
+    ManagementEndpoint,
+    address_of,
+    management_client,
+    one_line,
+)
 from gateway.agents.rabbitmq.management_api import (
     Answer,
     Broken,
@@ -24,6 +29,7 @@ from gateway.agents.rabbitmq.management_api import (
     answer_of,
 )
 from gateway.dialects.effects import Send
+from gateway.links.node_choice import NodeChoice
 from gateway.links.publishing import DetourError
 
 log = structlog.get_logger(__name__)
@@ -58,6 +64,7 @@ class HttpPublisher:
         self._user = endpoint.user
         self._host = quote(virtual_host, safe="")
         self._client = management_client(endpoint)
+        self._nodes = NodeChoice(endpoint.urls)
         self._wanted = asyncio.Event()
         self._unwanted = asyncio.Event()
         self._unwanted.set()
@@ -173,8 +180,9 @@ class HttpPublisher:
         """
         try:
             async with asyncio.timeout(DEADLINE_SECONDS):
-                response = await self._client.request(method, target, **more)  # type: ignore[arg-type]
+                response = await self._reach(method, target, **more)
         except TimeoutError as error:
+            self._nodes.failed(self._nodes.preferred)
             raise DetourError(f"no answer within {DEADLINE_SECONDS:g} s", lasting=True) from error
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise DetourError(one_line(error), lasting=True) from error
@@ -184,6 +192,16 @@ class HttpPublisher:
         if isinstance(answer, Unavailable | Broken):
             raise DetourError(answer.reason, lasting=True)
         return answer
+
+    async def _reach(self, method: str, target: str, **more: object) -> httpx.Response:
+        """Send a request to the first node that a connection to comes about: nothing is sent twice."""
+        *first, last = self._nodes.in_order()
+        for node in first:
+            try:
+                return await self._client.request(method, address_of(node, target), **more)  # type: ignore[arg-type]
+            except (httpx.ConnectError, httpx.ConnectTimeout):
+                self._nodes.failed(node)
+        return await self._client.request(method, address_of(last, target), **more)  # type: ignore[arg-type]
 
 
 _NEEDED = "the user needs the tag 'management', and the permissions that docs/rights.md lists"

@@ -10,19 +10,32 @@ from types import TracebackType
 from typing import Protocol, Self
 
 import httpx
+import structlog
 from pydantic import SecretStr
 
+from gateway.agents.rabbitmq.listing import page_of
 from gateway.agents.rabbitmq.management_api import (
     Answer,
     Broken,
+    Document,
+    ListingRequest,
     NotManagement,
     Unavailable,
     answer_of,
     is_administrative,
 )
+from gateway.links.introduction import user_agent
+from gateway.links.node_choice import NodeChoice
+
+log = structlog.get_logger(__name__)
 
 MAX_BODY_OCTETS = 16 * 1024 * 1024
 """A page of 500 queues with all columns is 0.7 MB."""
+CONNECT_SECONDS = 3.0
+"""For a connection to one of several nodes: another one may be reached sooner."""
+PATIENCE_SECONDS = 6.0
+"""For an answer of a node while others have not been asked. An agent that has waited 10 s for an answer says
+that the broker does not answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +47,8 @@ class ManagementEndpoint:
         user: a user with the tag ``monitoring``.
         ca_file: certificates that the server's is checked with; the system's where none is given.
         deadline: seconds that a request may take altogether.
+        others: URLs of further nodes of the same cluster, to be asked where the first does not answer.
+        source: name of the source or agent that reads, for the broker's log; may be empty.
     """
 
     url: str
@@ -41,22 +56,38 @@ class ManagementEndpoint:
     password: SecretStr
     ca_file: Path | None = None
     deadline: float = 20.0
+    others: tuple[str, ...] = ()
+    source: str = ""
+
+    @property
+    def urls(self) -> tuple[str, ...]:
+        """URLs of all nodes, in the order in which they are configured."""
+        return (self.url, *self.others)
+
+
+def address_of(node: str, target: str) -> str:
+    """The URL of ``target``, path and query below ``/api/``, on the node with the URL ``node``."""
+    return f"{node.rstrip('/')}/api/{target}"
 
 
 def management_client(endpoint: ManagementEndpoint) -> httpx.AsyncClient:
-    """A client of the management API with one connection; targets are relative to ``/api/``.
+    """A client of the management API with one connection.
+
+    Targets are relative to ``/api/`` of the first node; `address_of` gives those of the others.
 
     Raises:
         OSError: the CA file cannot be read.
         ssl.SSLError: the CA file holds no certificates.
     """
     return httpx.AsyncClient(
-        base_url=f"{endpoint.url.rstrip('/')}/api/",
+        base_url=address_of(endpoint.url, ""),
         auth=httpx.BasicAuth(endpoint.user, endpoint.password.get_secret_value()),
         verify=ssl.create_default_context(cafile=endpoint.ca_file),
         # The broker's processors are dearer than the network between it and us.
-        headers={"accept-encoding": "identity", "user-agent": "amqp-gateway"},
-        timeout=endpoint.deadline,
+        headers={"accept-encoding": "identity", "user-agent": user_agent(endpoint.source)},
+        timeout=httpx.Timeout(
+            endpoint.deadline, connect=CONNECT_SECONDS if endpoint.others else endpoint.deadline
+        ),
         limits=httpx.Limits(max_connections=1, max_keepalive_connections=1),
         # A password goes where the configuration says, and nowhere else.
         trust_env=False,
@@ -76,17 +107,26 @@ class Target(Protocol):
 class HttpReader:
     """Reads from the management API. Use it as an asynchronous context manager.
 
+    Of several nodes the one that answers is asked, until it does not: then each of the others, once.
+
     Args:
         endpoint: where it is and who reads it.
         administrator: the same with a user who may read what monitoring is not enough for, if there is one.
+        nodes: URLs of the endpoint's nodes, where the choice is shared with others who use the same cluster.
 
     Raises:
         OSError: the CA file cannot be read.
         ssl.SSLError: the CA file holds no certificates.
     """
 
-    def __init__(self, endpoint: ManagementEndpoint, administrator: ManagementEndpoint | None = None) -> None:
+    def __init__(
+        self,
+        endpoint: ManagementEndpoint,
+        administrator: ManagementEndpoint | None = None,
+        nodes: NodeChoice[str] | None = None,
+    ) -> None:
         self._deadline = endpoint.deadline
+        self._nodes = nodes or NodeChoice(endpoint.urls)
         self._client = management_client(endpoint)
         self._administrator = management_client(administrator) if administrator else self._client
 
@@ -104,12 +144,38 @@ class HttpReader:
 
     async def read(self, request: Target) -> Answer:
         """Make ``request``; whatever goes wrong is an answer too."""
+        clock = asyncio.get_running_loop().time
+        end = clock() + self._deadline
+        *first, last = self._nodes.in_order()
+        failures: list[str] = []
+        for node in first:
+            # Half of what is left at most, so that the last one has time too, however many there are.
+            answer = await self._read_from(node, request, min(PATIENCE_SECONDS, (end - clock()) / 2))
+            failure = _failure(request, answer)
+            if not failure:
+                return answer
+            failures.append(f"{node}: {failure}")
+            self._failed(node, failure)
+        answer = await self._read_from(last, request, end - clock())
+        if not failures or not _failure(request, answer):
+            return answer
+        self._failed(last, _failure(request, answer))
+        failures.append(f"{last}: {_failure(request, answer)}")
+        return Unavailable(f"none of {len(failures)} nodes: {'; '.join(failures)}")
+
+    def _failed(self, node: str, reason: str) -> None:
+        if self._nodes.failed(node):
+            log.warning("management-node-failed", node=node, detail=reason, next=self._nodes.preferred)
+
+    async def _read_from(self, node: str, request: Target, seconds: float) -> Answer:
+        client = self._administrator if is_administrative(request) else self._client
         try:
-            async with asyncio.timeout(self._deadline):
-                client = self._administrator if is_administrative(request) else self._client
-                return await self._read(client, request.target)
+            async with asyncio.timeout(seconds):
+                return await self._read(client, address_of(node, request.target))
+        except httpx.ConnectTimeout:
+            return Unavailable("no connection in time")
         except (TimeoutError, httpx.TimeoutException):
-            return Unavailable(f"no answer within {self._deadline:g} s")
+            return Unavailable(f"no answer within {seconds:.2g} s")
         except httpx.RemoteProtocolError as error:
             return _broken_off(error)
         except httpx.HTTPError as error:
@@ -128,6 +194,18 @@ class HttpReader:
                     # Some collections come whole, however large: that is no reason to give up the others.
                     return Broken(f"an answer of more than {MAX_BODY_OCTETS} octets", lasting=True)
             return answer_of(response.status_code, bytes(body))
+
+
+def _failure(request: Target, answer: Answer) -> str:
+    """Why another node is to be asked; empty where the answer is one.
+
+    A node that starts or stops answers some requests with something else than it should.
+    """
+    if isinstance(answer, Unavailable):
+        return answer.reason
+    if isinstance(request, ListingRequest) and isinstance(answer, Document) and page_of(answer) is None:
+        return f"{request.collection} is no listing"
+    return ""
 
 
 def _broken_off(error: httpx.RemoteProtocolError) -> Answer:

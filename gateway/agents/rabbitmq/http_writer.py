@@ -14,6 +14,7 @@ import structlog
 from gateway.agents.rabbitmq.http_reader import (
     HttpReader,
     ManagementEndpoint,
+    address_of,
     management_client,
     one_line,
 )
@@ -27,6 +28,7 @@ from gateway.agents.rabbitmq.management_changes import (
     Unanswered,
     change_answer_of,
 )
+from gateway.links.node_choice import NodeChoice
 
 log = structlog.get_logger(__name__)
 
@@ -44,6 +46,9 @@ _NEVER_SENT = (
 class HttpWriter:
     """Makes the requests of operations. Use it as an asynchronous context manager.
 
+    Of several nodes the one that works is used. A change goes to another node only where the connection to
+    the first did not come about, so that certainly nothing was sent.
+
     Args:
         reading: of the user who reads the broker.
         writing: of the one who changes it; ``None`` where nobody does, and then only readings are made.
@@ -54,8 +59,9 @@ class HttpWriter:
     """
 
     def __init__(self, reading: ManagementEndpoint, writing: ManagementEndpoint | None) -> None:
-        self._reader = HttpReader(reading)
-        self._looker = HttpReader(writing) if writing is not None else None
+        self._nodes = NodeChoice(reading.urls)
+        self._reader = HttpReader(reading, nodes=self._nodes)
+        self._looker = HttpReader(writing, nodes=self._nodes) if writing is not None else None
         self._client = management_client(writing) if writing is not None else None
         if self._client is not None:
             # So that a broker that cannot be reached is told from one that does not answer.
@@ -90,9 +96,19 @@ class HttpWriter:
         return NotManagement(NO_WRITER) if reader is None else await reader.read(request)
 
     async def _make(self, client: httpx.AsyncClient, change: Change) -> ChangeAnswer:
+        answer: ChangeAnswer = NotSent("there is no node to send it to")
+        for node in self._nodes.in_order():
+            answer = await self._make_at(client, node, change)
+            if isinstance(answer, NotSent | Unanswered):
+                self._nodes.failed(node)
+            if not isinstance(answer, NotSent):
+                break
+        return answer
+
+    async def _make_at(self, client: httpx.AsyncClient, node: str, change: Change) -> ChangeAnswer:
         try:
             async with asyncio.timeout(self._deadline):
-                return await self._change(client, change)
+                return await self._change(client, node, change)
         except TimeoutError:
             return Unanswered(f"no answer within {self._deadline:g} s")
         except _NEVER_SENT as error:
@@ -100,7 +116,7 @@ class HttpWriter:
         except httpx.HTTPError as error:
             return Unanswered(one_line(error))
 
-    async def _change(self, client: httpx.AsyncClient, change: Change) -> ChangeAnswer:
+    async def _change(self, client: httpx.AsyncClient, node: str, change: Change) -> ChangeAnswer:
         # A connection of its own for each: one that the broker is about to close could not be told from one
         # that broke after the request was read.
         headers = {b"connection": b"close"}
@@ -110,7 +126,7 @@ class HttpWriter:
             headers[b"content-type"] = b"application/json"
         content = None if change.body is None else json.dumps(change.body).encode()
         async with client.stream(
-            change.method, change.target, headers=list(headers.items()), content=content
+            change.method, address_of(node, change.target), headers=list(headers.items()), content=content
         ) as response:
             body = bytearray()
             with contextlib.suppress(httpx.HTTPError):  # the status has said what counts

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from gateway.agents.rabbitmq.object_names import ObjectName
+from gateway.links.introduction import PRODUCT
 from gateway.mapping.paths import Json
 
 OWN_QUEUES = "amqp-gateway."
 """Queues of the gateway's own are named so."""
-OWN_PRODUCT = "amqp-gateway"
+OWN_PRODUCT = PRODUCT
 """The client property ``product`` of its connections."""
 
 _SHOWN_COMPONENTS = frozenset({"shovel", "federation-upstream"})

@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 import httpx
 
-from gateway.agents.rabbitmq.http_reader import ManagementEndpoint, management_client, one_line
+from gateway.agents.rabbitmq.http_reader import address_of, management_client, one_line
 from gateway.agents.rabbitmq.impersonators import impersonators, tags_of
 from gateway.agents.rabbitmq.management_api import Document, PermissionRequest, answer_of
 from gateway.config.am01_source import Am01Source
@@ -19,10 +19,12 @@ from gateway.config.ami_source import AmiSource
 from gateway.config.cml_source import CmlSource
 from gateway.config.sources import QmfSource, RabbitMqAgent, RabbitMqSettings, Source
 from gateway.config.types import SecretError, SecretSource
+from gateway.links.node_choice import NodeChoice
 from gateway.mapping.paths import Json
 from gateway.service.checks import check_agent, check_source
 from gateway.service.doctor.applications import applications_heard
 from gateway.service.doctor.findings import Finding, Level
+from gateway.service.endpoints import management_endpoint
 from gateway.service.exit_codes import CommandError
 
 MAX_SKEW_SECONDS: Final = 5.0
@@ -127,12 +129,11 @@ class _Account:
     """One user of a management API."""
 
     def __init__(self, settings: RabbitMqSettings, user: str, password: SecretSource, folder: Path) -> None:
-        ca_file = folder / settings.ca_file if settings.ca_file else None
         self.user = user
         self.skew: float | None = None
-        self._client = management_client(
-            ManagementEndpoint(settings.management, user, password.read(folder), ca_file)
-        )
+        endpoint = management_endpoint(settings, user, password, folder)
+        self._nodes = NodeChoice(endpoint.urls)
+        self._client = management_client(endpoint)
 
     async def __aenter__(self) -> None:
         await self._client.__aenter__()
@@ -142,10 +143,19 @@ class _Account:
 
     async def read(self, target: str) -> Json:
         """The document there; ``None`` where this user is not shown it."""
-        response = await self._client.get(target)
+        response = await self._reach(target)
         self._compare_clocks(response)
         answer = answer_of(response.status_code, response.content)
         return answer.body if isinstance(answer, Document) else None
+
+    async def _reach(self, target: str) -> httpx.Response:
+        *first, last = self._nodes.in_order()
+        for node in first:
+            try:
+                return await self._client.get(address_of(node, target))
+            except httpx.TransportError:
+                self._nodes.failed(node)
+        return await self._client.get(address_of(last, target))
 
     def _compare_clocks(self, response: httpx.Response) -> None:
         try:

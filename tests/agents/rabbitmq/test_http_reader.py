@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import importlib.metadata
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import pytest
 from pydantic import SecretStr
+from structlog.testing import capture_logs
 
 from gateway.agents.rabbitmq.http_reader import MAX_BODY_OCTETS, HttpReader, ManagementEndpoint
 from gateway.agents.rabbitmq.management_api import (
     Answer,
     Broken,
     Document,
+    ListingRequest,
     NotManagement,
     OverviewRequest,
     PermissionRequest,
+    Refused,
     Unavailable,
 )
 
@@ -149,3 +153,111 @@ def test_a_ca_file_that_is_missing_is_an_error_at_once(tmp_path: Path) -> None:
 
 def test_a_password_is_not_shown() -> None:
     assert "sesame" not in repr(ManagementEndpoint("http://x", "u", SecretStr("sesame")))
+
+
+# Several nodes of one cluster.
+
+
+async def nobody() -> str:
+    """The URL of a server that has ended."""
+    async with server(lambda *_: asyncio.sleep(0)) as url:
+        return url
+
+
+def cluster(*urls: str, deadline: float = 20.0) -> HttpReader:
+    first, *others = urls
+    return HttpReader(
+        ManagementEndpoint(first, "gateway", SecretStr("sesame"), deadline=deadline, others=tuple(others))
+    )
+
+
+class Node:
+    """A node that answers each request with ``answers``, and counts them."""
+
+    def __init__(self, answer: bytes) -> None:
+        self.answer = answer
+        self.heads: list[bytes] = []
+
+    async def serve(self, head: bytes, writer: asyncio.StreamWriter) -> None:
+        self.heads.append(head)
+        writer.write(self.answer)
+
+
+async def test_another_node_answers_for_one_that_is_down_and_is_asked_from_then_on() -> None:
+    node = Node(response(b"[1]"))
+    async with server(node.serve) as url, cluster(await nobody(), url) as reader:
+        with capture_logs() as logged:
+            answers = [await reader.read(OverviewRequest()) for _ in range(3)]
+    assert answers == [Document([1])] * 3
+    assert [one["event"] for one in logged] == ["management-node-failed"]
+    assert all(head.startswith(b"GET /api/overview?") for head in node.heads)
+
+
+async def test_the_node_that_works_is_kept_until_it_fails() -> None:
+    first, second = Node(response(b"[1]")), Node(response(b"[2]"))
+    async with server(first.serve) as one, server(second.serve) as two, cluster(one, two) as reader:
+        assert await reader.read(OverviewRequest()) == Document([1])
+        first.answer = response(b"", "503 Service Unavailable")
+        assert await reader.read(OverviewRequest()) == Document([2])
+        first.answer = response(b"[3]")
+        assert await reader.read(OverviewRequest()) == Document([2])
+        second.answer = response(b"", "503 Service Unavailable")
+        assert await reader.read(OverviewRequest()) == Document([3])
+    assert len(first.heads) == 3
+
+
+async def test_a_node_that_breaks_off_or_lists_nothing_is_left_for_another() -> None:
+    listing = ListingRequest("queue", "queues", ("name",))
+    for broken in (
+        b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\nconnection: close\r\n\r\n[",
+        response(b'"starting"'),
+    ):
+
+        async def breaking(_: bytes, writer: asyncio.StreamWriter, answer: bytes = broken) -> None:
+            writer.write(answer)
+            writer.close()
+
+        node = Node(response(b"[1]"))
+        async with server(breaking) as one, server(node.serve) as two, cluster(one, two) as reader:
+            assert await reader.read(listing) == Document([1])
+
+
+async def test_a_silent_node_leaves_the_others_time_to_answer() -> None:
+    async def silent(_: bytes, __: asyncio.StreamWriter) -> None:
+        await asyncio.get_running_loop().create_future()
+
+    node = Node(response(b"[1]"))
+    async with (
+        server(silent) as one,
+        server(silent) as two,
+        server(node.serve) as three,
+        cluster(one, two, three, deadline=1.0) as reader,
+    ):
+        assert await reader.read(OverviewRequest()) == Document([1])
+
+
+async def test_each_node_is_asked_once_and_named_where_none_answers() -> None:
+    urls = [await nobody(), await nobody()]
+    async with cluster(*urls) as reader:
+        answer = await reader.read(OverviewRequest())
+    assert isinstance(answer, Unavailable)
+    assert answer.reason.startswith("none of 2 nodes: ")
+    assert all(f"{url}: " in answer.reason for url in urls)
+
+
+async def test_what_one_node_refuses_no_other_is_asked() -> None:
+    refusing = Node(response(b'{"error":"not_authorised","reason":"no"}', "401 Unauthorized"))
+    other = Node(response(b"[1]"))
+    async with server(refusing.serve) as one, server(other.serve) as two, cluster(one, two) as reader:
+        assert await reader.read(OverviewRequest()) == Refused(login=False, reason="no")
+    assert not other.heads
+
+
+async def test_the_gateway_names_itself_its_version_and_the_source() -> None:
+    node = Node(response(b"[1]"))
+    async with server(node.serve) as url:
+        endpoint = ManagementEndpoint(url, "gateway", SecretStr("sesame"), source="orders")
+        async with HttpReader(endpoint) as reader:
+            await reader.read(OverviewRequest())
+    version = importlib.metadata.version("amqp-management-gateway")
+    assert f"user-agent: amqp-gateway/{version} (source orders)\r\n".encode() in node.heads[0].lower()

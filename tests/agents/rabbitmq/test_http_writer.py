@@ -163,3 +163,62 @@ def test_any_answer_means_something(status: int, body: bytes) -> None:
 
 def test_names_are_segments_of_a_path() -> None:
     assert path_of("queues", "/", "a b/ü?") == "queues/%2F/a%20b%2F%C3%BC%3F"
+
+
+# Several nodes of one cluster.
+
+
+def cluster(*urls: str) -> HttpWriter:
+    reading, writing = (
+        ManagementEndpoint(urls[0], user, SecretStr("sesame"), deadline=0.5, others=urls[1:])
+        for user in ("reader", "writer")
+    )
+    return HttpWriter(reading, writing)
+
+
+async def test_a_change_goes_to_another_node_where_the_first_is_not_reached() -> None:
+    heads: list[bytes] = []
+
+    async def serve(head: bytes, writer: asyncio.StreamWriter) -> None:
+        heads.append(head)
+        writer.write(b"HTTP/1.1 204 No Content\r\n\r\n")
+
+    async with server(lambda *_: asyncio.sleep(0)) as gone:
+        pass
+    async with server(serve) as url, cluster(gone, url) as writer:
+        assert [await writer.make(Change("DELETE", "queues/x/y")) for _ in range(2)] == [Changed()] * 2
+    assert len(heads) == 2
+
+
+async def test_a_change_that_may_have_arrived_goes_to_no_other_node() -> None:
+    asked: list[str] = []
+
+    async def silent(_: bytes, __: asyncio.StreamWriter) -> None:
+        asked.append("silent")
+        await asyncio.get_running_loop().create_future()
+
+    async def closing(_: bytes, writer: asyncio.StreamWriter) -> None:
+        asked.append("closing")
+        writer.close()
+
+    async def unavailable(_: bytes, writer: asyncio.StreamWriter) -> None:
+        asked.append("unavailable")
+        writer.write(response(b"", "503 Service Unavailable"))
+
+    async def good(_: bytes, writer: asyncio.StreamWriter) -> None:
+        asked.append("good")
+        writer.write(b"HTTP/1.1 204 No Content\r\n\r\n")
+
+    for first in (silent, closing, unavailable):
+        asked.clear()
+        async with server(first) as one, server(good) as two, cluster(one, two) as writer:
+            answer = await writer.make(Change("DELETE", "queues/x/y"))
+        assert isinstance(answer, Unanswered | Rejected), first.__name__
+        assert asked == [first.__name__]
+
+
+async def test_no_node_is_reached_and_nothing_is_sent() -> None:
+    async with server(lambda *_: asyncio.sleep(0)) as one, server(lambda *_: asyncio.sleep(0)) as two:
+        pass
+    async with cluster(one, two) as writer:
+        assert isinstance(await writer.make(LIMIT), NotSent)
