@@ -46,6 +46,8 @@ class KeptCounts:
         waiting: messages in the queue at the last look, without those on their way to us; ``None`` while it
             is not consumed, for nobody looks then.
         unacknowledged: deliveries that arrived and wait for the log.
+        is_quorum: the queue in use is a quorum queue, as an earlier version of the gateway left behind in a
+            virtual host whose queues are quorum queues by default.
     """
 
     taken: int = 0
@@ -57,6 +59,7 @@ class KeptCounts:
     refusals: Counter[Refusal] = field(default_factory=Counter)
     waiting: int | None = None
     unacknowledged: int = 0
+    is_quorum: bool = False
 
     def looked(self, waiting: int) -> None:
         """So many messages wait in the queue."""

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+import structlog
 from aio_pika.abc import AbstractChannel, AbstractConnection, AbstractIncomingMessage, AbstractQueue
 from aiormq import exceptions
 
@@ -20,6 +21,8 @@ from gateway.links.kept_counts import KeptCounts, Loss, Refusal
 from gateway.links.kept_deliveries import Ledger
 from gateway.links.own_queue import WatchedQueue, bind
 
+log = structlog.get_logger(__name__)
+
 KEPT_PREFETCH: Final = 1_000
 """Messages that are not acknowledged: what a slow disk keeps in memory, and what comes again after a kill."""
 
@@ -28,6 +31,16 @@ DOUBTFUL_SHARE: Final = 0.9
 
 OWN_PREFIX: Final = "amqp-gateway."
 """Of every queue that is the gateway's own; its users may declare no others."""
+
+CLASSIC: Final = "classic"
+QUORUM: Final = "quorum"
+"""Values of ``x-queue-type``."""
+
+QUORUM_REMARK: Final = (
+    "the durable subscription's queue {queue} is a quorum queue: RabbitMQ 4 drops a message of it after 20"
+    " deliveries, unless its delivery limit is another one; delete it while the gateway is stopped, and the"
+    " gateway declares a classic queue, which has no such limit"
+)
 
 _MILLISECOND: Final = 1_000_000
 _DRAIN_SECONDS: Final = 0.05
@@ -51,10 +64,19 @@ class KeptSubscription:
     ledger: Ledger
     counts: KeptCounts = field(default_factory=KeptCounts)
 
+    @property
+    def remark(self) -> str:
+        """What people should know of the queue in use, in one line; empty where all is well."""
+        return QUORUM_REMARK.format(queue=self.queue) if self.counts.is_quorum else ""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptQueue(WatchedQueue):
-    """A durable queue with an expiry, which only one consumer may have.
+    """A durable classic queue with an expiry, which only one consumer may have.
+
+    The type is declared, because a virtual host may have another default. A quorum queue of this name, with
+    the same bound and expiry, is used as it is: an earlier version of the gateway, which declared no type,
+    made it where quorum queues are the default.
 
     Attributes:
         name: of the queue.
@@ -122,19 +144,15 @@ class KeptQueue(WatchedQueue):
             ChannelPreconditionFailed: it was declared otherwise.
         """
         await channel.set_qos(prefetch_count=self.prefetch)
+        was_quorum = self.counts.is_quorum
+        self.counts.is_quorum = not is_new and await self._is_quorum(connection)
         try:
-            queue = await channel.declare_queue(
-                self.name,
-                durable=True,
-                arguments={
-                    "x-expires": max(1, self.expires // _MILLISECOND),
-                    "x-max-length": self.max_length,
-                    "x-overflow": "drop-head",
-                },
-            )
+            queue = await self._declare(channel, QUORUM if self.counts.is_quorum else CLASSIC)
         except exceptions.ChannelPreconditionFailed:
             self.counts.refusals[Refusal.DECLARED_OTHERWISE] += 1
             raise
+        if self.counts.is_quorum and not was_quorum:
+            log.warning("durable-queue-is-quorum", detail=QUORUM_REMARK.format(queue=self.name))
         try:
             await bind(queue, bindings)
         except exceptions.ChannelClosed:
@@ -143,6 +161,35 @@ class KeptQueue(WatchedQueue):
             raise
         self.counts.declared += is_new
         return queue
+
+    async def _is_quorum(self, connection: AbstractConnection) -> bool:
+        """Whether a queue that is there is a quorum queue, and otherwise as it is declared here.
+
+        A passive declaration says nothing of the type. The type that the queue had last is tried first: each
+        one that is refused ends its channel, and is an error in the broker's log.
+        """
+        types = (QUORUM, CLASSIC) if self.counts.is_quorum else (CLASSIC, QUORUM)
+        for queue_type in types:
+            channel = await connection.channel(publisher_confirms=False)
+            try:
+                await self._declare(channel, queue_type)
+            except exceptions.ChannelPreconditionFailed:
+                continue  # and the channel is closed
+            await close_channel(channel)
+            return queue_type == QUORUM
+        return False  # of another type, or bound otherwise: to be refused as the one that is wanted
+
+    async def _declare(self, channel: AbstractChannel, queue_type: str) -> AbstractQueue:
+        return await channel.declare_queue(
+            self.name,
+            durable=True,
+            arguments={
+                "x-queue-type": queue_type,
+                "x-expires": max(1, self.expires // _MILLISECOND),
+                "x-max-length": self.max_length,
+                "x-overflow": "drop-head",
+            },
+        )
 
     async def consume(
         self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -14,7 +15,7 @@ from gateway.dialects.qmf.console_agents import HeartbeatRules, Heartbeats
 from gateway.inventory.source import SourceInventory
 from gateway.links.amqp import AmqpLink, AmqpRole, KeptConversation
 from gateway.links.amqp_connection import AmqpEndpoint
-from gateway.model.observations import ClassLearned, EventLearned, Observation
+from gateway.model.observations import ClassLearned, EventLearned, Observation, SourceStateSeen
 from gateway.service.known_schemas import KnownSchemas
 from gateway.service.source_console import source_console
 from gateway.service.surroundings import Surroundings
@@ -40,6 +41,7 @@ async def run_qmf(
             first_sequence=secrets.randbits(_SEQUENCE_BITS),
         )
     console = ConsoleSession(config)
+    subscription = around.subscription("console", name, settings.durable)
     unidentified = 0
 
     def read_the_unnamed() -> None:
@@ -49,7 +51,8 @@ async def run_qmf(
             console.unnamed(around.clock.now())
 
     def observed(observations: tuple[Observation, ...]) -> None:
-        around.inventory.observed(source, observations, around.clock.now())
+        remark = subscription.remark if subscription is not None else ""
+        around.inventory.observed(source, _remarked(observations, remark), around.clock.now())
         around.inventory.afterwards(source, read_the_unnamed)
         if schemas is not None and any(isinstance(one, ClassLearned | EventLearned) for one in observations):
             schemas.learnt()
@@ -57,7 +60,6 @@ async def run_qmf(
     at_work = source_console(source, console, config, around, observed)
     if settings.believe:
         warn_of_impersonators(name, endpoint)
-    subscription = around.subscription("console", name, settings.durable)
     role = AmqpRole(
         "console",
         console.bindings,
@@ -70,6 +72,18 @@ async def run_qmf(
         await link.run()
     else:
         await until_one_ends(link.run(), schemas.keep(lambda: console.definitions))
+
+
+def _remarked(observations: tuple[Observation, ...], remark: str) -> Sequence[Observation]:
+    """What the session observed, with ``remark`` added to the detail of the source's state."""
+    if not remark:
+        return observations
+    return [
+        replace(one, detail="; ".join(filter(None, (one.detail, remark))))
+        if isinstance(one, SourceStateSeen)
+        else one
+        for one in observations
+    ]
 
 
 def warn_of_impersonators(name: str, endpoint: AmqpEndpoint) -> None:

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import aio_pika
 import httpx
+from aiormq.abc import FieldTable
 
 from gateway.dialects.effects import Effect
 from gateway.links.amqp import AmqpRole, KeptConversation
@@ -248,7 +249,52 @@ async def test_its_queue_is_durable_limited_and_expires(virtual_host: VirtualHos
             queue = http.get(f"queues/{virtual_host.path}/{QUEUE}").raise_for_status().json()
 
     assert (queue["exclusive"], queue["auto_delete"], queue["durable"]) == (False, False, True)
-    assert queue["arguments"] == {"x-expires": 2000, "x-max-length": 123, "x-overflow": "drop-head"}
+    assert queue["arguments"] == {
+        "x-queue-type": "classic",
+        "x-expires": 2000,
+        "x-max-length": 123,
+        "x-overflow": "drop-head",
+    }
+
+
+async def declared_before(virtual_host: VirtualHost, **more: str) -> None:
+    """Declare the queue as an earlier version of the gateway did, bound and with a message in it."""
+    arguments: FieldTable = {"x-expires": 60_000, "x-max-length": 5000, "x-overflow": "drop-head", **more}
+    async with await aio_pika.connect(virtual_host.amqp_url()) as connection:
+        channel = await connection.channel()
+        queue = await channel.declare_queue(QUEUE, durable=True, arguments=arguments)
+        await queue.bind("amq.topic", "#")
+    await say(virtual_host, "from before")
+
+
+async def test_a_classic_queue_that_names_no_type_is_used_as_it_is(virtual_host: VirtualHost) -> None:
+    """Declared by an earlier version of the gateway; RabbitMQ takes a type that is absent for classic."""
+    await declared_before(virtual_host)
+    counts = KeptCounts()
+    async with subscribed(virtual_host, MemoryLedger(), counts=counts) as (session, link):
+        await link.received(1)
+        assert session.bodies == ["from before"]
+        assert session.resumed == [("", 1)]
+    assert not counts.is_quorum
+    assert counts.refusals == {}
+
+
+async def test_a_quorum_queue_is_used_and_remarked_on(virtual_host: VirtualHost) -> None:
+    """An earlier version of the gateway made it on RabbitMQ 4 in a virtual host of quorum queues."""
+    await declared_before(virtual_host, **{"x-queue-type": "quorum"})
+    counts = KeptCounts()
+    for _connection in range(2):
+        async with subscribed(virtual_host, MemoryLedger(), counts=counts) as (session, link):
+            await link.received(1)
+            assert session.bodies == ["from before"]
+            session.deliveries.clear()
+            await say(virtual_host, "from before")
+            await link.received(1)
+        await released(virtual_host)
+        await say(virtual_host, "from before")
+    assert counts.is_quorum
+    assert counts.refusals == {}
+    assert "is a quorum queue" in KeptSubscription(QUEUE, 5000, 60 * SECOND, MemoryLedger(), counts).remark
 
 
 async def test_probes_of_a_former_connection_are_nobodys_business(virtual_host: VirtualHost) -> None:

@@ -14,11 +14,13 @@ import httpx
 from gateway.agents.rabbitmq.http_reader import address_of, management_client, one_line
 from gateway.agents.rabbitmq.impersonators import impersonators, tags_of
 from gateway.agents.rabbitmq.management_api import Document, PermissionRequest, answer_of
+from gateway.agents.rabbitmq.management_changes import path_of
 from gateway.config.am01_source import Am01Source
 from gateway.config.ami_source import AmiSource
 from gateway.config.cml_source import CmlSource
-from gateway.config.sources import QmfSource, RabbitMqAgent, RabbitMqSettings, Source
+from gateway.config.sources import QmfSource, RabbitMqAgent, RabbitMqSettings, RabbitMqSource, Source
 from gateway.config.types import SecretError, SecretSource
+from gateway.links.kept_queue import QUORUM, QUORUM_REMARK, default_name
 from gateway.links.node_choice import NodeChoice
 from gateway.mapping.paths import Json
 from gateway.service.checks import check_agent, check_source
@@ -112,6 +114,7 @@ async def _rights(name: str, settings: RabbitMqSettings, folder: Path) -> list[F
         reader = _Account(settings, settings.user, settings.password, folder)
         async with reader:
             findings = await _reading_rights(name, settings, reader)
+            findings += await _durable_queue(name, settings, reader)
             findings.append(_clock(name, reader))
             if settings.writing is None:
                 findings += await _for_administrators(name, settings, reader)
@@ -181,6 +184,17 @@ async def _reading_rights(name: str, settings: RabbitMqSettings, reader: _Accoun
         advice = f"to see it: rabbitmqctl set_permissions -p VHOST {reader.user} '^$' '^$' '^$'"
         findings.append(Finding("rights", Level.NOTE, text, advice, name))
     return findings
+
+
+async def _durable_queue(name: str, settings: RabbitMqSettings, reader: _Account) -> list[Finding]:
+    """Whether the queue of a durable subscription to events can drop what is delivered again and again."""
+    if not isinstance(settings, RabbitMqSource) or settings.durable is None or settings.events is None:
+        return []
+    queue = settings.durable.queue or default_name("events", name)
+    shown = await reader.read(path_of("queues", settings.events.vhost, queue))
+    if not isinstance(shown, dict) or shown.get("type") != QUORUM:
+        return []
+    return [Finding("durable", Level.WARNING, QUORUM_REMARK.format(queue=queue), subject=name)]
 
 
 async def _is_hidden(reader: _Account, host: str) -> bool:

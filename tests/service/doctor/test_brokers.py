@@ -10,6 +10,7 @@ from gateway.demo.broker import PrivateBroker
 from gateway.service.doctor.brokers import agent_findings, source_findings
 from gateway.service.doctor.findings import Finding, Level
 from tests.components.command_line import Site, new_site
+from tests.components.rabbitmq import VirtualHost
 
 NOTHING = {"configure": "^$", "write": "^$", "read": "^$"}
 PASSWORD = "secret"
@@ -94,3 +95,32 @@ async def test_rights_too_small_and_too_large(own_rabbitmq: PrivateBroker, tmp_p
     assert chiefs[-1].text == "'forger' can forge any sender on this broker"
     agents = await agent_findings("agent", loaded.settings.agents["agent"], loaded.folder)
     assert worth_a_look(agents) == [("agent", note), ("rights", warning), ("impersonators", problem)]
+
+
+async def test_a_durable_subscription_whose_queue_is_a_quorum_queue(
+    virtual_host: VirtualHost, tmp_path: Path
+) -> None:
+    broker, site = virtual_host.broker, new_site(tmp_path)
+    administrator = broker.administrator
+    events = {"url": f"amqp://127.0.0.1:{broker.ports.amqp}", "vhost": virtual_host.name}
+    settings = {
+        **source(broker, site, administrator.name, events=events, durable={}),
+        "password": site.secret(administrator.password),
+    }
+    site.configure(sources={"orders": settings})
+    loaded = load_configuration(site.configuration)
+    queue = f"queues/{virtual_host.path}/amqp-gateway.events.orders"
+
+    async def remarks() -> list[Finding]:
+        return [finding for finding in await found(loaded, "orders") if finding.check == "durable"]
+
+    with broker.http() as http:
+        classic = {"durable": True, "arguments": {"x-queue-type": "classic"}}
+        http.put(queue, json=classic).raise_for_status()
+        assert await remarks() == []
+        http.delete(queue).raise_for_status()
+        quorum = {"durable": True, "arguments": {"x-queue-type": "quorum"}}
+        http.put(queue, json=quorum).raise_for_status()
+    (finding,) = await remarks()
+    assert (finding.level, finding.subject) == (Level.WARNING, "orders")
+    assert "amqp-gateway.events.orders is a quorum queue" in finding.text
