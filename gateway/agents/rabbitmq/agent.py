@@ -19,7 +19,7 @@ from gateway.agents.rabbitmq.events import BINDING_CREATED, QUEUE_DELETED, Chang
 from gateway.agents.rabbitmq.impersonators import TAGS_EVENT, ImpersonatorCheck
 from gateway.agents.rabbitmq.known_objects import KnownObject
 from gateway.agents.rabbitmq.management_answers import ManagementAnswers
-from gateway.agents.rabbitmq.management_api import ADMINISTRATIVE, Answer, ManagementRequest
+from gateway.agents.rabbitmq.management_api import Answer, ManagementRequest
 from gateway.agents.rabbitmq.management_changes import BrokerAnswer, BrokerRequest
 from gateway.agents.rabbitmq.method_calls import MethodCalls
 from gateway.agents.rabbitmq.reading import class_readers
@@ -267,8 +267,8 @@ class RabbitMqAgent:
         if key == TAGS_EVENT:
             self._plan.hurry_users(now)
             if self._visibility.refused:  # perhaps by ourselves, and perhaps not any more
-                for class_name in ("", *ADMINISTRATIVE):
-                    self._plan.hurry(now, class_name)
+                self._plan.hurry(now)
+                self._plan.retry(now, at_once=True)
         elif key in _HURRIED:
             self._plan.hurry(now, _HURRIED[key])
         self._calls.heard(key, headers, now)

@@ -38,11 +38,19 @@ class Nodes:
     def __init__(self) -> None:
         self._starts: dict[str, _Start] = {}
         self._overview: dict[str, Json] = {}
+        self._version: Json = None
 
-    def learn_overview(self, overview: Json) -> None:
-        """Take the cluster's name and Erlang's version from the overview."""
-        if isinstance(overview, Mapping):
-            self._overview = {key: overview.get(key) for key in ("cluster_name", "erlang_version")}
+    def learn_overview(self, overview: Json) -> bool:
+        """Take the cluster's name and Erlang's version from the overview; whether it is another version.
+
+        That is so where the broker was upgraded since the last overview.
+        """
+        if not isinstance(overview, Mapping):
+            return False
+        former = self._version
+        self._version = overview.get("rabbitmq_version")
+        self._overview = {key: overview.get(key) for key in ("cluster_name", "erlang_version")}
+        return former is not None and former != self._version
 
     def completed(self, node: Mapping[str, Json], sampled: int) -> tuple[Mapping[str, Json], bool]:
         """``node`` with what is worked out, and whether it has been restarted since it was last seen.

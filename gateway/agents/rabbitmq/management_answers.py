@@ -20,13 +20,13 @@ from gateway.agents.rabbitmq.management_api import (
     ListingRequest,
     ManagementRequest,
     NotFound,
-    NotManagement,
     ObjectRequest,
     OverviewRequest,
     PermissionRequest,
     Refused,
     Unavailable,
     UsersRequest,
+    fault_of,
     is_administrative,
 )
 from gateway.agents.rabbitmq.object_names import ObjectName
@@ -89,6 +89,7 @@ class ManagementAnswers:
         self._service = service
         self._impersonators = impersonators
         self._listing: Listing | None = None
+        self._questioned: dict[ListingRequest, Broken] = {}
 
     @property
     def busy(self) -> bool:
@@ -101,14 +102,17 @@ class ManagementAnswers:
         if isinstance(request, UsersRequest):
             # Whatever comes of it says nothing about the rest, which is asked for soon enough.
             return self._users(answer, began, ended)
-        # What needs an administrator may be asked for by a user of its own, and refused by what stands before
-        # the broker; where it is the reader's login that is refused, whatever else is asked for says so.
-        shut_out = isinstance(answer, Refused) and answer.login and not is_administrative(request)
-        if shut_out or isinstance(answer, Unavailable | NotManagement):
+        fault = fault_of(request, answer) or self._no_listing(request, answer)
+        if isinstance(answer, Unavailable) and not answer.responded:
             return self._unanswered(request, answer, began, ended)
+        if fault is not None:
+            if isinstance(request, OverviewRequest):
+                return self._unanswered(request, self.visibility.no_overview(answer), began, ended)
+            return self._questionable(request, fault, began, ended)
         effects: list[Effect] = []
         if self.visibility.answers():
             self.plan.hurry(ended)
+            self.plan.retry(ended, at_once=False)
             effects.append(Note("management-answers"))
         match request:
             case OverviewRequest():
@@ -173,9 +177,33 @@ class ManagementAnswers:
 
     # Each kind of request.
 
+    @staticmethod
+    def _no_listing(request: ManagementRequest, answer: Answer) -> Broken | None:
+        if isinstance(request, ListingRequest) and not isinstance(answer, Refused | Broken):
+            return Broken(f"{request.collection} is no listing") if page_of(answer) is None else None
+        return None
+
+    def _questionable(
+        self, request: ManagementRequest, fault: Broken, began: int, ended: int
+    ) -> list[Effect]:
+        """A response that no listing can have: the overview, asked next, shows whether all are like that."""
+        if isinstance(request, ListingRequest):
+            self._listing = None
+            self._questioned[request] = fault
+            self.plan.questioned(request, ended)
+            return []
+        self.plan.hurry_overview(ended)
+        match request:
+            case PermissionRequest():
+                return self._permission(request, fault, began, ended)
+            case ObjectRequest():
+                return self._single(request, fault, began, ended)
+        return []
+
     def _unanswered(self, request: ManagementRequest, answer: Answer, began: int, ended: int) -> list[Effect]:
         self.plan.failed(request, ended)
         self._listing = None
+        self._questioned.clear()
         return self._fails(answer, began)
 
     def _fails(self, answer: Answer, asked: int) -> list[Effect]:
@@ -196,12 +224,19 @@ class ManagementAnswers:
 
     def _overview(self, request: OverviewRequest, answer: Answer, ended: int) -> list[Effect]:
         self.plan.overview_read(ended)
+        effects: list[Effect] = []
+        # The management API responds, so that what a class was answered concerns that class alone.
+        for listing, fault in self._questioned.items():
+            self.plan.refused(listing, ended)
+            effects += self._cannot_read(listing.class_name, listing, fault, ended)
+        self._questioned.clear()
         if isinstance(answer, Refused | Broken):
-            return self._cannot_read("overview", request, answer, ended)
+            return [*effects, *self._cannot_read("overview", request, answer, ended), *self.serve(ended)]
         self.visibility.reads("overview", ended)
-        if isinstance(answer, Document):
-            self._view.nodes.learn_overview(answer.body)
-        return []
+        if isinstance(answer, Document) and self._view.nodes.learn_overview(answer.body):
+            # It was upgraded: what it failed at before may go well now.
+            self.plan.retry(ended, at_once=True)
+        return [*effects, *self.serve(ended)]
 
     def _users(self, answer: Answer, began: int, ended: int) -> list[Effect]:
         # The right to do so may be missing for ever; a password will be right again.
@@ -222,10 +257,7 @@ class ManagementAnswers:
             if withheld:
                 self._view.withheld.add(request.class_name)
             return [*self._cannot_read(request.class_name, request, answer, ended), *self.serve(ended)]
-        page = page_of(answer)
-        if page is None:
-            return self._unanswered(request, self.visibility.no_listing(request), began, ended)
-        items, last = page
+        items, last = page_of(answer) or ([], True)
         if request.page == 1:
             self._listing = Listing(request.class_name, began)
         if self._listing is None:
@@ -245,6 +277,7 @@ class ManagementAnswers:
         effects = self._service.apply(taken.changes, now)
         if taken.restarted:
             effects += self.doubted(f"node {taken.restarted} was restarted", now)
+            self.plan.retry(now, at_once=True)
         return effects
 
     def single(self, class_name: str, item: Json, began: int, now: int) -> list[Effect]:

@@ -147,9 +147,13 @@ class Broken:
 
 @dataclass(frozen=True, slots=True)
 class Unavailable:
-    """No answer now: connection refused, deadline passed, 503. ``reason`` is one line for people."""
+    """No answer now: connection refused, deadline passed, 503. ``reason`` is one line for people.
+
+    ``responded``: a server responded, only not with what was asked for.
+    """
 
     reason: str
+    responded: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,8 +187,24 @@ def answer_of(status: int, body: bytes) -> Answer:
     if status >= 500:  # noqa: PLR2004  the class of server errors
         _, reason = _error(_document(body))
         text = f"status {status}{': ' if reason else ''}{reason}"
-        return Unavailable(text) if status in {502, 503, 504} else Broken(text)
+        return Unavailable(text, responded=True) if status in {502, 503, 504} else Broken(text)
     return NotManagement(f"it answers with status {status}")
+
+
+def fault_of(request: ManagementRequest, answer: Answer) -> Broken | None:
+    """The fault of an HTTP response that may concern this request alone, or the whole management API.
+
+    ``None`` for an answer that the request can have, and where no server responded at all. Only what the
+    server answers to another request shows which of the two it is.
+    """
+    match answer:
+        case Refused(login=True, reason=reason) if not is_administrative(request):
+            return Broken(reason)
+        case NotManagement(reason) | Unavailable(reason, responded=True):
+            return Broken(reason)
+        case NotFound() if isinstance(request, ListingRequest | OverviewRequest):
+            return Broken("status 404")
+    return None
 
 
 def _document(body: bytes) -> Document | None:

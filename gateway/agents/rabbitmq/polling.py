@@ -43,7 +43,9 @@ class PollingConfig:
         overview: between looks at what cluster this is, and at who its users are.
         refused_users: until what needs an administrator is asked for again after a refusal, which the broker
             writes into its log each time.
-        refused_pause: after a refusal or failure of one request, before the like is asked again.
+        refused_pause: after a refusal or failure of one request, before the like is asked again; doubled for
+            each further one of the same class, because the broker may write a crash report each time.
+        longest_refused_pause: what that grows to.
         first_pause: after the first failure; doubled for each further one up to ``longest_pause``.
         urgent_share: share of time that listings may take while the known state is in doubt, and questions
             about virtual hosts.
@@ -55,6 +57,7 @@ class PollingConfig:
     overview: int = 60 * SECOND
     refused_users: int = 3600 * SECOND
     refused_pause: int = 30 * SECOND
+    longest_refused_pause: int = 900 * SECOND
     first_pause: int = SECOND
     longest_pause: int = 30 * SECOND
     urgent_share: float = 0.25
@@ -65,7 +68,8 @@ class _ClassPlan:
     """The plan of one class: ``cost`` is what a whole listing took (ns), smoothed, of ``readings`` so far.
 
     ``again``: since the listing that is under way was begun, something was found that it may not show.
-    ``withheld``: it needs rights that are missing.
+    ``withheld``: it needs rights that are missing. ``refusals``: how often in a row it could not be listed;
+    after these it is not asked again before ``held_until`` (ns), whatever else happens.
     """
 
     first_page: ListingRequest
@@ -77,6 +81,8 @@ class _ClassPlan:
     readings: int = 0
     again: bool = False
     withheld: bool = False
+    refusals: int = 0
+    held_until: int = 0
 
 
 class PollingPlan:
@@ -166,6 +172,7 @@ class PollingPlan:
         plan.cost = 0.7 * plan.cost + 0.3 * plan.spent if plan.readings > 1 else plan.spent
         plan.readings += 1
         plan.withheld = False
+        plan.refusals = 0
         plan.due = max(plan.began + self._pause(plan), ended)
         self._note_intervals()
 
@@ -197,7 +204,7 @@ class PollingPlan:
     def refused(
         self, request: ListingRequest, ended: int, *, long: bool = False, withheld: bool = False
     ) -> None:
-        """This cannot be listed: not again for a while, or for ``long``.
+        """This cannot be listed: not again for a while, which doubles each time, or for ``long``.
 
         ``withheld``: it may not be, for want of a right that monitoring does not need.
         """
@@ -205,9 +212,34 @@ class PollingPlan:
         self._page = None
         plan = self._classes[request.class_name]
         plan.withheld = withheld
-        pause = self._config.refused_users if long else self._config.refused_pause
-        plan.due = ended + pause
+        least = self._config.refused_users if long else self._config.refused_pause
+        most = max(least, self._config.longest_refused_pause)
+        plan.due = ended + min(least << min(plan.refusals, 30), most)
+        plan.held_until = ended + least
+        plan.refusals += 1
         self._note_intervals()
+
+    def questioned(self, request: ListingRequest, ended: int) -> None:
+        """This was not answered as a listing is: the overview, asked next, shows whether anything is."""
+        plan = self._classes[request.class_name]
+        plan.due = max(plan.due, ended + plan.interval)
+        self._page = None
+        self.hurry_overview(ended)
+
+    def hurry_overview(self, now: int) -> None:
+        """Ask for the overview before anything else."""
+        self._overview_due = min(self._overview_due, now)
+
+    def retry(self, now: int, *, at_once: bool) -> None:
+        """What could not be listed may be listable now: its pauses are short again.
+
+        ``at_once``: there is a reason to think so, such as a changed right or another version of the broker.
+        Otherwise the shortest pause since the last refusal is kept.
+        """
+        for plan in self._classes.values():
+            if plan.refusals:
+                plan.refusals = 1
+                plan.due = now if at_once else min(plan.due, max(now, plan.held_until))
 
     def failed(self, request: ManagementRequest, ended: int) -> None:
         """Nothing answers: ask again after a pause that grows with each failure, a listing from its start.
@@ -236,10 +268,10 @@ class PollingPlan:
     def hurry(self, now: int, class_name: str = "") -> None:
         """What is known is in doubt: list the class, or all of them, as soon as the broker can bear.
 
-        All, that is, but those that may not be listed.
+        What could not be listed keeps its pause (see `retry`).
         """
         for name, plan in self._classes.items():
-            if class_name == name or not (class_name or plan.withheld):
+            if class_name in {name, ""} and not plan.refusals:
                 plan.again = self._page is not None and self._page.class_name == name
                 plan.due = min(plan.due, max(now, plan.began + self._bearable(plan)))
 

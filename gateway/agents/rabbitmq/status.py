@@ -10,8 +10,8 @@ from operator import itemgetter
 from gateway.agents.rabbitmq.management_api import (
     Answer,
     Broken,
-    ListingRequest,
     ManagementRequest,
+    NotFound,
     NotManagement,
     OverviewRequest,
     Refused,
@@ -176,11 +176,14 @@ class Visibility:
         """When what it does not answer, or has not yet, was asked first (ns); 0 while nobody waits."""
         return self._failing_since or self.asked_at
 
-    def no_listing(self, request: ListingRequest) -> Unavailable | NotManagement:
-        """What something else than a listing means: the parts of a broker's API come and go one by one."""
-        if self._was_complete:
-            return Unavailable(f"{request.collection} is no listing, as where a broker starts or stops")
-        return NotManagement(f"{request.collection} is no listing")
+    def no_overview(self, answer: Answer) -> Answer:
+        """What an answer to the overview means that is none; any other as it is.
+
+        The parts of a broker's API come and go one by one, and the overview may be among the first to go.
+        """
+        if self._was_complete and isinstance(answer, NotFound):
+            return Unavailable("there is no overview, as where a broker starts or stops")
+        return NotManagement("there is no overview") if isinstance(answer, NotFound) else answer
 
     def fails(self, answer: Answer, asked: int) -> bool:
         """The management API is of no use, as who asked at ``asked`` (ns) found; whether that is news."""

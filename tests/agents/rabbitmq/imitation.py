@@ -64,6 +64,7 @@ class ImitatedBroker:
         }
         self.users: dict[str, list[str]] | None = {"administrator": ["administrator"], "gateway": []}
         """Tags by user; ``None`` where they may not be read."""
+        self.version = "4.0.5"
         self.forbidden: set[str] = set()
         self.failure: Callable[[ManagementRequest], Answer | None] = lambda _: None
         self.hidden_listings: set[str] = set()
@@ -130,7 +131,9 @@ class ImitatedBroker:
             return failure
         match request:
             case OverviewRequest():
-                return Document({"cluster_name": "shop", "erlang_version": "25"})
+                return Document(
+                    {"cluster_name": "shop", "erlang_version": "25", "rabbitmq_version": self.version}
+                )
             case ListingRequest():
                 return self._page(request)
             case ObjectRequest():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -155,7 +157,8 @@ def test_a_broker_that_stops_part_by_part_is_no_wrong_address() -> None:
     assert shop.agent.status.state is SourceState.DOWN
     assert shop.agent.status.detail.startswith("the management API does not answer (")
     assert (
-        "is no listing, as where a broker starts or stops): is the broker running" in shop.agent.status.detail
+        "there is no overview, as where a broker starts or stops): is the broker running"
+        in shop.agent.status.detail
     )
 
 
@@ -219,6 +222,78 @@ def test_a_listing_that_the_broker_cannot_make_does_not_stop_the_others() -> Non
     assert shop.agent.status.state is SourceState.SYNCHRONISED
     assert "the broker cannot list exchanges (status 500)" in shop.agent.status.detail
     assert shop.story("queue")
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        (Broken("status 500"), "status 500"),
+        (Unavailable("status 503: starting", responded=True), "status 503: starting"),
+        (NotManagement("Stats in management UI are disabled on this node"), "Stats in management UI"),
+        (NotManagement("it knows no such path (404)"), "it knows no such path (404)"),
+        (NotFound(), "status 404"),
+        (Refused(login=True, reason="status 403"), "status 403"),
+        (Document("none"), "channels is no listing"),
+    ],
+)
+def test_an_error_that_one_class_alone_is_answered_ends_no_other_and_is_repeated_seldom(
+    answer: Answer, reason: str
+) -> None:
+    shop = World()
+    shop.broker.add_queue("orders", messages=3)
+    asked: list[float] = []
+
+    def without_channels(request: ManagementRequest) -> Answer | None:
+        if getattr(request, "class_name", "") != "channel":
+            return None
+        asked.append((shop.now - began) / SECOND)
+        return answer
+
+    began = shop.now
+    shop.broker.failure = without_channels
+    shop.run(500)
+    assert shop.agent.status.state is SourceState.SYNCHRONISED
+    assert f"the broker cannot list channels ({reason}" in shop.agent.status.detail
+    assert shop.value("queue", "orders", "messages") == 3
+    assert "management-unavailable" not in shop.note_counts
+    pauses = [round(later - earlier) for earlier, later in itertools.pairwise(asked)]
+    assert pauses == [30, 60, 120, 240]
+
+
+@pytest.mark.parametrize("sign", ["version", "process"])
+def test_what_a_broker_failed_at_is_tried_at_once_after_its_upgrade(sign: str) -> None:
+    shop = World()
+    shop.broker.failure = lambda request: (
+        Broken("status 500") if getattr(request, "class_name", "") == "vhost" else None
+    )
+    shop.run(300)
+    assert shop.names("vhost") == []
+    shop.broker.failure = lambda _: None
+    if sign == "version":
+        shop.broker.version = "4.0.6"
+    else:
+        shop.broker.add_node(process=200, uptime=1_000)
+    shop.run(62 if sign == "version" else 6)
+    assert shop.names("vhost") == ["/"]
+    assert "vhosts" not in shop.agent.status.detail
+
+
+def test_a_broker_that_comes_and_goes_is_not_asked_for_what_it_fails_at_each_time() -> None:
+    shop = World()
+    asked = 0
+
+    def coming_and_going(request: ManagementRequest) -> Answer | None:
+        nonlocal asked
+        if (shop.now // SECOND) % 2:
+            return Unavailable("connection refused")
+        if getattr(request, "class_name", "") != "vhost":
+            return None
+        asked += 1
+        return Broken("status 500")
+
+    shop.broker.failure = coming_and_going
+    shop.run(600)
+    assert asked <= 1 + 600 / 30
 
 
 def test_an_overview_that_may_not_be_read_is_said_and_no_more() -> None:

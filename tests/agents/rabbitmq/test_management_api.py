@@ -62,7 +62,7 @@ def test_requests_are_limited_to_pages_and_columns_and_quote_names() -> None:
         (400, b'{"error":"page_out_of_range","reason":"Page out of range"}', BeyondLastPage()),
         (400, b'{"error":"bad_request","reason":"no\\nway"}', NotManagement("no way")),
         (500, b"", Broken("status 500")),
-        (503, b'{"error":"x","reason":"starting"}', Unavailable("status 503: starting")),
+        (503, b'{"error":"x","reason":"starting"}', Unavailable("status 503: starting", responded=True)),
         (302, b"", NotManagement("it answers with status 302")),
     ],
 )

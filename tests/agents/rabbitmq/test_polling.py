@@ -183,6 +183,33 @@ def test_what_is_refused_is_not_asked_for_again_for_a_while() -> None:
     assert len(broker.begun["node"]) == 1
 
 
+def test_pauses_after_refusals_of_a_class_grow_to_minutes_and_a_success_makes_them_short_again() -> None:
+    hosts = ListingRequest("vhost", "vhosts", ("name",))
+    polling = PollingPlan([hosts])
+    now = 0
+
+    def pause() -> int:
+        """Seconds between a refusal and the next request, although everything is in doubt all the time."""
+        nonlocal now
+        refused_at = now
+        polling.refused(hosts, now)
+        while polling.next_request(now) != hosts:
+            polling.overview_read(now)
+            polling.hurry(now)
+            polling.hurry(now, "vhost")
+            now += SECOND
+        return (now - refused_at) // SECOND
+
+    assert [pause() for _ in range(7)] == [30, 60, 120, 240, 480, 900, 900]
+    polling.page_read(hosts, now, now, last=True)
+    assert pause() == 30
+    polling.refused(hosts, now)
+    polling.retry(now, at_once=False)  # after a time without answers
+    assert polling.due() == now + 30 * SECOND
+    polling.retry(now, at_once=True)  # the broker is another version, or a right was given back
+    assert polling.next_request(now) == hosts
+
+
 def test_single_questions_come_first_but_not_faster_than_can_be_borne() -> None:
     broker = Broker()
     broker.run(1)
