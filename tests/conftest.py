@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,12 +13,36 @@ import pytest
 from gateway.demo.broker import BrokerSettings, PrivateBroker
 from gateway.service.garbage import tune_garbage_collection
 from tests import hypothesis_profiles
-from tests.components.rabbitmq import TEST_SETTINGS, VirtualHost, new_virtual_host, shared_broker
+from tests.components.rabbitmq import (
+    INSTALLED,
+    RELEASES,
+    TEST_SETTINGS,
+    VirtualHost,
+    debian_release,
+    new_virtual_host,
+    releases,
+    shared_brokers,
+)
 
 hypothesis_profiles.load()
 
 LONGEST_NAME = 60
 """Characters of one parameter in a test's name."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Let one release of RabbitMQ be chosen for all tests."""
+    parser.addoption("--rabbitmq", choices=tuple(RELEASES), help="run tests on this RabbitMQ only")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run what is marked as ``each_rabbitmq`` on each release of RabbitMQ, or on the chosen one."""
+    marker = metafunc.definition.get_closest_marker("each_rabbitmq")
+    if marker is not None and "rabbitmq_release" in metafunc.fixturenames:
+        wanted = releases(**marker.kwargs)
+        chosen = metafunc.config.getoption("rabbitmq")
+        names = wanted if chosen is None else [name for name in RELEASES if name == chosen]
+        metafunc.parametrize("rabbitmq_release", names, indirect=True, scope="session")
 
 
 @pytest.hookimpl(trylast=True)
@@ -52,10 +77,23 @@ def session_folder(tmp_path_factory: pytest.TempPathFactory, request: pytest.Fix
 
 
 @pytest.fixture(scope="session")
-def rabbitmq(session_folder: Path) -> Iterator[PrivateBroker]:
+def rabbitmq_release(request: pytest.FixtureRequest) -> str:
+    """What a test runs on: one of `tests.components.rabbitmq.RELEASES`, or `INSTALLED`."""
+    release: str = getattr(request, "param", None) or request.config.getoption("rabbitmq") or INSTALLED
+    return release
+
+
+@pytest.fixture(scope="session")
+def rabbitmq_brokers(session_folder: Path) -> Iterator[Callable[[str], PrivateBroker]]:
+    """The session's RabbitMQ of each release; they live to its end, whichever tests come when."""
+    with shared_brokers(session_folder) as brokers:
+        yield brokers
+
+
+@pytest.fixture(scope="session")
+def rabbitmq(rabbitmq_brokers: Callable[[str], PrivateBroker], rabbitmq_release: str) -> PrivateBroker:
     """The session's RabbitMQ, with the event exchange; leave it running, and as it was found."""
-    with shared_broker(session_folder) as broker:
-        yield broker
+    return rabbitmq_brokers(rabbitmq_release)
 
 
 @pytest.fixture
@@ -66,10 +104,17 @@ def virtual_host(rabbitmq: PrivateBroker) -> Iterator[VirtualHost]:
 
 
 @pytest.fixture
-def start_rabbitmq() -> Iterator[Callable[[BrokerSettings], PrivateBroker]]:
+def rabbitmq_settings(rabbitmq_release: str) -> BrokerSettings:
+    """Settings for a `PrivateBroker` of the release that a test runs on."""
+    return replace(TEST_SETTINGS, debian=debian_release(rabbitmq_release))
+
+
+@pytest.fixture
+def start_rabbitmq(rabbitmq_settings: BrokerSettings) -> Iterator[Callable[[BrokerSettings], PrivateBroker]]:
     """Starts a RabbitMQ with the given settings; it ends with the test."""
+    debian = rabbitmq_settings.debian
     with ExitStack() as brokers:
-        yield lambda settings: brokers.enter_context(PrivateBroker(settings=settings))
+        yield lambda settings: brokers.enter_context(PrivateBroker(settings=replace(settings, debian=debian)))
 
 
 @pytest.fixture

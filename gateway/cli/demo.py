@@ -27,7 +27,7 @@ from gateway.demo.demonstration import (
     ExistingBroker,
 )
 from gateway.demo.install import DEMO_PACKAGES, PICTURE_PACKAGES, InstallError, ensure_installed
-from gateway.demo.node_setup import BrokerError
+from gateway.demo.installation import BrokerError
 from gateway.demo.pictures import PicturesError
 from gateway.demo.promises import CheckFailedError
 from gateway.demo.snmp_commands import SnmpCommandError

@@ -25,16 +25,8 @@ from urllib.parse import quote
 import httpx
 
 from gateway.demo import keeper
-from gateway.demo.node_setup import (
-    LOOPBACK,
-    BrokerError,
-    BrokerNotInstalledError,
-    BrokerPorts,
-    BrokerSettings,
-    Credentials,
-    NodeDescription,
-    find_server,
-)
+from gateway.demo.installation import BrokerError, BrokerNotInstalledError
+from gateway.demo.node_setup import LOOPBACK, BrokerPorts, BrokerSettings, Credentials, NodeDescription
 
 __all__ = [
     "BrokerError",
@@ -243,8 +235,7 @@ class PrivateBroker:
     @property
     def control(self) -> tuple[tuple[str, ...], dict[str, str]]:
         """How ``rabbitmqctl`` is called for this node: how the command begins, and its environment."""
-        command = (str(find_server().with_name("rabbitmqctl")), "--node", self.node_name)
-        return command, self._node.environment()
+        return self._tool("rabbitmqctl"), self._node.environment()
 
     def rabbitmqctl(self, *arguments: str, timeout: float = 120.0) -> str:
         """Run ``rabbitmqctl`` against this node, and give what it printed.
@@ -252,10 +243,13 @@ class PrivateBroker:
         Raises:
             BrokerError: it failed; the text quotes what it said.
         """
-        command, environment = self.control
+        return self.run_tool("rabbitmqctl", *arguments, timeout=timeout)
+
+    def run_tool(self, program: str, *arguments: str, timeout: float = 120.0) -> str:
+        """The same for any of the broker's command line tools, such as ``rabbitmq-queues``."""
         done = subprocess.run(  # noqa: S603  no shell; the caller is a test or an operator
-            [*command, *arguments],
-            env=environment,
+            [*self._tool(program), *arguments],
+            env=self._node.environment(),
             cwd=self.folder,
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -264,8 +258,12 @@ class PrivateBroker:
             check=False,
         )
         if done.returncode != 0:
-            raise BrokerError(f"rabbitmqctl {' '.join(arguments)}: {(done.stderr or done.stdout).strip()}")
+            raise BrokerError(f"{program} {' '.join(arguments)}: {(done.stderr or done.stdout).strip()}")
         return done.stdout
+
+    def seen_by_node(self, file: Path) -> Path:
+        """The path by which the node and its tools know ``file``, which is below its folder."""
+        return self._node.installation.seen(self.folder) / file.relative_to(self.folder)
 
     def log_tail(self, lines: int = 20) -> str:
         """The last lines of the node's log, or of what it printed before it had one."""
@@ -273,6 +271,9 @@ class PrivateBroker:
             if file.exists() and (text := file.read_text(errors="replace").strip()):
                 return "\n".join(text.splitlines()[-lines:])
         return "(nothing was logged)"
+
+    def _tool(self, program: str) -> tuple[str, ...]:
+        return (*self._node.installation.command(self.folder, program), "--node", self.node_name)
 
     # -- the keeper
 

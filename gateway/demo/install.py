@@ -1,8 +1,9 @@
 """Debian packages that the demonstration and the tests need: what is missing, and installing it.
 
 ``python -m gateway.demo.install [--tests]`` installs what is missing, or names it; with ``--run`` or
-``--build`` no more than an installed gateway, or making one, takes. Standard library only, so that it also
-runs before there is a virtual environment.
+``--build`` no more than an installed gateway, or making one, takes. ``--broker`` brings the RabbitMQ of a
+Debian release; where that is not this machine's own, `gateway.demo.debian_root` makes a folder with it.
+Standard library only, so that it also runs before there is a virtual environment.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from gateway.demo.node_setup import BrokerNotInstalledError, find_server
+from gateway.demo import debian_root
+from gateway.demo.debian_root import DebianRootError, machine_release
+from gateway.demo.installation import BrokerNotInstalledError, find_installation
 from gateway.demo.service_starts import running_daemons, service_starts_prevented
 
 Progress: TypeAlias = Callable[[str], None]
@@ -53,7 +56,7 @@ def _command(name: str) -> Callable[[], bool]:
 
 def _rabbitmq_is_there() -> bool:
     try:
-        find_server()
+        find_installation()
     except BrokerNotInstalledError:
         return False
     return True
@@ -87,7 +90,11 @@ def _base_mibs_are_there() -> bool:
     return any(Path("/usr/lib/erlang/lib").glob("snmp-*/mibs/SNMPv2-TC.mib"))
 
 
-_JAVA = Package("openjdk-17-jre-headless", "the Java machine that JMX needs", _java_runs)
+_RABBITMQ = Package(debian_root.PACKAGE, "the broker that is shown", _rabbitmq_is_there)
+_DEBOOTSTRAP = Package(
+    "debootstrap", "makes a folder with a Debian release, for its RabbitMQ", _command("debootstrap")
+)
+_JAVA = Package("default-jre-headless", "the Java machine that JMX needs", _java_runs)
 _JAVA_COMPILER = Package(
     "ecj", "the compiler of the gateway's Java classes in a source checkout", _java_can_be_compiled
 )
@@ -114,7 +121,7 @@ COMPILER_PACKAGES: Final = (
 """What ``make venv`` needs."""
 
 DEMO_PACKAGES: Final = (
-    Package("rabbitmq-server", "the broker that is shown", _rabbitmq_is_there),
+    _RABBITMQ,
     Package("snmp", "net-snmp's commands: snmpwalk, snmptable", _command("snmpwalk")),
     Package(
         "erlang-snmp", "the texts of the base MIBs, without which no name resolves", _base_mibs_are_there
@@ -127,7 +134,7 @@ DEMO_PACKAGES: Final = (
 
 PICTURE_PACKAGES: Final = (
     *DEMO_PACKAGES,
-    Package("openjdk-17-jdk", "JConsole, whose picture is taken", _jconsole_can_be_shown),
+    Package("default-jdk", "JConsole, whose picture is taken", _jconsole_can_be_shown),
     Package("xvfb", "a screen that nobody sees", _command("Xvfb")),
 )
 """What ``make demo-check`` and ``make pictures`` need."""
@@ -138,13 +145,21 @@ TEST_PACKAGES: Final = (
     Package("smitools", "smilint, which checks MIB modules", _command("smilint")),
     Package("systemd", "systemd-analyze, which checks units", _command("systemd-analyze")),
     Package("ecj", "the other Java compiler, which must understand the same classes", _command("ecj")),
-    Package("openjdk-17-jdk-headless", "javac, and Java clients of the tests", _command("javac")),
+    Package("default-jdk-headless", "javac, and Java clients of the tests", _command("javac")),
+    _DEBOOTSTRAP,
     Package("openssl", "certificates for tests of TLS", _command("openssl")),
     Package("jq", "the documentation's examples of reading the event log's lines", _command("jq")),
     *_C_COMPILER,
     Package("libsnmp-dev", "net-snmp's agent library, of which one of them is made", _net_snmp_can_be_linked),
 )
 """What ``make test`` and ``make bench`` need."""
+
+
+TEST_RELEASES: Final = ("bookworm", "trixie")
+"""Debian releases on whose RabbitMQ ``make test`` runs: 3.10.8 and 4.0.5."""
+
+PROVE_RELEASES: Final = (*TEST_RELEASES, "sid")
+"""The same for ``make prove``: the newest of unstable as well."""
 
 
 def missing(packages: Sequence[Package]) -> tuple[Package, ...]:
@@ -172,6 +187,26 @@ def ensure_installed(packages: Sequence[Package], progress: Progress) -> None:
         raise InstallError(
             advice(still, "apt-get installed the packages, but what they should bring is not there")
         )
+
+
+def ensure_broker(release: str, progress: Progress) -> None:
+    """Bring the RabbitMQ of a Debian release: by apt where that is this machine's own, else in a folder.
+
+    Raises:
+        InstallError: it is missing, and cannot be brought here.
+    """
+    if release == machine_release():
+        ensure_installed((_RABBITMQ,), progress)
+        return
+    try:
+        find_installation(release)
+    except BrokerNotInstalledError:
+        if not _obstacle():
+            ensure_installed((_DEBOOTSTRAP,), progress)
+        try:
+            debian_root.ensure_made(release, progress)
+        except DebianRootError as error:
+            raise InstallError(str(error)) from error
 
 
 def advice(lacking: Sequence[Package], obstacle: str) -> str:
@@ -277,6 +312,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--run", action="store_true", help="only those that an installed gateway needs")
     parser.add_argument("--compiler", action="store_true", help="only those that make venv needs")
     parser.add_argument("--build", action="store_true", help="only those that building it needs")
+    parser.add_argument(
+        "--broker",
+        action="append",
+        default=[],
+        metavar="RELEASE",
+        help="only the RabbitMQ of this Debian release: trixie, sid",
+    )
     options = parser.parse_args(arguments)
     wanted = {
         RUN_PACKAGES: options.run,
@@ -286,8 +328,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         PICTURE_PACKAGES: options.pictures,
     }
     packages = [package for group, is_wanted in wanted.items() if is_wanted for package in group]
+    releases = [*options.broker]
+    if options.tests:
+        releases += PROVE_RELEASES if os.environ.get("PROVE") else TEST_RELEASES
     try:
-        ensure_installed(packages or DEMO_PACKAGES, _say)
+        if packages or not releases:
+            ensure_installed(packages or DEMO_PACKAGES, _say)
+        for release in releases:
+            ensure_broker(release, _say)
     except InstallError as error:
         sys.stderr.write(f"{error}\n")
         return EXIT_NOT_INSTALLED

@@ -1,4 +1,4 @@
-"""What a private RabbitMQ node is made of: where its server is found, its ports, files and environment."""
+"""What a private RabbitMQ node is made of: its ports, files and environment."""
 
 from __future__ import annotations
 
@@ -8,49 +8,37 @@ import random
 import secrets
 import socket
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Final, Self
 
 from gateway.demo import keeper
+from gateway.demo.installation import BrokerError, Installation, find_installation
 
 LOOPBACK: Final = "127.0.0.1"
 DESCRIPTION_FILE: Final = "node.json"
 
-_SERVER_PLACES: Final = (
-    "/usr/lib/rabbitmq/bin/rabbitmq-server",  # Debian: the script below the wrapper that insists on its user
-    "/usr/lib/rabbitmq/lib/rabbitmq_server-*/sbin/rabbitmq-server",
-    "/opt/rabbitmq/sbin/rabbitmq-server",
-)
 _PORT_CANDIDATES: Final = 256
 _LOWEST_PORT: Final = 10_000
 _PORTS_BELOW_EPHEMERAL: Final = 16_384
 
 
-class BrokerError(Exception):
-    """The private broker cannot do what was asked; the text says what happened and quotes its log."""
-
-
-class BrokerNotInstalledError(BrokerError):
-    """There is no RabbitMQ on this machine."""
-
-    def __init__(self) -> None:
-        super().__init__("RabbitMQ is not installed; on Debian: apt-get install rabbitmq-server")
-
-
 @dataclass(frozen=True, slots=True)
 class BrokerPorts:
-    """TCP ports of one node, all on 127.0.0.1."""
+    """TCP ports of one node, all on 127.0.0.1; the last three are served where their plugins are enabled."""
 
     amqp: int
     management: int
     distribution: int
     port_mapper: int
+    mqtt: int
+    stream: int
+    prometheus: int
 
     @classmethod
     def choose(cls) -> Self:
         """Ports that are free now, as `free_ports` finds them."""
-        return cls(*free_ports(4))
+        return cls(*free_ports(len(fields(cls))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +66,9 @@ class BrokerSettings:
         start_deadline: seconds that a start may take.
         grace: seconds given to the node to stop by itself before it is killed; 0 kills it at once.
         plugins: further plugins to enable.
+        debian: code name of the Debian release whose RabbitMQ is run (see `find_installation`); empty for
+            the one that is installed.
+        configuration: further lines of ``rabbitmq.conf``, such as ``management.disable_stats = true``.
     """
 
     event_exchange: bool = True
@@ -86,19 +77,8 @@ class BrokerSettings:
     start_deadline: float = 120.0
     grace: float = 30.0
     plugins: tuple[str, ...] = ()
-
-
-def find_server() -> Path:
-    """Path of the script that starts a RabbitMQ node as any user.
-
-    Raises:
-        BrokerNotInstalledError: there is none.
-    """
-    for place in _SERVER_PLACES:
-        found = sorted(Path("/").glob(place.removeprefix("/")))
-        if found:
-            return found[-1]
-    raise BrokerNotInstalledError
+    debian: str = ""
+    configuration: tuple[str, ...] = ()
 
 
 def free_ports(count: int) -> tuple[int, ...]:
@@ -161,21 +141,29 @@ class NodeDescription:
         """The node's own log."""
         return self.folder / "log" / "node.log"
 
+    @property
+    def installation(self) -> Installation:
+        """The RabbitMQ that is run.
+
+        Raises:
+            BrokerNotInstalledError: it is not there.
+        """
+        return find_installation(self.settings.debian)
+
     def write(self) -> None:
         """Write all files that the node, its keeper and later users read; secrets with mode 0600."""
-        server = find_server()
+        installation = self.installation
         home = self.folder / "home"
         for place in (self.folder, home, self.log_file.parent, self.folder / "data"):
             place.mkdir(parents=True, exist_ok=True, mode=0o700)
         _write_private(home / ".erlang.cookie", secrets.token_hex(20), 0o400)
         _write_private(self.folder / "rabbitmq.conf", self._configuration())
         _write_private(self.folder / "rabbitmq-env.conf", "")
-        plugins = ["rabbitmq_management"] + ["rabbitmq_event_exchange"] * self.settings.event_exchange
-        plugins += self.settings.plugins
-        _write_private(self.folder / "enabled_plugins", f"[{','.join(plugins)}].\n")
+        _write_private(self.folder / "enabled_plugins", f"[{','.join(self._plugins())}].\n")
+        port_mapper = installation.command(self.folder, "epmd")
         plan = {
-            "port_mapper": ["epmd", "-port", str(self.ports.port_mapper), "-address", LOOPBACK],
-            "node": [str(server)],
+            "port_mapper": [*port_mapper, "-port", str(self.ports.port_mapper), "-address", LOOPBACK],
+            "node": installation.command(self.folder, "rabbitmq-server"),
             "environment": self.environment(),
             "grace": self.settings.grace,
             "remove": self.remove,
@@ -191,9 +179,10 @@ class NodeDescription:
             for name, value in os.environ.items()
             if not name.startswith(("RABBITMQ_", "ERL_", "NOTIFY_SOCKET"))
         }
-        folder = self.folder
+        folder = self.installation.seen(self.folder)
         return {
             **inherited,
+            "AMQP_GATEWAY_BROKER": str(self.folder),  # for those who look for what belongs to it
             "HOME": str(folder / "home"),
             "LANG": "C.UTF-8",
             "ERL_EPMD_ADDRESS": LOOPBACK,
@@ -208,7 +197,7 @@ class NodeDescription:
             "RABBITMQ_ENABLED_PLUGINS_FILE": str(folder / "enabled_plugins"),
             "RABBITMQ_MNESIA_BASE": str(folder / "data"),
             "RABBITMQ_LOG_BASE": str(folder / "log"),
-            "RABBITMQ_LOGS": str(self.log_file),
+            "RABBITMQ_LOGS": str(folder / self.log_file.relative_to(self.folder)),
             "RABBITMQ_DIST_PORT": str(self.ports.distribution),
             # The start script then becomes the Erlang machine, instead of a shell that waits for it.
             "RUNNING_UNDER_SYSTEMD": "true",
@@ -233,8 +222,29 @@ class NodeDescription:
             "raft.wal_max_size_bytes": 4 * 1024 * 1024,
             "log.file.level": "info",
             "log.console": "false",
+            **self._listeners(),
         }
-        return "".join(f"{key} = {value}\n" for key, value in lines.items())
+        settings = (f"{key} = {value}" for key, value in lines.items())
+        return "".join(f"{line}\n" for line in (*settings, *self.settings.configuration))
+
+    def _listeners(self) -> dict[str, object]:
+        """Where plugins listen that are enabled: only their own keys are known to the node."""
+        lines: dict[str, object] = {}
+        plugins = " ".join(self.settings.plugins)
+        if "rabbitmq_mqtt" in plugins:
+            lines["mqtt.listeners.tcp.1"] = f"{LOOPBACK}:{self.ports.mqtt}"
+        if "rabbitmq_stream" in plugins:
+            lines["stream.listeners.tcp.1"] = f"{LOOPBACK}:{self.ports.stream}"
+            lines["stream.advertised_host"] = LOOPBACK
+            lines["stream.advertised_port"] = self.ports.stream
+        if "rabbitmq_prometheus" in plugins:
+            lines["prometheus.tcp.ip"] = LOOPBACK
+            lines["prometheus.tcp.port"] = self.ports.prometheus
+        return lines
+
+    def _plugins(self) -> list[str]:
+        event_exchange = ["rabbitmq_event_exchange"] if self.settings.event_exchange else []
+        return ["rabbitmq_management", *event_exchange, *self.settings.plugins]
 
 
 def _write_private(path: Path, text: str, mode: int = 0o600) -> None:

@@ -1,21 +1,31 @@
 """RabbitMQ for tests: one node for all workers of a session, with a virtual host of its own for each test.
 
 Tests that kill the broker, raise alarms or count what happens in the whole broker start one of their own.
+
+A test runs on the RabbitMQ that is installed. One that is marked ``each_rabbitmq`` runs on that of each of
+`RELEASES`, and pytest's option ``--rabbitmq`` chooses one for all tests.
 """
 
 from __future__ import annotations
 
 import fcntl
 import secrets
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import quote
 
 import httpx
 
 from gateway.demo.broker import BrokerSettings, Credentials, PrivateBroker
+from gateway.demo.debian_root import machine_release
+from tests.hypothesis_profiles import PROVING
+
+INSTALLED = "installed"
+NEWEST = "newest"
+RELEASES: Mapping[str, str] = {"3.10": "bookworm", "4.0": "trixie", NEWEST: "sid"}
+"""Series of RabbitMQ that tests run on, oldest first, and the Debian release that has it."""
 
 TEST_SETTINGS = BrokerSettings(statistics_interval=1.0, grace=0)
 """Quick statistics, and killed at the end: nobody reads its data again."""
@@ -42,23 +52,54 @@ class VirtualHost:
         return self.broker.http(user)
 
 
+def releases(since: str = "3.10") -> list[str]:
+    """Those that a test marked ``each_rabbitmq`` runs on; the newest of unstable only when proving."""
+    names = list(RELEASES)
+    return [name for name in names[names.index(since) :] if PROVING or name != NEWEST]
+
+
+def debian_release(release: str) -> str:
+    """The Debian release of one of `RELEASES`; empty for what is installed.
+
+    On Debian 12 or 13 what is installed is one of them: tests then share its node with others.
+    """
+    debian = RELEASES.get(release, "")
+    return "" if debian == machine_release() else debian
+
+
 @contextmanager
-def shared_broker(session_folder: Path) -> Iterator[PrivateBroker]:
-    """The one node of a test session; whichever worker comes first starts it, the last one ends it."""
-    folder = session_folder / "rabbitmq"
-    with (session_folder / "rabbitmq.lock").open("ab") as lock:
+def shared_broker(session_folder: Path, release: str = INSTALLED) -> Iterator[PrivateBroker]:
+    """The one node of a release in a session: the first worker that needs it starts it, the last ends it."""
+    debian = debian_release(release)
+    folder = session_folder / f"rabbitmq-{debian or INSTALLED}"
+    with folder.with_suffix(".lock").open("ab") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         broker = PrivateBroker.attach(folder)
         if broker is None:
             # A former node may just be ending there: the new one takes a folder that nobody empties.
             folder.unlink(missing_ok=True)
-            broker = PrivateBroker(Path(f"{folder}-{secrets.token_hex(4)}"), TEST_SETTINGS, remove=True)
+            settings = replace(TEST_SETTINGS, debian=debian)
+            broker = PrivateBroker(Path(f"{folder}-{secrets.token_hex(4)}"), settings, remove=True)
             broker.start()
             folder.symlink_to(broker.folder)
     try:
         yield broker
     finally:
         broker.close()
+
+
+@contextmanager
+def shared_brokers(session_folder: Path) -> Iterator[Callable[[str], PrivateBroker]]:
+    """Gives `shared_broker` of any release, which is kept until the end."""
+    with ExitStack() as stack:
+        brokers: dict[str, PrivateBroker] = {}
+
+        def of_release(release: str) -> PrivateBroker:
+            if release not in brokers:
+                brokers[release] = stack.enter_context(shared_broker(session_folder, release))
+            return brokers[release]
+
+        yield of_release
 
 
 @contextmanager

@@ -7,21 +7,25 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import astuple, replace
 from pathlib import Path
 
 import psutil
 import pytest
 
 from gateway.demo.broker import BrokerError, BrokerSettings, PrivateBroker
+from gateway.demo.debian_root import root_of
 from gateway.demo.node_setup import free_ports
 from tests.components.rabbitmq import TEST_SETTINGS, VirtualHost
 from tests.components.waiting import wait_until
+
+pytestmark = pytest.mark.each_rabbitmq
 
 OWNER = """
 import sys, time
 from pathlib import Path
 from gateway.demo.broker import BrokerSettings, PrivateBroker
-broker = PrivateBroker(Path(sys.argv[1]), BrokerSettings(grace=0), remove=True)
+broker = PrivateBroker(Path(sys.argv[1]), BrokerSettings(grace=0, debian=sys.argv[2]), remove=True)
 broker.start()
 print("started", flush=True)
 time.sleep(600)
@@ -72,6 +76,30 @@ def test_it_listens_on_loopback_alone(rabbitmq: PrivateBroker) -> None:
     }
 
 
+def test_its_plugins_listen_on_loopback_alone(
+    start_rabbitmq: Callable[[BrokerSettings], PrivateBroker],
+) -> None:
+    plugins = ("rabbitmq_mqtt", "rabbitmq_stream", "rabbitmq_prometheus")
+    broker = start_rabbitmq(replace(TEST_SETTINGS, plugins=plugins))
+
+    listeners = listeners_of(processes_of(broker))
+
+    assert {address for address, _port in listeners} <= {"127.0.0.1", "::1"}
+    assert {port for _address, port in listeners} == set(astuple(broker.ports))
+
+
+def test_it_mounts_and_changes_nothing_that_others_see(own_rabbitmq: PrivateBroker) -> None:
+    own_rabbitmq.rabbitmqctl(
+        "export_definitions", str(own_rabbitmq.seen_by_node(own_rabbitmq.folder / "all"))
+    )
+
+    assert (own_rabbitmq.folder / "all").is_file()
+    assert str(own_rabbitmq.folder) not in Path("/proc/self/mountinfo").read_text()
+    assert "amqp-gateway/debian" not in Path("/proc/self/mountinfo").read_text()
+    root = root_of(own_rabbitmq.settings.debian or "none")
+    assert [*root.glob("mnt/*"), *root.glob("tmp/*")] == []
+
+
 def test_its_administrator_is_the_only_user(rabbitmq: PrivateBroker) -> None:
     with rabbitmq.http() as client:
         users = {user["name"] for user in client.get("users").json()}
@@ -100,7 +128,7 @@ def test_its_command_line_tool_reaches_it(rabbitmq: PrivateBroker) -> None:
 
 def test_a_refused_command_says_why(rabbitmq: PrivateBroker) -> None:
     with pytest.raises(BrokerError, match="nobody-of-this-name"):
-        rabbitmq.rabbitmqctl("delete_user", "nobody-of-this-name")
+        rabbitmq.rabbitmqctl("set_user_tags", "nobody-of-this-name", "monitoring")
 
 
 def test_a_killed_node_comes_back_with_its_durable_queues(own_rabbitmq: PrivateBroker) -> None:
@@ -132,9 +160,9 @@ def test_nothing_is_left_after_close(start_rabbitmq: Callable[[BrokerSettings], 
     assert not broker.folder.exists()
 
 
-def test_nothing_is_left_when_its_owner_is_killed(tmp_path: Path) -> None:
+def test_nothing_is_left_when_its_owner_is_killed(tmp_path: Path, rabbitmq_settings: BrokerSettings) -> None:
     folder = tmp_path / "broker"
-    command = [sys.executable, "-c", OWNER, str(folder)]
+    command = [sys.executable, "-c", OWNER, str(folder), rabbitmq_settings.debian]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as owner:  # noqa: S603  text from above
         try:
             assert owner.stdout is not None
@@ -165,8 +193,8 @@ def test_nothing_runs_on_when_its_keeper_is_killed(own_rabbitmq: PrivateBroker) 
     assert not own_rabbitmq.folder.exists()
 
 
-def test_it_lives_until_its_last_user_has_closed_it() -> None:
-    with PrivateBroker(settings=TEST_SETTINGS) as first:
+def test_it_lives_until_its_last_user_has_closed_it(rabbitmq_settings: BrokerSettings) -> None:
+    with PrivateBroker(settings=rabbitmq_settings) as first:
         second = PrivateBroker.attach(first.folder)
         assert second is not None
         first.close()
@@ -189,9 +217,11 @@ def test_who_only_attached_cannot_stop_it(rabbitmq: PrivateBroker) -> None:
         attached.close()
 
 
-def test_a_node_that_cannot_start_tells_what_its_log_says(tmp_path: Path) -> None:
+def test_a_node_that_cannot_start_tells_what_its_log_says(
+    tmp_path: Path, rabbitmq_settings: BrokerSettings
+) -> None:
     folder = tmp_path / "broker"
-    broker = PrivateBroker(folder, BrokerSettings(grace=0, statistics_interval=-1), remove=True)
+    broker = PrivateBroker(folder, replace(rabbitmq_settings, statistics_interval=-1), remove=True)
 
     with pytest.raises(BrokerError, match=r"(?s)ended while starting.*failed to set up vhost"):
         broker.start()
@@ -200,8 +230,8 @@ def test_a_node_that_cannot_start_tells_what_its_log_says(tmp_path: Path) -> Non
     assert not folder.exists()
 
 
-def test_a_node_that_takes_too_long_is_not_waited_for() -> None:
-    broker = PrivateBroker(settings=BrokerSettings(grace=0, start_deadline=0.1))
+def test_a_node_that_takes_too_long_is_not_waited_for(rabbitmq_settings: BrokerSettings) -> None:
+    broker = PrivateBroker(settings=replace(rabbitmq_settings, start_deadline=0.1))
 
     with pytest.raises(BrokerError, match=r"did not serve within 0\.1 s"):
         broker.start()
@@ -210,8 +240,8 @@ def test_a_node_that_takes_too_long_is_not_waited_for() -> None:
     assert not broker.folder.exists()
 
 
-def test_a_port_taken_since_it_was_chosen_is_replaced() -> None:
-    broker = PrivateBroker(settings=TEST_SETTINGS)
+def test_a_port_taken_since_it_was_chosen_is_replaced(rabbitmq_settings: BrokerSettings) -> None:
+    broker = PrivateBroker(settings=rabbitmq_settings)
     taken = broker.ports.amqp
     with socket.create_server(("127.0.0.1", taken)), broker:
         assert broker.ports.amqp != taken
