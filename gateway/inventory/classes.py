@@ -39,6 +39,7 @@ class ClassRegistry:
         self._events: dict[ClassKey, list[EventClassRecord]] = {}
         self._names: dict[int, str] = {}
         self._predicates: dict[int, tuple[Predicate, ...]] = {}
+        self._parents: dict[int, tuple[int, ...]] = {}
         self._next_number = 1
         for schema in OWN_EVENTS:
             self.event_record(schema)
@@ -97,6 +98,18 @@ class ClassRegistry:
         """What the mapping says of a method beyond its schema; ``None`` where it does not know it."""
         rule = self._rule(key)
         return rule.methods.get(method) if rule else None
+
+    def parent_positions(self, record: ClassRecord) -> tuple[int, ...]:
+        """Where the references to an object's parent stand: the first that is there leads to it."""
+        known = self._parents.get(record.number)
+        if known is None:
+            rule = self._rule(record.schema.key)
+            names = (record.parent_element, *(rule.fallback_parents if rule else ()))
+            positions = record.schema.positions
+            known = self._parents[record.number] = tuple(
+                positions[name] for name in names if name in positions
+            )
+        return known
 
     def class_name(self, number: int) -> str:
         """``package:class`` of a class by its number; empty where there is none of it."""

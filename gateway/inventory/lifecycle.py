@@ -308,11 +308,15 @@ class ObjectLifecycle:
 
     def _parent(self, entry: Entry, seen: ObjectSeen) -> ObjectLink | None:
         """What an object belongs to by what is told; one that cannot be found leaves it as it was."""
-        position, properties = entry.parent_position, seen.properties
-        if position < 0 or properties is None or position >= len(properties):
+        properties = seen.properties
+        positions = self._classes.parent_positions(entry.class_record)
+        if not positions or properties is None or max(positions) >= len(properties):
             return entry.record.parent
-        told = properties[position]
-        return (self._link(told.native_id) or entry.record.parent) if isinstance(told, Reference) else None
+        for position in positions:
+            told = properties[position]
+            if isinstance(told, Reference):
+                return self._link(told.native_id) or entry.record.parent
+        return None
 
     def _delete(self, entry: Entry | None, seen: ObjectSeen, class_record: ClassRecord, now: int) -> None:
         if entry is None:
@@ -376,13 +380,20 @@ class ObjectLifecycle:
 
     def _relink(self, referrer: Entry, position: int, link: ObjectLink | None, now: int) -> None:
         update = link_record(referrer.record, position, link, now)
-        belongs = link is not None and position == referrer.parent_position
+        belongs = link is not None and self._leads_to_parent(referrer, position)
         self._out.append(referrer.apply(update, link if belongs else referrer.record.parent))
+
+    def _leads_to_parent(self, referrer: Entry, position: int) -> bool:
+        positions = self._classes.parent_positions(referrer.class_record)
+        if position not in positions:
+            return False
+        before = positions[: positions.index(position)]
+        return not any(earlier in referrer.record.values for earlier in before)
 
     def _record(
         self, seen: ObjectSeen, class_record: ClassRecord, row: int, name: str, *, durable: bool, now: int
     ) -> ObjectRecord:
-        return new_record(
+        record = new_record(
             seen,
             class_record,
             self._link,
@@ -392,6 +403,9 @@ class ObjectLifecycle:
             durable=durable,
             now=now,
         )
+        links = (record.values.get(position) for position in self._classes.parent_positions(class_record))
+        parent = next((link for link in links if isinstance(link, ObjectLink)), None)
+        return dataclasses.replace(record, parent=parent)
 
     def _name(self, seen: ObjectSeen, class_record: ClassRecord) -> Name:
         return name_of(seen, class_record, self._classes, self._objects, self._former)

@@ -33,17 +33,19 @@ def new_record(
     durable: bool,
     now: int,
 ) -> ObjectRecord:
-    """The record of an object that begins with ``seen``; ``link`` finds what its references lead to."""
+    """The record of an object that begins with ``seen``, without its parent.
+
+    ``link`` finds what its references lead to.
+    """
     schema = class_record.schema
     values = {p: v for p, v in resolved(schema, seen, link).items() if v is not None}
-    parent = values.get(schema.positions.get(class_record.parent_element, -1))
     return ObjectRecord(
         source=source,
         class_number=class_record.number,
         row=row,
         stable_name=name,
         leaf_name=leaf_name(schema, seen.properties or (), class_record.name_element, seen.native_id),
-        parent=parent if isinstance(parent, ObjectLink) else None,
+        parent=None,
         native_id=seen.native_id,
         agent=seen.agent,
         lifetime=Lifetime.DURABLE if durable else Lifetime.TRANSIENT,

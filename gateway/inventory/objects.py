@@ -38,11 +38,6 @@ class Entry:
         """What a reference to this object resolves to."""
         return ObjectLink(str(self.key), self.record.row, self.record.stable_name)
 
-    @property
-    def parent_position(self) -> int:
-        """Where the reference to what the object belongs to stands; -1 for a class without one."""
-        return self.class_record.schema.positions.get(self.class_record.parent_element, -1)
-
     def apply(self, update: UpdateRecord, parent: ObjectLink | None) -> ObjectRecord | UpdateRecord:
         """Replace ``record`` by what it is after ``update``; returns what to tell of it.
 

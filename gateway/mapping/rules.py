@@ -291,6 +291,8 @@ class ClassRule(StrictModel):
     Attributes:
         name: the element whose text is the object's leaf name; default: the last index property.
         parent: the reference element whose target is the object's parent in names and trees.
+        fallback_parents: the references whose target is the parent where ``parent`` is absent; the first that
+            is there counts. Names do not change by them.
         listing: collection of the management API that lists the class, e.g. ``queues``.
         created_event: name of the event that tells of a new object, e.g. ``queue.created``.
         deleted_event: name of the event that tells of its end.
@@ -305,6 +307,7 @@ class ClassRule(StrictModel):
     description: str = ""
     name: Name | None = None
     parent: Name | None = None
+    fallback_parents: tuple[Name, ...] = ()
     lifetime: Lifetime = Lifetime()
     listing: str = ""
     created_event: str = ""
@@ -324,15 +327,20 @@ class ClassRule(StrictModel):
         for role, name in (("name", self.name), ("parent", self.parent), ("created", self.created)):
             if name is not None and name not in self.properties:
                 raise ValueError(f"{role}: {name!r} is not one of the properties")
-        for name in self.ends_with:
-            if name not in self.properties or not self.properties[name].references:
-                raise ValueError(f"ends_with: {name!r} is not one of the properties that are references")
         for alarm, rule in self.alarms.items():
             if rule.element not in self.properties and rule.element not in self.statistics:
                 raise ValueError(f"alarms: {alarm}: {rule.element!r} is not one of the elements")
             for name in names_in(rule.text):
                 if name != "name" and name not in self.properties and name not in self.statistics:
                     raise ValueError(f"alarms: {alarm}: text: {name!r} is not one of the elements")
+        return self
+
+    @model_validator(mode="after")
+    def _references_exist(self) -> ClassRule:
+        for role, references in (("ends_with", self.ends_with), ("fallback_parents", self.fallback_parents)):
+            for name in references:
+                if name not in self.properties or not self.properties[name].references:
+                    raise ValueError(f"{role}: {name!r} is not one of the properties that are references")
         return self
 
     @model_validator(mode="after")

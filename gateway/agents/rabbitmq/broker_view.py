@@ -8,6 +8,7 @@ from functools import partial
 
 from gateway.agents.rabbitmq.bindings import DEFAULT_EXCHANGE, completed_binding
 from gateway.agents.rabbitmq.cluster import LIMITS, Nodes, VirtualHosts
+from gateway.agents.rabbitmq.consumers import is_anonymous
 from gateway.agents.rabbitmq.events import Changed, Created, Deleted
 from gateway.agents.rabbitmq.known_objects import LISTING_LAG, Change, Gone, KnownObject, KnownObjects
 from gateway.agents.rabbitmq.listing import Listing
@@ -95,11 +96,11 @@ class BrokerView:
         return self.processes.channel(process)
 
     def consumer_of(self, virtual_host: str, queue: str, tag: str) -> ObjectName | None:
-        """The one consumer of a queue that has a tag."""
+        """The one consumer of a queue that has a tag, among those whose channel or connection is known."""
         found = [
             known.name
             for known in self.known.hanging_on(ObjectName("queue", (virtual_host, queue)), "consumer")
-            if known.name.leaf == tag
+            if known.name.leaf == tag and not is_anonymous(known.name)
         ]
         return found[0] if len(found) == 1 else None
 

@@ -241,7 +241,7 @@ class EventReader:
             case "channel", "name" if element == "connection":
                 return lambda value: connection_of_channel(value) if isinstance(value, str) else None
             case "consumer", "channel":
-                return lambda value: self._names.channel_of(value) if isinstance(value, str) else None
+                return self._consumer_decoder(element)
             case "queue", "type":
                 return lambda value: _QUEUE_TYPES.get(value or "") if isinstance(value, str | None) else None
             case _, "owner_pid":
@@ -256,6 +256,25 @@ class EventReader:
             case ValueType.LIST:
                 return lambda value: list_of_text(value) if isinstance(value, str) else value
         return lambda value: value
+
+    def _consumer_decoder(self, element: str) -> Decode:
+        """What was started on a process: of a channel, or of a connection of a protocol without channels."""
+
+        def channel(process: Json) -> str | None:
+            return self._names.channel_of(process) if isinstance(process, str) else None
+
+        def connection(process: Json) -> str | None:
+            name = channel(process)
+            if name is not None:
+                return connection_of_channel(name)
+            return self._names.connection_of(process) if isinstance(process, str) else None
+
+        match element:
+            case "channelObject":
+                return channel
+            case "connectionObject":
+                return connection
+        return lambda process: channel(process) or connection(process)
 
     def _table(self, value: Json) -> Json:
         if not isinstance(value, list):

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Final, TypeAlias
 from urllib.parse import quote
 
+from gateway.agents.rabbitmq.consumers import placed_consumers
 from gateway.agents.rabbitmq.management_changes import Lookup, path_of
 from gateway.agents.rabbitmq.methods.steps import ReadSteps
 from gateway.agents.rabbitmq.object_names import ObjectName
@@ -38,11 +39,17 @@ def _read_parameter(name: ObjectName, collection: str, columns: tuple[str, ...])
 
 
 def _read_among(
-    path: str, columns: tuple[str, ...], is_wanted: Callable[[Mapping[str, Json]], bool]
+    path: str,
+    columns: tuple[str, ...],
+    is_wanted: Callable[[Mapping[str, Json]], bool],
+    completed: Callable[[list[Json]], list[Json]] = list,
 ) -> ReadSteps:
-    """Of what has no page of its own, or none that who monitors may see: out of the smallest listing."""
+    """Of what has no page of its own, or none that who monitors may see: out of the smallest listing.
+
+    ``completed`` is what it makes of the listing before one of its objects is chosen.
+    """
     items = yield Lookup(f"{path}?columns={quote(','.join(columns), safe=',')}")
-    for item in items if isinstance(items, list) else ():
+    for item in completed(items) if isinstance(items, list) else ():
         if isinstance(item, Mapping) and is_wanted(item):
             return item
     return None
@@ -68,18 +75,18 @@ def _read_binding(name: ObjectName, collection: str, columns: tuple[str, ...]) -
 
 
 def _read_consumer(name: ObjectName, collection: str, columns: tuple[str, ...]) -> ReadSteps:
-    host, queue, channel, tag = name.parts
+    host, queue, place, tag = name.parts
 
     def is_wanted(item: Mapping[str, Json]) -> bool:
-        of_queue, of_channel = item.get("queue"), item.get("channel_details")
+        of_queue, worked_out = item.get("queue"), item.get("gateway")
         return (
             isinstance(of_queue, Mapping)
-            and isinstance(of_channel, Mapping)
-            and (of_queue.get("name"), of_channel.get("name"), item.get("consumer_tag"))
-            == (queue, channel, tag)
+            and isinstance(worked_out, Mapping)
+            and (of_queue.get("name"), worked_out.get("channel"), item.get("consumer_tag"))
+            == (queue, place, tag)
         )
 
-    return _read_among(path_of(collection, host), columns, is_wanted)
+    return _read_among(path_of(collection, host), columns, is_wanted, placed_consumers)
 
 
 SINGLE_READS: Final[Mapping[str, SingleRead]] = {

@@ -44,6 +44,7 @@ def test_a_consumer_is_known_by_its_channels_process() -> None:
         "tag": "tag",
         "queueObject": "orders",
         "channelObject": "peer -> us (1)",
+        "connectionObject": "peer -> us",
         "acknowledging": True,
         "exclusive": False,
         "prefetchCount": 10,
@@ -53,6 +54,15 @@ def test_a_consumer_is_known_by_its_channels_process() -> None:
     assert event_reader().read("consumer.deleted", CONSUMER_CREATED, None) == Deleted(
         name, 1795163274_583000000
     )
+
+
+def test_a_consumer_of_a_protocol_without_channels_is_known_by_its_connections_process() -> None:
+    started = {**CONSUMER_CREATED, "channel": OWNER, "consumer_tag": "mqtt"}
+    _, told = created("consumer.created", started)
+    assert (told["channel"], told["connectionObject"]) == ("peer -> us", "peer -> us")
+    assert "channelObject" not in told
+    name = ObjectName("consumer", ("seen", "orders", "peer -> us", "mqtt"))
+    assert event_reader().read("consumer.deleted", started, None) == Deleted(name, 1795163274_583000000)
 
 
 def test_the_end_of_a_consumer_on_a_channel_opened_unheard_is_known_by_queue_and_tag() -> None:
