@@ -49,7 +49,8 @@ class ElementRule(StrictModel):
             for 0, 1, 2 ... on the wire, of a string for themselves.
         snmp_unit: for durations and times shown as Unsigned32 instead of nanoseconds.
         secret: dropped in the session: no store, log or north ever sees it.
-        absent: texts by which the source says that there is no value.
+        absent: texts, or numbers written as texts, by which the source says that there is no value.
+        words: numbers that the source writes as words.
         otherwise: the value of an object for which the source tells none.
         set_by: what sets it, where ``access`` is ``read-write``.
     """
@@ -73,6 +74,7 @@ class ElementRule(StrictModel):
     snmp_unit: str = ""
     secret: bool = False
     absent: tuple[str, ...] = ()
+    words: dict[str, int] = Field(default_factory=dict)
     otherwise: bool | int | float | str | None = None
     set_by: SetRule | None = None
 
@@ -294,6 +296,7 @@ class ClassRule(StrictModel):
         fallback_parents: the references whose target is the parent where ``parent`` is absent; the first that
             is there counts. Names do not change by them.
         listing: collection of the management API that lists the class, e.g. ``queues``.
+        may_be_missing: not every broker has the collection: an answer 404 means that it has no such objects.
         created_event: name of the event that tells of a new object, e.g. ``queue.created``.
         deleted_event: name of the event that tells of its end.
         created: the property (a time) that tells when the object was created, where listings tell it.
@@ -310,6 +313,7 @@ class ClassRule(StrictModel):
     fallback_parents: tuple[Name, ...] = ()
     lifetime: Lifetime = Lifetime()
     listing: str = ""
+    may_be_missing: bool = False
     created_event: str = ""
     deleted_event: str = ""
     created: Name | None = None

@@ -37,6 +37,7 @@ class Nodes:
 
     def __init__(self) -> None:
         self._starts: dict[str, _Start] = {}
+        self._plugins: dict[str, frozenset[str]] = {}
         self._overview: dict[str, Json] = {}
         self._version: Json = None
 
@@ -71,6 +72,16 @@ class Nodes:
             added["start_time"] = known.time
         return {**node, "gateway": added}, restarted
 
+    def learn_plugins(self, node: Mapping[str, Json]) -> bool:
+        """Take note of the plugins of a node; whether they are others than before."""
+        name, plugins = node.get("name"), node.get("enabled_plugins")
+        if not isinstance(name, str) or not isinstance(plugins, list):
+            return False
+        enabled = frozenset(plugin for plugin in plugins if isinstance(plugin, str))
+        former = self._plugins.get(name)
+        self._plugins[name] = enabled
+        return former is not None and former != enabled
+
     @property
     def names(self) -> set[str]:
         """The nodes that are known to have started."""
@@ -83,6 +94,7 @@ class Nodes:
     def retain(self, names: set[str]) -> None:
         """Forget all nodes but these."""
         self._starts = {name: start for name, start in self._starts.items() if name in names}
+        self._plugins = {name: plugins for name, plugins in self._plugins.items() if name in names}
 
 
 class VirtualHosts:

@@ -103,7 +103,7 @@ class ManagementAnswers:
         if isinstance(request, UsersRequest):
             # Whatever comes of it says nothing about the rest, which is asked for soon enough.
             return self._users(answer, began, ended)
-        fault = fault_of(request, answer) or self._no_listing(request, answer)
+        fault = self._fault(request, answer)
         if isinstance(answer, Unavailable) and not answer.responded:
             return self._unanswered(request, answer, began, ended)
         if fault is not None:
@@ -177,6 +177,16 @@ class ManagementAnswers:
         return self._service.begin(now)
 
     # Each kind of request.
+
+    def _fault(self, request: ManagementRequest, answer: Answer) -> Broken | None:
+        """What is wrong with a response; nothing is where the broker may lack a collection, and does."""
+        if (
+            isinstance(request, ListingRequest)
+            and isinstance(answer, NotFound)
+            and self._readers[request.class_name].rule.may_be_missing
+        ):
+            return None
+        return fault_of(request, answer) or self._no_listing(request, answer)
 
     @staticmethod
     def _no_listing(request: ManagementRequest, answer: Answer) -> Broken | None:
@@ -258,6 +268,8 @@ class ManagementAnswers:
             if withheld:
                 self._view.withheld.add(request.class_name)
             return [*self._cannot_read(request.class_name, request, answer, ended), *self.serve(ended)]
+        if isinstance(answer, NotFound):
+            return self._missing(request, ended)
         items, last = page_of(answer) or ([], True)
         if request.class_name == CONSUMER:
             items = placed_consumers(items)
@@ -273,10 +285,22 @@ class ManagementAnswers:
         self.plan.page_read(request, began, ended, last=last)
         return []
 
+    def _missing(self, request: ListingRequest, ended: int) -> list[Effect]:
+        """The broker has no such collection, and so no such objects."""
+        self.plan.missing(request, ended)
+        self._listing = None
+        self.visibility.reads(request.class_name, ended)
+        self.visibility.listed(request.class_name)
+        names = [known.name for known in self._view.known.of_class(request.class_name)]
+        changes = [change for name in names for change in self._view.known.ended(name, ended)]
+        return [*self._service.apply(changes, ended), *self.serve(ended)]
+
     def _item(self, listing: Listing, item: Json, now: int) -> list[Effect]:
         taken = self._view.take(listing, item, now)
         if listing.class_name == "node" and isinstance(item, Mapping):
             self._alarms.listed(item, listing.began)
+            if self._view.nodes.learn_plugins(item):
+                self.plan.retry(now, at_once=True)
         effects = self._service.apply(taken.changes, now)
         if taken.restarted:
             effects += self.doubted(f"node {taken.restarted} was restarted", now)

@@ -23,7 +23,7 @@ from gateway.agents.rabbitmq.management_api import (
 SECOND = 1_000_000_000
 _NEVER = 2**63 - 1
 _SLOW = {
-    **dict.fromkeys(("vhost", "exchange", "consumer"), 10 * SECOND),
+    **dict.fromkeys(("vhost", "exchange", "consumer", "streamConsumer", "streamPublisher"), 10 * SECOND),
     **dict.fromkeys(("binding", "policy", "user", "parameter"), 30 * SECOND),
 }
 """Of the latter hardly anything changes of which no event tells."""
@@ -46,6 +46,7 @@ class PollingConfig:
         refused_pause: after a refusal or failure of one request, before the like is asked again; doubled for
             each further one of the same class, because the broker may write a crash report each time.
         longest_refused_pause: what that grows to.
+        missing_pause: until a collection that the broker does not have is asked for again.
         first_pause: after the first failure; doubled for each further one up to ``longest_pause``.
         urgent_share: share of time that listings may take while the known state is in doubt, and questions
             about virtual hosts.
@@ -58,6 +59,7 @@ class PollingConfig:
     refused_users: int = 3600 * SECOND
     refused_pause: int = 30 * SECOND
     longest_refused_pause: int = 900 * SECOND
+    missing_pause: int = 600 * SECOND
     first_pause: int = SECOND
     longest_pause: int = 30 * SECOND
     urgent_share: float = 0.25
@@ -217,6 +219,15 @@ class PollingPlan:
         plan.due = ended + min(least << min(plan.refusals, 30), most)
         plan.held_until = ended + least
         plan.refusals += 1
+        self._note_intervals()
+
+    def missing(self, request: ListingRequest, ended: int) -> None:
+        """The broker has no such collection: not again for long, unless there is a reason (see `retry`)."""
+        self._succeeded()
+        self._page = None
+        plan = self._classes[request.class_name]
+        plan.refusals = 1
+        plan.due = plan.held_until = ended + self._config.missing_pause
         self._note_intervals()
 
     def questioned(self, request: ListingRequest, ended: int) -> None:

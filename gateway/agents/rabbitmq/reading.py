@@ -83,7 +83,7 @@ class ClassReader:
     def name_of(self, document: Json) -> ObjectName | None:
         """Which object ``document`` is about; ``None`` where it does not tell."""
         parts = [path.find(document) for path in self._index]
-        texts = tuple(part for part in parts if isinstance(part, str))
+        texts = tuple(text for text in map(_index_text, parts) if text is not None)
         return ObjectName(self.schema.key.name, texts) if len(texts) == len(parts) else None
 
     def read(self, document: Json) -> Reading | None:
@@ -110,18 +110,22 @@ class ClassReader:
         return column.otherwise if value is None else value
 
 
+def _index_text(value: Json) -> str | None:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    return value if isinstance(value, str) else None
+
+
 def _columns(
     elements: tuple[Element, ...], rules: Mapping[str, ElementRule], secrets: SecretRules
 ) -> tuple[_Column, ...]:
-    return tuple(
-        _Column(
-            element,
-            compile_path(rules[element.name].read or element.name),
-            conversion(element, secrets, scale=rules[element.name].scale, absent=rules[element.name].absent),
-            rules[element.name].otherwise,
-        )
-        for element in elements
-    )
+    return tuple(_column(element, rules[element.name], secrets) for element in elements)
+
+
+def _column(element: Element, rule: ElementRule, secrets: SecretRules) -> _Column:
+    path = compile_path(rule.read or element.name)
+    convert = conversion(element, secrets, scale=rule.scale, absent=rule.absent, words=rule.words)
+    return _Column(element, path, convert, rule.otherwise)
 
 
 def class_readers(mapping: MappingFile) -> dict[str, ClassReader]:

@@ -7,7 +7,7 @@ says gives `UNREADABLE`, which the reader counts and shows as absent.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import UTC, datetime
 from typing import Final, TypeAlias, cast
 
@@ -44,16 +44,27 @@ Conversion: TypeAlias = Callable[[Json], "Value | Unreadable | None"]
 
 
 def conversion(
-    element: Element | Argument, secrets: SecretRules, *, scale: int = 1, absent: Iterable[str] = ()
+    element: Element | Argument,
+    secrets: SecretRules,
+    *,
+    scale: int = 1,
+    absent: Collection[str] = (),
+    words: Mapping[str, int] | None = None,
 ) -> Conversion:
-    """How values of ``element`` are read, compiled once: null and the ``absent`` texts give ``None``."""
+    """How values of ``element`` are read, compiled once.
+
+    Null and the ``absent`` texts, or numbers written as texts, give ``None``; ``words`` stand for numbers.
+    """
     convert = _conversion(element, scale, secrets)
-    absences = frozenset(absent)
+    absences = frozenset(absent) | {int(text) for text in absent if text.isascii() and text.isdigit()}
+    numbers = dict(words or {})
 
     def checked(value: Json) -> Value | Unreadable | None:
-        if value is None or (isinstance(value, str) and value in absences):
+        if value is None:
             return None
-        return convert(value)
+        if isinstance(value, str | int) and not isinstance(value, bool) and value in absences:
+            return None
+        return convert(numbers.get(value, value) if isinstance(value, str) else value)
 
     return checked
 
