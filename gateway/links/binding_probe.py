@@ -14,7 +14,7 @@ import uuid
 from collections.abc import Callable
 
 import aio_pika
-from aio_pika.abc import AbstractConnection, AbstractIncomingMessage
+from aio_pika.abc import AbstractChannel, AbstractConnection, AbstractIncomingMessage
 from aiormq import exceptions
 
 from gateway.links.amqp_connection import (
@@ -22,7 +22,6 @@ from gateway.links.amqp_connection import (
     AmqpEndpoint,
     LinkError,
     Trouble,
-    close_channel,
     ended,
     is_blocked,
     is_cancelled,
@@ -53,6 +52,7 @@ class BindingProbe:
         self._exchange = exchange
         self._seconds = seconds
         self._identity = uuid.uuid4().hex
+        self._channel: tuple[AbstractConnection, AbstractChannel] | None = None
 
     def is_mine(self, message: AbstractIncomingMessage) -> bool:
         """Whether a message that arrived in the queue is a probe, and nobody else's business."""
@@ -126,12 +126,7 @@ class BindingProbe:
         return True
 
     async def _probe(self, connection: AbstractConnection, queue: str) -> None:
-        # A channel of its own: what the broker complains of must not end the one that carries messages.
-        # With confirms, because aiormq tells of what is returned on such channels only.
-        try:
-            channel = await connection.channel(publisher_confirms=True, on_return_raises=True)
-        except ValueError as error:
-            raise _NoConfirmsError from error
+        channel = await self._channel_on(connection)
         exchange = await channel.get_exchange(self._exchange, ensure=False)
         message = aio_pika.Message(b"", message_id=self._identity, user_id=self._endpoint.user)
         try:
@@ -142,4 +137,20 @@ class BindingProbe:
                 f"{self._endpoint}: the queue {queue} is not bound to the exchange {self._exchange} any more:"
                 " somebody removed the binding, or the exchange, which was made anew",
             ) from error
-        await close_channel(channel)
+
+    async def _channel_on(self, connection: AbstractConnection) -> AbstractChannel:
+        """The channel of all probes on one connection, because the broker counts each that is opened.
+
+        It is not the one that carries messages, which must not end by what the broker complains of. It has
+        confirms, because aiormq reports what is returned on such channels only.
+        """
+        if self._channel is not None:
+            owner, channel = self._channel
+            if owner is connection and not channel.is_closed:
+                return channel
+        try:
+            channel = await connection.channel(publisher_confirms=True, on_return_raises=True)
+        except ValueError as error:
+            raise _NoConfirmsError from error
+        self._channel = connection, channel
+        return channel

@@ -12,7 +12,7 @@ from typing import Any
 from aio_pika.abc import AbstractChannel, AbstractConnection, AbstractQueue
 
 from gateway.dialects.effects import Binding
-from gateway.links.amqp_connection import CONNECT_SECONDS, LinkError, Trouble, close_channel
+from gateway.links.amqp_connection import CONNECT_SECONDS, LinkError, Trouble
 from gateway.tasks import until_one_ends
 
 PREFETCH = 100
@@ -59,13 +59,17 @@ class WatchedQueue:
     ) -> None:
         """Look again and again; ends by what ends the connection only.
 
+        All looks share one channel, because the broker counts each channel that is opened, and reports it by
+        an event.
+
         Args:
             connection: that the queue was declared on.
             name: of the queue.
             doubt: told once that messages may be lost, when those that waited have been consumed (what is
                 asked for before would be stale), and for how many seconds nobody can say.
             exchanges: must be there each time too.
-            channel: to look by, where the broker allows one for a connection; else each look has its own.
+            channel: to look by, where the broker allows one for a connection; else another one is opened,
+                and again where the broker has closed it.
             bounded: whether the broker bounds the queue. Otherwise we do: a queue that grows beyond
                 `max_length` is given up with its connection, and nothing is missed unnoticed.
 
@@ -76,15 +80,23 @@ class WatchedQueue:
             LinkError: the queue is longer than the broker was told to let it grow, or could be told.
         """
         wanted = sorted(set(exchanges))
+        looking = channel
         doubted = False
         clock = asyncio.get_running_loop().time
         fine_at = clock()
+
+        async def look() -> int:
+            nonlocal looking
+            if looking is None or (looking is not channel and looking.is_closed):
+                looking = await connection.channel(publisher_confirms=False)
+            return await self._look(looking, name, wanted)
+
         while True:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self.watch_seconds):
                     await self.sooner.wait()
             self.sooner.clear()
-            waiting = await self._answered(self._look(connection, name, wanted, channel))
+            waiting = await self._answered(look())
             self.looked(waiting)
             if waiting > self.max_length and not bounded:
                 text = (
@@ -119,19 +131,11 @@ class WatchedQueue:
             if not self.heard.is_set():
                 raise TimeoutError
 
-    async def _look(
-        self,
-        connection: AbstractConnection,
-        name: str,
-        exchanges: Sequence[str],
-        only_channel: AbstractChannel | None,
-    ) -> int:
-        channel = only_channel or await connection.channel(publisher_confirms=False)
+    @staticmethod
+    async def _look(channel: AbstractChannel, name: str, exchanges: Sequence[str]) -> int:
         declared = await channel.declare_queue(name, passive=True)
         for exchange in exchanges:
             await channel.declare_exchange(exchange, passive=True)
-        if only_channel is None:
-            await close_channel(channel)
         return declared.declaration_result.message_count or 0
 
 

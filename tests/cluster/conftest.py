@@ -1,0 +1,33 @@
+"""One cluster for all tests of a worker; each leaves it whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.components.cluster import PrivateCluster
+
+ORDERS = "orders"
+"""A quorum queue with a member on each node."""
+
+
+@pytest.fixture(scope="session")
+def three_nodes() -> Iterator[PrivateCluster]:
+    """Three nodes, with the quorum queue `ORDERS`, and a durable classic queue of the name of each node."""
+    with PrivateCluster(3) as cluster:
+        with cluster.nodes[0].http() as client:
+            quorum = {"durable": True, "arguments": {"x-queue-type": "quorum"}}
+            client.put(f"queues/%2F/{ORDERS}", json=quorum).raise_for_status()
+            for name in cluster.names:
+                client.put(f"queues/%2F/{name}", json={"durable": True, "node": name}).raise_for_status()
+        yield cluster
+
+
+@pytest.fixture
+def cluster(three_nodes: PrivateCluster) -> Iterator[PrivateCluster]:
+    """Three nodes, all of them running and in touch with each other before and after the test."""
+    try:
+        yield three_nodes
+    finally:
+        three_nodes.restore()

@@ -1,0 +1,85 @@
+"""What RabbitMQ's own command line tools say of a cluster, in the form in which the gateway shows it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import Any
+
+from gateway.feed.values import ObjectLink
+from tests.cluster.watching import ClusterWatch, Shown
+from tests.components.cluster import ClusterNode
+from tests.components.waiting import eventually
+
+_QUEUE_COLUMNS = ("name", "type", "leader", "members", "online", "state")
+_REPLICAS = ("members", "online")
+
+
+def truth(node: ClusterNode) -> tuple[Shown, Shown]:
+    """Nodes and queues, as a running node knows them."""
+    status = node.json("cluster_status")
+    queues = node.json("list_queues", *_QUEUE_COLUMNS)
+    return (
+        {name: _node(name, status) for name in status["disk_nodes"]},
+        {queue["name"]: _queue(queue) for queue in queues if not queue["name"].startswith("amqp-gateway.")},
+    )
+
+
+def _node(name: str, status: dict[str, Any]) -> dict[str, Any]:
+    if name not in status["running_nodes"]:
+        return {"running": False}
+    told: dict[str, Any] = {"running": True, "partitions": sorted(status["partitions"].get(name, ()))}
+    # The management API of 3.10 does not report it.
+    if not status["versions"][name]["rabbitmq_version"].startswith("3.10."):
+        told["beingDrained"] = "not under" not in status["maintenance_status"][name]
+    return told
+
+
+def _queue(queue: dict[str, Any]) -> dict[str, Any]:
+    kind = queue["type"].removeprefix("rabbit_").removesuffix("_queue")
+    told = {"type": kind, "state": queue["state"]}
+    if kind == "quorum":
+        told |= {"node": queue["leader"], **{name: sorted(queue[name]) for name in _REPLICAS}}
+    else:
+        told |= {"node": queue["name"]}  # the one it was declared on
+    return told
+
+
+def shown(watch: ClusterWatch) -> tuple[Shown, Shown]:
+    """The same, as the gateway publishes it; what it says beyond that is left out."""
+    nodes = {
+        name: _plain(values, ("running", "partitions", "beingDrained"))
+        for name, values in watch.shown("node").items()
+    }
+    queues = {
+        name: _plain(values, ("type", "node", "state", *_REPLICAS))
+        for name, values in watch.shown("queue").items()
+    }
+    return nodes, queues
+
+
+def _plain(values: dict[str, Any], elements: Iterable[str]) -> dict[str, Any]:
+    found = {element: values[element] for element in elements if element in values}
+    return {element: _comparable(value) for element, value in found.items()}
+
+
+def _comparable(value: object) -> object:
+    if isinstance(value, ObjectLink):
+        return value.stable_name
+    return sorted(value) if isinstance(value, tuple) else value
+
+
+async def agrees(watch: ClusterWatch, node: ClusterNode) -> None:
+    """Wait until the gateway publishes exactly what the tools say by way of a running ``node``."""
+    compared: list[object] = []
+
+    async def same() -> bool:
+        told = await asyncio.to_thread(truth, node)
+        compared[:] = told, shown(watch)
+        return compared[0] == compared[1]
+
+    try:
+        await eventually(same, "the gateway publishes what rabbitmqctl says")
+    except AssertionError:
+        assert compared[0] == compared[1]
+        raise

@@ -1,0 +1,164 @@
+"""A source that reads a cluster, and what the gateway publishes of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, closing, suppress
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from gateway.clock import SystemClock
+from gateway.config.sources import RabbitMqSource
+from gateway.feed.records import (
+    AlarmRecord,
+    Batch,
+    ClassRecord,
+    DeleteRecord,
+    Lifetime,
+    ObjectRecord,
+    Record,
+    SourceRecord,
+)
+from gateway.inventory.classes import ClassRegistry
+from gateway.inventory.instances import InstanceIndex
+from gateway.inventory.inventory import Inventory
+from gateway.mapping.files import load_shipped_mappings, secret_patterns
+from gateway.model.observations import SourceState
+from gateway.model.secrets import SecretRules
+from gateway.service.sources import source_of
+from gateway.service.surroundings import Surroundings
+from tests.components.cluster import PrivateCluster
+from tests.components.waiting import eventually
+
+Shown: TypeAlias = dict[str, dict[str, Any]]
+"""Objects of a class: their values by element, by their own name."""
+
+
+class ClusterWatch:
+    """What the gateway publishes of a cluster.
+
+    Attributes:
+        records: all that was published, in order.
+    """
+
+    def __init__(self, inventory: Inventory, records: list[Record]) -> None:
+        self._inventory = inventory
+        self.records = records
+
+    @property
+    def source(self) -> SourceRecord:
+        """The source as it stands now."""
+        return next(record for record in self._now() if isinstance(record, SourceRecord))
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether everything is known, and events arrive."""
+        return self.source.state is SourceState.SYNCHRONISED and "cannot be seen" not in self.source.detail
+
+    def shown(self, class_name: str) -> Shown:
+        """The objects of a class now."""
+        now = self._now()
+        schemas = {record.number: record.schema for record in now if isinstance(record, ClassRecord)}
+        return {
+            record.leaf_name: {
+                schemas[record.class_number].elements[place].name: value
+                for place, value in record.values.items()
+            }
+            for record in now
+            if isinstance(record, ObjectRecord) and schemas[record.class_number].key.name == class_name
+        }
+
+    @property
+    def identities(self) -> dict[str, tuple[int, int, int]]:
+        """Class, row and time of creation of each durable object, by its stable name."""
+        return {
+            record.stable_name: (record.class_number, record.row, record.created)
+            for record in self._now()
+            if isinstance(record, ObjectRecord) and record.lifetime is Lifetime.DURABLE
+        }
+
+    @property
+    def alarms(self) -> set[str]:
+        """Names of the active alarms."""
+        return {
+            record.name for record in self._now() if isinstance(record, AlarmRecord) and not record.cleared
+        }
+
+    def states(self, since: int) -> set[SourceState]:
+        """Each state that the source was in ``since`` so many records."""
+        return {record.state for record in self.records[since:] if isinstance(record, SourceRecord)}
+
+    def ended(self, since: int) -> list[str]:
+        """Stable names of the durable objects that were published as gone ``since`` so many records."""
+        return [
+            record.stable_name
+            for record in self.records[since:]
+            if isinstance(record, DeleteRecord) and record.lifetime is Lifetime.DURABLE
+        ]
+
+    def raised(self, since: int) -> set[str]:
+        """Names of the alarms that were raised ``since`` so many records."""
+        return {
+            record.name
+            for record in self.records[since:]
+            if isinstance(record, AlarmRecord) and not record.cleared
+        }
+
+    async def until(self, condition: Callable[[], object], what: str) -> None:
+        """Wait for a condition of what is published."""
+
+        async def met() -> object:
+            return condition()
+
+        await eventually(met, what)
+
+    def _now(self) -> Sequence[Record]:
+        return self._inventory.snapshot()[0]
+
+
+@asynccontextmanager
+async def watched(cluster: PrivateCluster, folder: Path) -> AsyncIterator[ClusterWatch]:
+    """A source of kind rabbitmq that knows all nodes of ``cluster`` and has read everything."""
+    administrator = cluster.nodes[0].administrator
+    (folder / "password").write_text(administrator.password)
+    account = {"user": administrator.name, "password": {"file": "password"}}
+    settings = RabbitMqSource.model_validate(
+        {
+            "kind": "rabbitmq",
+            "management": [node.management_url for node in cluster.nodes],
+            "events": {"url": [f"amqp://127.0.0.1:{node.ports.amqp}" for node in cluster.nodes]},
+            **account,
+            "writing": account,
+        }
+    )
+    mappings = load_shipped_mappings()
+    patterns = [pattern for mapping in mappings.values() for pattern in secret_patterns(mapping)]
+    records: list[Record] = []
+
+    def publish(batch: Batch) -> None:
+        records.extend(batch.records)
+
+    clock = SystemClock()
+    with closing(InstanceIndex(folder / "instances")) as index:
+        inventory = Inventory("gw", 1, ClassRegistry(mappings), index, publish)
+        around = Surroundings(inventory, mappings, SecretRules(patterns), clock, folder, 1)
+        running = [
+            asyncio.create_task(source_of("cluster", settings, around)()),
+            asyncio.create_task(_tick(inventory, clock)),
+        ]
+        watch = ClusterWatch(inventory, records)
+        try:
+            await watch.until(lambda: watch.is_whole, "the cluster has been read, and events arrive")
+            yield watch
+        finally:
+            for task in running:
+                task.cancel()
+                with suppress(asyncio.CancelledError):
+                    await task
+
+
+async def _tick(inventory: Inventory, clock: SystemClock) -> None:
+    while True:
+        await asyncio.sleep(1)
+        inventory.tick(clock.now())

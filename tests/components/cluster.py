@@ -1,0 +1,194 @@
+"""A RabbitMQ cluster on one machine: private nodes that share a port mapper, a cookie and their users."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+from gateway.demo import keeper
+from gateway.demo.broker import BrokerError, BrokerPorts, BrokerSettings, PrivateBroker
+from gateway.demo.node_setup import NodeDescription
+from tests.components.rabbitmq import TEST_SETTINGS
+from tests.components.waiting import wait_until
+
+NET_TICK_SECONDS: Final = 8
+"""After about this time without an answer a node takes another one to be down; Erlang's default is 60."""
+
+CLUSTER_SETTINGS: Final = replace(TEST_SETTINGS, grace=60.0)
+"""As for a single node, but nodes are stopped gracefully where a test stops them."""
+
+_ERLANG: Final = f"-kernel net_ticktime {NET_TICK_SECONDS} +S 1:1 +sbwt none +sbwtdcpu none +sbwtdio none"
+
+
+@dataclass(frozen=True, slots=True)
+class _Member(NodeDescription):
+    """A node of a cluster: it forms the cluster with the ``nodes``, whose port mapper the first one runs."""
+
+    nodes: tuple[str, ...] = ()
+    cookie: str = ""
+
+    def write(self) -> None:
+        NodeDescription.write(self)  # without arguments `super` does not know a class with slots
+        cookie = self.folder / "home" / ".erlang.cookie"
+        cookie.chmod(0o600)
+        cookie.write_text(self.cookie)
+        cookie.chmod(0o400)
+        with (self.folder / "rabbitmq.conf").open("a") as configuration:
+            configuration.write("cluster_formation.peer_discovery_backend = classic_config\n")
+            for number, name in enumerate(self.nodes, 1):
+                configuration.write(f"cluster_formation.classic_config.nodes.{number} = {name}\n")
+        if self.name != self.nodes[0]:
+            file = self.folder / keeper.PLAN_FILE
+            plan = json.loads(file.read_text())
+            file.write_text(json.dumps({**plan, "port_mapper": ["sleep", "infinity"]}))
+
+    def environment(self) -> dict[str, str]:
+        inherited = NodeDescription.environment(self)
+        return {**inherited, "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": _ERLANG}
+
+
+class ClusterNode(PrivateBroker):
+    """One node of a `PrivateCluster`."""
+
+    def __init__(self, member: _Member) -> None:
+        super().__init__(member.folder, member.settings)
+        self._node = member
+
+    def kill(self) -> None:
+        """End the node as a crash would."""
+        self.kill_node()
+
+    def evaluate(self, expression: str) -> str:
+        """What the node makes of an Erlang expression."""
+        return self.rabbitmqctl("eval", expression).strip()
+
+    def tool(self, program: str, *arguments: str) -> str:
+        """Run one of RabbitMQ's command line tools, such as ``rabbitmq-queues``, against this node."""
+        (command, *_), environment = self.control
+        done = subprocess.run(  # noqa: S603  no shell; the caller is a test
+            [str(Path(command).with_name(program)), "--node", self.node_name, *arguments],
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        if done.returncode != 0:
+            raise BrokerError(f"{program} {' '.join(arguments)}: {(done.stderr or done.stdout).strip()}")
+        return done.stdout
+
+    def _found_port_taken(self) -> bool:
+        return False  # other ports are no way out: the port mapper's is shared
+
+    def json(self, *arguments: str, program: str = "rabbitmqctl") -> Any:  # noqa: ANN401  what it prints
+        """The document that a command of ``rabbitmqctl`` prints."""
+        return json.loads(self.tool(program, *arguments, "--formatter", "json"))
+
+
+class PrivateCluster:
+    """Some nodes that form one cluster. Use it as a context manager.
+
+    Args:
+        size: how many nodes.
+        settings: of each of them.
+
+    Attributes:
+        nodes: the nodes; the first one's port mapper serves all, so its process ends last.
+    """
+
+    def __init__(self, size: int = 3, settings: BrokerSettings = CLUSTER_SETTINGS) -> None:
+        self._folder = Path(tempfile.mkdtemp(prefix="amqp-gateway-cluster-"))
+        run = secrets.token_hex(3)
+        pattern = PrivateBroker(self._folder / "pattern", settings)
+        names = tuple(f"rabbit-{number}-{run}@localhost" for number in range(1, size + 1))
+        port_mapper = pattern.ports.port_mapper
+        cookie = secrets.token_hex(20)
+        self.nodes: Sequence[ClusterNode] = [
+            ClusterNode(
+                _Member(
+                    folder=self._folder / name.partition("@")[0],
+                    name=name,
+                    ports=replace(BrokerPorts.choose(), port_mapper=port_mapper),
+                    administrator=pattern.administrator,
+                    settings=settings,
+                    remove=True,
+                    nodes=names,
+                    cookie=cookie,
+                )
+            )
+            for name in names
+        ]
+        self._running = ExitStack()
+
+    def __enter__(self) -> Self:
+        try:
+            first, *others = self.nodes
+            # The first one forms the cluster; whichever comes while it does might form another one.
+            self._running.enter_context(first)
+            start_together(others)
+            for node in others:
+                self._running.push(node)
+            self.wait_until_whole()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End all nodes, and remove what they wrote."""
+        for node in self.nodes:
+            if node.node_process() is not None:
+                node.kill()
+        self._running.close()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    @property
+    def names(self) -> list[str]:
+        """The nodes' Erlang names."""
+        return [node.node_name for node in self.nodes]
+
+    def wait_until_whole(self) -> None:
+        """Wait until each node says that all of them run and none is apart from another."""
+        for node in self.nodes:
+            wait_until(partial(_sees, node, self.names), f"{node.node_name} sees all nodes")
+
+    def restore(self) -> None:
+        """Start what is down, and wait until the cluster is whole: for the next test."""
+        start_together([node for node in self.nodes if node.node_process() is None])
+        self.wait_until_whole()
+
+
+def start_together(nodes: Iterable[PrivateBroker]) -> None:
+    """Start nodes at the same time, and wait until each serves."""
+    waiting = list(nodes)
+    if not waiting:
+        return
+    with ThreadPoolExecutor(len(waiting)) as starting:
+        for started in [starting.submit(node.start) for node in waiting]:
+            started.result()
+
+
+def _sees(node: ClusterNode, names: list[str]) -> bool:
+    with node.http(timeout=10.0) as client:
+        answer = client.get("nodes", params={"columns": "name,running,partitions,being_drained"})
+    if not answer.is_success:
+        return False
+    seen = answer.json()
+    return sorted(one["name"] for one in seen if one.get("running") and not one.get("partitions")) == names
