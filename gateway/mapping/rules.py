@@ -52,6 +52,10 @@ class ElementRule(StrictModel):
         absent: texts, or numbers written as texts, by which the source says that there is no value.
         words: numbers that the source writes as words.
         otherwise: the value of an object for which the source tells none.
+        unused: the same of an object that the source measures: a counter that it leaves out while there was
+            nothing to count.
+        until: version of the broker, such as ``4.0``, from which on the value is no measurement: it is absent
+            there, whatever the source answers, and where the object does not say its version.
         set_by: what sets it, where ``access`` is ``read-write``.
     """
 
@@ -76,6 +80,8 @@ class ElementRule(StrictModel):
     absent: tuple[str, ...] = ()
     words: dict[str, int] = Field(default_factory=dict)
     otherwise: bool | int | float | str | None = None
+    unused: int | None = None
+    until: Annotated[str, Field(pattern=r"^([0-9]+(\.[0-9]+)*)?$", max_length=32)] = ""
     set_by: SetRule | None = None
 
     @model_validator(mode="after")
@@ -292,6 +298,7 @@ class ClassRule(StrictModel):
 
     Attributes:
         name: the element whose text is the object's leaf name; default: the last index property.
+        version: the property that says which version of the broker an object runs; ``until`` refers to it.
         parent: the reference element whose target is the object's parent in names and trees.
         fallback_parents: the references whose target is the parent where ``parent`` is absent; the first that
             is there counts. Names do not change by them.
@@ -309,6 +316,7 @@ class ClassRule(StrictModel):
     label: str = ""
     description: str = ""
     name: Name | None = None
+    version: Name | None = None
     parent: Name | None = None
     fallback_parents: tuple[Name, ...] = ()
     lifetime: Lifetime = Lifetime()
@@ -328,7 +336,13 @@ class ClassRule(StrictModel):
         both = self.properties.keys() & self.statistics.keys()
         if both:
             raise ValueError(f"both a property and a statistic: {', '.join(sorted(both))}")
-        for role, name in (("name", self.name), ("parent", self.parent), ("created", self.created)):
+        roles = (
+            ("name", self.name),
+            ("version", self.version),
+            ("parent", self.parent),
+            ("created", self.created),
+        )
+        for role, name in roles:
             if name is not None and name not in self.properties:
                 raise ValueError(f"{role}: {name!r} is not one of the properties")
         for alarm, rule in self.alarms.items():
@@ -345,6 +359,13 @@ class ClassRule(StrictModel):
             for name in references:
                 if name not in self.properties or not self.properties[name].references:
                     raise ValueError(f"{role}: {name!r} is not one of the properties that are references")
+        return self
+
+    @model_validator(mode="after")
+    def _versions_are_known(self) -> ClassRule:
+        for name, element in (*self.properties.items(), *self.statistics.items()):
+            if element.until and self.version is None:
+                raise ValueError(f"{name}: 'until' needs the 'version' of the class")
         return self
 
     @model_validator(mode="after")

@@ -16,6 +16,7 @@ from gateway.agents.rabbitmq.management_api import ADMINISTRATIVE
 from gateway.agents.rabbitmq.object_names import ObjectName
 from gateway.agents.rabbitmq.ownership import is_own, is_publication, is_shown_component
 from gateway.agents.rabbitmq.processes import Processes
+from gateway.agents.rabbitmq.queues import completed_queue, is_measured
 from gateway.agents.rabbitmq.reading import ClassReader, Reading
 from gateway.mapping.paths import Json
 from gateway.model.values import Value
@@ -182,7 +183,8 @@ class BrokerView:
                 restarted = name.leaf if again else ""
             if self._leaves_out(name, item):
                 return Taken([])
-        reading = reader.read(self._worked_out(listing.class_name, item))
+        measured = listing.class_name == "queue" and self.nodes.measuring and is_measured(item)
+        reading = reader.read(self._worked_out(listing.class_name, item), measured=measured)
         ends = self._ended_with(restarted, now) if restarted else []
         if reading is None or self._is_unlisted(reading.name):
             return Taken(ends, restarted)
@@ -196,6 +198,8 @@ class BrokerView:
         """An object of a listing with what follows from what the listing says."""
         if class_name == "vhost":
             return self.hosts.completed(item)
+        if class_name == "queue":
+            return completed_queue(item)
         return completed_binding(item) if class_name == "binding" else item
 
     def _is_unlisted(self, name: ObjectName) -> bool:

@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from gateway.agents.rabbitmq import queues
 from gateway.mapping.paths import Json
 
 NOT_PERMITTED = "notPermitted"
 NEEDED_COLUMNS: Mapping[str, tuple[str, ...]] = {
-    "node": ("os_pid", "uptime", "mem_alarm", "disk_free_alarm"),
+    "node": ("os_pid", "uptime", "mem_alarm", "disk_free_alarm", "running", "rates_mode"),
+    "queue": queues.COLUMNS,
     "vhost": ("cluster_state",),
     "connection": ("user", "type", "client_properties"),
 }
@@ -33,13 +35,20 @@ class _Start:
 
 
 class Nodes:
-    """Start times of nodes, and the cluster they form."""
+    """Start times of nodes, and the cluster they form.
+
+    Attributes:
+        statistics_off: whether the broker collects no statistics for its management API, as its overview
+            says (``management.disable_stats``, or ``management_metrics_collection`` not permitted).
+    """
 
     def __init__(self) -> None:
         self._starts: dict[str, _Start] = {}
         self._plugins: dict[str, frozenset[str]] = {}
         self._overview: dict[str, Json] = {}
         self._version: Json = None
+        self._measuring: dict[str, bool] = {}
+        self.statistics_off = False
 
     def learn_overview(self, overview: Json) -> bool:
         """Take the cluster's name and Erlang's version from the overview; whether it is another version.
@@ -48,6 +57,7 @@ class Nodes:
         """
         if not isinstance(overview, Mapping):
             return False
+        self.statistics_off = overview.get("disable_stats") is True
         former = self._version
         self._version = overview.get("rabbitmq_version")
         self._overview = {key: overview.get(key) for key in ("cluster_name", "erlang_version")}
@@ -60,6 +70,9 @@ class Nodes:
         seconds only, so that the earliest of such differences is the true one.
         """
         name, uptime, process = (node.get(key) for key in ("name", "uptime", "os_pid"))
+        if isinstance(name, str):
+            counts = node.get("rates_mode") not in {None, "none"}
+            self._measuring[name] = counts and node.get("running") is True
         added: dict[str, Json] = dict(self._overview)
         restarted = False
         if isinstance(name, str) and isinstance(uptime, int) and 0 <= uptime * _MILLISECOND <= sampled:
@@ -87,6 +100,14 @@ class Nodes:
         """The nodes that are known to have started."""
         return set(self._starts)
 
+    @property
+    def measuring(self) -> bool:
+        """Whether the counters of all nodes are known, so that one that is left out has counted nothing.
+
+        Without a node that does not run its share is missing; with the rates mode ``none`` all are.
+        """
+        return bool(self._measuring) and all(self._measuring.values())
+
     def started(self, name: str) -> int:
         """When a node was started (ns, to the second); 0 where that is not known."""
         return self._starts[name].time if name in self._starts else 0
@@ -95,6 +116,7 @@ class Nodes:
         """Forget all nodes but these."""
         self._starts = {name: start for name, start in self._starts.items() if name in names}
         self._plugins = {name: plugins for name, plugins in self._plugins.items() if name in names}
+        self._measuring = {name: counts for name, counts in self._measuring.items() if name in names}
 
 
 class VirtualHosts:

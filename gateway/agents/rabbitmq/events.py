@@ -37,6 +37,7 @@ _QUEUE_TYPES = {
     "rabbit_classic_queue": "classic",
     "rabbit_quorum_queue": "quorum",
     "rabbit_stream_queue": "stream",
+    "rabbit_mqtt_qos0_queue": "rabbit_mqtt_qos0_queue",
 }
 """A classic queue's creation event carries no type at all."""
 

@@ -6,6 +6,7 @@ does not allow has none either and is counted. No JSON whatsoever raises.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,6 +20,8 @@ from gateway.mapping.rules import Mapping as MappingFile
 from gateway.model.schema import Access, ClassSchema, Element
 from gateway.model.secrets import SecretRules
 from gateway.model.values import Value, Values, ValueType
+
+_VERSION = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9}){0,7}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +43,13 @@ class _Column:
     path: ReadPath
     convert: Conversion
     otherwise: Value | None
+    unused: int | None
+    until: tuple[int, ...]
+    """The version from which on the value is absent; empty for none."""
+
+    def holds_in(self, version: tuple[int, ...]) -> bool:
+        """Whether the value is a measurement in a version; an empty one is not known."""
+        return not self.until or bool(version and version < self.until)
 
 
 class ClassReader:
@@ -61,6 +71,7 @@ class ClassReader:
         self.unreadable: Counter[str] = Counter()
         self._properties = _columns(schema.properties, rule.properties, secrets)
         self._statistics = _columns(schema.statistics, rule.statistics, secrets)
+        self._version = compile_path(rule.properties[rule.version].read) if rule.version else None
         self._index = tuple(column.path for column in self._properties if column.element.index)
         self.keeps = tuple(e.access is Access.READ_CREATE for e in schema.properties)
         """Per property, whether it is settled at creation: once known it stays, although a later answer
@@ -86,28 +97,48 @@ class ClassReader:
         texts = tuple(text for text in map(_index_text, parts) if text is not None)
         return ObjectName(self.schema.key.name, texts) if len(texts) == len(parts) else None
 
-    def read(self, document: Json) -> Reading | None:
-        """What ``document`` says; ``None`` where it lacks what every object of the class must have."""
+    def read(self, document: Json, *, measured: bool = False) -> Reading | None:
+        """What ``document`` says; ``None`` where it lacks what every object of the class must have.
+
+        Args:
+            document: the JSON object.
+            measured: whether the broker measures the object, so that a counter that it leaves out is one of
+                which there was nothing to count.
+        """
         name = self.name_of(document)
         if name is None:
             self.unreadable[self.schema.key.name] += 1
             return None
-        properties = self._values(self._properties, document)
+        version = version_of(self._version.find(document)) if self._version else ()
+        properties = self._values(self._properties, document, version, measured=measured)
         for element, value in zip(self.schema.properties, properties, strict=True):
             if value is None and not element.optional:
                 self.unreadable[self.schema.key.name] += 1
                 return None
-        return Reading(name, properties, self._values(self._statistics, document))
+        return Reading(name, properties, self._values(self._statistics, document, version, measured=measured))
 
-    def _values(self, columns: tuple[_Column, ...], document: Json) -> Values:
-        return tuple(self._value(column, document) for column in columns)
+    def _values(
+        self, columns: tuple[_Column, ...], document: Json, version: tuple[int, ...], *, measured: bool
+    ) -> Values:
+        return tuple(
+            self._value(column, document, measured=measured) if column.holds_in(version) else None
+            for column in columns
+        )
 
-    def _value(self, column: _Column, document: Json) -> Value | None:
+    def _value(self, column: _Column, document: Json, *, measured: bool) -> Value | None:
         value = column.convert(column.path.find(document))
         if isinstance(value, Unreadable):
             self.unreadable[f"{self.schema.key.name}.{column.element.name}"] += 1
             return None
-        return column.otherwise if value is None else value
+        if value is not None:
+            return value
+        return column.unused if measured and column.unused is not None else column.otherwise
+
+
+def version_of(text: Json) -> tuple[int, ...]:
+    """The numbers that a version begins with: ``(4, 0, 5)`` of ``4.0.5-rc.1``; empty for no version."""
+    found = _VERSION.match(text) if isinstance(text, str) else None
+    return tuple(map(int, found[0].split("."))) if found else ()
 
 
 def _index_text(value: Json) -> str | None:
@@ -125,7 +156,7 @@ def _columns(
 def _column(element: Element, rule: ElementRule, secrets: SecretRules) -> _Column:
     path = compile_path(rule.read or element.name)
     convert = conversion(element, secrets, scale=rule.scale, absent=rule.absent, words=rule.words)
-    return _Column(element, path, convert, rule.otherwise)
+    return _Column(element, path, convert, rule.otherwise, rule.unused, version_of(rule.until))
 
 
 def class_readers(mapping: MappingFile) -> dict[str, ClassReader]:

@@ -109,12 +109,6 @@ def test_a_stream_has_fewer_statistics_and_is_never_exclusive() -> None:
     assert "messageOctets" not in told
 
 
-def test_quorum_queues_spell_the_single_active_consumer_in_their_own_way() -> None:
-    queue = MINIMUM["queue"]
-    assert values("queue", {**queue, "single_active_consumer_ctag": "c1"})["singleActiveConsumerTag"] == "c1"
-    assert values("queue", {**queue, "single_active_consumer_tag": "c2"})["singleActiveConsumerTag"] == "c2"
-
-
 def test_a_node_as_recorded() -> None:
     recorded = {**items("nodes")[0], "gateway": {"start_time": 1795163231_000000000, "cluster_name": "shop"}}
     told = values("node", recorded)
