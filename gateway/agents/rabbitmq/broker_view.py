@@ -18,6 +18,7 @@ from gateway.agents.rabbitmq.ownership import is_own, is_publication, is_shown_c
 from gateway.agents.rabbitmq.processes import Processes
 from gateway.agents.rabbitmq.queues import completed_queue, is_measured
 from gateway.agents.rabbitmq.reading import ClassReader, Reading
+from gateway.agents.rabbitmq.sessions import PROTOCOL, sessions_of
 from gateway.mapping.paths import Json
 from gateway.model.values import Value
 
@@ -261,6 +262,40 @@ class BrokerView:
                 if vhost is not None:
                     changes += self.known.with_property(vhost, element, told.get(limit))
         return changes
+
+    def amqp10_connections(self) -> list[str]:
+        """The names of the AMQP 1.0 connections that are shown, the oldest first."""
+        connections = self.known.of_class("connection")
+        return [known.name.leaf for known in connections if self._property(known, "protocol") == PROTOCOL]
+
+    def take_sessions(
+        self, connection: str, answer: Json, began: int, now: int
+    ) -> tuple[list[Change], int] | None:
+        """A connection's sessions were read, asked for at ``began`` (ns): the changes.
+
+        With them comes how many links are left out. ``None`` where the answer is no list of sessions.
+        """
+        known = self.known.get(ObjectName("connection", (connection,)))
+        host = None if known is None else self._property(known, "vhost")
+        found = sessions_of(connection, host if isinstance(host, str) else "", answer)
+        if known is None or found is None:
+            return None if found is None else ([], 0)
+        changes: list[Change] = []
+        seen: set[ObjectName] = set()
+        for class_name, documents in (("session", found.sessions), ("link", found.links)):
+            for document in documents:
+                reading = self._readers[class_name].read(document)
+                if reading is not None:
+                    seen.add(reading.name)
+                    changes += self.known.listed(reading, began, (began + now) // 2, now)
+        for session in self.known.hanging_on(known.name, "session"):
+            if session.name not in seen:
+                changes += self.known.ended(session.name, now)
+                continue
+            for link in self.known.hanging_on(session.name, "link"):
+                if link.name not in seen:
+                    changes += self.known.ended(link.name, now)
+        return changes, found.left_out
 
     def is_unconfirmed(self, class_name: str) -> bool:
         """Whether something of a class was known before sight of the broker was lost, and not seen since."""

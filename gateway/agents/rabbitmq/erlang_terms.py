@@ -205,7 +205,7 @@ def protocol_of_text(text: str) -> str:
     except ProtocolError:
         return text
     match term:
-        case (int(), int(), int()):
+        case (int(), int()) | (int(), int(), int()):
             return "AMQP " + "-".join(str(number) for number in term)
         case (Atom(name) | str(name), (int(), *_) as version):
             return f"{name} " + "-".join(str(number) for number in version)

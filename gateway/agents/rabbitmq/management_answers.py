@@ -25,6 +25,7 @@ from gateway.agents.rabbitmq.management_api import (
     OverviewRequest,
     PermissionRequest,
     Refused,
+    SessionsRequest,
     Unavailable,
     UsersRequest,
     fault_of,
@@ -35,6 +36,7 @@ from gateway.agents.rabbitmq.polling import PollingPlan
 from gateway.agents.rabbitmq.reading import ClassReader
 from gateway.agents.rabbitmq.resource_alarms import ResourceAlarms
 from gateway.agents.rabbitmq.service import ConsoleService
+from gateway.agents.rabbitmq.sessions import MAX_LINKS
 from gateway.agents.rabbitmq.status import Visibility
 from gateway.dialects.effects import Effect, Note
 from gateway.dialects.errors import LocalProtocolError
@@ -91,6 +93,7 @@ class ManagementAnswers:
         self._impersonators = impersonators
         self._listing: Listing | None = None
         self._questioned: dict[ListingRequest, Broken] = {}
+        self._too_many_links: dict[str, int] = {}
 
     @property
     def busy(self) -> bool:
@@ -115,16 +118,21 @@ class ManagementAnswers:
             self.plan.hurry(ended)
             self.plan.retry(ended, at_once=False)
             effects.append(Note("management-answers"))
+        return [*effects, *self._taken(request, answer, began, ended)]
+
+    def _taken(self, request: ManagementRequest, answer: Answer, began: int, ended: int) -> list[Effect]:
         match request:
             case OverviewRequest():
-                effects += self._overview(request, answer, ended)
+                return self._overview(request, answer, ended)
             case ListingRequest():
-                effects += self._page(request, answer, began, ended)
+                return self._page(request, answer, began, ended)
             case PermissionRequest():
-                effects += self._permission(request, answer, began, ended)
+                return self._permission(request, answer, began, ended)
             case ObjectRequest():
-                effects += self._single(request, answer, began, ended)
-        return effects
+                return self._single(request, answer, began, ended)
+            case SessionsRequest():
+                return self._sessions(request, answer, began, ended)
+        return []
 
     def advance(self, now: int) -> list[Effect]:
         """Take some more objects of the page that arrived; call it while `busy`."""
@@ -209,6 +217,8 @@ class ManagementAnswers:
                 return self._permission(request, fault, began, ended)
             case ObjectRequest():
                 return self._single(request, fault, began, ended)
+            case SessionsRequest():
+                return self._sessions(request, fault, began, ended)
         return []
 
     def _unanswered(self, request: ManagementRequest, answer: Answer, began: int, ended: int) -> list[Effect]:
@@ -317,6 +327,8 @@ class ManagementAnswers:
             self.ask_permission(host)
         if finished.regained:
             self.plan.hurry(now)
+        if listing.class_name == "connection":
+            self._note_left_out()
         if listing.class_name == "node":
             self._alarms.finished({name.leaf for name in listing.seen}, listing.began)
         self._suspect(listing.class_name, finished.suspects, now)
@@ -359,6 +371,38 @@ class ManagementAnswers:
         elif not permitted and before is not False:
             effects.append(Note("virtual-host-not-permitted", f"contents of {host!r} may not be read"))
         return [*effects, *self.serve(ended)]
+
+    def _sessions(self, request: SessionsRequest, answer: Answer, began: int, ended: int) -> list[Effect]:
+        body = answer.body if isinstance(answer, Document) else None
+        taken = self._view.take_sessions(request.connection, body, began, ended)
+        if isinstance(answer, NotFound):
+            self.plan.sessions_read(request, began, ended, found=False)
+            taken = self._view.take_sessions(request.connection, [], began, ended)
+        elif taken is None:
+            self.plan.sessions.failed(request.connection, ended)
+            changes = [c for name in ("session", "link") for c in self._view.known.unread(name, ended)]
+            return self._service.apply(changes, ended)
+        else:
+            self.plan.sessions_read(request, began, ended, found=True)
+        changes, too_many = taken or ([], 0)
+        self._too_many_links[request.connection] = too_many
+        self._note_left_out()
+        return self._service.apply(changes, ended)
+
+    def _note_left_out(self) -> None:
+        """Say what is not shown of AMQP 1.0."""
+        connections = self._view.amqp10_connections()
+        self.plan.sessions.learn(connections)
+        self._too_many_links = {
+            name: count for name, count in self._too_many_links.items() if count and name in connections
+        }
+        links, unasked = sum(self._too_many_links.values()), self.plan.sessions.left_out
+        texts = []
+        if unasked:
+            texts.append(f"sessions of {unasked} of {len(connections)} AMQP 1.0 connections are not read")
+        if links:
+            texts.append(f"{links} AMQP 1.0 links beyond {MAX_LINKS} of a connection are not shown")
+        self.visibility.left_out = "; ".join(texts)
 
     def _single(self, request: ObjectRequest, answer: Answer, began: int, ended: int) -> list[Effect]:
         self.plan.extra_read(request, began, ended)

@@ -94,8 +94,20 @@ class UsersRequest:
         return "users?columns=name,tags"
 
 
+@dataclass(frozen=True, slots=True)
+class SessionsRequest:
+    """The sessions and links of an AMQP 1.0 connection."""
+
+    connection: str
+
+    @property
+    def target(self) -> str:
+        """Path and query below ``/api/``."""
+        return f"connections/{quote(self.connection, safe='')}/sessions"
+
+
 ManagementRequest: TypeAlias = (
-    OverviewRequest | ListingRequest | ObjectRequest | PermissionRequest | UsersRequest
+    OverviewRequest | ListingRequest | ObjectRequest | PermissionRequest | UsersRequest | SessionsRequest
 )
 
 

@@ -17,8 +17,11 @@ from gateway.agents.rabbitmq.management_api import (
     ObjectRequest,
     OverviewRequest,
     PermissionRequest,
+    SessionsRequest,
     UsersRequest,
 )
+from gateway.agents.rabbitmq.session_rounds import SHARE as SESSIONS_SHARE
+from gateway.agents.rabbitmq.session_rounds import SessionRounds
 
 SECOND = 1_000_000_000
 _NEVER = 2**63 - 1
@@ -98,6 +101,7 @@ class PollingPlan:
     Attributes:
         intervals: nanoseconds between listings of a collection as things stand; of those that were listed
             often enough to know, and may be. Another mapping each time that one was listed.
+        sessions: which AMQP 1.0 connection is asked for its sessions, and when.
     """
 
     def __init__(
@@ -115,6 +119,7 @@ class PollingPlan:
             for first in listings
         }
         self.intervals: Mapping[str, int] = {}
+        self.sessions = SessionRounds(self._config.missing_pause, self._config.refused_pause)
         self._page: ListingRequest | None = None
         self._page_due = 0
         self._overview_due = 0
@@ -131,7 +136,7 @@ class PollingPlan:
             soonest = self._page_due
         else:
             soonest = min(plan.due for plan in self._classes.values())
-        soonest = min(soonest, self._overview_due, self._users_due)
+        soonest = min(soonest, self._overview_due, self._users_due, self.sessions.due())
         if self._extras:
             soonest = min(soonest, self._extra_due)
         return max(soonest, self._paused_until)
@@ -142,8 +147,9 @@ class PollingPlan:
             return None
         if now >= min(self._overview_due, self._users_due):
             return OverviewRequest() if now >= self._overview_due else UsersRequest()
-        if self._extras and now >= self._extra_due:
-            return next(iter(self._extras))
+        question = self._question(now)
+        if question is not None:
+            return question
         if self._page is not None:
             return self._page if now >= self._page_due else None
         # Ties go to the class named first: what others refer to comes before them.
@@ -154,6 +160,13 @@ class PollingPlan:
         soonest.again = False
         self._page, self._page_due = soonest.first_page, now
         return self._page
+
+    def _question(self, now: int) -> ManagementRequest | None:
+        """What is to be asked now about single objects."""
+        if self._extras and now >= self._extra_due:
+            return next(iter(self._extras))
+        connection = self.sessions.next_connection(now)
+        return None if connection is None else SessionsRequest(connection)
 
     def page_read(self, request: ListingRequest, began: int, ended: int, *, last: bool) -> None:
         """A page arrived; ``last``: there is none after it."""
@@ -247,6 +260,8 @@ class PollingPlan:
         ``at_once``: there is a reason to think so, such as a changed right or another version of the broker.
         Otherwise the shortest pause since the last refusal is kept.
         """
+        if at_once:
+            self.sessions.retry(now)
         for plan in self._classes.values():
             if plan.refusals:
                 plan.refusals = 1
@@ -261,6 +276,8 @@ class PollingPlan:
             plan = self._classes[self._page.class_name]
             plan.due = ended + plan.interval
             self._page = None
+        if isinstance(request, SessionsRequest):
+            self.sessions.failed(request.connection, ended)
         if isinstance(request, ObjectRequest | PermissionRequest) and request in self._extras:
             del self._extras[request]
             self._extras[request] = None
@@ -268,6 +285,14 @@ class PollingPlan:
         pause = self._config.first_pause << min(self._failures, 30)
         self._paused_until = ended + min(pause, self._config.longest_pause)
         self._failures += 1
+
+    def sessions_read(self, request: SessionsRequest, began: int, ended: int, *, found: bool) -> None:
+        """A connection's sessions were read; not ``found``: it has gone, or the broker shows none."""
+        self._succeeded()
+        if found:
+            self.sessions.answered(request.connection, began, ended)
+        else:
+            self.sessions.not_found(request.connection, ended)
 
     def ask(self, request: ObjectRequest | PermissionRequest) -> bool:
         """Ask about a single object or virtual host soon; ``False`` where too much waits already."""
@@ -294,6 +319,8 @@ class PollingPlan:
         # What the first listing costs is not held against a broker that has only just started.
         known = [plan for plan in self._classes.values() if plan.readings > 1 and not plan.withheld]
         self.intervals = {plan.first_page.collection: self._interval(plan) for plan in known}
+        if self.sessions.round_time:
+            self.intervals = {**self.intervals, "sessions": self.sessions.round_time}
 
     def _pause(self, plan: _ClassPlan) -> int:
         """From the beginning of the listing that has ended to that of the next (ns)."""
@@ -317,7 +344,9 @@ class PollingPlan:
         These share it by their paces. A listing that costs twice what can be borne comes half as often as it
         should: bindings, of which events tell all, do not take the time that connections need.
         """
-        left = self._config.budget
+        left = self._config.budget - (
+            min(SESSIONS_SHARE, self._config.budget / 4) if self.sessions.round_time else 0
+        )
         pace = sum(1 / one.interval for one in self._classes.values())
         for one in sorted(self._classes.values(), key=lambda one: one.cost):
             bearable = left / pace

@@ -10,6 +10,7 @@ from gateway.agents.rabbitmq.consumers import placed_consumers
 from gateway.agents.rabbitmq.management_changes import Lookup, path_of
 from gateway.agents.rabbitmq.methods.steps import ReadSteps
 from gateway.agents.rabbitmq.object_names import ObjectName
+from gateway.agents.rabbitmq.sessions import sessions_of
 from gateway.mapping.paths import Json
 
 SingleRead: TypeAlias = Callable[[ObjectName, str, tuple[str, ...]], ReadSteps]
@@ -89,6 +90,33 @@ def _read_consumer(name: ObjectName, collection: str, columns: tuple[str, ...]) 
     return _read_among(path_of(collection, host), columns, is_wanted, placed_consumers)
 
 
+def _read_session(name: ObjectName, collection: str, columns: tuple[str, ...]) -> ReadSteps:  # noqa: ARG001  as all
+    connection = name.leaf.rpartition(" (")[0]
+    answer = yield Lookup(path_of("connections", connection, "sessions"))
+    found = sessions_of(connection, "", answer)
+    return (
+        next((one for one in found.sessions if _worked_out(one, "name") == name.leaf), None)
+        if found
+        else None
+    )
+
+
+def _read_link(name: ObjectName, collection: str, columns: tuple[str, ...]) -> ReadSteps:  # noqa: ARG001  as all
+    host, session, direction, handle = name.parts
+    answer = yield Lookup(path_of("connections", session.rpartition(" (")[0], "sessions"))
+    found = sessions_of(session.rpartition(" (")[0], host, answer)
+    for link in found.links if found else ():
+        wanted = (_worked_out(link, "session"), _worked_out(link, "direction")) == (session, direction)
+        if wanted and str(link.get("handle")) == handle:
+            return link
+    return None
+
+
+def _worked_out(document: Mapping[str, Json], key: str) -> Json:
+    worked_out = document.get("gateway")
+    return worked_out.get(key) if isinstance(worked_out, Mapping) else None
+
+
 SINGLE_READS: Final[Mapping[str, SingleRead]] = {
     "vhost": _read_virtual_host,
     "user": _read_user,
@@ -96,6 +124,8 @@ SINGLE_READS: Final[Mapping[str, SingleRead]] = {
     "policy": _read_policy,
     "binding": _read_binding,
     "consumer": _read_consumer,
+    "session": _read_session,
+    "link": _read_link,
 }
 """How to read one object of a class, where `read_directly` does not do."""
 

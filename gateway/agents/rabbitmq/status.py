@@ -162,6 +162,7 @@ class Visibility:
         self._was_complete = False
         self._read_at: dict[str, int] = {}
         self._unread_since: dict[str, int] = {}
+        self.left_out = ""
         self._seldom = _Seldom()
 
     def answers(self) -> bool:
@@ -269,6 +270,8 @@ class Visibility:
             parts.append(f"short-lived queues and connections cannot be seen: {self.events_missing}")
         if self.catching_up:
             parts.append("hearing what the broker told meanwhile")
+        if self.left_out:
+            parts.append(self.left_out)
         parts += self._seldom.texts(intervals)
         # Last, because SNMP cuts a long line, and this part of it is there for ever where nobody writes.
         parts += self._refused_texts(withheld=True)

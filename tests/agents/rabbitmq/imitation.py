@@ -21,6 +21,7 @@ from gateway.agents.rabbitmq.management_api import (
     OverviewRequest,
     PermissionRequest,
     Refused,
+    SessionsRequest,
 )
 from gateway.dialects.effects import Delivery, Effect, Note, Observed, Send, WakeAt
 from gateway.dialects.qmf.agent import AgentConfig
@@ -65,6 +66,8 @@ class ImitatedBroker:
         self.users: dict[str, list[str]] | None = {"administrator": ["administrator"], "gateway": []}
         """Tags by user; ``None`` where they may not be read."""
         self.version = "4.0.5"
+        self.sessions: dict[str, Json] = {}
+        """Answers about the sessions of AMQP 1.0 connections, by their names; of others, 404."""
         self.forbidden: set[str] = set()
         self.failure: Callable[[ManagementRequest], Answer | None] = lambda _: None
         self.hidden_listings: set[str] = set()
@@ -136,12 +139,18 @@ class ImitatedBroker:
                 )
             case ListingRequest():
                 return self._page(request)
-            case ObjectRequest():
-                found = request.name.parts in self.objects[request.name.class_name]
-                return Document({}) if found else NotFound()
             case PermissionRequest():
                 return self._permission(request.virtual_host)
+            case ObjectRequest() | SessionsRequest():
+                return self._single(request)
         return self._users()
+
+    def _single(self, request: ObjectRequest | SessionsRequest) -> Answer:
+        if isinstance(request, ObjectRequest):
+            found = request.name.parts in self.objects[request.name.class_name]
+            return Document({}) if found else NotFound()
+        sessions = self.sessions.get(request.connection)
+        return NotFound() if sessions is None else Document(sessions)
 
     def _users(self) -> Answer:
         if self.users is None:
