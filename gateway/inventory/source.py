@@ -155,6 +155,7 @@ class SourceInventory:
         )
         self._losses = Losses()
         self._state = SourceState.CONNECTING
+        self._changes_wait = False
         self._detail = ""
         self._since = 0
         self._reached: bool | None = None
@@ -182,6 +183,11 @@ class SourceInventory:
     def state(self) -> SourceState:
         """As last observed."""
         return self._state
+
+    @property
+    def shows_outcomes(self) -> bool:
+        """Whether values from before show that a change failed: it is reached, and no changes wait in it."""
+        return self._state not in UNREACHED and not self._changes_wait
 
     @property
     def last_heard(self) -> int:
@@ -365,7 +371,7 @@ class SourceInventory:
     def _state_seen(self, seen: SourceStateSeen, now: int) -> None:
         if seen.state is not self._state or not self._since:
             self._since = now
-        self._state, self._detail = seen.state, seen.detail
+        self._state, self._detail, self._changes_wait = seen.state, seen.detail, seen.changes_wait
         if seen.state in UNREACHED:
             self.agents.doubt(now)
         self._tell_source()

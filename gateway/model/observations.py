@@ -128,10 +128,15 @@ class SourceState(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class SourceStateSeen:
-    """The source changed its state; ``detail`` is one line for people that says why and what to do."""
+    """The source changed its state; ``detail`` is one line for people that says why and what to do.
+
+    ``changes_wait``: what the source was asked to change it may carry out much later, whatever it answered,
+    as a cluster without a majority does. So a value from before does not show that a change failed.
+    """
 
     state: SourceState
     detail: str = ""
+    changes_wait: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,8 @@
 
 A late answer tells. Of a set, the object tells, too: it is read a few times, and whatever else is told of it
 is looked at. It has the values asked for: it was applied. It has those from before, for long: it was not.
+That is found out only while the source shows it: a cluster without a majority carries changes out when it has
+one again, be that hours later, and until then the object is as before.
 """
 
 from __future__ import annotations
@@ -102,8 +104,12 @@ class Settling:
         """The time that was asked for has come."""
         effects: list[Effect] = []
         for one in self._unsettled:
-            if one.read_at is not None and one.read_at <= now:
+            if one.read_at is None or one.read_at > now:
+                continue
+            if one.operation.plan.target.source.shows_outcomes:
                 effects += self._read(one, now)
+            else:
+                one.postponed(now)
         return effects
 
     @property
@@ -134,13 +140,19 @@ class Settling:
             is_read_back: it was read after all was reported as done, so what is found counts.
         """
         operation = one.operation
+        shows_outcomes = operation.plan.target.source.shows_outcomes
         if is_read_back:
-            return self._settle(one, operation.verdict(entry), now)
+            verdict = operation.verdict(entry)
+            is_certain = shows_outcomes or verdict.outcome is Outcome.APPLIED
+            return self._settle(one, verdict, now) if is_certain else []
         found, difference = operation.found(entry), operation.first_difference(entry)
         if difference is None:
             return self._settle(
                 one, Ended(Outcome.APPLIED, "it has the values asked for now", values=found), now
             )
+        if not shows_outcomes:
+            one.doubtful_since = 0
+            return []
         if not one.doubtful_since:
             one.doubtful_since = max(now, operation.deadline)
         if now - one.doubtful_since < CERTAIN_AFTER:

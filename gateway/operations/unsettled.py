@@ -34,7 +34,7 @@ class Unsettled:
         record: as it was told last.
         call_token: of the call without an answer.
         sampled: when the object's properties were read that are known, by its agent's clock.
-        since: when the outcome became unknown.
+        since: when the outcome became unknown, or when reading was postponed last.
         reported: who manages the object has answered, so that nothing is on its way any more.
         readings: how often it was read since.
         read_token: of the reading under way; 0 for none.
@@ -68,6 +68,10 @@ class Unsettled:
         if not self.operation.can_be_read or self.read_token or is_enough:
             return None
         return self.since + READ_AFTER[self.readings]
+
+    def postponed(self, now: int) -> None:
+        """Reading the object would show nothing now: begin with it as if the outcome became unknown now."""
+        self.since, self.readings, self.doubtful_since = now, 0, 0
 
 
 class UnsettledOperations:

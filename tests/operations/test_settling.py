@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from gateway.feed.operations import OperationState
+from gateway.model.observations import SourceState, SourceStateSeen
 from gateway.model.operations import MethodCall, ObjectFetch, Outcome
 from gateway.operations.unsettled import CERTAIN_AFTER, MAX_UNSETTLED
 from tests.operations.works import DEADLINE, NOW, SECOND, Works, boiler
@@ -103,6 +104,70 @@ def test_it_was_not_applied_only_when_that_was_seen_for_long(works: Works) -> No
     works.wait(3 * SECOND)
     works.answer(found=boiler(sampled=LATER + CERTAIN_AFTER))
     assert_settled(works, Outcome.NOT_APPLIED)
+
+
+def waiting(works: Works, *, changes_wait: bool) -> None:
+    """Changes wait in the source, or do not any more."""
+    detail = "2 of 3 nodes do not run" if changes_wait else ""
+    works.tell(SourceStateSeen(SourceState.SYNCHRONISED, detail, changes_wait))
+
+
+def test_what_waits_for_a_majority_is_not_called_failed_and_applied_when_it_is_there(works: Works) -> None:
+    waiting(works, changes_wait=True)
+    sent = len(works.sent)
+    for _ in range(100):
+        works.wait(60 * SECOND)
+        works.tell(boiler(sampled=works.now))
+    assert len(works.sent) == sent, "reading would show nothing"
+    assert works.record.state is OperationState.ENDED
+    waiting(works, changes_wait=False)
+    works.wait(3 * SECOND)
+    assert isinstance(works.sent[-1], ObjectFetch)
+    works.answer(found=boiler(limit=7, sampled=works.now))
+    assert_settled(works, Outcome.APPLIED)
+    assert works.record.operation_id == "gw.3.o1"
+
+
+def test_what_was_not_applied_is_known_some_time_after_changes_do_not_wait_any_more(works: Works) -> None:
+    waiting(works, changes_wait=True)
+    works.wait(600 * SECOND)
+    works.tell(boiler(sampled=works.now))
+    waiting(works, changes_wait=False)
+    works.wait(3 * SECOND)
+    works.answer(found=boiler(sampled=works.now))
+    assert works.record.state is OperationState.ENDED
+    works.wait(35 * SECOND)
+    works.answer(found=boiler(sampled=works.now))
+    assert_settled(works, Outcome.NOT_APPLIED)
+
+
+def test_the_value_asked_for_counts_also_while_changes_wait(works: Works) -> None:
+    waiting(works, changes_wait=True)
+    works.tell(boiler(limit=7, sampled=works.now))
+    assert_settled(works, Outcome.APPLIED)
+
+
+def test_a_late_report_is_not_disproved_while_changes_wait(works: Works) -> None:
+    waiting(works, changes_wait=True)
+    works.answer(to=call_of(works))
+    works.answer(found=boiler(sampled=works.now))
+    assert works.record.state is OperationState.ENDED
+    works.wait(60 * SECOND)
+    waiting(works, changes_wait=False)
+    works.wait(3 * SECOND)
+    works.answer(found=boiler(limit=7, sampled=works.now))
+    assert_settled(works, Outcome.APPLIED)
+
+
+def test_it_is_read_when_the_source_is_reached_again(works: Works) -> None:
+    works.tell(SourceStateSeen(SourceState.DOWN, "it does not answer"))
+    sent = len(works.sent)
+    works.wait(3600 * SECOND)
+    assert len(works.sent) == sent
+    works.synchronise(boiler(sampled=works.now), boiler("south"))
+    works.wait(3 * SECOND)
+    works.answer(found=boiler(limit=7, sampled=works.now))
+    assert_settled(works, Outcome.APPLIED)
 
 
 def test_what_is_told_anew_without_the_value_counts_like_a_reading(works: Works) -> None:

@@ -43,6 +43,7 @@ class Nodes:
     """
 
     def __init__(self) -> None:
+        self._running: dict[str, bool] = {}
         self._starts: dict[str, _Start] = {}
         self._plugins: dict[str, frozenset[str]] = {}
         self._overview: dict[str, Json] = {}
@@ -74,6 +75,8 @@ class Nodes:
             counts = node.get("rates_mode") not in {None, "none"}
             self._measuring[name] = counts and node.get("running") is True
         added: dict[str, Json] = dict(self._overview)
+        if isinstance(name, str):
+            self._running[name] = node.get("running") is True
         restarted = False
         if isinstance(name, str) and isinstance(uptime, int) and 0 <= uptime * _MILLISECOND <= sampled:
             start = (sampled - uptime * _MILLISECOND) // _SECOND * _SECOND
@@ -96,6 +99,21 @@ class Nodes:
         return former is not None and former != enabled
 
     @property
+    def without_majority(self) -> str:
+        """Why changes may wait, in one line; empty while more than half of the nodes run.
+
+        What needs a majority (all metadata of RabbitMQ 4.3 and later, quorum queues) waits in the broker
+        then, and is carried out when enough nodes run again.
+        """
+        stopped = [name for name, running in self._running.items() if not running]
+        if 2 * len(stopped) < len(self._running) or not stopped:
+            return ""
+        return (
+            f"{len(stopped)} of {len(self._running)} nodes do not run: changes may wait until a majority"
+            " runs, and are carried out then"
+        )
+
+    @property
     def names(self) -> set[str]:
         """The nodes that are known to have started."""
         return set(self._starts)
@@ -115,6 +133,7 @@ class Nodes:
     def retain(self, names: set[str]) -> None:
         """Forget all nodes but these."""
         self._starts = {name: start for name, start in self._starts.items() if name in names}
+        self._running = {name: running for name, running in self._running.items() if name in names}
         self._plugins = {name: plugins for name, plugins in self._plugins.items() if name in names}
         self._measuring = {name: counts for name, counts in self._measuring.items() if name in names}
 

@@ -331,6 +331,7 @@ class ManagementAnswers:
             self._note_left_out()
         if listing.class_name == "node":
             self._alarms.finished({name.leaf for name in listing.seen}, listing.began)
+            self.visibility.without_majority = self._view.nodes.without_majority
         self._suspect(listing.class_name, finished.suspects, now)
         self.visibility.listed(listing.class_name)
         if not self.visibility.complete and self._view.is_unconfirmed(listing.class_name):

@@ -92,9 +92,18 @@ def change_answer_of(status: int, body: bytes) -> ChangeAnswer:
         return Refused(login, reason or text)
     if status == 404 and error:  # noqa: PLR2004  not found; without JSON it is no RabbitMQ that says so
         return NotFound()
-    if status >= _SERVER_ERRORS and status != _UNAVAILABLE:
+    if (status >= _SERVER_ERRORS and status != _UNAVAILABLE) or _is_timeout(reason):
         return Unanswered(text)
     return Rejected(reason or text)
+
+
+def _is_timeout(reason: str) -> bool:
+    """Whether a refusal means that the broker itself got no answer in time.
+
+    RabbitMQ 4.3 answers 400 then, where its cluster has no majority: "The operation to delete the queue from
+    the metadata store timed out", or an Erlang term with ``{timeout,``. It is done when there is a majority.
+    """
+    return "timed out" in reason or "{timeout," in reason
 
 
 def path_of(*parts: str) -> str:

@@ -38,12 +38,14 @@ _MINUTES = (2, 5, 15, 60)
 class AgentStatus:
     """The state of the source and a line that says why it is so and what to do; empty where all is well.
 
-    ``blocked``: an alarm is raised, and the broker takes no messages over AMQP.
+    ``blocked``: an alarm is raised, and the broker takes no messages over AMQP. ``changes_wait``: as of
+    `gateway.model.observations.SourceStateSeen`.
     """
 
     state: SourceState
     detail: str = ""
     blocked: bool = False
+    changes_wait: bool = False
 
 
 def failure_text(answer: Answer, user: str) -> str:
@@ -143,6 +145,7 @@ class Visibility:
         complete: whether everything has been read since nobody vouched for anything.
         events_missing: why no events arrive; empty while they do.
         catching_up: events of the time while nobody listened are being told.
+        without_majority: why changes may wait in the broker; empty where they do not.
         last_event: when the last one arrived, or when they were found to arrive (ns); 0 for never.
     """
 
@@ -153,6 +156,7 @@ class Visibility:
         self.complete = False
         self.events_missing = "events are not connected yet"
         self.catching_up = False
+        self.without_majority = ""
         self.last_event = 0
         self._user = user
         self._writer = writer
@@ -261,7 +265,7 @@ class Visibility:
         if self.failure:
             state = SourceState.CONNECTING if self.failure == _NOT_ASKED else SourceState.DOWN
             return AgentStatus(state, self.failure, blocked)
-        parts = [distrust] if distrust else []
+        parts = [one for one in (distrust, self.without_majority) if one]
         if not_permitted:
             hosts = "1 virtual host" if not_permitted == 1 else f"{not_permitted} virtual hosts"
             parts.append(f"contents of {hosts} may not be read")
@@ -277,7 +281,7 @@ class Visibility:
         parts += self._refused_texts(withheld=True)
         known = self.complete and not self.catching_up
         state = SourceState.SYNCHRONISED if known else SourceState.SYNCHRONISING
-        return AgentStatus(state, "; ".join(parts), blocked)
+        return AgentStatus(state, "; ".join(parts), blocked, bool(self.without_majority))
 
     def _refused_texts(self, *, withheld: bool) -> list[str]:
         """Why something is not shown, each once: what is for administrators only, or all else."""

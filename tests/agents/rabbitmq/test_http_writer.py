@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import json
 
 import pytest
 from hypothesis import given
@@ -153,6 +154,19 @@ async def test_without_a_writer_nothing_is_changed() -> None:
 )
 def test_what_statuses_mean(status: int, body: bytes, answer: BrokerAnswer) -> None:
     assert change_answer_of(status, body) == answer
+
+
+@pytest.mark.parametrize(
+    "reason",
+    [
+        "The operation to delete the queue from the metadata store timed out",
+        "Request to node a@b failed with {'EXIT', {{case_clause, {timeout,{x,a@b}}}}",
+    ],
+)
+def test_a_refusal_for_want_of_time_may_be_carried_out_later(reason: str) -> None:
+    """As RabbitMQ 4.3 answers where its cluster has no majority; it does it when there is one."""
+    body = json.dumps({"error": "bad_request", "reason": reason}).encode()
+    assert change_answer_of(400, body) == Unanswered(f"status 400: {reason}")
 
 
 @given(st.integers(100, 999), st.binary(max_size=50))
