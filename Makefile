@@ -1,6 +1,7 @@
 # The project's commands. Everything they need is put under $(VENV); nothing happens twice.
 # PYTHON chooses the interpreter of a new virtual environment, WORKERS how many tests run at a time, ARGS
-# are options of the demonstration: make demo ARGS="--management http://HOST:15672 --user NAME ...".
+# are options of the demonstration: make demo ARGS="--management http://HOST:15672 --user NAME ...". BROKER=4 is
+# the RabbitMQ that it starts: 3 is Debian 12's, 4 Debian 13's, newest that of Debian unstable.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -24,6 +25,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 BIN := $(VENV)/bin
 # What is imported is compiled then; all of it would take a third of the installation's time.
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --no-compile
+DEMO_BROKER := $(if $(BROKER),--broker $(BROKER))
 SPHINX := $(BIN)/sphinx-build --fail-on-warning --keep-going --quiet --builder html
 
 .PHONY: help venv demo demo-check test prove bench lint format types docs pictures dist install lock checked debian-packages compiler clean
@@ -32,10 +34,10 @@ help:  ## what each command does
 	@sed -n 's/^\([a-z-]*\):.*## */\1\t/p' $(MAKEFILE_LIST) | expand -t 18
 
 demo: $(VENV)/.runtime  ## a RabbitMQ of its own, read through SNMP, until Ctrl-C
-	@$(BIN)/amqp-gateway demo $(ARGS)
+	@$(BIN)/amqp-gateway demo $(DEMO_BROKER) $(ARGS)
 
 demo-check: $(VENV)/.analytics  ## the demo by itself: compared with broker and workload, exit 0 or what differs; build/demo has what is seen
-	@$(BIN)/amqp-gateway demo --check --keep $(BUILD)/demo
+	@$(BIN)/amqp-gateway demo --check --keep $(BUILD)/demo $(DEMO_BROKER)
 
 test: checked  ## everything: lint, types, contracts, documentation, all tests
 	@$(BIN)/python -m pytest -n $(WORKERS) --randomly-seed=$(SEED)

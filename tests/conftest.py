@@ -11,14 +11,13 @@ from pathlib import Path
 import pytest
 
 from gateway.demo.broker import BrokerSettings, PrivateBroker
+from gateway.demo.installation import RELEASES, debian_release
 from gateway.service.garbage import tune_garbage_collection
 from tests import hypothesis_profiles
 from tests.components.rabbitmq import (
     INSTALLED,
-    RELEASES,
     TEST_SETTINGS,
     VirtualHost,
-    debian_release,
     new_virtual_host,
     releases,
     shared_brokers,
@@ -78,7 +77,7 @@ def session_folder(tmp_path_factory: pytest.TempPathFactory, request: pytest.Fix
 
 @pytest.fixture(scope="session")
 def rabbitmq_release(request: pytest.FixtureRequest) -> str:
-    """What a test runs on: one of `tests.components.rabbitmq.RELEASES`, or `INSTALLED`."""
+    """What a test runs on: one of `gateway.demo.installation.RELEASES`, or `INSTALLED`."""
     release: str = getattr(request, "param", None) or request.config.getoption("rabbitmq") or INSTALLED
     return release
 

@@ -26,8 +26,8 @@ from gateway.demo.demonstration import (
     DemonstrationError,
     ExistingBroker,
 )
-from gateway.demo.install import DEMO_PACKAGES, PICTURE_PACKAGES, InstallError, ensure_installed
-from gateway.demo.installation import BrokerError
+from gateway.demo.install import DEMO_PACKAGES, PICTURE_PACKAGES, InstallError, ensure_demonstration
+from gateway.demo.installation import RELEASES, BrokerError, debian_release
 from gateway.demo.pictures import PicturesError
 from gateway.demo.promises import CheckFailedError
 from gateway.demo.snmp_commands import SnmpCommandError
@@ -49,6 +49,12 @@ STATISTICS_SECONDS = 1.0
 @click.option("--snmp-port", default=1161, show_default=True, type=click.IntRange(1, 65535))
 @click.option("--jmx-port", default=9990, show_default=True, type=click.IntRange(1, 65535))
 @click.option("--metrics-port", default=9464, show_default=True, type=click.IntRange(1, 65535))
+@click.option(
+    "--broker",
+    "series",
+    type=click.Choice(("3", "4", *RELEASES)),
+    help="Start this RabbitMQ instead of the one that is installed: 4 is that of Debian 13.",
+)
 @click.option("--management", help="Read this RabbitMQ instead of starting one: http://HOST:15672")
 @click.option("--amqp", default="", help="Of the same broker, for its events: amqp://HOST:5672")
 @click.option("--user", help="Of the same broker, with the tag 'monitoring'.")
@@ -62,6 +68,7 @@ def demo(  # noqa: PLR0913  one for each option
     snmp_port: int,
     jmx_port: int,
     metrics_port: int,
+    series: str | None,
     management: str | None,
     amqp: str,
     user: str | None,
@@ -70,6 +77,8 @@ def demo(  # noqa: PLR0913  one for each option
     """Start a RabbitMQ of its own with a small workload, and show it through SNMP and JMX until Ctrl-C."""
     if keep is not None and not check:
         raise click.UsageError("--keep saves what --check tries")
+    if series is not None and management is not None:
+        raise click.UsageError("--broker starts a RabbitMQ: leave --management out")
     existing = None
     if management is not None:
         if check:
@@ -77,12 +86,15 @@ def demo(  # noqa: PLR0913  one for each option
         if user is None or password_file is None:
             raise click.UsageError("--management needs --user and --password-file")
         existing = ExistingBroker(management, amqp, user, password_file.read_text("utf-8").rstrip())
+    debian = debian_release(series) if series else ""
     try:
-        ensure_installed(DEMO_PACKAGES if keep is None else PICTURE_PACKAGES, progress)
+        ensure_demonstration(DEMO_PACKAGES if keep is None else PICTURE_PACKAGES, debian, progress)
     except InstallError as error:
         raise CommandError(ExitCode.NOT_INSTALLED, str(error)) from error
     try:
-        asyncio.run(_run(existing, (snmp_port, jmx_port, metrics_port), keep, check=check))
+        # The broker's data is thrown away.
+        settings = BrokerSettings(statistics_interval=STATISTICS_SECONDS, grace=0, debian=debian)
+        asyncio.run(_run(existing or settings, (snmp_port, jmx_port, metrics_port), keep, check=check))
     except CheckFailedError as error:
         raise CommandError(ExitCode.DIFFERENCE, str(error)) from error
     except DemonstrationError as error:
@@ -99,7 +111,7 @@ def progress(line: str) -> None:
 
 
 async def _run(
-    existing: ExistingBroker | None, ports: tuple[int, int, int], keep: Path | None, *, check: bool
+    broker: ExistingBroker | BrokerSettings, ports: tuple[int, int, int], keep: Path | None, *, check: bool
 ) -> None:
     snmp_port, jmx_port, metrics_port = ports
     # That its broker raises an alarm and restarts is the check's own doing.
@@ -112,9 +124,9 @@ async def _run(
         snmp_port=snmp_port,
         jmx_port=jmx_port,
         metrics_port=metrics_port,
-        existing=existing,
+        existing=broker if isinstance(broker, ExistingBroker) else None,
         agent=check,
-        settings=BrokerSettings(statistics_interval=STATISTICS_SECONDS, grace=0),  # its data is thrown away
+        settings=broker if isinstance(broker, BrokerSettings) else None,
     )
     running = asyncio.create_task(_until_stopped(demonstration, stop, keep, check=check))
     stopped = asyncio.create_task(stop.wait())

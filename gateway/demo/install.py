@@ -22,7 +22,7 @@ from typing import Final, TypeAlias
 
 from gateway.demo import debian_root
 from gateway.demo.debian_root import DebianRootError, machine_release
-from gateway.demo.installation import BrokerNotInstalledError, find_installation
+from gateway.demo.installation import NEWEST, RELEASES, BrokerNotInstalledError, find_installation
 from gateway.demo.service_starts import running_daemons, service_starts_prevented
 
 Progress: TypeAlias = Callable[[str], None]
@@ -155,13 +155,6 @@ TEST_PACKAGES: Final = (
 """What ``make test`` and ``make bench`` need."""
 
 
-TEST_RELEASES: Final = ("bookworm", "trixie")
-"""Debian releases on whose RabbitMQ ``make test`` runs: 3.10.8 and 4.0.5."""
-
-PROVE_RELEASES: Final = (*TEST_RELEASES, "sid")
-"""The same for ``make prove``: the newest of unstable as well."""
-
-
 def missing(packages: Sequence[Package]) -> tuple[Package, ...]:
     """Those of ``packages`` that this machine lacks."""
     return tuple(package for package in packages if not package.is_there())
@@ -207,6 +200,17 @@ def ensure_broker(release: str, progress: Progress) -> None:
             debian_root.ensure_made(release, progress)
         except DebianRootError as error:
             raise InstallError(str(error)) from error
+
+
+def ensure_demonstration(packages: Sequence[Package], release: str, progress: Progress) -> None:
+    """Install what is missing of ``packages``, with the RabbitMQ of a Debian release if one is named.
+
+    Raises:
+        InstallError: something is missing, and cannot be brought here.
+    """
+    if release:
+        ensure_broker(release, progress)
+    ensure_installed([package for package in packages if not release or package is not _RABBITMQ], progress)
 
 
 def advice(lacking: Sequence[Package], obstacle: str) -> str:
@@ -330,7 +334,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     packages = [package for group, is_wanted in wanted.items() if is_wanted for package in group]
     releases = [*options.broker]
     if options.tests:
-        releases += PROVE_RELEASES if os.environ.get("PROVE") else TEST_RELEASES
+        proving = os.environ.get("PROVE") == "1"
+        releases += [debian for series, debian in RELEASES.items() if proving or series != NEWEST]
     try:
         if packages or not releases:
             ensure_installed(packages or DEMO_PACKAGES, _say)

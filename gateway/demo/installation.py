@@ -10,12 +10,16 @@ Standard library only.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from gateway.demo.debian_root import machine_release, own_mounts, root_of
+
+NEWEST: Final = "newest"
+RELEASES: Final[Mapping[str, str]] = {"3.10": "bookworm", "4.0": "trixie", NEWEST: "sid"}
+"""Series of RabbitMQ, oldest first, and the Debian release that has it."""
 
 _SERVER: Final = "rabbitmq-server"
 _PLACES: Final = (
@@ -78,6 +82,16 @@ class Installation:
     def seen(self, folder: Path) -> Path:
         """Path by which the node and its tools know the node's ``folder``."""
         return folder if self.root is None else _NODE_PLACE
+
+
+def debian_release(series: str) -> str:
+    """The Debian release of one of `RELEASES`, of which ``4`` or ``4.0`` is enough; empty for anything else.
+
+    Empty also for that of this machine: it is the installed one.
+    """
+    named = (debian for name, debian in RELEASES.items() if f"{name}.".startswith(f"{series}."))
+    debian = next(named, "")
+    return "" if debian == machine_release() else debian
 
 
 def find_installation(release: str = "") -> Installation:

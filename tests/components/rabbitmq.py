@@ -3,14 +3,14 @@
 Tests that kill the broker, raise alarms or count what happens in the whole broker start one of their own.
 
 A test runs on the RabbitMQ that is installed. One that is marked ``each_rabbitmq`` runs on that of each of
-`RELEASES`, and pytest's option ``--rabbitmq`` chooses one for all tests.
+`gateway.demo.installation.RELEASES`, and pytest's option ``--rabbitmq`` chooses one for all tests.
 """
 
 from __future__ import annotations
 
 import fcntl
 import secrets
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,13 +19,10 @@ from urllib.parse import quote
 import httpx
 
 from gateway.demo.broker import BrokerSettings, Credentials, PrivateBroker
-from gateway.demo.debian_root import machine_release
+from gateway.demo.installation import NEWEST, RELEASES, debian_release
 from tests.hypothesis_profiles import PROVING
 
 INSTALLED = "installed"
-NEWEST = "newest"
-RELEASES: Mapping[str, str] = {"3.10": "bookworm", "4.0": "trixie", NEWEST: "sid"}
-"""Series of RabbitMQ that tests run on, oldest first, and the Debian release that has it."""
 
 TEST_SETTINGS = BrokerSettings(statistics_interval=1.0, grace=0)
 """Quick statistics, and killed at the end: nobody reads its data again."""
@@ -56,15 +53,6 @@ def releases(since: str = "3.10") -> list[str]:
     """Those that a test marked ``each_rabbitmq`` runs on; the newest of unstable only when proving."""
     names = list(RELEASES)
     return [name for name in names[names.index(since) :] if PROVING or name != NEWEST]
-
-
-def debian_release(release: str) -> str:
-    """The Debian release of one of `RELEASES`; empty for what is installed.
-
-    On Debian 12 or 13 what is installed is one of them: tests then share its node with others.
-    """
-    debian = RELEASES.get(release, "")
-    return "" if debian == machine_release() else debian
 
 
 @contextmanager
