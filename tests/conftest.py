@@ -38,9 +38,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run what is marked as ``each_rabbitmq`` on each release of RabbitMQ, or on the chosen one."""
     marker = metafunc.definition.get_closest_marker("each_rabbitmq")
     if marker is not None and "rabbitmq_release" in metafunc.fixturenames:
-        wanted = releases(**marker.kwargs)
-        chosen = metafunc.config.getoption("rabbitmq")
-        names = wanted if chosen is None else [name for name in RELEASES if name == chosen]
+        names = releases(**marker.kwargs, chosen=metafunc.config.getoption("rabbitmq"))
         metafunc.parametrize("rabbitmq_release", names, indirect=True, scope="session")
 
 
@@ -102,7 +100,7 @@ def virtual_host(rabbitmq: PrivateBroker) -> Iterator[VirtualHost]:
         yield vhost
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def rabbitmq_settings(rabbitmq_release: str) -> BrokerSettings:
     """Settings for a `PrivateBroker` of the release that a test runs on."""
     return replace(TEST_SETTINGS, debian=debian_release(rabbitmq_release))

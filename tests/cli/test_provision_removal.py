@@ -16,11 +16,11 @@ import aio_pika
 import pytest
 import yaml
 
-from gateway.demo.broker import Credentials, PrivateBroker
+from gateway.demo.broker import BrokerSettings, Credentials, PrivateBroker
 from gateway.service.exit_codes import ExitCode
 from tests.cli.test_provision import Operator, printed, refused
 from tests.components.command_line import COMMAND, Ended, environment, new_site, running
-from tests.components.rabbitmq import TEST_SETTINGS, new_virtual_host
+from tests.components.rabbitmq import new_virtual_host
 from tests.components.waiting import DEADLINE, wait_until
 
 pytestmark = pytest.mark.xdist_group("removal")
@@ -32,9 +32,9 @@ KEPT = {"x-expires": 3_600_000, "x-max-length": 100, "x-overflow": "drop-head"}
 
 
 @pytest.fixture(scope="module")
-def broker() -> Iterator[PrivateBroker]:
+def broker(rabbitmq_settings: BrokerSettings) -> Iterator[PrivateBroker]:
     """For the tests of this file alone: they count what is in the whole broker."""
-    with PrivateBroker(settings=TEST_SETTINGS) as own:
+    with PrivateBroker(settings=rabbitmq_settings) as own:
         yield own
 
 

@@ -49,10 +49,16 @@ class VirtualHost:
         return self.broker.http(user)
 
 
-def releases(since: str = "3.10") -> list[str]:
-    """Those that a test marked ``each_rabbitmq`` runs on; the newest of unstable only when proving."""
+def releases(since: str = "3.10", until: str = NEWEST, chosen: str | None = None) -> list[str]:
+    """Those that a test marked ``each_rabbitmq`` runs on: the ``chosen`` one, or all.
+
+    The newest of unstable is one of all only when proving.
+    """
     names = list(RELEASES)
-    return [name for name in names[names.index(since) :] if PROVING or name != NEWEST]
+    wanted = names[names.index(since) : names.index(until) + 1]
+    if chosen is not None:
+        return [name for name in wanted if name == chosen]
+    return [name for name in wanted if PROVING or name != NEWEST]
 
 
 @contextmanager

@@ -11,14 +11,13 @@ from functools import partial
 
 import pytest
 
-from gateway.demo.broker import PrivateBroker
+from gateway.demo.broker import BrokerSettings, PrivateBroker
 from tests.components.command_line import running
-from tests.components.rabbitmq import TEST_SETTINGS
 from tests.components.waiting import wait_until
 from tests.durable.plant import READ, TOLD, Line, Plant, life, plant, second_gateway
 from tests.hypothesis_profiles import PROVING
 
-pytestmark = pytest.mark.xdist_group("durable")
+pytestmark = [pytest.mark.xdist_group("durable"), pytest.mark.each_rabbitmq]
 
 SEEDS = 20 if PROVING else 2
 KILLS = 3
@@ -27,10 +26,10 @@ LIVES = 12
 
 
 @pytest.fixture(scope="module")
-def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plant]:
+def shop(tmp_path_factory: pytest.TempPathFactory, rabbitmq_settings: BrokerSettings) -> Iterator[Plant]:
     """One plant for all tests of this file, whose gateway knows everything; each leaves it running."""
     with (
-        PrivateBroker(settings=TEST_SETTINGS) as broker,
+        PrivateBroker(settings=rabbitmq_settings) as broker,
         plant(broker, tmp_path_factory.mktemp("shop")) as made,
     ):
         made.start()

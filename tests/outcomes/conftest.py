@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from gateway.demo.broker import BrokerSettings
 from tests.components.operated_gateway import OPERATOR
 from tests.jmx_java.client_machine import client_machine
 from tests.outcomes.attempts import Attempts, JavaClient
@@ -15,9 +16,9 @@ from tests.outcomes.scene import Scene, scene
 
 
 @pytest.fixture(scope="session")
-def there(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+def there(tmp_path_factory: pytest.TempPathFactory, rabbitmq_settings: BrokerSettings) -> Iterator[Scene]:
     """See `tests.outcomes.scene`."""
-    with scene(tmp_path_factory.mktemp("outcomes")) as running:
+    with scene(tmp_path_factory.mktemp("outcomes"), rabbitmq_settings) as running:
         yield running
 
 

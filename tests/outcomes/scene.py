@@ -12,11 +12,10 @@ from typing import Any, Final
 
 from gateway.agents.rabbitmq.provisioning import ProvisionedUser, provision
 from gateway.agents.rabbitmq.rights import Grant, UserRights, gateway_rights, watching
-from gateway.demo.broker import Credentials, PrivateBroker
+from gateway.demo.broker import BrokerSettings, Credentials, PrivateBroker
 from tests.components.command_line import RunningCommand, Site, new_site, running
 from tests.components.operated_gateway import OPERATOR, OperatedGateway
 from tests.components.ports import free_tcp_port
-from tests.components.rabbitmq import TEST_SETTINGS
 from tests.components.waiting import wait_until
 from tests.outcomes.relay import Relay
 from tests.outcomes.targets import DISTANT, ORDERS, QUEUE, SOURCE, VHOST, doomed
@@ -33,7 +32,7 @@ _SHOVEL: Final = {
     "dest-queue": "b",
     "reconnect-delay": 600,
 }
-_SETTINGS: Final = replace(TEST_SETTINGS, plugins=("rabbitmq_shovel", "rabbitmq_shovel_management"))
+_PLUGINS: Final = ("rabbitmq_shovel", "rabbitmq_shovel_management")
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,9 +107,9 @@ class Scene(OperatedGateway):
 
 
 @contextmanager
-def scene(folder: Path) -> Iterator[Scene]:
+def scene(folder: Path, settings: BrokerSettings) -> Iterator[Scene]:
     """A gateway in which the operator may do everything that the tests try; all ends with the block."""
-    with PrivateBroker(settings=_SETTINGS) as broker:
+    with PrivateBroker(settings=replace(settings, plugins=_PLUGINS)) as broker:
         broker.start()
         passwords = _prepare(broker)
         with Relay(broker.ports.management) as relay:

@@ -17,6 +17,8 @@ from gateway.agents.rabbitmq.rights import UserRights, asking_by_cml, serving_cm
 from gateway.demo.broker import Credentials
 from tests.components.rabbitmq import VirtualHost
 
+pytestmark = pytest.mark.each_rabbitmq
+
 SYSTEM, REPLY, NOTIFY = "shop.system", "amq.direct", "shop.notify"
 QUEUE = "amqp-gateway.console.1"
 

@@ -33,6 +33,8 @@ from tests.components.command_line import Site, is_log_record, new_site, running
 from tests.components.waiting import eventually
 from tests.hypothesis_profiles import examples
 
+pytestmark = pytest.mark.each_rabbitmq
+
 QUERY = write(GetQuery(9, {"_class": "node"}))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 
 import aio_pika
+import pytest
 from aio_pika.abc import AbstractIncomingMessage
 
 from gateway.demo.broker import Credentials, PrivateBroker
@@ -12,6 +13,8 @@ from tests.agents.rabbitmq.test_live import ready, synchronised, until
 from tests.agents.rabbitmq.test_live_methods import writer
 from tests.agents.rabbitmq.watching import reading_user, watch
 from tests.components.rabbitmq import VirtualHost, new_virtual_host
+
+pytestmark = pytest.mark.each_rabbitmq
 
 __all__ = ["writer"]
 

@@ -21,6 +21,8 @@ from tests.agents.rabbitmq.watching import SECOND, reading_user, watch
 from tests.components.rabbitmq import VirtualHost
 from tests.hypothesis_profiles import PROVING
 
+pytestmark = pytest.mark.each_rabbitmq
+
 ALARM_SECONDS = 60.0 if PROVING else 3.0
 
 

@@ -21,6 +21,8 @@ from tests.agents.rabbitmq.test_live import ready, until
 from tests.agents.rabbitmq.watching import Watch, reading_user, watch
 from tests.components.rabbitmq import VirtualHost
 
+pytestmark = pytest.mark.each_rabbitmq
+
 DONE = (Outcome.APPLIED, "OK", Status.OK)
 
 
@@ -185,23 +187,30 @@ async def test_a_queue_is_deleted_only_under_the_conditions_given(
         assert listed(virtual_host, "queues", "name") == []
 
 
-async def test_only_queues_with_mirrors_are_synchronised(
-    virtual_host: VirtualHost, writer: Credentials
-) -> None:
+@pytest.mark.each_rabbitmq(until="3.10")
+async def test_queues_with_mirrors_are_synchronised(virtual_host: VirtualHost, writer: Credentials) -> None:
     policy = {"pattern": "^mirrored", "definition": {"ha-mode": "all"}, "apply-to": "queues"}
-    kinds = {"mirrored": "classic", "orders": "classic", "ledger": "quorum", "journal": "stream"}
     with virtual_host.http() as client:
         client.put(f"policies/{virtual_host.path}/ha", json=policy).raise_for_status()
-        for name, kind in kinds.items():
-            declared = {"durable": True, "arguments": {"x-queue-type": kind}}
-            client.put(f"queues/{virtual_host.path}/{name}", json=declared).raise_for_status()
+        client.put(f"queues/{virtual_host.path}/mirrored", json={"durable": True}).raise_for_status()
     async with watching(virtual_host, writer) as watched:
         for method in ("sync", "cancelSync"):
             answer = await watched.call("queue", "mirrored", method)
             assert (answer.outcome, answer.text, answer.code) == DONE
         assert watched.value("queue", "mirrored", "mirrors") == ()
         assert watched.value("queue", "mirrored", "synchronisedMirrors") == ()
-        for name in ("orders", "ledger", "journal"):
+
+
+async def test_queues_without_mirrors_are_not_synchronised(
+    virtual_host: VirtualHost, writer: Credentials
+) -> None:
+    kinds = {"orders": "classic", "ledger": "quorum", "journal": "stream"}
+    with virtual_host.http() as client:
+        for name, kind in kinds.items():
+            declared = {"durable": True, "arguments": {"x-queue-type": kind}}
+            client.put(f"queues/{virtual_host.path}/{name}", json=declared).raise_for_status()
+    async with watching(virtual_host, writer) as watched:
+        for name in kinds:
             refused = await watched.call("queue", name, "cancelSync")
             assert refused.outcome is Outcome.REMOTE_FAILURE
             assert "not mirrored" in refused.text

@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import quote
 
 import aio_pika
+import pytest
 
 from gateway.demo.broker import BrokerSettings, Credentials, PrivateBroker
 from gateway.dialects.qmf.messages import Status
@@ -18,6 +19,8 @@ from tests.agents.rabbitmq.test_live import until
 from tests.agents.rabbitmq.test_live_classes import acknowledge
 from tests.agents.rabbitmq.test_live_methods import DONE, listed, watching, writer
 from tests.components.rabbitmq import TEST_SETTINGS, VirtualHost, new_virtual_host
+
+pytestmark = pytest.mark.each_rabbitmq
 
 __all__ = ["writer"]
 

@@ -22,6 +22,8 @@ from tests.agents.rabbitmq.watching import Watch, watch
 from tests.components.waiting import eventually
 from tests.hypothesis_profiles import PROVING
 
+pytestmark = pytest.mark.each_rabbitmq
+
 LIMIT = 0.05
 """Of one core."""
 QUICK_SECONDS, LONG_SECONDS = 10.0, 120.0

@@ -40,6 +40,8 @@ from gateway.links.publishing import DetourError
 from tests.components.rabbitmq import VirtualHost, new_virtual_host
 from tests.components.waiting import eventually
 
+pytestmark = pytest.mark.each_rabbitmq
+
 WATCHED = "watched"
 """Stands in the declared rights for the virtual host that a test makes to be watched."""
 
