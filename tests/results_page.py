@@ -19,8 +19,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
+from gateway.demo.debian_root import PACKAGE, root_of
+from gateway.demo.installation import RELEASES
+
 COMPONENTS = ("rabbitmq-server", "erlang-base", "snmp", "snmpd", "smitools")
-"""The Debian packages that tests run against, named with their versions."""
+"""The Debian packages that tests run against, named with their versions; other releases' RabbitMQ as well."""
 
 OUTCOMES = ("passed", "failed", "skipped")
 
@@ -148,8 +151,13 @@ def _command(*words: str) -> str:
 
 def look_around() -> Surroundings:
     """The commit of the current folder's checkout, this machine's kind, and the components installed."""
-    installed = _command("dpkg-query", "--show", "--showformat=${Package} ${Version}\n", *COMPONENTS)
-    versions = [tuple(line.split(" ", 1)) for line in installed.splitlines()]
+    show = ("--show", "--showformat=${Package} ${Version}\n")
+    installed = [_command("dpkg-query", *show, *COMPONENTS)]
+    others = (root_of(debian) / "var/lib/dpkg" for debian in RELEASES.values())
+    installed += [
+        _command("dpkg-query", f"--admindir={other}", *show, PACKAGE) for other in others if other.is_dir()
+    ]
+    versions = [tuple(line.split(" ", 1)) for line in "\n".join(installed).split("\n") if line]
     return Surroundings(
         commit=_command("git", "rev-parse", "HEAD") or "unknown",
         dirty=bool(_command("git", "status", "--porcelain", "--untracked-files=no")),

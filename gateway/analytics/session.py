@@ -23,7 +23,7 @@ JAVA_VERSION: Final = 17
 
 _ADVICE: Final = (
     f"Spark needs a Java virtual machine of version {JAVA_VERSION} or newer: "
-    f"install one (on Debian: apt-get install openjdk-17-jre-headless) or name it by JAVA_HOME"
+    f"install one (on Debian: apt-get install default-jre-headless) or name it by JAVA_HOME"
 )
 _LOGGING: Final = Path(__file__).with_name("log4j2.properties")
 _VERSION: Final = re.compile(r'version "(?:1\.)?(\d+)')

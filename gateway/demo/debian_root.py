@@ -96,7 +96,7 @@ def _make(release: str, root: Path) -> None:
     try:
         new.chmod(0o755)
         options = ["--variant=minbase", f"--include={PACKAGE}"]
-        _run([*own_mounts(), "debootstrap", *options, release, str(new), _mirror()])
+        _run([*own_mounts(), "debootstrap", *options, release, str(new), debian_mirror()])
         (new / "etc" / "hosts").write_text(_HOSTS)
         for archive in (new / "var" / "cache" / "apt" / "archives").glob("*.deb"):
             archive.unlink()
@@ -105,7 +105,7 @@ def _make(release: str, root: Path) -> None:
         shutil.rmtree(new, ignore_errors=True)
 
 
-def _mirror() -> str:
+def debian_mirror() -> str:
     """The mirror from which this machine's apt gets Debian itself.
 
     Raises:

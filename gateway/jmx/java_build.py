@@ -113,7 +113,7 @@ def build_jar(target: Path, sources: Path = SOURCES, compilers: Iterable[Compile
     if not found:
         raise JavaBuildError(
             "no Java compiler was found for the JMX agent's classes: install ecj or a JDK "
-            "(on Debian: apt-get install ecj, or openjdk-17-jdk-headless)"
+            "(on Debian: apt-get install ecj, or default-jdk-headless)"
         )
     failures = []
     with tempfile.TemporaryDirectory(prefix="amqp-gateway-java-") as folder:

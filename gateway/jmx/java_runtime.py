@@ -10,7 +10,7 @@ from gateway.jmx.errors import JavaMissingError
 
 MAIN_CLASS = "amqp.gateway.jmx.Main"
 
-_ADVICE = "install one of version 11 or newer (on Debian: apt-get install openjdk-17-jre-headless)"
+_ADVICE = "install one of version 11 or newer (on Debian: apt-get install default-jre-headless)"
 _KEPT_ENVIRONMENT = ("PATH", "HOME", "TZ", "LD_LIBRARY_PATH")
 
 

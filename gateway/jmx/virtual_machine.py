@@ -310,7 +310,7 @@ class JavaMachine:
         if "UnsupportedClassVersionError" in tail:
             return JavaMissingError(
                 f"{java} is older than Java 11: install a newer one (on Debian: apt-get install "
-                f"openjdk-17-jre-headless), or name the folder of a newer one under jmx.java"
+                f"default-jre-headless), or name the folder of a newer one under jmx.java"
             )
         return JmxError(f"{java} does not start: {reason}\n{tail}".rstrip())
 

@@ -181,8 +181,9 @@ def test_a_broker_of_somebody_else_is_only_read(
 
 
 @pytest.mark.long
+@pytest.mark.each_rabbitmq
 @pytest.mark.timeout(2 * CHECK_SECONDS)
-def test_its_check_keeps_every_promise(tmp_path: Path) -> None:
+def test_its_check_keeps_every_promise(tmp_path: Path, rabbitmq_release: str) -> None:
     kept = tmp_path / "kept"
     done = subprocess.run(  # noqa: S603  our own command
         [
@@ -191,6 +192,8 @@ def test_its_check_keeps_every_promise(tmp_path: Path) -> None:
             "--check",
             "--keep",
             str(kept),
+            "--broker",
+            rabbitmq_release,
             *ports(),
         ],
         env=environment(),

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from pathlib import Path
 
+from gateway.demo.debian_root import debian_mirror
 from tests.components.waiting import wait_until
 from tests.docker.dockerfile import DOCKERFILE, Instruction, stages
 
@@ -47,7 +48,7 @@ mount -t tmpfs tmpfs "$1/tmp"
 def make_base(folder: Path) -> None:
     """A bare Debian in ``folder``, of the mirror that this machine uses."""
     release = BASE.partition(":")[2].removesuffix("-slim")
-    command = ["debootstrap", "--variant=minbase", release, str(folder), _mirror()]
+    command = ["debootstrap", "--variant=minbase", release, str(folder), debian_mirror()]
     subprocess.run(command, check=True, capture_output=True, timeout=SECONDS)  # noqa: S603
     for name in _SLIM:
         shutil.rmtree(folder / name, ignore_errors=True)
@@ -236,12 +237,3 @@ def _of_the_clients(root: Path) -> dict[str, str]:
             shutil.copy(value, root / "var/clients" / name)
             told[name] = f"/var/clients/{name}"
     return told
-
-
-def _mirror() -> str:
-    places = [Path("/etc/apt/sources.list"), *sorted(Path("/etc/apt/sources.list.d").iterdir())]
-    for line in "\n".join(place.read_text() for place in places if place.is_file()).splitlines():
-        words = line.split()
-        if words[:1] == ["URIs:"] or words[:1] == ["deb"]:
-            return next(word for word in words if "://" in word)
-    raise AssertionError("no Debian mirror is configured here")

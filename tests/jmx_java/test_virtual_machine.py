@@ -202,7 +202,7 @@ async def test_a_folder_without_java_is_told(tmp_path: Path) -> None:
     with pytest.raises(JavaMissingError, match="holds no Java runtime") as caught:
         async with JavaMachine(settings(java=tmp_path), authenticate):
             pass
-    assert "openjdk-17-jre-headless" in str(caught.value)
+    assert "default-jre-headless" in str(caught.value)
 
 
 async def test_without_any_java_it_is_told_what_to_install(
@@ -210,7 +210,7 @@ async def test_without_any_java_it_is_told_what_to_install(
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("JAVA_HOME", raising=False)
-    with pytest.raises(JavaMissingError, match="openjdk-17-jre-headless"):
+    with pytest.raises(JavaMissingError, match="default-jre-headless"):
         async with JavaMachine(settings(), authenticate):
             pass
 

@@ -13,7 +13,7 @@ import pytest
 from gateway.agents.rabbitmq import event_consumer
 from gateway.agents.rabbitmq.event_consumer import EventConsumer
 from gateway.agents.rabbitmq.events import EVENT_EXCHANGE
-from gateway.demo.broker import BrokerSettings, PrivateBroker
+from gateway.demo.broker import BrokerSettings, Credentials, PrivateBroker
 from gateway.model.observations import SourceState
 from tests.agents.rabbitmq.watching import Watch, event_endpoint, reading_user, watch
 from tests.components.rabbitmq import VirtualHost, new_virtual_host
@@ -53,11 +53,15 @@ async def test_a_queue_of_another_client_comes_counts_and_goes(virtual_host: Vir
             async with await aio_pika.connect(virtual_host.amqp_url()) as client:
                 channel = await client.channel()
                 # Since 4.0 the broker adds the type where it is not declared.
-                declared = {"x-max-length": 9, "x-queue-type": "classic"}
-                queue = await channel.declare_queue("orders", durable=True, arguments=declared)
+                queue = await channel.declare_queue(
+                    "orders", durable=True, arguments={"x-max-length": 9, "x-queue-type": "classic"}
+                )
                 await until(lambda: watched.exists("queue", "orders"), "the queue is heard of")
                 assert watched.heard("queue", "orders")[0].created
-                assert watched.value("queue", "orders", "arguments") == declared
+                assert watched.value("queue", "orders", "arguments") == {
+                    "x-max-length": 9,
+                    "x-queue-type": "classic",
+                }
                 for _ in range(3):
                     await channel.default_exchange.publish(aio_pika.Message(b"x"), "orders")
                 await until(lambda: watched.value("queue", "orders", "messages") == 3, "its messages count")
