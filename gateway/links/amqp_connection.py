@@ -16,7 +16,7 @@ from aiormq.abc import FieldTable
 from pydantic import SecretStr
 from yarl import URL
 
-from gateway.links.abortable_connection import AbortableConnection
+from gateway.links.abortable_connection import AbortableConnection, Refusal
 from gateway.links.broker_abilities import complete_capabilities
 from gateway.links.introduction import client_properties
 
@@ -26,6 +26,14 @@ CLOSE_SECONDS = 2.0
 
 FAILURES = (exceptions.AMQPError, exceptions.ChannelInvalidStateError, OSError, TimeoutError)
 """What aio-pika raises when a broker or the way to it fails; for `link_error`."""
+
+
+class OpeningRefusedError(exceptions.AMQPConnectionError):
+    """The broker accepted who we are, and refused to open the connection all the same."""
+
+    def __init__(self, refusal: Refusal) -> None:
+        self.refusal = refusal
+        super().__init__(f"{refusal.code} {refusal.text}")
 
 
 class Trouble(enum.Enum):
@@ -120,14 +128,23 @@ async def connect_once(
     A connection that is not tries to close itself when it is collected, in whatever thread that happens.
 
     Raises:
+        OpeningRefusedError: the broker said why it opens none; not where it takes user or password for wrong.
         AMQPError, OSError, TimeoutError: it cannot be opened.
     """
     connection = AbortableConnection(url, ssl_context=context, client_properties=properties)
     try:
         await connection.connect(timeout=CONNECT_SECONDS)
-    except BaseException:
+    except BaseException as error:
         await connection.close()
-        raise
+        refusal = connection.refusal
+        if (
+            refusal is None
+            or not isinstance(error, FAILURES)
+            or isinstance(error, exceptions.ProbableAuthenticationError)
+        ):
+            raise
+        raise OpeningRefusedError(refusal) from error
+    connection.is_open()
     complete_capabilities(connection)
     return connection
 
@@ -220,13 +237,15 @@ def link_error(endpoint: AmqpEndpoint, error: BaseException) -> LinkError:
     match error:
         case exceptions.ProbableAuthenticationError() | exceptions.AuthenticationError():
             trouble = Trouble.REFUSED_CREDENTIALS
-            text = f"{url}: user {user} was refused: check user and password, and that this broker has it"
-        case _ if _is_refused_vhost(error, said):
-            trouble = Trouble.REFUSED_VHOST
             text = (
-                f"{url}: virtual host {endpoint.vhost!r} does not exist, or user {user} may not use it: "
-                "create it and grant what docs/rights.md lists"
+                f"{url}: user {user} was refused: check user and password, and that this broker has it"
+                f" ({said or 'the broker gave no reason'})"
             )
+        case OpeningRefusedError():
+            trouble, text = _refused_opening(endpoint, error.refusal)
+        case exceptions.ConnectionNotAllowed():
+            trouble = Trouble.REFUSED_VHOST
+            text = f"{endpoint}: {said}: grant what docs/rights.md lists"
         case exceptions.ChannelNotFoundEntity():
             trouble = Trouble.MISSING
             text = f"{endpoint}: {said}: the agent declares the management exchange when it starts"
@@ -243,14 +262,21 @@ def link_error(endpoint: AmqpEndpoint, error: BaseException) -> LinkError:
     return LinkError(trouble, text)
 
 
-def _is_refused_vhost(error: BaseException, said: str) -> bool:
-    """Whether the broker answered 530 to the opening of the virtual host: it is unknown, or not allowed.
+def _refused_opening(endpoint: AmqpEndpoint, refusal: Refusal) -> tuple[Trouble, str]:
+    """What it means that the broker accepted the login and opens no connection, in its own words.
 
-    aiormq shows that as a frame which it did not expect.
+    530 is said of a virtual host that is unknown, down, or not allowed to this user, and of limits that are
+    reached; 403 by a broker that is locked; 320 by one that is stopping.
     """
-    return isinstance(error, exceptions.ConnectionNotAllowed) or (
-        isinstance(error, exceptions.InvalidFrameError) and "OpenOk" in said and "Connection.Close" in said
-    )
+    text = f"{endpoint}: the broker opens no connection: {refusal.code} {refusal.text or 'without a reason'}"
+    match refusal.code:
+        case 530:
+            limited = "limit" in refusal.text or "is down" in refusal.text
+            advice = "" if limited else ": create the virtual host and grant what docs/rights.md lists"
+            return Trouble.REFUSED_VHOST, text + advice
+        case 403:
+            return Trouble.FORBIDDEN, text
+    return Trouble.UNREACHABLE, text
 
 
 def _why_unreachable(error: BaseException, said: str) -> str | None:

@@ -90,6 +90,7 @@ class AmqpPeer:
     Attributes:
         script: what answers.
         silent_seconds: a client that accepted a heartbeat and is silent for so long is cut off.
+        refuses: code and text by which no virtual host is opened; ``None`` where each is.
         queue_arguments: whether a queue may be declared with arguments; else that is answered by 540.
         requests: all that was published.
         connections: how many were opened.
@@ -101,6 +102,7 @@ class AmqpPeer:
     script: Script = echo
     silent_seconds: float = 8.0
     queue_arguments: bool = False
+    refuses: tuple[int, str] | None = None
     requests: list[Request] = field(default_factory=list)
     tuned: list[int] = field(default_factory=list)
     heartbeats: int = 0
@@ -215,6 +217,8 @@ class _Connection:
         self._peer.tuned.append(tuned.heartbeat)
         self._silent = self._peer.silent_seconds if tuned.heartbeat else None
         await self._expect(spec.Connection.Open)
+        if self._peer.refuses is not None:
+            self._close(*self._peer.refuses)
         self._say(0, spec.Connection.OpenOk())
         self._peer.connections += 1
         beating = asyncio.create_task(self._beat())

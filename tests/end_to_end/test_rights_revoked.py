@@ -25,7 +25,7 @@ async def test_permissions_of_the_gateway(
     for vhost in ("%2F", MANAGEMENT_VHOST):
         await rights.change("DELETE", f"permissions/{vhost}/gateway")
     await rights.close_connections("gateway")
-    refused = f"virtual host '{MANAGEMENT_VHOST}' does not exist, or user 'gateway' may not use it"
+    refused = f"access to vhost '{MANAGEMENT_VHOST}' refused for user 'gateway'"
     await observer.until("the agents' source says so", partial(observer.says, AGENT_SOURCE, refused))
     await observer.until("its rows are stale", partial(observer.stale, AGENT_SOURCE))
     await observer.until("events are missed", partial(observer.says, SOURCE, CANNOT_SEE))
@@ -65,7 +65,7 @@ async def test_permissions_of_the_agent(
     await rights.give()
     await rightness.again()
     await story.end()
-    refused = f"virtual host '{MANAGEMENT_VHOST}' does not exist, or user 'agent' may not use it"
+    refused = f"access to vhost '{MANAGEMENT_VHOST}' refused for user 'agent'"
     assert refused in demonstration.log_of("agent")
 
 

@@ -10,17 +10,24 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from pamqp.commands import Connection
+from pamqp.frame import marshal
+from pamqp.heartbeat import Heartbeat
 from pydantic import SecretStr
 
 from gateway.demo.broker import PrivateBroker
 from gateway.demo.node_setup import free_ports
 from gateway.links import amqp_connection
+from gateway.links.abortable_connection import Refusal, refusal_in
 from gateway.links.amqp_connection import AmqpEndpoint, LinkError, Trouble, open_connection
+from tests.components.amqp_peer import AmqpPeer
 from tests.components.rabbitmq import VirtualHost
 from tests.links.conftest import PASSWORD
 from tests.links.recording import endpoint_of, linked, role
 
 MakeUser = Callable[..., str]
+CLOSE = marshal(Connection.Close(530, "NOT_ALLOWED - no", 10, 40), 0)
+HEARTBEAT = marshal(Heartbeat(), 0)
 
 
 @pytest.fixture
@@ -51,7 +58,7 @@ async def trouble(endpoint: AmqpEndpoint) -> tuple[Trouble, str]:
     text = str(raised.value)
     assert "\n" not in text
     assert endpoint.password.get_secret_value() not in text
-    return raised.value.trouble, text.removeprefix(f"{endpoint.url}: ")
+    return raised.value.trouble, text.removeprefix(f"{endpoint.url}: ").removeprefix(f"{endpoint}: ")
 
 
 def nowhere(url: str) -> AmqpEndpoint:
@@ -82,7 +89,11 @@ async def listener(says: bytes, *, hangs_up: bool = False) -> AsyncIterator[str]
 async def test_a_wrong_password(rabbitmq: PrivateBroker) -> None:
     assert await trouble(endpoint_of(rabbitmq, password=PASSWORD)) == (
         Trouble.REFUSED_CREDENTIALS,
-        "user 'administrator' was refused: check user and password, and that this broker has it",
+        (
+            "user 'administrator' was refused: check user and password, and that this broker has it"
+            " (ACCESS_REFUSED - Login was refused using authentication mechanism PLAIN. For details see the"
+            " broker logfile.)"
+        ),
     )
 
 
@@ -90,8 +101,8 @@ async def test_an_unknown_virtual_host(rabbitmq: PrivateBroker) -> None:
     assert await trouble(endpoint_of(rabbitmq, "absent")) == (
         Trouble.REFUSED_VHOST,
         (
-            "virtual host 'absent' does not exist, or user 'administrator' may not use it: "
-            "create it and grant what docs/rights.md lists"
+            "the broker opens no connection: 530 NOT_ALLOWED - vhost absent not found: "
+            "create the virtual host and grant what docs/rights.md lists"
         ),
     )
 
@@ -101,10 +112,49 @@ async def test_a_virtual_host_without_permission(virtual_host: VirtualHost, user
     assert await trouble(endpoint_of(virtual_host.broker, virtual_host.name, name, PASSWORD)) == (
         Trouble.REFUSED_VHOST,
         (
-            f"virtual host {virtual_host.name!r} does not exist, or user {name!r} may not use it: "
-            "create it and grant what docs/rights.md lists"
+            f"the broker opens no connection: 530 NOT_ALLOWED - access to vhost '{virtual_host.name}' "
+            f"refused for user '{name}': create the virtual host and grant what docs/rights.md lists"
         ),
     )
+
+
+async def test_a_limit_of_connections(virtual_host: VirtualHost) -> None:
+    with virtual_host.http() as http:
+        limit = f"vhost-limits/{virtual_host.path}/max-connections"
+        http.put(limit, json={"value": 0}).raise_for_status()
+    name = virtual_host.broker.administrator.name
+    assert await trouble(endpoint_of(virtual_host.broker, virtual_host.name)) == (
+        Trouble.REFUSED_VHOST,
+        (
+            f"the broker opens no connection: 530 NOT_ALLOWED - access to vhost '{virtual_host.name}' "
+            f"refused for user '{name}': connection limit (0) is reached"
+        ),
+    )
+
+
+async def test_a_broker_that_is_locked() -> None:
+    """An OpenAMQ refuses whom it has logged in, so that this is no matter of the virtual host."""
+    async with AmqpPeer(refuses=(403, "Connections not allowed at present")) as peer:
+        assert await trouble(nowhere(f"amqp://127.0.0.1:{peer.port}")) == (
+            Trouble.FORBIDDEN,
+            "the broker opens no connection: 403 Connections not allowed at present",
+        )
+
+
+@pytest.mark.parametrize(
+    ("octets", "refusal"),
+    [
+        (b"", None),
+        (CLOSE, Refusal(530, "NOT_ALLOWED - no")),
+        (HEARTBEAT + CLOSE + HEARTBEAT, Refusal(530, "NOT_ALLOWED - no")),
+        (CLOSE[:-6], Refusal(530, "NOT_ALLOWED - n")),
+        (CLOSE[:12], None),
+        (b"\x01\x00\x00\xff\xff\xff\xff" + CLOSE, None),
+        (b"AMQP\x00\x00\x09\x01", None),
+    ],
+)
+def test_a_refusal_among_frames(octets: bytes, refusal: Refusal | None) -> None:
+    assert refusal_in(octets) == refusal
 
 
 async def test_no_right_to_declare_the_queue(virtual_host: VirtualHost, user: MakeUser) -> None:
