@@ -169,8 +169,9 @@ def test_what_our_agent_serves_looks_the_same_with_its_mapping_laid_over() -> No
 def test_the_rabbitmq_mapping_keeps_to_what_am2_and_a_mib_can_carry() -> None:
     rabbitmq = load_shipped_mappings()["rabbitmq"]
     assert list(rabbitmq.classes) == [
-        *("node", "vhost", "queue", "exchange", "connection", "channel", "consumer", "binding"),
-        *("policy", "user", "parameter"),
+        *("node", "vhost", "queue", "exchange", "connection", "channel", "session", "link", "consumer"),
+        *("streamConsumer", "streamPublisher", "binding", "policy", "user", "parameter", "operatorPolicy"),
+        *("permission", "topicPermission", "featureFlag", "deprecatedFeature"),
     ]
     for name, schema in class_schemas(rabbitmq).items():
         assert len(schema.statistics) <= 63, name

@@ -232,6 +232,15 @@ def test_the_classes_of_rabbitmq_have_the_arcs_that_were_published() -> None:
         "user": 9,
         "policy": 10,
         "parameter": 11,
+        "streamConsumer": 12,
+        "streamPublisher": 13,
+        "session": 14,
+        "link": 15,
+        "operatorPolicy": 16,
+        "permission": 17,
+        "topicPermission": 18,
+        "featureFlag": 19,
+        "deprecatedFeature": 20,
     }
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from gateway.agents.rabbitmq.broker_view import BrokerView
+from gateway.agents.rabbitmq.event_kinds import OPERATOR_POLICY_SET, EventKinds
 from gateway.agents.rabbitmq.event_making import EventMaker, RaisedEvent
 from gateway.agents.rabbitmq.events import BrokerEvent, Changed, Created, Deleted, EventReader
 from gateway.agents.rabbitmq.headers import event_time, plain_headers, readable_headers
@@ -59,21 +60,25 @@ class BrokerEvents:
         self.maker = EventMaker(mapping, readers)
         self._view = view
         self._logins = Logins()
+        self._kinds = EventKinds()
 
     @property
     def routing_keys(self) -> tuple[str, ...]:
         """The broker's events that matter here."""
         wanted = (*self.reader.routing_keys, *self.maker.triggers, *LOGIN_EVENTS, *ALARM_EVENTS)
-        return tuple(dict.fromkeys(wanted))
+        # Told apart here, so that the broker has no event of that name.
+        return tuple(key for key in dict.fromkeys(wanted) if key != OPERATOR_POLICY_SET)
 
     def lost(self) -> None:
         """Some events may have been lost."""
         self._view.processes.forget()
         self._logins.forget()
+        self._kinds.forget()
 
     def take(self, key: str, headers: Mapping[str, object], timestamp: datetime | None, now: int) -> Heard:
         """An event arrived: its routing key, its headers and its AMQP timestamp. Never raises."""
         plain = plain_headers(headers)
+        key = self._kinds.kind(key, plain)
         time = event_time(plain, timestamp) or now
         self.alarms.event(key, plain, now)
         connection = plain.get("connection_name")
@@ -97,6 +102,8 @@ class BrokerEvents:
                 shown = self._shows_end(name, plain, known)
                 changes = self._view.ended(event, now)
                 return Heard(event, changes, self._raised(key, plain, time, known) if shown else [])
+        if self._kinds.repeats(key, plain):
+            return Heard(event)
         # Whatever is told of an object after its end belongs to its end.
         if any(self._view.known.has_ended(subject) for subject in self.maker.subjects(key, plain)):
             return Heard(event)

@@ -10,6 +10,7 @@ from gateway.agents.rabbitmq.bindings import DEFAULT_EXCHANGE, completed_binding
 from gateway.agents.rabbitmq.cluster import LIMITS, Nodes, VirtualHosts
 from gateway.agents.rabbitmq.consumers import is_anonymous
 from gateway.agents.rabbitmq.events import Changed, Created, Deleted
+from gateway.agents.rabbitmq.features import DEPRECATED_FEATURE, FEATURE_FLAG, Features
 from gateway.agents.rabbitmq.known_objects import LISTING_LAG, Change, Gone, KnownObject, KnownObjects
 from gateway.agents.rabbitmq.listing import Listing
 from gateway.agents.rabbitmq.management_api import ADMINISTRATIVE
@@ -80,6 +81,7 @@ class BrokerView:
         self.known = KnownObjects(readers)
         self.nodes = Nodes()
         self.hosts = VirtualHosts()
+        self.features = Features()
         self._readers = readers
         self._show_own = show_own
         self._own_users = own_users
@@ -180,8 +182,10 @@ class BrokerView:
             if name.class_name in WITHIN_VIRTUAL_HOST:
                 listing.hosts.add(name.parts[0])
             elif name.class_name == "node":
-                item, again = self.nodes.completed(item, listing.sampled)
+                item, again = self.nodes.completed(item, listing.sampled, self.features.metadata_store)
                 restarted = name.leaf if again else ""
+            elif name.class_name == FEATURE_FLAG:
+                self.features.listed_flag(item)
             if self._leaves_out(name, item):
                 return Taken([])
         measured = listing.class_name == "queue" and self.nodes.measuring and is_measured(item)
@@ -199,6 +203,8 @@ class BrokerView:
         """An object of a listing with what follows from what the listing says."""
         if class_name == "vhost":
             return self.hosts.completed(item)
+        if class_name == DEPRECATED_FEATURE:
+            return self.features.completed(item)
         if class_name == "queue":
             return completed_queue(item)
         return completed_binding(item) if class_name == "binding" else item
@@ -222,6 +228,8 @@ class BrokerView:
                 for vhost in self.known.of_class("vhost")
                 if vhost.name.leaf not in listing.hosts and self.hosts.permitted(vhost.name.leaf) is not False
             ]
+        elif listing.class_name == FEATURE_FLAG:
+            self.features.flags_listed()
         elif listing.class_name == "node":
             self.nodes.retain({name.leaf for name in listing.seen})
         gone, suspects = self.known.swept(
@@ -261,6 +269,14 @@ class BrokerView:
                 vhost = self.known.get(name)
                 if vhost is not None:
                     changes += self.known.with_property(vhost, element, told.get(limit))
+        return changes
+
+    def learn_used_features(self, answer: Json) -> list[Change]:
+        """It was read which deprecated features are in use."""
+        self.features.learn_used(answer)
+        changes: list[Change] = []
+        for known in list(self.known.of_class(DEPRECATED_FEATURE)):
+            changes += self.known.with_property(known, "inUse", self.features.is_used(known.name.leaf))
         return changes
 
     def amqp10_connections(self) -> list[str]:

@@ -64,7 +64,9 @@ class Nodes:
         self._overview = {key: overview.get(key) for key in ("cluster_name", "erlang_version")}
         return former is not None and former != self._version
 
-    def completed(self, node: Mapping[str, Json], sampled: int) -> tuple[Mapping[str, Json], bool]:
+    def completed(
+        self, node: Mapping[str, Json], sampled: int, metadata_store: str = ""
+    ) -> tuple[Mapping[str, Json], bool]:
         """``node`` with what is worked out, and whether it has been restarted since it was last seen.
 
         The start time is ``sampled`` less the uptime, to the second. RabbitMQ renews the uptime every few
@@ -77,6 +79,8 @@ class Nodes:
         added: dict[str, Json] = dict(self._overview)
         if isinstance(name, str):
             self._running[name] = node.get("running") is True
+        if metadata_store:
+            added["metadata_store"] = metadata_store
         restarted = False
         if isinstance(name, str) and isinstance(uptime, int) and 0 <= uptime * _MILLISECOND <= sampled:
             start = (sampled - uptime * _MILLISECOND) // _SECOND * _SECOND

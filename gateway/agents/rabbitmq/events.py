@@ -94,6 +94,10 @@ Decode: TypeAlias = "Callable[[Json], Json]"
 
 _CHANGES = {
     "policy.set": "policy",
+    "operator.policy.set": "operatorPolicy",
+    "permission.created": "permission",
+    "topic.permission.created": "topicPermission",
+    "topic.permission.deleted": "topicPermission",
     "parameter.set": "parameter",
     "user.tags.set": "user",
     "user.limits.set": "user",

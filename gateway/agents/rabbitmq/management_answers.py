@@ -12,9 +12,11 @@ from gateway.agents.rabbitmq.agent_config import SECOND, RabbitMqAgentConfig
 from gateway.agents.rabbitmq.broker_view import BrokerView
 from gateway.agents.rabbitmq.cluster import NEEDED_COLUMNS
 from gateway.agents.rabbitmq.consumers import CONSUMER, is_anonymous, placed_consumers
+from gateway.agents.rabbitmq.features import DEPRECATED_FEATURE, FEATURE_FLAG
 from gateway.agents.rabbitmq.impersonators import ImpersonatorCheck
 from gateway.agents.rabbitmq.listing import Listing, page_of
 from gateway.agents.rabbitmq.management_api import (
+    ADMINISTRATIVE,
     Answer,
     Broken,
     Document,
@@ -27,6 +29,7 @@ from gateway.agents.rabbitmq.management_api import (
     Refused,
     SessionsRequest,
     Unavailable,
+    UsedFeaturesRequest,
     UsersRequest,
     fault_of,
     is_administrative,
@@ -126,12 +129,19 @@ class ManagementAnswers:
                 return self._overview(request, answer, ended)
             case ListingRequest():
                 return self._page(request, answer, began, ended)
+        return self._answered(request, answer, began, ended)
+
+    def _answered(self, request: ManagementRequest, answer: Answer, began: int, ended: int) -> list[Effect]:
+        """What came of a question about something that is not listed."""
+        match request:
             case PermissionRequest():
                 return self._permission(request, answer, began, ended)
             case ObjectRequest():
                 return self._single(request, answer, began, ended)
             case SessionsRequest():
                 return self._sessions(request, answer, began, ended)
+            case UsedFeaturesRequest():
+                return self._used_features(answer, began, ended)
         return []
 
     def advance(self, now: int) -> list[Effect]:
@@ -212,14 +222,7 @@ class ManagementAnswers:
             self.plan.questioned(request, ended)
             return []
         self.plan.hurry_overview(ended)
-        match request:
-            case PermissionRequest():
-                return self._permission(request, fault, began, ended)
-            case ObjectRequest():
-                return self._single(request, fault, began, ended)
-            case SessionsRequest():
-                return self._sessions(request, fault, began, ended)
-        return []
+        return self._answered(request, fault, began, ended)
 
     def _unanswered(self, request: ManagementRequest, answer: Answer, began: int, ended: int) -> list[Effect]:
         self.plan.failed(request, ended)
@@ -267,16 +270,20 @@ class ManagementAnswers:
         return [*notes]
 
     def _page(self, request: ListingRequest, answer: Answer, began: int, ended: int) -> list[Effect]:
+        rightless = isinstance(answer, Refused) and not answer.login
+        if rightless and request.class_name == FEATURE_FLAG and not request.as_administrator:
+            self.plan.ask_as_administrator(request, ended)
+            return []
         if isinstance(answer, Refused | Broken):
             lasting = isinstance(answer, Broken) and answer.lasting
             # What the broker fails at may go well soon, and a password be right again; a right that is
             # missing is given by somebody, which is told.
             withheld = isinstance(answer, Refused) and is_administrative(request)
-            rightless = withheld and isinstance(answer, Refused) and not answer.login
-            self.plan.refused(request, ended, long=lasting or rightless, withheld=withheld)
+            long = lasting or (withheld and rightless)
+            self.plan.refused(request, ended, long=long, withheld=withheld)
             self._listing = None
-            if withheld:
-                self._view.withheld.add(request.class_name)
+            if isinstance(answer, Refused) and withheld:
+                self._withhold(request.class_name, answer, ended)
             return [*self._cannot_read(request.class_name, request, answer, ended), *self.serve(ended)]
         if isinstance(answer, NotFound):
             return self._missing(request, ended)
@@ -288,12 +295,34 @@ class ManagementAnswers:
         if self._listing is None:
             raise LocalProtocolError(f"page {request.page} of {request.collection} was not asked for")
         self.visibility.reads(request.class_name, ended)
-        self._view.withheld.discard(request.class_name)
+        if request.class_name in self._view.withheld:
+            self._view.withheld.discard(request.class_name)
+            for name in self._withheld_with(request.class_name):
+                self.plan.permit(name, ended)
         self._listing.items.extend(items)
         self._listing.sampled = (began + ended) // 2
         self._listing.closing = last
         self.plan.page_read(request, began, ended, last=last)
         return []
+
+    def _withhold(self, class_name: str, refusal: Refused, ended: int) -> None:
+        """A class may not be listed, nor then what hangs on its objects; the broker logs each refusal."""
+        self._view.withheld.add(class_name)
+        for name in () if refusal.login else self._withheld_with(class_name):
+            self._view.withheld.add(name)
+            self.visibility.refuses(name, self.plan.withhold(name, ended), refusal, ended)
+
+    def _withheld_with(self, class_name: str) -> list[str]:
+        """The classes for administrators whose objects hang on those of this class."""
+        return [
+            name
+            for name in sorted(ADMINISTRATIVE & self._readers.keys())
+            if class_name
+            in {
+                self._readers[name].rule.properties[element].references
+                for element in self._readers[name].rule.ends_with
+            }
+        ]
 
     def _missing(self, request: ListingRequest, ended: int) -> list[Effect]:
         """The broker has no such collection, and so no such objects."""
@@ -329,6 +358,8 @@ class ManagementAnswers:
             self.plan.hurry(now)
         if listing.class_name == "connection":
             self._note_left_out()
+        elif listing.class_name == DEPRECATED_FEATURE:
+            self.plan.ask(UsedFeaturesRequest())
         if listing.class_name == "node":
             self._alarms.finished({name.leaf for name in listing.seen}, listing.began)
             self.visibility.without_majority = self._view.nodes.without_majority
@@ -389,6 +420,11 @@ class ManagementAnswers:
         self._too_many_links[request.connection] = too_many
         self._note_left_out()
         return self._service.apply(changes, ended)
+
+    def _used_features(self, answer: Answer, began: int, ended: int) -> list[Effect]:
+        self.plan.extra_read(UsedFeaturesRequest(), began, ended)
+        body = answer.body if isinstance(answer, Document) else None
+        return self._service.apply(self._view.learn_used_features(body), ended)
 
     def _note_left_out(self) -> None:
         """Say what is not shown of AMQP 1.0."""

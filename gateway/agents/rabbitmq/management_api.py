@@ -11,8 +11,8 @@ from urllib.parse import quote
 from gateway.agents.rabbitmq.object_names import ObjectName
 from gateway.mapping.paths import Json
 
-ADMINISTRATIVE = frozenset({"user", "parameter"})
-"""Classes that monitoring is not enough to read: users need an administrator, parameters a policymaker."""
+ADMINISTRATIVE = frozenset({"user", "parameter", "permission", "topicPermission"})
+"""Classes that monitoring is not enough to read: they need an administrator, parameters a policymaker."""
 PAGE_SIZE = 500
 """Objects on a page; RabbitMQ refuses more."""
 PAGED_COLLECTIONS = frozenset({"queues", "exchanges", "connections", "channels"})
@@ -40,12 +40,14 @@ class ListingRequest:
     """All objects of a class, or one page of them, limited to ``columns`` if there are any.
 
     ``page`` counts from 1; it means nothing for a collection that is read whole (see `PAGED_COLLECTIONS`).
+    ``as_administrator``: it turned out that this broker shows them to administrators only.
     """
 
     class_name: str
     collection: str
     columns: tuple[str, ...]
     page: int = 1
+    as_administrator: bool = False
 
     @property
     def target(self) -> str:
@@ -106,8 +108,20 @@ class SessionsRequest:
         return f"connections/{quote(self.connection, safe='')}/sessions"
 
 
+@dataclass(frozen=True, slots=True)
+class UsedFeaturesRequest:
+    """Which deprecated features are in use."""
+
+    @property
+    def target(self) -> str:
+        """Path and query below ``/api/``."""
+        return "deprecated-features/used"
+
+
+ExtraRequest: TypeAlias = ObjectRequest | PermissionRequest | UsedFeaturesRequest
+"""What is asked once, when there is a reason."""
 ManagementRequest: TypeAlias = (
-    OverviewRequest | ListingRequest | ObjectRequest | PermissionRequest | UsersRequest | SessionsRequest
+    OverviewRequest | ListingRequest | UsersRequest | SessionsRequest | ExtraRequest
 )
 
 
@@ -115,7 +129,7 @@ def is_administrative(request: object) -> bool:
     """Whether monitoring is not enough for a request."""
     match request:
         case ListingRequest():
-            return request.class_name in ADMINISTRATIVE
+            return request.as_administrator or request.class_name in ADMINISTRATIVE
         case ObjectRequest():
             return request.name.class_name in ADMINISTRATIVE
     return isinstance(request, UsersRequest)

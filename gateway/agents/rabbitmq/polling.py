@@ -9,12 +9,12 @@ longer.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from gateway.agents.rabbitmq.management_api import (
+    ExtraRequest,
     ListingRequest,
     ManagementRequest,
-    ObjectRequest,
     OverviewRequest,
     PermissionRequest,
     SessionsRequest,
@@ -25,9 +25,13 @@ from gateway.agents.rabbitmq.session_rounds import SessionRounds
 
 SECOND = 1_000_000_000
 _NEVER = 2**63 - 1
+RARELY = 60 * SECOND
+"""Between listings of what hardly changes, at least."""
 _SLOW = {
     **dict.fromkeys(("vhost", "exchange", "consumer", "streamConsumer", "streamPublisher"), 10 * SECOND),
-    **dict.fromkeys(("binding", "policy", "user", "parameter"), 30 * SECOND),
+    **dict.fromkeys(("binding", "policy", "operatorPolicy", "user", "parameter"), 30 * SECOND),
+    **dict.fromkeys(("permission", "topicPermission"), RARELY),
+    **dict.fromkeys(("featureFlag", "deprecatedFeature"), 5 * RARELY),
 }
 """Of the latter hardly anything changes of which no event tells."""
 MAX_EXTRA_REQUESTS = 1_000
@@ -125,7 +129,7 @@ class PollingPlan:
         self._overview_due = 0
         self._users_due = 0 if users else _NEVER
         self._users_refused = False
-        self._extras: dict[ObjectRequest | PermissionRequest, None] = {}
+        self._extras: dict[ExtraRequest, None] = {}
         self._extra_due = 0
         self._failures = 0
         self._paused_until = 0
@@ -176,9 +180,7 @@ class PollingPlan:
             plan.began = began
         plan.spent += ended - began
         if not last:
-            self._page = ListingRequest(
-                request.class_name, request.collection, request.columns, request.page + 1
-            )
+            self._page = replace(request, page=request.page + 1)
             # Whoever else asks the broker gets as much of its time as we do.
             self._page_due = ended + (ended - began)
             return
@@ -207,7 +209,7 @@ class PollingPlan:
         if self._users_due != _NEVER and not self._users_refused:
             self._users_due = min(self._users_due, now)
 
-    def extra_read(self, request: ObjectRequest | PermissionRequest, began: int, ended: int) -> None:
+    def extra_read(self, request: ExtraRequest, began: int, ended: int) -> None:
         """The question about a single object or virtual host was answered."""
         self._succeeded()
         self._extras.pop(request, None)
@@ -233,6 +235,26 @@ class PollingPlan:
         plan.held_until = ended + least
         plan.refusals += 1
         self._note_intervals()
+
+    def ask_as_administrator(self, request: ListingRequest, ended: int) -> None:
+        """The user who reads may not list this class: ask again as the administrator."""
+        self._succeeded()
+        self._page = None
+        plan = self._classes[request.class_name]
+        plan.first_page = replace(plan.first_page, as_administrator=True)
+        plan.due = ended
+
+    def withhold(self, class_name: str, ended: int) -> ListingRequest:
+        """What the class hangs on may not be listed, so that there is no use in asking for it either."""
+        request = self._classes[class_name].first_page
+        self.refused(request, ended, long=True, withheld=True)
+        return request
+
+    def permit(self, class_name: str, now: int) -> None:
+        """What the class hangs on is listed again."""
+        plan = self._classes[class_name]
+        if plan.withheld:
+            plan.refusals, plan.withheld, plan.due = 0, False, now
 
     def missing(self, request: ListingRequest, ended: int) -> None:
         """The broker has no such collection: not again for long, unless there is a reason (see `retry`)."""
@@ -278,7 +300,7 @@ class PollingPlan:
             self._page = None
         if isinstance(request, SessionsRequest):
             self.sessions.failed(request.connection, ended)
-        if isinstance(request, ObjectRequest | PermissionRequest) and request in self._extras:
+        if isinstance(request, ExtraRequest) and request in self._extras:
             del self._extras[request]
             self._extras[request] = None
             self._extra_due = ended + self._config.refused_pause
@@ -294,7 +316,7 @@ class PollingPlan:
         else:
             self.sessions.not_found(request.connection, ended)
 
-    def ask(self, request: ObjectRequest | PermissionRequest) -> bool:
+    def ask(self, request: ExtraRequest) -> bool:
         """Ask about a single object or virtual host soon; ``False`` where too much waits already."""
         if len(self._extras) >= MAX_EXTRA_REQUESTS:
             return False
@@ -317,7 +339,9 @@ class PollingPlan:
 
     def _note_intervals(self) -> None:
         # What the first listing costs is not held against a broker that has only just started.
-        known = [plan for plan in self._classes.values() if plan.readings > 1 and not plan.withheld]
+        # Nor is it news that what hardly changes is read seldom.
+        plans = [plan for plan in self._classes.values() if plan.interval < RARELY]
+        known = [plan for plan in plans if plan.readings > 1 and not plan.withheld]
         self.intervals = {plan.first_page.collection: self._interval(plan) for plan in known}
         if self.sessions.round_time:
             self.intervals = {**self.intervals, "sessions": self.sessions.round_time}

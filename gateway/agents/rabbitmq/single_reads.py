@@ -64,9 +64,44 @@ def _read_virtual_host(name: ObjectName, collection: str, columns: tuple[str, ..
     return _read_among(collection, columns, lambda item: item.get("name") == name.leaf)
 
 
+def _read_permission(name: ObjectName, collection: str, columns: tuple[str, ...]) -> ReadSteps:
+    return _read_as_writer(path_of(collection, *name.parts), columns)
+
+
+def _read_topic_permission(name: ObjectName, collection: str, columns: tuple[str, ...]) -> ReadSteps:
+    host, user, exchange = name.parts
+    path = f"{path_of(collection, host, user)}?columns={quote(','.join(columns), safe=',')}"
+    items = yield Lookup(path, as_writer=True)
+    for item in items if isinstance(items, list) else ():
+        if isinstance(item, Mapping) and item.get("exchange") == exchange:
+            return item
+    return None
+
+
+def _read_by_name(name: ObjectName, collection: str, columns: tuple[str, ...]) -> ReadSteps:
+    return _read_among(collection, columns, lambda item: item.get("name") == name.leaf)
+
+
+def _read_stream_client(name: ObjectName, collection: str, columns: tuple[str, ...]) -> ReadSteps:
+    """A consumer or publisher of a stream: out of those of its virtual host."""
+    host, stream, connection, number = name.parts
+
+    def is_wanted(item: Mapping[str, Json]) -> bool:
+        queue, details = item.get("queue"), item.get("connection_details")
+        numbers = (item.get("subscription_id"), item.get("publisher_id"))
+        return (
+            isinstance(queue, Mapping)
+            and isinstance(details, Mapping)
+            and (queue.get("name"), details.get("name")) == (stream, connection)
+            and number in map(str, numbers)
+        )
+
+    return _read_among(f"{collection}/{path_of(host)}", columns, is_wanted)
+
+
 def _read_policy(name: ObjectName, collection: str, columns: tuple[str, ...]) -> ReadSteps:
     path = path_of(collection, name.parts[0])
-    return _read_among(path, columns, lambda item: item.get("name") == name.leaf)
+    return _read_by_name(name, path, columns)
 
 
 def _read_binding(name: ObjectName, collection: str, columns: tuple[str, ...]) -> ReadSteps:
@@ -122,6 +157,13 @@ SINGLE_READS: Final[Mapping[str, SingleRead]] = {
     "user": _read_user,
     "parameter": _read_parameter,
     "policy": _read_policy,
+    "operatorPolicy": _read_policy,
+    "permission": _read_permission,
+    "topicPermission": _read_topic_permission,
+    "featureFlag": _read_by_name,
+    "deprecatedFeature": _read_by_name,
+    "streamConsumer": _read_stream_client,
+    "streamPublisher": _read_stream_client,
     "binding": _read_binding,
     "consumer": _read_consumer,
     "session": _read_session,

@@ -20,7 +20,7 @@ from gateway.agents.rabbitmq.management_api import (
 )
 from gateway.model.observations import SourceState
 
-ADMINISTRATORS_ONLY = "users and runtime parameters are not shown: that needs an administrator"
+ADMINISTRATORS_ONLY = "users, permissions and runtime parameters are not shown: that needs an administrator"
 """As where nobody writes: said, although nothing is wrong, because no rows could be taken for none there."""
 WITHIN_BUDGET = "within the budget"
 """Ends what is said of classes that are read seldom."""

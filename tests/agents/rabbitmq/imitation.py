@@ -22,6 +22,7 @@ from gateway.agents.rabbitmq.management_api import (
     PermissionRequest,
     Refused,
     SessionsRequest,
+    UsedFeaturesRequest,
 )
 from gateway.dialects.effects import Delivery, Effect, Note, Observed, Send, WakeAt
 from gateway.dialects.qmf.agent import AgentConfig
@@ -68,6 +69,7 @@ class ImitatedBroker:
         self.version = "4.0.5"
         self.sessions: dict[str, Json] = {}
         """Answers about the sessions of AMQP 1.0 connections, by their names; of others, 404."""
+        self.used_features: Json = None
         self.forbidden: set[str] = set()
         self.failure: Callable[[ManagementRequest], Answer | None] = lambda _: None
         self.hidden_listings: set[str] = set()
@@ -141,16 +143,20 @@ class ImitatedBroker:
                 return self._page(request)
             case PermissionRequest():
                 return self._permission(request.virtual_host)
-            case ObjectRequest() | SessionsRequest():
+            case ObjectRequest() | SessionsRequest() | UsedFeaturesRequest():
                 return self._single(request)
         return self._users()
 
-    def _single(self, request: ObjectRequest | SessionsRequest) -> Answer:
+    def _single(self, request: ObjectRequest | SessionsRequest | UsedFeaturesRequest) -> Answer:
         if isinstance(request, ObjectRequest):
             found = request.name.parts in self.objects[request.name.class_name]
             return Document({}) if found else NotFound()
-        sessions = self.sessions.get(request.connection)
-        return NotFound() if sessions is None else Document(sessions)
+        asked_for = (
+            self.sessions.get(request.connection)
+            if isinstance(request, SessionsRequest)
+            else self.used_features
+        )
+        return NotFound() if asked_for is None else Document(asked_for)
 
     def _users(self) -> Answer:
         if self.users is None:

@@ -222,7 +222,7 @@ def test_users_who_may_not_be_read_are_not_shown_by_halves() -> None:
     shop.agent_does(shop.agent.events_connected(shop.now))
     shop.run(12)
     assert shop.agent.status.state is SourceState.SYNCHRONISED
-    assert "users and runtime parameters are not shown" in shop.agent.status.detail
+    assert "users, permissions and runtime parameters are not shown" in shop.agent.status.detail
     shop.event("user.created", name="new")
     shop.run(100)
     assert shop.names("user") == []

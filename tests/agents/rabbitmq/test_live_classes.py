@@ -134,7 +134,7 @@ async def test_users_are_not_shown_to_who_may_not_read_them_and_that_is_said(
             await ready(watched)
             assert not list(watched.agent.known("user"))
             assert watched.status is not None
-            assert "users and runtime parameters are not shown" in watched.status.detail
+            assert "users, permissions and runtime parameters are not shown" in watched.status.detail
         async with watch(broker, user, writer=writer) as watched:
             await ready(watched)
             await until(lambda: watched.exists("user", user.name), "they are listed")
