@@ -28,6 +28,7 @@ from gateway.links.amqp_connection import (
     Trouble,
     close_soon,
     ended,
+    is_blocked,
     open_connection,
 )
 from gateway.links.binding_probe import BindingProbe
@@ -144,6 +145,7 @@ class AmqpLink:
             purpose=role.name,
         )
         self._probe = BindingProbe(endpoint, role.probed, watch_seconds)
+        self._probed_queue = ""
         self._detour = detour
         self._on_unsent = on_unsent
         self._received: OrderedDict[tuple[str, str], None] = OrderedDict()
@@ -161,7 +163,12 @@ class AmqpLink:
         """
         name = f"amqp-gateway {self._role.name}"
         publisher = Publisher(
-            self._endpoint, f"{name} publish", self._conversation, self._clock, self._detour
+            self._endpoint,
+            f"{name} publish",
+            self._conversation,
+            self._clock,
+            self._detour,
+            self._takes_messages,
         )
         consuming: AbstractConnection | None = None
         try:
@@ -256,7 +263,14 @@ class AmqpLink:
         connection = publisher.connection()
         return not self._role.probed or connection is None or await self._probe.is_bound(connection, queue)
 
+    async def _takes_messages(self, connection: AbstractConnection) -> bool:
+        """Whether the broker takes what we publish on ``connection`` now, as far as that can be found out."""
+        if self._probed_queue:
+            return await self._probe.takes_messages(connection, self._probed_queue)
+        return not await is_blocked(connection)
+
     def _up(self, queue: str) -> None:
+        self._probed_queue = queue if self._role.probed else ""
         log.info("link-up", role=self._role.name, broker=str(self._endpoint), queue=queue)
         self._conversation.perform(self._session.connected(queue, self._clock.now()))
 

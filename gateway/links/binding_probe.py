@@ -32,6 +32,8 @@ PATIENCE_SECONDS = 2.0
 ANSWER_SECONDS = 30.0
 """A probe that is not confirmed for so long, or up to twice as long, by a broker that does not block us, is
 lost."""
+_LOOK_SECONDS = 0.01
+"""Between two looks whether the broker blocks a connection on which a probe is under way."""
 
 
 class _NoConfirmsError(Exception):
@@ -123,6 +125,29 @@ class BindingProbe:
                     return False
                 except _NoConfirmsError:
                     return True
+        return True
+
+    async def takes_messages(self, connection: AbstractConnection, queue: str) -> bool:
+        """Whether the broker takes messages on ``connection`` now; true where that cannot be found out.
+
+        A RabbitMQ whose memory or disk is short says so when somebody publishes, and keeps the message until
+        that has passed. So a probe goes ahead of what may not be kept: it is nobody's business when it comes.
+        """
+        if await is_blocked(connection):
+            return False
+        probing = asyncio.create_task(self._probe(connection, queue))
+        try:
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                while not probing.done():
+                    await asyncio.wait({probing}, timeout=_LOOK_SECONDS)
+                    if await is_blocked(connection):
+                        return False
+        except TimeoutError:
+            return True
+        finally:
+            probing.cancel()
+            # What the probe finds beside that is reported by `run`, which probes too.
+            await asyncio.gather(probing, return_exceptions=True)
         return True
 
     async def _probe(self, connection: AbstractConnection, queue: str) -> None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections import deque
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Final, Protocol
@@ -105,6 +105,8 @@ class Publisher:
         conversation: holds what is to be sent.
         clock: the gateway's.
         detour: taken while the broker takes nothing; needs a broker that confirms.
+        takes_messages: finds out whether the broker takes messages on a connection now, before one is sent
+            that must not be kept for later.
 
     What is to be sent once and not later (`Send.not_after`) is not sent where its time is over or the broker
     blocks us, which the conversation is told; what of it may have been sent is never sent again.
@@ -117,7 +119,9 @@ class Publisher:
         conversation: Conversation,
         clock: Clock,
         detour: Detour | None = None,
+        takes_messages: Callable[[AbstractConnection], Awaitable[bool]] | None = None,
     ) -> None:
+        self._takes_messages = takes_messages or _is_not_blocked
         self._endpoint = endpoint
         self._name = name
         self._conversation = conversation
@@ -215,7 +219,11 @@ class Publisher:
         """Publish a message, and wait for its confirmation where the channel has them."""
         if self._channel is None:
             raise LocalProtocolError("the connection was not opened")
-        if send.not_after and self._connection is not None and await is_blocked(self._connection):
+        if (
+            send.not_after
+            and self._connection is not None
+            and not await self._takes_messages(self._connection)
+        ):
             self._conversation.unsent([send], BLOCKED)
             return
         try:
@@ -316,3 +324,7 @@ class Publisher:
 
     def _note(self, event: str, detail: str) -> None:
         self._conversation.perform([Note(event, detail)])
+
+
+async def _is_not_blocked(connection: AbstractConnection) -> bool:
+    return not await is_blocked(connection)

@@ -94,6 +94,7 @@ async def test_a_broker_that_takes_no_messages_is_not_sent_any(own_rabbitmq: Pri
         await link.received(1)
         await watermark("0.0000001")
         # It says that it takes none when somebody has tried; until then what is sent waits in its socket.
+        # This link sends no probe ahead of it.
         sent = 0
 
         async def is_refused() -> bool:
@@ -117,3 +118,35 @@ async def test_a_broker_that_takes_no_messages_is_not_sent_any(own_rabbitmq: Pri
     stuck = [delivery.body for delivery in link.session.deliveries[1:]]
     assert stuck
     assert sorted([*stuck, *refused]) == sorted(str(number).encode() for number in range(1, sent + 1))
+
+
+async def test_nothing_is_stuck_in_a_broker_that_takes_no_messages(own_rabbitmq: PrivateBroker) -> None:
+    """A probe goes ahead: the first message after the alarm is refused, at once, and so are all others."""
+
+    async def watermark(share: str) -> None:
+        await asyncio.to_thread(own_rabbitmq.rabbitmqctl, "set_vm_memory_high_watermark", share)
+
+    async with linked(endpoint_of(own_rabbitmq), role("amq.topic", probed="amq.topic")) as link:
+        await link.up()
+        link.send(once(b"before"))
+        await link.received(1)
+        await watermark("0.0000001")
+        for number in range(5):
+            asked = time.monotonic()
+            link.send(once(str(number).encode()))
+
+            async def is_refused(count: int = number + 1) -> bool:
+                return len(link.session.unsent) == count
+
+            await eventually(is_refused, "the message was refused")
+            assert time.monotonic() - asked < 5, "long before the deadline of a call"
+        await watermark("0.6")
+
+        async def is_sent() -> bool:
+            link.send(once(b"after"))
+            await asyncio.sleep(0.1)
+            return len(link.session.deliveries) > 1
+
+        await eventually(is_sent, "the broker takes messages again")
+        assert {delivery.body for delivery in link.session.deliveries} == {b"before", b"after"}
+    assert set(dict(link.session.unsent).values()) == {BLOCKED}
