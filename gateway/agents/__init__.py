@@ -1,4 +1,5 @@
-"""Agents of our own: they read something that speaks no management protocol and serve it as an agent does.
+"""Sources that speak no management protocol: they are read, and observed like any other source.
 
-Each agent is logic without I/O, which runs inside the gateway over a loopback or as a process of its own.
+Each is logic without I/O. Its observations go to the inventory, or are published by an agent in a process of
+its own.
 """

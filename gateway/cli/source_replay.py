@@ -112,7 +112,7 @@ def _replay_lines(result: Replayed) -> Iterator[str]:
         yield f"remarks     {number} {name}"
     for remark in result.first_remarks[:_SHOWN]:
         yield f"line {remark.line}: {remark.event}: {remark.detail}"
-    decoder = DECODERS[KINDS[result.kind].dialect]()
+    decoder = _decoder(result.kind)
     for difference in outcome.differences[:_SHOWN]:
         then, now = (_said(said, decoder) for said in (difference.captured, difference.replayed))
         yield f"line {difference.line}: then {then}"
@@ -122,7 +122,7 @@ def _replay_lines(result: Replayed) -> Iterator[str]:
 def _replay_document(result: Replayed, *, with_tree: bool) -> Document:
     head, outcome, picture = result.head, result.outcome, result.picture
     (source,) = picture.sources.values()
-    decoder = DECODERS[KINDS[result.kind].dialect]()
+    decoder = _decoder(result.kind)
     document: Document = {
         "source": head.source,
         "source_kind": result.kind,
@@ -153,7 +153,13 @@ def _replay_document(result: Replayed, *, with_tree: bool) -> Document:
     return document
 
 
-def _difference(difference: Difference, decoder: Decoder) -> Document:
+def _decoder(kind: str) -> Decoder | None:
+    """Of what the sessions of a kind of source say; ``None`` where that is requests over HTTP."""
+    dialect = KINDS[kind].dialect
+    return DECODERS[dialect]() if dialect in DECODERS else None
+
+
+def _difference(difference: Difference, decoder: Decoder | None) -> Document:
     return {
         "line": difference.line,
         "captured": difference.captured,
@@ -163,10 +169,12 @@ def _difference(difference: Difference, decoder: Decoder) -> Document:
     }
 
 
-def _said(said: Said | None, decoder: Decoder) -> str:
+def _said(said: Said | None, decoder: Decoder | None) -> str:
     """What was said, for people."""
     if said is None:
         return "nothing"
+    if decoder is None:
+        return str(said.get("request", said))
     if said.get("close"):
         return f"connection {said['connection']} is closed"
     where = f"connection {said['connection']}" if "connection" in said else said["routing_key"]

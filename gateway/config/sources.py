@@ -88,7 +88,7 @@ class RabbitMqSettings(StrictModel):
 
 
 class RabbitMqSource(RabbitMqSettings):
-    """A RabbitMQ read by the agent inside the gateway; nothing needs to be installed on the broker.
+    """A RabbitMQ that the gateway reads itself; nothing needs to be installed on the broker.
 
     Attributes:
         durable: keep the broker's events while the gateway is away; needs ``events``.

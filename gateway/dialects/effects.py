@@ -24,7 +24,7 @@ class Binding:
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """A message that arrived over AMQP, or over the loopback that stands for it.
+    """A message that arrived over AMQP.
 
     ``user_id`` is the sender as the broker checked it (AMQP 0-9-1 ``user-id``), empty where there is none.
     ``timestamp`` is the sender's, in nanoseconds, 0 where there is none. ``expiration`` is how many

@@ -1,4 +1,4 @@
-"""The only south sockets: AMQP, the loopback that stands for it inside one process, and TCP.
+"""The only southbound sockets: AMQP and TCP.
 
 A link carries messages for a session and does its I/O; what to say is the session's decision, never the
 link's. Reconnecting, bounded queues and the broker's own complaints are dealt with here.

@@ -62,6 +62,14 @@ class _Starts(Protocol):
     def started(self, now: int) -> Iterable[StreamEffect]: ...
 
 
+class Waking(Protocol):
+    """A session that is woken when it asked to be."""
+
+    def tick(self, now: int) -> Iterable[Any]:
+        """The time it asked for has come."""
+        ...
+
+
 class Witness:
     """Sees what comes of a replay, with the captured times; this one looks at nothing."""
 
@@ -161,10 +169,15 @@ def replay_streams(
     return player.play(capture)
 
 
-class _Player(ABC):
-    """What both kinds of replay have in common: the order, the clock, the comparison."""
+class Player(ABC):
+    """What all kinds of replay have in common: the order, the clock, the comparison.
 
-    def __init__(self, session: MessagingSession | StreamSession, witness: Witness) -> None:
+    Args:
+        session: that is played to.
+        witness: called with what comes of it.
+    """
+
+    def __init__(self, session: Waking, witness: Witness) -> None:
         self._witness = witness
         self._waking = session
         self._wake: int | None = None
@@ -205,6 +218,10 @@ class _Player(ABC):
                     self._witness.noted(effect, record.line)
                 case _ if (said := self.replayed(effect)) is not None:
                     self._replayed.append(said)
+
+    def said(self, said: Said) -> None:
+        """The session says this now, beside its effects."""
+        self._replayed.append(said)
 
     def _tell(self, record: Record) -> None:
         now = record.time
@@ -264,7 +281,7 @@ class _Player(ABC):
         """The session is told; ``None`` where it has no use for that."""
 
 
-class _MessagingPlayer(_Player):
+class _MessagingPlayer(Player):
     def __init__(self, session: MessagingSession, witness: Witness) -> None:
         super().__init__(session, witness)
         self._session = session
@@ -298,7 +315,7 @@ class _MessagingPlayer(_Player):
         raise CaptureError(f"line {record.line}: no session over AMQP is told '{record.event}'")
 
 
-class _StreamPlayer(_Player):
+class _StreamPlayer(Player):
     def __init__(self, session: StreamSession, witness: Witness) -> None:
         super().__init__(session, witness)
         self._session = session

@@ -59,13 +59,18 @@ class ObjectSeen:
 
 @dataclass(frozen=True, slots=True)
 class EventSeen:
-    """An event happened; ``arguments`` in schema order."""
+    """An event happened; ``arguments`` in schema order.
+
+    ``cause`` is the same text whichever agent reported the same event of the broker, and differs between any
+    two events; empty where the source does not say.
+    """
 
     key: ClassKey
     agent: str
     time: int
     severity: Severity
     arguments: Values
+    cause: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,16 +5,20 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections import Counter
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import structlog
 
+from gateway.agents.rabbitmq.agent import RabbitMqAgent
 from gateway.agents.rabbitmq.http_publisher import HttpPublisher
-from gateway.agents.rabbitmq.runner import AgentRunner
+from gateway.agents.rabbitmq.runner import SourceRunner
+from gateway.agents.rabbitmq.source import RabbitMqSource
 from gateway.agents.rabbitmq.status import AgentStatus
 from gateway.clock import Clock
-from gateway.config.sources import RabbitMqAgent
+from gateway.config import sources
 from gateway.config.types import SecretError
+from gateway.dialects.effects import Effect
 from gateway.dialects.qmf.agent import AgentConfig
 from gateway.links.amqp import AmqpLink, AmqpRole
 from gateway.links.conversation import Conversation
@@ -27,7 +31,7 @@ from gateway.service.endpoints import (
     http_publisher,
     http_reader,
     http_writer,
-    rabbitmq_agent,
+    source_config,
 )
 from gateway.service.exit_codes import CommandError, ExitCode
 from gateway.service.lifeline import Lifeline
@@ -39,7 +43,7 @@ _SECOND = 10**9
 
 
 async def run_agent(
-    name: str, settings: RabbitMqAgent, folder: Path, clock: Clock, lifeline: Lifeline
+    name: str, settings: sources.RabbitMqAgent, folder: Path, clock: Clock, lifeline: Lifeline
 ) -> None:
     """Run an agent until the supervisor goes or the task is cancelled.
 
@@ -53,7 +57,7 @@ async def run_agent(
         raise CommandError(ExitCode.CONFIGURATION, str(error)) from error
 
 
-async def _refused_from_the_start(settings: RabbitMqAgent, folder: Path) -> None:
+async def _refused_from_the_start(settings: sources.RabbitMqAgent, folder: Path) -> None:
     """Find out what no waiting mends: wrong passwords, a missing virtual host or right."""
 
     def tell(line: str) -> None:
@@ -70,27 +74,31 @@ async def _refused_from_the_start(settings: RabbitMqAgent, folder: Path) -> None
         log.warning("broker-not-reached", detail=str(error))
 
 
-async def _run(name: str, settings: RabbitMqAgent, folder: Path, clock: Clock, lifeline: Lifeline) -> None:
+async def _run(
+    name: str, settings: sources.RabbitMqAgent, folder: Path, clock: Clock, lifeline: Lifeline
+) -> None:
     publish = settings.publish
     endpoint = amqp_endpoint(publish.amqp, folder, name)
+    config = source_config(settings, publish)
     session = AgentConfig(
         broker=uuid.uuid4(),
         boot=clock.now() // _SECOND,  # the agent keeps no state; only that the next start differs matters
-        obey=frozenset(publish.obey),
+        obey=config.obeyed,
         management_exchange=publish.exchange,
         direct_exchange=publish.direct_exchange,
         publish_interval=publish.interval,
         reads_anew=True,
     )
-    agent = rabbitmq_agent(
-        settings,
-        load_shipped_mappings()["rabbitmq"],
-        session,
-        publish.amqp.vhost,
-        # Whoever is obeyed is a gateway: its connections are no more the broker's business than ours.
-        own_users=(publish.amqp.user, *publish.obey),
-    )
+    source = RabbitMqSource(config, load_shipped_mappings()["rabbitmq"])
+    agent = RabbitMqAgent(source, config, session)
     conversation = Conversation(name, agent, lambda _: None, clock, Counter())
+
+    def publish_effects(effects: Iterable[Effect]) -> None:
+        conversation.perform(agent.publish(effects, clock.now()))
+
+    def heard(key: str, headers: Mapping[str, object], now: int) -> None:
+        conversation.perform(agent.event(key, headers, now))
+
     election = Election(manager_queue(publish.exchange), lambda: agent.stand_by(clock.now()))
     agent.on_vacancy = election.vacant.set
     role = AmqpRole(
@@ -106,13 +114,14 @@ async def _run(name: str, settings: RabbitMqAgent, folder: Path, clock: Clock, l
         http_publisher(settings, folder, name) as around,
     ):
         link = AmqpLink(endpoint, role, agent, conversation, clock, detour=around, on_unsent=agent.unsent)
-        runner = AgentRunner(
-            agent,
+        runner = SourceRunner(
+            source,
             reader,
-            conversation.perform,
+            publish_effects,
             clock,
             events=event_endpoint(settings, folder, name),
             on_status=lambda status: _take_note(status, around),
+            on_event=heard,
             writer=writer,
         )
         around.on_blocked = runner.connection_blocked

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -11,6 +11,9 @@ from typing import Any, Final, TypeVar
 
 import structlog
 
+from gateway.agents.rabbitmq.agent_config import RabbitMqAgentConfig
+from gateway.agents.rabbitmq.capture import AS_SOURCE, CapturedSource, replay_source
+from gateway.agents.rabbitmq.source import RabbitMqSource
 from gateway.clock import Clock
 from gateway.dialects.ami.relay import RelayConfig, RelaySession
 from gateway.dialects.cml import console as cml
@@ -50,6 +53,15 @@ StreamSessionT = TypeVar("StreamSessionT", bound=StreamConsole)
 
 
 @dataclass(frozen=True, slots=True)
+class SourceDesign:
+    """What a `RabbitMqSource` is made of."""
+
+    config: RabbitMqAgentConfig
+    mapping: MappingFile
+    secrets: SecretRules
+
+
+@dataclass(frozen=True, slots=True)
 class SessionKind:
     """How sessions of a kind of source are captured and made anew.
 
@@ -85,7 +97,20 @@ _AM2: Final = SessionKind(
 )
 KINDS: Final[Mapping[str, SessionKind]] = MappingProxyType(
     {
-        "rabbitmq": _AM2,
+        "rabbitmq": SessionKind(
+            "rabbitmq",
+            lambda secrets, mappings: SourceDesign(
+                RabbitMqAgentConfig(user=""), mappings["rabbitmq"], secrets
+            ),
+            lambda design: RabbitMqSource(design.config, design.mapping, design.secrets),
+            frozenset({"management_virtual_host", "obeyed"}),
+            replay=replay_source,
+            directions=AS_SOURCE,
+            settings=lambda design, left_out: settings_of(design.config, left_out),
+            with_settings=lambda design, told, left_out: replace(
+                design, config=with_settings(design.config, told, left_out)
+            ),
+        ),
         "qmf": _AM2,
         "am01": SessionKind(
             "am01",
@@ -160,6 +185,13 @@ class Captures:
         """
         file = self._file(source, kind, config)
         return session if file is None else captured_console(session, file)
+
+    def rabbitmq(self, source: str, design: SourceDesign) -> RabbitMqSource:
+        """A source of kind ``rabbitmq``, captured where it is to be."""
+        file = self._file(source, "rabbitmq", design)
+        if file is None:
+            return RabbitMqSource(design.config, design.mapping, design.secrets)
+        return CapturedSource(design.config, design.mapping, design.secrets, file)
 
     def relay(
         self, source: str, kind: str, session: StreamSessionT, config: object

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Iterable
 from pathlib import Path
 
-from gateway.agents.rabbitmq.agent import RabbitMqAgent
 from gateway.agents.rabbitmq.agent_config import RabbitMqAgentConfig
 from gateway.agents.rabbitmq.http_publisher import HttpPublisher
 from gateway.agents.rabbitmq.http_reader import HttpReader, ManagementEndpoint
@@ -17,9 +15,8 @@ from gateway.config.amqp import AmqpSettings
 from gateway.config.operations import SECOND
 from gateway.config.sources import RabbitMqSettings
 from gateway.config.types import SecretSource
-from gateway.dialects.qmf.agent import AgentConfig
+from gateway.dialects.qmf.addresses import MANAGEMENT_EXCHANGE
 from gateway.links.amqp_connection import AmqpEndpoint
-from gateway.mapping.rules import Mapping as MappingFile
 from gateway.service.exit_codes import CommandError, ExitCode
 
 
@@ -131,30 +128,25 @@ def event_endpoint(settings: RabbitMqSettings, folder: Path, name: str = "") -> 
     )
 
 
-def rabbitmq_agent(
-    settings: RabbitMqSettings,
-    mapping: MappingFile,
-    session: AgentConfig,
-    management_vhost: str = "",
-    own_users: Iterable[str] = (),
-) -> RabbitMqAgent:
-    """The agent for one RabbitMQ.
+def source_config(
+    settings: RabbitMqSettings, publish: sources.AgentPublishing | None = None
+) -> RabbitMqAgentConfig:
+    """How one RabbitMQ is observed.
 
     Args:
         settings: of the broker.
-        mapping: of the package ``rabbitmq``.
-        session: of the QMF agent.
-        management_vhost: where the management exchange is; empty for the loopback.
-        own_users: further users that are the gateway's, beside those of the settings.
+        publish: of the agent that publishes what is observed; ``None`` in the gateway, where there is none.
     """
-    config = RabbitMqAgentConfig(
+    # The users whose requests are obeyed are gateways: their connections are left out like the agent's own.
+    own_users = () if publish is None else (publish.amqp.user, *publish.obey)
+    return RabbitMqAgentConfig(
         user=settings.user,
         own_users=frozenset({settings.user, *settings.own_users, *own_users}),
         show_own=settings.show_own,
-        management_exchange=session.management_exchange,
-        management_virtual_host=management_vhost,
+        management_exchange=MANAGEMENT_EXCHANGE if publish is None else publish.exchange,
+        management_virtual_host="" if publish is None else publish.amqp.vhost,
+        obeyed=frozenset() if publish is None else frozenset(publish.obey),
         polling=PollingConfig(interval=settings.interval, budget=settings.budget),
         writer=settings.writing.user if settings.writing else "",
         lockout=frozenset(settings.writing.lockout if settings.writing else ()),
     )
-    return RabbitMqAgent(config, mapping, session)

@@ -12,7 +12,7 @@ from typing import Final
 from uuid import UUID
 
 from gateway.agents.rabbitmq.known_objects import KnownObject
-from gateway.agents.rabbitmq.object_names import ObjectName, object_number
+from gateway.agents.rabbitmq.object_names import ObjectName, number_of, object_number
 from gateway.eventlog.last_state import LastState
 from gateway.eventlog.record import LogRecord
 from gateway.feed.records import Lifetime
@@ -64,9 +64,10 @@ def _known(schema: ClassSchema, record: LogRecord, last: LastState) -> KnownObje
         return None
     name = ObjectName(schema.key.name, parts)
     created = nanoseconds(record.create_ts)
+    number = number_of(record.native_id or "")
     return KnownObject(
         name=name,
-        number=object_number(name, created),
+        number=object_number(name, created) if number is None else number,
         created=created,
         heard=0,
         properties=properties,

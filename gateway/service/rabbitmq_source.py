@@ -1,11 +1,10 @@
-"""A source that reads a RabbitMQ itself: our agent and our console, talking over the loopback."""
+"""A source that reads a RabbitMQ itself, from its management API and its event exchange."""
 
 from __future__ import annotations
 
 import asyncio
-import uuid
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import structlog
@@ -13,37 +12,25 @@ import structlog
 from gateway.agents.rabbitmq.event_consumer import KeptEvents
 from gateway.agents.rabbitmq.http_reader import HttpReader
 from gateway.agents.rabbitmq.http_writer import HttpWriter
-from gateway.agents.rabbitmq.runner import AgentRunner, Reader
-from gateway.agents.rabbitmq.status import AgentStatus
+from gateway.agents.rabbitmq.runner import Reader, SourceRunner
+from gateway.agents.rabbitmq.source import RabbitMqSource
 from gateway.clock import Clock
-from gateway.config.sources import RabbitMqSource
-from gateway.dialects.qmf.agent import AgentConfig
-from gateway.dialects.qmf.console import ConsoleConfig, ConsoleSession
-from gateway.dialects.qmf.console_agents import HeartbeatRules
-from gateway.inventory.inventory import Inventory
+from gateway.config.sources import RabbitMqSource as RabbitMqSettings
+from gateway.dialects.effects import Answered, Effect, Note, Observed, WakeAt
 from gateway.inventory.source import SourceInventory
 from gateway.links.amqp_connection import AmqpEndpoint
-from gateway.links.conversation import Conversation
-from gateway.links.loopback import USER_ID, carry, carry_now
+from gateway.links.session_surroundings import SessionNotes, WakeUp
 from gateway.model.observations import Gap, Observation, SourceState, SourceStateSeen
-from gateway.service.endpoints import rabbitmq_agent
+from gateway.model.operations import Answer, MethodCall, ObjectFetch, ObjectModify, Outcome
+from gateway.service.endpoints import source_config
 from gateway.service.former_objects import former_objects
 from gateway.service.metrics.core import MeasuredReader
-from gateway.service.source_console import source_console
 from gateway.service.surroundings import Surroundings
 from gateway.tasks import until_one_ends
 
 log = structlog.get_logger(__name__)
 
-LOOPBACK_INTERVAL = 10**9
-"""Between two publications over the loopback, each with a heartbeat: only what changed, so it is cheap."""
-
-REPLY_KEY = "console"
-"""Reply address of the only console on a loopback."""
-
 RESTART_SECONDS = 5.0
-
-_BEGINS_ANEW = "the source begins anew after an internal error"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +39,7 @@ class BrokerAccess:
 
     Attributes:
         reader: reads it.
-        writer: carries out what consoles ask for.
+        writer: carries out operations.
         events: where its event exchange is, if that is configured.
     """
 
@@ -62,159 +49,192 @@ class BrokerAccess:
 
 
 async def run_rabbitmq(
-    name: str, settings: RabbitMqSource, broker: BrokerAccess, source: SourceInventory, around: Surroundings
+    name: str, settings: RabbitMqSettings, broker: BrokerAccess, source: SourceInventory, around: Surroundings
 ) -> None:
-    """Run the source until it is cancelled; a fault of ours in it begins it anew, and no other source."""
+    """Run the source until it is cancelled; an internal error in it restarts it, and no other source."""
     measured = MeasuredReader(broker.reader, name)
     around.metrics.add(f"agent of {name}", measured.readings)
     async with broker.reader, broker.writer:
         while True:
             try:
-                await _talk(name, settings, measured, broker, source, around)
+                await _observe(name, settings, measured, broker, source, around)
             except Exception as error:
                 log.exception("source-failed", name=name)
-                detail = f"internal error {type(error).__name__}: see the log; it begins anew"
+                detail = f"internal error {type(error).__name__}: see the log; the source restarts"
                 down = SourceStateSeen(SourceState.DOWN, detail)
                 around.inventory.observed(source, [down], around.clock.now())
             await asyncio.sleep(RESTART_SECONDS)
 
 
-async def _talk(
+async def _observe(
     name: str,
-    settings: RabbitMqSource,
+    settings: RabbitMqSettings,
     reader: Reader,
     broker: BrokerAccess,
     source: SourceInventory,
     around: Surroundings,
 ) -> None:
-    """Agent and console in one process, talking over the loopback as they would over a broker."""
-    clock, inventory = around.clock, around.inventory
-    config = ConsoleConfig(
-        believed=frozenset({USER_ID}),
-        secrets=around.secrets,
-        heartbeats=HeartbeatRules(interval=LOOPBACK_INTERVAL),
+    rabbitmq = around.rabbitmq(name, source_config(settings))
+    driver = SourceDriver(
+        name,
+        rabbitmq,
+        lambda observations: around.inventory.observed(source, observations, around.clock.now()),
+        around.behind_what_was_told(source),
+        around.clock,
+        source.counters,
     )
-    sight = Sight(source, inventory, clock)
-    at_work = source_console(
-        source, ConsoleSession(config), config, around, sight.observed, sight.unreachable
-    )
-    console, console_side = at_work.session, at_work.conversation
-    sight.resync = lambda reason: console_side.perform(console.resync(reason, clock.now()))
-    agent = rabbitmq_agent(
-        settings,
-        around.mappings["rabbitmq"],
-        AgentConfig(
-            broker=uuid.uuid4(),
-            boot=around.boot,
-            obey=frozenset({USER_ID}),
-            publish_interval=LOOPBACK_INTERVAL,
-            reads_anew=True,
-        ),
-    )
-    agent_side = Conversation(name, agent, lambda _: None, clock, Counter())
-    lasting = around.usable_lasting if settings.durable is not None else None
-    if lasting is not None:
-        agent.remember(former_objects(around.mappings["rabbitmq"], lasting.last, name))
-
-    def heard() -> bool:
-        return sight.console_listens and agent.tells_at_once(clock.now())
-
-    def tell() -> None:
-        agent_side.perform(agent.tell_now(clock.now()))
-        carry_now(agent_side, console_side, clock)
-        sight.heard_until = clock.now()
-
+    durable = around.usable_lasting if settings.durable is not None else None
+    if durable is not None:
+        rabbitmq.remember(former_objects(around.mappings["rabbitmq"], durable.last, name))
+        driver.received_until = durable.last.heard_until.get(name, 0)
     subscription = around.subscription("events", name, settings.durable)
-    runner = AgentRunner(
-        agent,
+    runner = SourceRunner(
+        rabbitmq,
         reader,
-        agent_side.perform,
-        clock,
+        driver.perform,
+        around.clock,
         events=broker.events,
         writer=broker.writer,
-        on_status=sight.agent_saw,
-        kept=KeptEvents(subscription, heard, tell) if subscription is not None else None,
-        on_missed=sight.missed,
+        kept=None
+        if subscription is None
+        else KeptEvents(subscription, lambda: rabbitmq.synchronised, driver.event_taken),
+        on_missed=driver.missed,
+        counters=source.counters,
     )
-    sight.heard_until = lasting.last.heard_until.get(name, 0) if lasting is not None else 0
+    around.operations.connect(source.identity.number, RabbitMqPort(rabbitmq, driver.perform, around.clock))
     try:
-        console_side.perform(console.connected(REPLY_KEY, clock.now()))
-        agent_side.perform(agent.connected("", clock.now()))
-        await until_one_ends(
-            runner.run(),
-            carry(agent_side, console_side, clock),
-            carry(console_side, agent_side, clock),
-        )
+        await until_one_ends(runner.run(), driver.failed())
     except Exception:
-        console_side.unsent(console_side.forget_sends(), _BEGINS_ANEW)
-        console_side.perform(console.disconnected(_BEGINS_ANEW, clock.now()))
+        driver.perform(rabbitmq.abandon("the source restarts after an internal error"))
         raise
     finally:
-        console_side.stop()
-        agent_side.stop()
+        driver.stop()
 
 
-class Sight:
-    """Joins what the console session says of the source with what the agent can see of the broker.
+class SourceDriver:
+    """Carries the effects of a `RabbitMqSource` out, and wakes it.
 
-    Alone, the console would call a broker down "silent" after three heartbeats, and would not know of events
-    that are not seen or virtual hosts that may not be read. A broker that was down for less than that is not
-    noticed by the console at all: so it resynchronises whenever the agent can see again.
+    Args:
+        name: of the source, for the log.
+        rabbitmq: whose effects these are.
+        observe: takes the observations of one answer or event, whole.
+        answered: takes what came of operations, behind what they led to.
+        clock: the gateway's.
+        counters: of the source.
 
     Attributes:
-        resync: has the console begin anew.
-        heard_until: when something was heard last, nanoseconds of the gateway's clock; 0 for never.
+        received_until: when the last event of a durable subscription was taken, nanoseconds of the gateway's
+            clock; 0 for never.
     """
 
-    def __init__(self, source: SourceInventory, inventory: Inventory, clock: Clock) -> None:
-        self._source = source
-        self._inventory = inventory
+    def __init__(
+        self,
+        name: str,
+        rabbitmq: RabbitMqSource,
+        observe: Callable[[Iterable[Observation]], None],
+        answered: Callable[[Answer], None],
+        clock: Clock,
+        counters: Counter[str],
+    ) -> None:
+        self.received_until = 0
+        self._rabbitmq = rabbitmq
+        self._observe = observe
+        self._answered = answered
         self._clock = clock
-        self._console = SourceStateSeen(SourceState.CONNECTING)
-        self._agent = AgentStatus(SourceState.CONNECTING, "")
-        self._was_blind = False
-        self.resync: Callable[[str], None] = lambda _reason: None
-        self.heard_until = 0
+        self._notes = SessionNotes(name, clock, counters)
+        self._wake_up = WakeUp(clock, self._woken)
+        self._failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
-    @property
-    def console_listens(self) -> bool:
-        """Whether the console knows what it takes to understand the agent, events too."""
-        return self._console.state in {SourceState.SYNCHRONISED, SourceState.DEGRADED}
+    def perform(self, effects: Iterable[Effect]) -> None:
+        """Carry the effects out, in order."""
+        for effect in effects:
+            match effect:
+                case Observed(observations):
+                    self._observe(observations)
+                case Answered(answer):
+                    self._answered(answer)
+                case WakeAt(time):
+                    self._wake_up.at(time)
+                case Note():
+                    self._notes.take(effect)
 
-    def unreachable(self) -> str:
-        """Why the broker cannot be reached now; empty where it can."""
-        if self._agent.state in {SourceState.CONNECTING, SourceState.DOWN}:
-            return f"the broker is not reached: {self._agent.detail or self._agent.state.value}"
-        return ""
+    def event_taken(self) -> None:
+        """An event of a durable subscription was taken, and what it led to was observed."""
+        self.received_until = self._clock.now()
 
     def missed(self, reason: str, until: int) -> None:
-        """The broker's events are missing from when one was heard last ``until`` then."""
-        if self.heard_until:
-            gap = Gap(min(self.heard_until, until), until, reason)
-            self._inventory.observed(self._source, [gap], self._clock.now())
-            self.heard_until = until
+        """The broker's events are missing from the last one that was taken ``until`` then (ns)."""
+        if self.received_until:
+            self._observe([Gap(min(self.received_until, until), until, reason)])
+            self.received_until = until
 
-    def observed(self, observations: tuple[Observation, ...]) -> None:
-        """The console learnt something."""
-        joined: list[Observation] = []
-        for observation in observations:
-            if isinstance(observation, SourceStateSeen):
-                self._console = observation
-                joined.append(self._joined())
-            else:
-                joined.append(observation)
-        self._inventory.observed(self._source, joined, self._clock.now())
+    async def failed(self) -> None:
+        """Wait for an error of the source where nothing else awaits it.
 
-    def agent_saw(self, status: AgentStatus) -> None:
-        """The agent sees the broker differently."""
-        self._agent = status
-        self._was_blind = self._was_blind or status.state is SourceState.DOWN
-        self._inventory.observed(self._source, [self._joined()], self._clock.now())
-        if self._was_blind and status.state is SourceState.SYNCHRONISED:
-            self._was_blind = False
-            self.resync("the broker answers again")
+        Raises:
+            Exception: that error.
+        """
+        await self._failure
 
-    def _joined(self) -> SourceStateSeen:
-        if self._agent.state is SourceState.SYNCHRONISED:
-            return SourceStateSeen(self._console.state, self._agent.detail or self._console.detail)
-        return SourceStateSeen(self._agent.state, self._agent.detail)
+    def stop(self) -> None:
+        """Do not wake the source any more."""
+        self._wake_up.stop()
+
+    def _woken(self) -> None:
+        try:
+            self.perform(self._rabbitmq.tick(self._clock.now()))
+        except Exception as error:  # noqa: BLE001  the event loop would only log it, and the source would stand still
+            if not self._failure.done():
+                self._failure.set_exception(error)
+
+
+class RabbitMqPort:
+    """Carries operations to a source (`gateway.operations.ports`).
+
+    Args:
+        rabbitmq: the source.
+        perform: carries its effects out.
+        clock: the gateway's.
+    """
+
+    def __init__(
+        self, rabbitmq: RabbitMqSource, perform: Callable[[Iterable[Effect]], None], clock: Clock
+    ) -> None:
+        self._rabbitmq = rabbitmq
+        self._perform_effects = perform
+        self._clock = clock
+
+    def call(self, call: MethodCall) -> None:
+        """Call a method."""
+        refusal = self._unreachable(call.token)
+        self._perform(refusal, lambda now: self._rabbitmq.call(call, now))
+
+    def modify(self, modify: ObjectModify) -> None:
+        """Refuse: properties of a RabbitMQ are set by methods."""
+        self._perform_effects([Answered(_without_request(modify))])
+
+    def fetch(self, fetch: ObjectFetch) -> None:
+        """Read an object again."""
+        refusal = self._unreachable(fetch.token)
+        self._perform(refusal, lambda now: self._rabbitmq.fetch(fetch, now))
+
+    def objection(self, request: MethodCall | ObjectModify) -> Answer | None:
+        """What `call` or `modify` would answer at once; ``None`` where it would be carried out."""
+        if isinstance(request, ObjectModify):
+            return _without_request(request)
+        return self._unreachable(request.token) or self._rabbitmq.objection(request, self._clock.now())
+
+    def _perform(self, refusal: Answer | None, begin: Callable[[int], list[Effect]]) -> None:
+        self._perform_effects(begin(self._clock.now()) if refusal is None else [Answered(refusal)])
+
+    def _unreachable(self, token: int) -> Answer | None:
+        state = self._rabbitmq.status
+        if state.state not in {SourceState.CONNECTING, SourceState.DOWN}:
+            return None
+        text = f"not sent: the broker is not reached: {state.detail or state.state.value}"
+        return Answer(token, Outcome.SOURCE_DOWN, text)
+
+
+def _without_request(modify: ObjectModify) -> Answer:
+    text = "not sent: the source has no request of its own to set properties"
+    return Answer(modify.token, Outcome.READ_ONLY, text)

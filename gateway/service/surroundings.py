@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
+from gateway.agents.rabbitmq.agent_config import RabbitMqAgentConfig
+from gateway.agents.rabbitmq.source import RabbitMqSource
 from gateway.clock import Clock
 from gateway.config.sources import DurableSettings
 from gateway.eventlog.last_state import LastState
@@ -19,7 +21,7 @@ from gateway.mapping.rules import Mapping as MappingFile
 from gateway.model.operations import Answer
 from gateway.model.secrets import SecretRules
 from gateway.operations.ports import NoOperations, Operations
-from gateway.service.captures import Captures, SessionT, StreamSessionT
+from gateway.service.captures import Captures, SessionT, SourceDesign, StreamSessionT
 from gateway.service.delivery_ledger import DeliveryLedger
 from gateway.service.metrics.core import kept_queue_readings
 from gateway.service.metrics.readings import Metrics
@@ -73,6 +75,12 @@ class Surroundings:
     ) -> SessionT | CapturedConsole:
         """``session``, captured where the source is to be (`Captures.console`)."""
         return session if self.captures is None else self.captures.console(source, kind, session, config)
+
+    def rabbitmq(self, source: str, config: RabbitMqAgentConfig) -> RabbitMqSource:
+        """A source of kind ``rabbitmq``, captured where it is to be."""
+        design = SourceDesign(config, self.mappings["rabbitmq"], self.secrets)
+        captures = Captures(self.clock) if self.captures is None else self.captures
+        return captures.rabbitmq(source, design)
 
     def captured_relay(
         self, source: str, kind: str, session: StreamSessionT, config: object

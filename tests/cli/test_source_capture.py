@@ -64,7 +64,7 @@ def test_what_is_captured_says_the_same_again(shown_gateway: ShownGateway, tmp_p
     assert again.keys() == fields(table("document")["source replay"])
     assert (again["different"], again["differences"], again["passed_over"]) == (0, [], 0)
     assert again["same"] > 5
-    assert (again["source_kind"], again["dialect"]) == ("rabbitmq", "am2")
+    assert (again["source_kind"], again["dialect"]) == ("rabbitmq", "rabbitmq")
     assert sum(again["objects"].values()) == told["objects"]
     assert again["events"]["rabbitmq:queueCreated"] >= 1
     (created,) = (one for one in happened if one["kind"] == "created" and one["name"].endswith("|meanwhile"))

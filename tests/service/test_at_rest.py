@@ -56,7 +56,7 @@ async def test_at_rest_the_gateway_opens_and_closes_nothing(
         async with site(own_rabbitmq, tmp_path), watch(own_rabbitmq, user) as watched:
 
             async def synchronised() -> bool:
-                return watched.console_synchronised
+                return watched.synchronised
 
             await eventually(synchronised, "the source has read everything")
             await rests()

@@ -1,4 +1,4 @@
-"""The real RabbitMQ agent in a simulation: what asks for it, and what hears events for it."""
+"""The real RabbitMQ source in a simulation: in a core, or published by an agent of its own."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from gateway.agents.rabbitmq.agent import RabbitMqAgent
 from gateway.agents.rabbitmq.agent_config import RabbitMqAgentConfig
 from gateway.agents.rabbitmq.management_api import ManagementRequest
 from gateway.agents.rabbitmq.management_changes import BrokerAnswer
+from gateway.agents.rabbitmq.source import RabbitMqSource
 from gateway.agents.rabbitmq.status import AgentStatus
 from gateway.dialects.effects import Effect
 from gateway.dialects.qmf.agent import AgentConfig
@@ -27,18 +28,21 @@ _LONGEST_WAIT = SECOND
 _WATCH = 5 * SECOND
 
 
-class AgentRun:
-    """One run of the agent: asks the management API, hears events, as `gateway.agents.rabbitmq.runner` does.
+class SourceRunInProcess:
+    """One run of the source: makes its requests, receives events, as `gateway.agents.rabbitmq.runner` does.
 
     Args:
         stage: time and chance.
-        rabbitmq: what it hears.
+        rabbitmq: whose events it receives.
         changes: what it reads and changes the broker through.
         clock: of its process.
-        config: of its session.
+        config: of the source.
         event_limit: events that its queue holds.
-        management_host: see `RabbitMqAgentConfig`.
-        on_status: told each time the agent sees the broker differently.
+        on_status: called with each change of what the source can see of the broker.
+
+    Attributes:
+        source: the source.
+        conversation: carries its effects out, as they are or as an agent publishes them.
     """
 
     def __init__(
@@ -47,19 +51,15 @@ class AgentRun:
         rabbitmq: RabbitMq,
         changes: ManagementChanges,
         clock: Clock,
-        config: AgentConfig,
+        config: RabbitMqAgentConfig,
         event_limit: int,
-        management_host: str,
         on_status: Callable[[AgentStatus], None] = lambda _: None,
     ) -> None:
-        agent_config = RabbitMqAgentConfig(
-            user="gateway", management_virtual_host=management_host, writer="operator"
-        )
-        self.agent = RabbitMqAgent(agent_config, MAPPING, config)
-        self.agent.on_call = self._called
+        self.source = RabbitMqSource(config, MAPPING)
+        self.source.on_call = self._called
         self._changes = changes
         self._next_call: Timer | None = None
-        self.conversation = Conversation(stage.scheduler, clock, "rabbitmq-agent", self.agent, lambda _: None)
+        self.conversation: Conversation
         self.events = EventLink(stage, rabbitmq, self, event_limit)
         self._scheduler = stage.scheduler
         self._clock = clock
@@ -86,8 +86,8 @@ class AgentRun:
 
     def perform(self, effects: Iterable[Effect], *, sooner: bool = False) -> None:
         """Carry out what the agent wants; ``sooner``: a request may be due at once."""
-        self.conversation.perform(effects)
-        status = self.agent.status
+        self.carry_out(effects)
+        status = self.source.status
         if status != self._status:
             self._status = status
             self._scheduler.tell("rabbitmq-agent", f"sees {status}")
@@ -104,6 +104,14 @@ class AgentRun:
                 longest = self._seldom.get(("rabbitmq", class_name), 0)
                 self._seldom["rabbitmq", class_name] = max(longest, int(minutes) * 60 * SECOND)
 
+    def carry_out(self, effects: Iterable[Effect]) -> None:
+        """What becomes of the source's effects."""
+        self.conversation.perform(effects)
+
+    def event(self, key: str, headers: Mapping[str, object]) -> None:
+        """An event of the broker arrived."""
+        self.perform(self.source.event(key, headers, None, self._clock.now()))
+
     def now(self) -> int:
         """The process's clock."""
         return self._clock.now()
@@ -113,12 +121,12 @@ class AgentRun:
         if self._stopped:
             return
         now = self._clock.now()
-        request = self.agent.next_request(now)
+        request = self.source.next_request(now)
         if request is None:
-            wait = min(max(MILLISECOND, self.agent.request_at - now), _LONGEST_WAIT)
+            wait = min(max(MILLISECOND, self.source.request_at - now), _LONGEST_WAIT)
             self._waiting = self._scheduler.after(wait, self._ask)
             return
-        self.perform(self.agent.asked(now))
+        self.perform(self.source.asked(now))
         self._scheduler.after(self._scheduler.between(*_REQUEST), lambda: self._answered(request, now))
 
     def _called(self) -> None:
@@ -131,10 +139,10 @@ class AgentRun:
         if self._stopped:
             return
         now = self._clock.now()
-        self.perform(self.agent.advance_calls(now))
-        request = self.agent.next_call_request()
+        self.perform(self.source.advance_calls(now))
+        request = self.source.next_call_request()
         if request is None:
-            wait = min(max(MILLISECOND, self.agent.call_at - now), _LONGEST_WAIT)
+            wait = min(max(MILLISECOND, self.source.call_at - now), _LONGEST_WAIT)
             self._next_call = self._scheduler.after(wait, self._call)
             return
         self._scheduler.tell("rabbitmq-agent", f"makes {request}")
@@ -144,7 +152,7 @@ class AgentRun:
         if self._stopped:
             return
         self._scheduler.tell("rabbitmq-agent", f"is answered {answer}")
-        self.perform(self.agent.call_answered(answer, self._clock.now()))
+        self.perform(self.source.call_answered(answer, self._clock.now()))
         self._call()
 
     def _answered(self, request: ManagementRequest, began: int) -> None:
@@ -152,23 +160,55 @@ class AgentRun:
             return
         answer = self._changes.management.answer(request)
         self._scheduler.tell("rabbitmq-agent", f"{request.target[:40]} {type(answer).__name__}")
-        self.perform(self.agent.answered(request, answer, began, self._clock.now()))
+        self.perform(self.source.answered(request, answer, began, self._clock.now()))
         self._advance()
 
     def _advance(self) -> None:
         if self._stopped:
             return
-        if self.agent.busy:
-            self.perform(self.agent.advance(self._clock.now()))
+        if self.source.busy:
+            self.perform(self.source.advance(self._clock.now()))
             self._scheduler.after(10_000, self._advance)
         else:
             self._ask()
 
 
+class AgentRun(SourceRunInProcess):
+    """As `SourceRunInProcess`, in a process of its own, whose agent publishes what is observed.
+
+    Args:
+        stage, rabbitmq, changes, clock, config, event_limit: as there.
+        session: configuration of the agent's session.
+    """
+
+    def __init__(
+        self,
+        stage: Stage,
+        rabbitmq: RabbitMq,
+        changes: ManagementChanges,
+        clock: Clock,
+        config: RabbitMqAgentConfig,
+        event_limit: int,
+        session: AgentConfig,
+    ) -> None:
+        super().__init__(stage, rabbitmq, changes, clock, config, event_limit)
+        self.agent = RabbitMqAgent(self.source, config, session)
+        self.conversation = Conversation(stage.scheduler, clock, "rabbitmq-agent", self.agent, lambda _: None)
+
+    def carry_out(self, effects: Iterable[Effect]) -> None:
+        """Publish what the source observed and answered."""
+        self.conversation.perform(self.agent.publish(effects, self.now()))
+
+    def event(self, key: str, headers: Mapping[str, object]) -> None:
+        """An event of the broker arrived."""
+        super().event(key, headers)
+        self.conversation.perform(self.agent.event(key, headers, self.now()))
+
+
 class EventLink:
     """The agent's connection to the event exchange, as `gateway.agents.rabbitmq.event_consumer` keeps it."""
 
-    def __init__(self, stage: Stage, rabbitmq: RabbitMq, run: AgentRun, limit: int) -> None:
+    def __init__(self, stage: Stage, rabbitmq: RabbitMq, run: SourceRunInProcess, limit: int) -> None:
         self._scheduler = stage.scheduler
         self._rabbitmq = rabbitmq
         self._run = run
@@ -184,20 +224,20 @@ class EventLink:
         if self in self._rabbitmq.listeners:
             return
         if not self._rabbitmq.up:
-            self._run.perform(self._run.agent.events_missing("connection refused"))
+            self._run.perform(self._run.source.events_missing("connection refused", self._run.now()))
             self._later(self._scheduler.between(500 * MILLISECOND, 8 * SECOND), self.connect)
             return
         self._pipe = Pipe(self._scheduler, self._arrived, self.delay, self._limit)
         self._fine_at = self._scheduler.now
         self._rabbitmq.listeners.append(self)
-        self._run.perform(self._run.agent.events_connected(self._run.now()), sooner=True)
+        self._run.perform(self._run.source.events_connected(self._run.now()), sooner=True)
         self._later(_WATCH, self._watch)
 
     def lose(self, reason: str) -> None:
         """The connection ends; what waited in the queue is gone."""
         if self in self._rabbitmq.listeners:
             self.close()
-            self._run.perform(self._run.agent.events_missing(reason))
+            self._run.perform(self._run.source.events_missing(reason, self._run.now()))
             self._later(self._scheduler.between(500 * MILLISECOND, 8 * SECOND), self.connect)
 
     def close(self) -> None:
@@ -225,7 +265,7 @@ class EventLink:
     def _arrived(self, event: tuple[str, Mapping[str, object]]) -> None:
         key, headers = event
         self._scheduler.tell("rabbitmq-agent", f"event {key} {headers.get('name', '')}")
-        self._run.perform(self._run.agent.event(key, headers, None, self._run.now()))
+        self._run.event(key, headers)
 
     def _watch(self) -> None:
         doubtful = self._limit // 10
@@ -234,7 +274,7 @@ class EventLink:
             reason = f"{self._pipe.dropped} events were dropped"
             now = self._run.now()
             since = now - (self._scheduler.now - self._fine_at)
-            self._run.perform(self._run.agent.events_lost(reason, now, since), sooner=True)
+            self._run.perform(self._run.source.events_lost(reason, now, since), sooner=True)
         if self._pipe.longest < doubtful:
             self._fine_at = self._scheduler.now
         self._later(_WATCH, self._watch)

@@ -1,21 +1,19 @@
-"""A RabbitMQ as a source: our agent reads it, inside the core over the loopback or in a process over AMQP."""
+"""A RabbitMQ as a source: read inside the core, or by an agent in a process of its own over AMQP."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from uuid import UUID
 
-from gateway.dialects.effects import Send
+from gateway.agents.rabbitmq.agent_config import RabbitMqAgentConfig
+from gateway.agents.rabbitmq.source import RabbitMqSource
+from gateway.dialects.effects import Delivery, Effect
 from gateway.dialects.qmf.agent import AgentConfig
-from gateway.dialects.qmf.console import ConsoleConfig
-from gateway.dialects.qmf.console_agents import HeartbeatRules
 from gateway.feed.operations import InvokeMethod, SetElements
 from gateway.inventory.source import SourceInventory
-from gateway.links.conversation import TOO_LATE
-from gateway.links.loopback import USER_ID, delivered
-from gateway.service.console_port import ConsolePort
-from gateway.service.rabbitmq_source import LOOPBACK_INTERVAL, REPLY_KEY, Sight
+from gateway.model.observations import Observation
+from gateway.service.rabbitmq_source import RabbitMqPort
 from gateway.snmp.lock_files import load_shipped_locks
 from tests.simulation.amqp import AmqpBroker, AmqpClient
 from tests.simulation.conversation import Conversation
@@ -23,9 +21,8 @@ from tests.simulation.core import Core, SourceRun
 from tests.simulation.ledger import MARKED
 from tests.simulation.management_api import ManagementApi, broken, unavailable
 from tests.simulation.management_changes import ManagementChanges
-from tests.simulation.pipes import Pipe
 from tests.simulation.rabbitmq import RabbitMq
-from tests.simulation.rabbitmq_agent import MAPPING, AgentRun
+from tests.simulation.rabbitmq_agent import MAPPING, AgentRun, SourceRunInProcess
 from tests.simulation.rabbitmq_documents import NODE, SHOWN
 from tests.simulation.scheduler import MILLISECOND, SECOND, Clock
 from tests.simulation.site import (
@@ -42,8 +39,6 @@ from tests.simulation.site import (
 
 LOCK = next(lock for lock in load_shipped_locks() if lock.package == "rabbitmq")
 MANAGEMENT_HOST = "amqp-gateway"
-
-_LOOP = (10_000, 2 * MILLISECOND)
 
 
 class RabbitMqSite:
@@ -73,7 +68,7 @@ class RabbitMqSite:
         self._amqp = AmqpBroker(stage.scheduler)
         self._console = ConsoleOverAmqp(stage, self._amqp, random.choice((40, 1000)))
         self._boots = itertools.count(1)
-        self._run: AgentRun | None = None
+        self._run: SourceRunInProcess | None = None
         self._link: AmqpClient | None = None
 
     def begin(self) -> None:
@@ -82,8 +77,14 @@ class RabbitMqSite:
             return
         boot = next(self._boots)
         self._stage.scheduler.tell("rabbitmq-agent", f"starts, boot {boot}")
-        config = AgentConfig(
+        session = AgentConfig(
             self._uuid(), boot, frozenset({CONSOLE_USER}), publish_interval=5 * SECOND, reads_anew=True
+        )
+        config = RabbitMqAgentConfig(
+            user="gateway",
+            management_virtual_host=MANAGEMENT_HOST,
+            obeyed=session.obey,
+            writer="operator",
         )
         run = AgentRun(
             self._stage,
@@ -92,7 +93,7 @@ class RabbitMqSite:
             self._clock,
             config,
             self._event_limit,
-            MANAGEMENT_HOST,
+            session,
         )
         bindings = run.agent.bindings
         self._link = AmqpClient(
@@ -110,7 +111,7 @@ class RabbitMqSite:
 
     def source(self, core: Core, source: SourceInventory) -> SourceRun:
         """A core begins to watch it."""
-        return self._console.source(core, source) if self._over_amqp else self._loopback(core, source)
+        return self._console.source(core, source) if self._over_amqp else self._in_core(core, source)
 
     def live(self) -> None:
         """Something happens in the broker."""
@@ -144,54 +145,36 @@ class RabbitMqSite:
         """Rights do not come back by themselves."""
         self._rabbitmq.permit()
 
-    # ---- the agent inside the core --------------------------------------------------------------------
+    # ---- the source inside the core -------------------------------------------------------------------
 
-    def _loopback(self, core: Core, source: SourceInventory) -> SourceRun:
-        """As `gateway.service.rabbitmq_source` puts agent and console together."""
+    def _in_core(self, core: Core, source: SourceInventory) -> SourceRun:
+        """As `gateway.service.rabbitmq_source` puts it together."""
         stage = self._stage
-        session = stage.console(
-            ConsoleConfig(
-                believed=frozenset({USER_ID}), heartbeats=HeartbeatRules(interval=LOOPBACK_INTERVAL)
-            )
-        )
-        sight = Sight(source, core.inventory, core.clock)
-        console = Conversation(
-            stage.scheduler,
-            core.clock,
-            "rabbitmq-console",
-            session,
-            sight.observed,
-            lambda: stage.heard(self.name),
-            core.answered(source),
-            session.unsent,
-        )
-        port = ConsolePort(session, console, core.clock, core.answered(source), sight.unreachable)
-        core.operations.connect(source.identity.number, port)
-        sight.resync = lambda reason: console.perform(session.resync(reason, core.clock.now()))
-        config = AgentConfig(
-            self._uuid(),
-            core.epoch,
-            frozenset({USER_ID}),
-            publish_interval=LOOPBACK_INTERVAL,
-            reads_anew=True,
-        )
-        run = AgentRun(
+
+        def observed(observations: Iterable[Observation]) -> None:
+            stage.heard(self.name)
+            core.inventory.observed(source, observations, core.clock.now())
+
+        run = SourceRunInProcess(
             stage,
             self._rabbitmq,
             self._changes,
             core.clock,
-            config,
+            RabbitMqAgentConfig(user="gateway", writer="operator"),
             self._event_limit,
-            "",
-            sight.agent_saw,
         )
-        _carry(stage, core.clock, console, run.conversation)
-        _carry(stage, core.clock, run.conversation, console)
-        console.connected(REPLY_KEY)
-        run.conversation.connected("")
+        run.conversation = Conversation(
+            stage.scheduler,
+            core.clock,
+            "rabbitmq-source",
+            _Woken(run.source),
+            observed,
+            answered=core.answered(source),
+        )
+        core.operations.connect(source.identity.number, RabbitMqPort(run.source, run.perform, core.clock))
         run.begin()
         self._run = run
-        return _Loopback(console, run)
+        return run
 
     # ---- faults ---------------------------------------------------------------------------------------
 
@@ -253,27 +236,24 @@ class RabbitMqSite:
         return UUID(int=self._stage.scheduler.random.getrandbits(128))
 
 
-class _Loopback:
-    """Agent and console of one core."""
+class _Woken:
+    """A source as a conversation wakes it; no link leads to it, and no message arrives."""
 
-    def __init__(self, console: Conversation, run: AgentRun) -> None:
-        self._console = console
-        self._run = run
+    def __init__(self, source: RabbitMqSource) -> None:
+        self._source = source
 
-    def stop(self) -> None:
-        """The core is killed."""
-        self._console.stop()
-        self._run.stop()
+    def connected(self, reply_to: str, now: int) -> list[Effect]:  # noqa: ARG002  as every session's
+        return []
 
+    def disconnected(self, detail: str, now: int) -> list[Effect]:  # noqa: ARG002  as every session's
+        return []
 
-def _carry(stage: Stage, clock: Clock, sender: Conversation, receiver: Conversation) -> None:
-    """Move what ``sender`` sends to ``receiver``, in order."""
+    def resync(self, reason: str, now: int, since: int) -> list[Effect]:  # noqa: ARG002  as every session's
+        return []
 
-    def arrive(send: Send) -> None:
-        if send.is_too_late(clock.now()):
-            sender.unsent([send], TOO_LATE)
-        else:
-            receiver.deliver(delivered(send, clock.now()))
+    def receive(self, delivery: Delivery, now: int) -> list[Effect]:  # noqa: ARG002  as every session's
+        return []
 
-    pipe: Pipe[Send] = Pipe(stage.scheduler, arrive, _LOOP)
-    sender.send = pipe.put
+    def tick(self, now: int) -> list[Effect]:
+        """The time it asked for has come."""
+        return self._source.tick(now)

@@ -20,10 +20,12 @@ class RabbitMqAgentConfig:
         show_own: whether the gateway's own queues and connections are shown all the same, but for those that
             the management API opens for each message published through it.
         management_exchange: where consoles bind.
-        management_virtual_host: in which virtual host that is; empty where there is none (loopback): there
-            whom the session obeys is no user of the broker, and nobody could forge it.
-        flush_delay: from the first change to its publication, so that what belongs together leaves together.
-        silence_limit: without an answer for so long the agent no longer vouches for what it knows.
+        management_virtual_host: in which virtual host that is; empty where no console is served over the
+            broker.
+        obeyed: the users whose requests an agent serves; empty likewise.
+        flush_delay: from the first change to its publication by an agent, so that what belongs together
+            leaves together.
+        silence_limit: without an answer for so long everything known is stale.
         suspects_asked: up to so many objects missing in one listing are asked for one by one.
         items_at_once: objects of a listing taken in one call of `RabbitMqAgent.advance`.
         writer: who changes the broker; empty where nobody does, and then every method is refused.
@@ -35,6 +37,7 @@ class RabbitMqAgentConfig:
     show_own: bool = False
     management_exchange: str = MANAGEMENT_EXCHANGE
     management_virtual_host: str = ""
+    obeyed: frozenset[str] = frozenset()
     flush_delay: int = 20_000_000
     silence_limit: int = 10 * SECOND
     suspects_asked: int = 50

@@ -1,4 +1,4 @@
-"""Events that wait until consoles can be told of them: a bounded number, for a bounded time. Without I/O."""
+"""Events that wait until they can be published: a bounded number, for a bounded time. Without I/O."""
 
 from __future__ import annotations
 
@@ -6,46 +6,54 @@ import heapq
 from collections import OrderedDict, deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Generic, TypeVar
 
-from gateway.dialects.effects import Send
 from gateway.model.events import Severity
 
 SECOND = 1_000_000_000
 MAX_WAITING = 5_000
 MAX_AGE = 900 * SECOND
-"""Nanoseconds. Older news helps nobody any more; conditions that last are told by their objects."""
+"""Nanoseconds. Older events are of no use any more; lasting conditions are values of their objects."""
+
+EventT = TypeVar("EventT")
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class WaitingEvent:
-    """An event in encoded form; ``number`` gives the order in which events came, ``time`` is its own (ns)."""
+class WaitingEvent(Generic[EventT]):
+    """An event; ``number`` gives the order in which events came, ``time`` is its own (ns).
+
+    ``identity`` tells it from every other event, also when the link returns it.
+    """
 
     number: int
     time: int = field(compare=False)
     severity: Severity = field(compare=False)
-    message: Send = field(compare=False)
+    identity: str = field(compare=False)
+    event: EventT = field(compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """So many events will never be told; the times (ns) of the first and the last of them."""
+    """So many events will never be published; the times (ns) of the first and the last of them."""
 
     count: int
     first: int
     last: int
 
 
-class EventBacklog:
+class EventBacklog(Generic[EventT]):
     """Keeps events in order. Where there is no room, the oldest of the lowest severity is lost.
 
     Args:
-        limit: events kept, and as many of those told lately, in case the link gives them back.
+        limit: events kept, and as many of those taken lately, in case the link gives them back.
     """
 
     def __init__(self, limit: int = MAX_WAITING) -> None:
         self._limit = limit
-        self._waiting: dict[Severity, deque[WaitingEvent]] = {severity: deque() for severity in Severity}
-        self._told: OrderedDict[str, WaitingEvent] = OrderedDict()
+        self._waiting: dict[Severity, deque[WaitingEvent[EventT]]] = {
+            severity: deque() for severity in Severity
+        }
+        self._taken: OrderedDict[str, WaitingEvent[EventT]] = OrderedDict()
         self._count = 0
         self._number = 0
         self._lost: list[int] = []
@@ -53,43 +61,43 @@ class EventBacklog:
     def __len__(self) -> int:
         return self._count
 
-    def add(self, message: Send, time: int, severity: Severity) -> None:
-        """Keep an event; its message has an id."""
+    def add(self, event: EventT, identity: str, time: int, severity: Severity) -> None:
+        """Keep an event that happened at ``time`` (ns)."""
         self._number += 1
-        self._waiting[severity].append(WaitingEvent(self._number, time, severity, message))
+        self._waiting[severity].append(WaitingEvent(self._number, time, severity, identity, event))
         self._count += 1
         if self._count > self._limit:
             self._lose(next(queue for queue in self._waiting.values() if queue).popleft())
 
-    def give_back(self, messages: Iterable[Send]) -> None:
+    def give_back(self, identities: Iterable[str]) -> None:
         """The link could not send these: they wait again, in their old places."""
-        returned = [self._told.pop(message.message_id, None) for message in messages]
-        for event in sorted((event for event in returned if event is not None), reverse=True):
-            self._waiting[event.severity].appendleft(event)
+        returned = [self._taken.pop(identity, None) for identity in identities]
+        for waiting in sorted((one for one in returned if one is not None), reverse=True):
+            self._waiting[waiting.severity].appendleft(waiting)
             self._count += 1
         while self._count > self._limit:
             self._lose(next(queue for queue in self._waiting.values() if queue).popleft())
 
-    def take(self, now: int) -> list[Send]:
+    def take(self, now: int) -> list[EventT]:
         """All that wait, in order, but those too old at ``now``."""
-        events = list(heapq.merge(*self._waiting.values()))
+        waited = list(heapq.merge(*self._waiting.values()))
         for queue in self._waiting.values():
             queue.clear()
         self._count = 0
-        messages = []
-        for event in events:
-            if event.time < now - MAX_AGE:
+        events = []
+        for waiting in waited:
+            if waiting.time < now - MAX_AGE:
                 self._count += 1
-                self._lose(event)
+                self._lose(waiting)
                 continue
-            self._told[event.message.message_id] = event
-            messages.append(event.message)
-        while len(self._told) > self._limit:
-            self._told.popitem(last=False)
-        return messages
+            self._taken[waiting.identity] = waiting
+            events.append(waiting.event)
+        while len(self._taken) > self._limit:
+            self._taken.popitem(last=False)
+        return events
 
     def forget_before(self, time: int) -> None:
-        """Somebody else has told what happened before ``time`` (ns)."""
+        """Another agent has published what happened before ``time`` (ns)."""
         for severity, queue in self._waiting.items():
             self._waiting[severity] = deque(event for event in queue if event.time >= time)
         self._count = sum(map(len, self._waiting.values()))
@@ -102,7 +110,7 @@ class EventBacklog:
         lost, self._lost = self._lost, []
         return Loss(lost[0], lost[1], lost[2])
 
-    def _lose(self, event: WaitingEvent) -> None:
+    def _lose(self, event: WaitingEvent[EventT]) -> None:
         self._count -= 1
         count, first, last = self._lost or (0, event.time, event.time)
         self._lost = [count + 1, min(first, event.time), max(last, event.time)]

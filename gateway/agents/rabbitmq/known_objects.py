@@ -54,10 +54,11 @@ class KnownObject:
 
 @dataclass(frozen=True, slots=True)
 class Put:
-    """The object is ``new``, or some of it changed."""
+    """The object is ``new``, or some of it changed; ``former`` is how it was known until now."""
 
     object: KnownObject
     new: bool = False
+    former: KnownObject | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -346,7 +347,8 @@ class KnownObjects:
         self, reading: Reading, created: int, sampled: int, now: int, *, listed: bool = False
     ) -> list[Change]:
         objects = self._objects[reading.name.class_name]
-        if self.grounds(reading) is None:
+        grounds = self.grounds(reading)
+        if grounds is None:
             return []
         if len(objects) >= self._limit:
             self.refused += 1
@@ -355,7 +357,9 @@ class KnownObjects:
         distinction = now if not created and reading.name in self._ends else created
         known = KnownObject(
             name=reading.name,
-            number=object_number(reading.name, distinction),
+            number=object_number(
+                reading.name, distinction, () if distinction else [ground.number for ground in grounds]
+            ),
             created=created,
             heard=now,
             properties=reading.properties,
@@ -371,7 +375,7 @@ class KnownObjects:
     def _kept(self, updated: KnownObject, former: KnownObject) -> list[Change]:
         self._objects[updated.name.class_name][updated.name] = updated
         same = replace(updated, missed=former.missed, listed=former.listed) == former
-        return [] if same else [Put(updated)]
+        return [] if same else [Put(updated, former=former)]
 
     def _removed(self, known: KnownObject, time: int, now: int) -> list[Change]:
         changes: list[Change] = []

@@ -1,4 +1,4 @@
-"""What answers of the management API mean for the agent: what is known, and whether consoles may be told.
+"""What answers of the management API mean: what is known, and whether all of it has been read.
 
 Without I/O. What is asked next is decided by a `PollingPlan`; `Visibility` keeps what was answered at all,
 and `BrokerView` which objects are known by it.
@@ -35,10 +35,10 @@ from gateway.agents.rabbitmq.management_api import (
     is_administrative,
 )
 from gateway.agents.rabbitmq.object_names import ObjectName
+from gateway.agents.rabbitmq.observation_stream import ObservationStream
 from gateway.agents.rabbitmq.polling import PollingPlan
 from gateway.agents.rabbitmq.reading import ClassReader
 from gateway.agents.rabbitmq.resource_alarms import ResourceAlarms
-from gateway.agents.rabbitmq.service import ConsoleService
 from gateway.agents.rabbitmq.sessions import MAX_LINKS
 from gateway.agents.rabbitmq.status import Visibility
 from gateway.dialects.effects import Effect, Note
@@ -61,7 +61,7 @@ class ManagementAnswers:
         readers: the reader of each class.
         view: changed by answers.
         alarms: the nodes' alarms, of which listings tell too.
-        service: told what changes, and begun as soon as all is known.
+        stream: publishes what changes, and that everything has been read.
         impersonators: told who the broker's users are.
 
     Attributes:
@@ -75,7 +75,7 @@ class ManagementAnswers:
         readers: Mapping[str, ClassReader],
         view: BrokerView,
         alarms: ResourceAlarms,
-        service: ConsoleService,
+        stream: ObservationStream,
         impersonators: ImpersonatorCheck,
     ) -> None:
         listings = [
@@ -92,7 +92,7 @@ class ManagementAnswers:
         self._readers = readers
         self._view = view
         self._alarms = alarms
-        self._service = service
+        self._stream = stream
         self._impersonators = impersonators
         self._listing: Listing | None = None
         self._questioned: dict[ListingRequest, Broken] = {}
@@ -170,7 +170,7 @@ class ManagementAnswers:
         """What could not be read for too long, although the rest could, is not known any more."""
         effects: list[Effect] = []
         for class_name in self.visibility.long_unread(now, self._config.silence_limit):
-            effects += self._service.apply(self._view.known.unread(class_name, now), now)
+            effects += self._stream.apply(self._view.known.unread(class_name, now))
         return effects
 
     def doubted(self, reason: str, now: int) -> list[Effect]:
@@ -184,7 +184,7 @@ class ManagementAnswers:
             self._view.hosts.undoubt(host)
 
     def serve(self, now: int) -> list[Effect]:
-        """Begin, or begin again, to speak to consoles as soon as there is something true to tell."""
+        """Say that what was published is current, as soon as everything has been read."""
         # What was known before the broker was out of sight is confirmed or gone before it is vouched for.
         doubtful = self._view.hosts.doubted or (
             not self.visibility.complete and any(map(self._view.is_unconfirmed, self.visibility.readable))
@@ -192,7 +192,7 @@ class ManagementAnswers:
         complete = self.visibility.is_complete(doubtful=doubtful)
         if self.visibility.failure or not complete:
             return []
-        return self._service.begin(now)
+        return self._stream.complete(now)
 
     # Each kind of request.
 
@@ -266,7 +266,6 @@ class ManagementAnswers:
         # The right to do so may be missing for ever; a password will be right again.
         self.plan.users_read(began, ended, refused=isinstance(answer, Refused) and not answer.login)
         notes = self._impersonators.learn(answer)
-        self._service.session.distrust(self._impersonators.distrust)
         return [*notes]
 
     def _page(self, request: ListingRequest, answer: Answer, began: int, ended: int) -> list[Effect]:
@@ -332,7 +331,7 @@ class ManagementAnswers:
         self.visibility.listed(request.class_name)
         names = [known.name for known in self._view.known.of_class(request.class_name)]
         changes = [change for name in names for change in self._view.known.ended(name, ended)]
-        return [*self._service.apply(changes, ended), *self.serve(ended)]
+        return [*self._stream.apply(changes), *self.serve(ended)]
 
     def _item(self, listing: Listing, item: Json, now: int) -> list[Effect]:
         taken = self._view.take(listing, item, now)
@@ -340,7 +339,7 @@ class ManagementAnswers:
             self._alarms.listed(item, listing.began)
             if self._view.nodes.learn_plugins(item):
                 self.plan.retry(now, at_once=True)
-        effects = self._service.apply(taken.changes, now)
+        effects = self._stream.apply(taken.changes)
         if taken.restarted:
             effects += self.doubted(f"node {taken.restarted} was restarted", now)
             self.plan.retry(now, at_once=True)
@@ -367,7 +366,7 @@ class ManagementAnswers:
         self.visibility.listed(listing.class_name)
         if not self.visibility.complete and self._view.is_unconfirmed(listing.class_name):
             self.plan.hurry(now + AGAIN, listing.class_name)
-        return [*self._service.apply(finished.changes, now), *self.serve(now)]
+        return [*self._stream.apply(finished.changes), *self.serve(now)]
 
     def _suspect(self, class_name: str, suspects: list[ObjectName], now: int) -> None:
         """Objects are missing: ask for each whether it is gone, or list the class again.
@@ -397,7 +396,7 @@ class ManagementAnswers:
         before = self._view.hosts.permitted(host)
         permitted = isinstance(answer, Document)
         changes = self._view.learn_permission(host, permitted=permitted, now=ended)
-        effects = self._service.apply(changes, ended)
+        effects = self._stream.apply(changes)
         if permitted and before is not True:
             self.plan.hurry(ended)
         elif not permitted and before is not False:
@@ -413,18 +412,18 @@ class ManagementAnswers:
         elif taken is None:
             self.plan.sessions.failed(request.connection, ended)
             changes = [c for name in ("session", "link") for c in self._view.known.unread(name, ended)]
-            return self._service.apply(changes, ended)
+            return self._stream.apply(changes)
         else:
             self.plan.sessions_read(request, began, ended, found=True)
         changes, too_many = taken or ([], 0)
         self._too_many_links[request.connection] = too_many
         self._note_left_out()
-        return self._service.apply(changes, ended)
+        return self._stream.apply(changes)
 
     def _used_features(self, answer: Answer, began: int, ended: int) -> list[Effect]:
         self.plan.extra_read(UsedFeaturesRequest(), began, ended)
         body = answer.body if isinstance(answer, Document) else None
-        return self._service.apply(self._view.learn_used_features(body), ended)
+        return self._stream.apply(self._view.learn_used_features(body))
 
     def _note_left_out(self) -> None:
         """Say what is not shown of AMQP 1.0."""
@@ -445,7 +444,7 @@ class ManagementAnswers:
         self.plan.extra_read(request, began, ended)
         effects: list[Effect] = []
         if isinstance(answer, NotFound):
-            effects = self._service.apply(self._view.known.not_found(request.name, began, ended), ended)
+            effects = self._stream.apply(self._view.known.not_found(request.name, began, ended))
         elif isinstance(answer, Document):
             self._view.known.confirmed(request.name)
         return [*effects, *self.serve(ended)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Never, TypeAlias, cast
 from urllib.parse import quote
 
@@ -137,9 +137,10 @@ def is_administrative(request: object) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """The answer itself."""
+    """The answer itself; ``size`` is how many bytes it took, 0 where that is not known."""
 
     body: Json
+    size: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,7 +239,7 @@ def _document(body: bytes) -> Document | None:
         parsed = json.loads(body, parse_constant=_no_constant)
     except (ValueError, RecursionError):
         return None
-    return Document(cast("Json", parsed))
+    return Document(cast("Json", parsed), len(body))
 
 
 def _no_constant(name: str) -> Never:

@@ -1,8 +1,8 @@
-"""Calls of methods and fresh reads: which request is made next, and what consoles are answered. Without I/O.
+"""Calls of methods and fresh reads: which request is made next, and what came of them. Without I/O.
 
 One request at a time. A call that was begun goes on without others in between until it pauses, so that what
-it read is what it changes. No change is made twice, none is begun after its deadline, and none is told as
-failed of which nobody can say so.
+it read is what it changes. No change is made twice, none is begun after its deadline, and none is reported as
+failed unless that is certain.
 """
 
 from __future__ import annotations
@@ -27,15 +27,18 @@ from gateway.agents.rabbitmq.management_changes import (
 )
 from gateway.agents.rabbitmq.methods.steps import CallFailedError, Invocation, Method, Pause, Step
 from gateway.agents.rabbitmq.methods.table import METHODS
-from gateway.agents.rabbitmq.object_names import ObjectName
+from gateway.agents.rabbitmq.object_names import number_of
+from gateway.agents.rabbitmq.observation_stream import ObservationStream
 from gateway.agents.rabbitmq.reading import ClassReader
-from gateway.agents.rabbitmq.service import ConsoleService
 from gateway.agents.rabbitmq.single_reads import limits_of, read_single
-from gateway.dialects.effects import Called, Effect, Note, ReadAsked
-from gateway.dialects.qmf.messages import Status
+from gateway.dialects.effects import Answered, Effect, Note
+from gateway.dialects.qmf.console_calls import OUTCOMES, one_line
+from gateway.dialects.qmf.messages import FAILED, Status
 from gateway.mapping.paths import Json
-from gateway.model.schema import Direction
-from gateway.model.values import Value
+from gateway.model.misfits import misfit
+from gateway.model.operations import Answer, MethodCall, ObjectFetch, Outcome
+from gateway.model.schema import Argument, Direction
+from gateway.model.values import Value, Values
 
 SECOND = 1_000_000_000
 LOOK_AGAIN = 250_000_000
@@ -46,6 +49,8 @@ ANSWERING = SECOND
 """What is left of a call's time when its answer leaves, or its console has given up waiting."""
 EVENTS_FIRST = SECOND
 """For so long the event that tells of an end is waited for: it tells more than that the object is gone."""
+MAX_RUNNING = 1_000
+"""Calls and fresh reads that have no answer yet; more are refused."""
 LIMITS_INTERVAL = 10 * SECOND
 LIMITS_BUDGET = 0.01
 """Share of time that reading the limits of virtual hosts may take."""
@@ -55,6 +60,7 @@ NO_WRITER = (
     " configuration of the source"
 )
 TOO_LATE = "not carried out: its time was over before the broker could be asked for it"
+NO_ANSWER = "no answer came in time"
 
 _Running: TypeAlias = Generator[Step, Json, None]
 
@@ -86,7 +92,7 @@ class MethodCalls:
         readers: the reader of each class.
         view: what is known of the broker.
         answers: takes what is read.
-        service: tells consoles.
+        stream: publishes what changes.
         writer: the user who changes the broker; empty where nobody does, and every method is refused.
         lockout: the virtual hosts and users whom the configuration allows to be locked out.
     """
@@ -96,14 +102,14 @@ class MethodCalls:
         readers: Mapping[str, ClassReader],
         view: BrokerView,
         answers: ManagementAnswers,
-        service: ConsoleService,
+        stream: ObservationStream,
         writer: str,
         lockout: frozenset[str] = frozenset(),
     ) -> None:
         self._readers = readers
         self._view = view
         self._answers = answers
-        self._service = service
+        self._stream = stream
         self._writer = writer
         self._lockout = lockout
         self._tasks: list[_Task] = []
@@ -111,29 +117,88 @@ class MethodCalls:
         self._effects: list[Effect] = []
         self._now = 0
         self._limits_due = 0
+        self._deadlines: dict[int, int] = {}
 
-    # What consoles want.
+    # What is asked for.
 
-    def called(self, call: Called, now: int) -> list[Effect]:
-        """A console called a method."""
+    def objection(self, call: MethodCall, now: int) -> Answer | None:
+        """Why a call cannot be carried out, as far as its text and time say; ``None`` where it can be."""
+        inputs = self._inputs(call)
+        if inputs is None:
+            text = f"not sent: {call.key} has no method {call.method!r}"
+            return Answer(call.token, Outcome.UNKNOWN_ELEMENT, text)
+        if len(inputs) != len(call.arguments):
+            text = f"not sent: {call.method} takes {len(inputs)} arguments, {len(call.arguments)} were given"
+            return Answer(call.token, Outcome.WRONG_VALUE, text)
+        for argument, value in zip(inputs, call.arguments, strict=True):
+            wrong = None if value is None else misfit(argument, value)
+            if wrong is not None:
+                return Answer(call.token, wrong.outcome, f"not sent: {argument.name}: {wrong.text}")
+        return self._no_room(call, now)
+
+    def called(self, call: MethodCall, now: int) -> list[Effect]:
+        """A method is to be called."""
         self._now = now
-        session = self._service.session
+        objection = self.objection(call, now)
+        if objection is not None:
+            return [Answered(objection)]
         method = METHODS.get(call.key.name, {}).get(call.method)
-        target = self._found(call.key.name, call.number)
         if method is None:
-            return session.method_done(call.handle, Status.NOT_IMPLEMENTED, "NotImplemented")
+            return [_answered(call.token, Status.NOT_IMPLEMENTED, "NotImplemented")]
         if not self._writer:
-            return session.method_done(call.handle, Status.FORBIDDEN, NO_WRITER)
+            return [_answered(call.token, Status.FORBIDDEN, NO_WRITER)]
+        target = self._found(call.key.name, call.native_id)
         if target is None:
-            return session.method_done(call.handle, Status.UNKNOWN_OBJECT, "UnknownObject")
+            return [_answered(call.token, Status.UNKNOWN_OBJECT, "UnknownObject")]
         invocation = Invocation(target.name, target.created, self._named(call), self._lockout)
-        self._tasks.append(_Task(self._call(call, method, invocation), call.deadline, now))
+        self._deadlines[call.token] = call.deadline
+        self._tasks.append(_Task(self._call(call, target, method, invocation), call.deadline, now))
         return []
 
-    def asked(self, read: ReadAsked, now: int) -> list[Effect]:
-        """A console asked for an object, which is to be read anew."""
-        self._tasks.append(_Task(self._fetch(read), 0, now))
+    def asked(self, fetch: ObjectFetch, now: int) -> list[Effect]:
+        """An object is to be read again."""
+        self._now = now
+        refusal = self._no_room(fetch, now)
+        if refusal is not None:
+            return [Answered(refusal)]
+        self._deadlines[fetch.token] = fetch.deadline
+        self._tasks.append(_Task(self._fetch(fetch), 0, now))
         return []
+
+    @property
+    def wake_at(self) -> int:
+        """When to call `overdue` (ns); 0 for no need."""
+        return min(self._deadlines.values(), default=0)
+
+    def overdue(self, now: int) -> list[Effect]:
+        """Answer those whose time is over: their outcome is unknown, and another answer may follow."""
+        late = [token for token, deadline in self._deadlines.items() if deadline <= now]
+        for token in late:
+            del self._deadlines[token]
+        return [Answered(Answer(token, Outcome.UNKNOWN, NO_ANSWER)) for token in late]
+
+    def abandon(self, reason: str) -> list[Effect]:
+        """Answer all that wait: their outcome is unknown, for ``reason``, and nothing more is done."""
+        waiting = list(self._deadlines)
+        self._deadlines.clear()
+        return [Answered(Answer(token, Outcome.UNKNOWN, reason)) for token in waiting]
+
+    def _no_room(self, request: MethodCall | ObjectFetch, now: int) -> Answer | None:
+        if request.deadline <= now:
+            return Answer(request.token, Outcome.NOT_NOW, "not sent: no time was left for it")
+        if len(self._tasks) >= MAX_RUNNING:
+            text = f"not sent: {MAX_RUNNING} operations are under way"
+            return Answer(request.token, Outcome.NOT_NOW, text)
+        return None
+
+    def _inputs(self, call: MethodCall) -> list[Argument] | None:
+        """The arguments that a method takes; ``None`` where there is no such method."""
+        reader = self._readers.get(call.key.name)
+        methods = reader.schema.methods if reader is not None else ()
+        method = next((one for one in methods if one.name == call.method), None)
+        if method is None:
+            return None
+        return [one for one in method.arguments if one.direction is not Direction.OUT]
 
     def heard(self, event: str, headers: Mapping[str, object], now: int) -> None:
         """An event of the broker: limits of a virtual host may have been changed, or have come with it."""
@@ -263,13 +328,15 @@ class MethodCalls:
 
     # Calls.
 
-    def _call(self, call: Called, method: Method, invocation: Invocation) -> _Running:
+    def _call(
+        self, call: MethodCall, target: KnownObject, method: Method, invocation: Invocation
+    ) -> _Running:
         status, text = Status.OK, "OK"
         try:
             self._refuse_if_late(call)
-            self._refuse_if_gone(call, invocation)
-            yield from self._watched(call, invocation, method.steps(invocation))
-            if not (yield from self._settle(call, method, invocation)) and method.unsettled:
+            self._refuse_if_gone(target)
+            yield from self._watched(target, method.steps(invocation))
+            if not (yield from self._settle(call, target, method, invocation)) and method.unsettled:
                 text = f"{text}; {method.unsettled}"
         except CallFailedError as failure:
             status, text = failure.status, failure.text
@@ -279,11 +346,14 @@ class MethodCalls:
                 yield from self._look_for(invocation)
         for class_name in method.lists if status == Status.OK else ():
             self._answers.plan.hurry(self._now, class_name)
-        session = self._service.session
-        self._effects += session.tell(call.number, self._now)
-        self._effects += session.method_done(call.handle, status, text)
+        self._end(_answered(call.token, status, text))
 
-    def _watched(self, call: Called, invocation: Invocation, steps: _Running) -> _Running:
+    def _end(self, answered: Answered) -> None:
+        """Answer, behind what the call or read led to."""
+        self._deadlines.pop(answered.answer.token, None)
+        self._effects.append(answered)
+
+    def _watched(self, target: KnownObject, steps: _Running) -> _Running:
         """``steps``, ended when the object comes to its end while they pause."""
         reply: Json = None
         failure: CallFailedError | None = None
@@ -296,19 +366,21 @@ class MethodCalls:
             try:
                 reply = yield step
                 if isinstance(step, Pause):
-                    self._refuse_if_gone(call, invocation)
+                    self._refuse_if_gone(target)
             except CallFailedError as error:
                 failure = error
 
-    def _refuse_if_late(self, call: Called) -> None:
+    def _refuse_if_late(self, call: MethodCall) -> None:
         if self._now >= call.deadline:
             raise CallFailedError(Status.EXCEPTION, TOO_LATE)
 
-    def _refuse_if_gone(self, call: Called, invocation: Invocation) -> None:
-        if self._present(invocation.target, call.number) is None:
+    def _refuse_if_gone(self, target: KnownObject) -> None:
+        if self._present(target) is None:
             raise CallFailedError(Status.UNKNOWN_OBJECT, "the object has come to its end")
 
-    def _settle(self, call: Called, method: Method, invocation: Invocation) -> Generator[Step, Json, bool]:
+    def _settle(
+        self, call: MethodCall, target: KnownObject, method: Method, invocation: Invocation
+    ) -> Generator[Step, Json, bool]:
         """Read the object until what is shown of it is what the method led to, or for some seconds.
 
         Returns:
@@ -322,13 +394,13 @@ class MethodCalls:
             except CallFailedError as failure:
                 self._effects.append(Note("not-read-after-call", f"{invocation.target}: {failure.text}"))
                 return False
-            known = self._present(invocation.target, call.number)
+            known = self._present(target)
             if method.ends:
                 if known is None:
                     return True
                 if document is None and self._now >= min(limit, changed + EVENTS_FIRST):
                     gone = self._view.known.deleted(known.name, self._now, self._now)
-                    self._effects += self._service.apply(gone, self._now)
+                    self._effects += self._stream.apply(gone)
                     return True
             elif document is None or method.settled(document):
                 return True
@@ -345,17 +417,25 @@ class MethodCalls:
 
     # Reading.
 
-    def _fetch(self, read: ReadAsked) -> _Running:
-        known = self._found(read.key.name, read.number)
+    def _fetch(self, fetch: ObjectFetch) -> _Running:
+        target = self._found(fetch.key.name, fetch.native_id)
         failure = ""
-        if known is not None:
+        if target is not None:
             try:
-                document = yield from self._read(Invocation(known.name))
-                if document is None and self._present(known.name, read.number) is not None:
+                document = yield from self._read(Invocation(target.name))
+                if document is None and self._present(target) is not None:
                     failure = "the broker does not list it yet"
             except CallFailedError as error:
                 failure = error.text
-        self._effects += self._service.session.read_done(read.handle, failure)
+        known = self._present(target) if target is not None else None
+        if failure:
+            answer = Answer(fetch.token, Outcome.REMOTE_FAILURE, one_line(failure), FAILED)
+        elif known is None:
+            answer = Answer(fetch.token, Outcome.OBJECT_GONE, "the broker has no such object", 0)
+        else:
+            self._effects += self._stream.current(known)
+            answer = Answer(fetch.token, Outcome.APPLIED, "", 0)
+        self._end(Answered(answer))
 
     def _read(
         self, invocation: Invocation, *, awaited: bool = False
@@ -372,7 +452,7 @@ class MethodCalls:
             yield from self._read_limits(began)
         if document is None and not awaited:
             gone = self._view.known.not_found(name, began, self._now)
-            self._effects += self._service.apply(gone, self._now)
+            self._effects += self._stream.apply(gone)
         elif document is not None:
             self._effects += self._answers.single(name.class_name, document, began, self._now)
         return document
@@ -385,22 +465,34 @@ class MethodCalls:
         except CallFailedError as failure:
             if failure.status != Status.FORBIDDEN:
                 return  # a broker that does not answer is noticed elsewhere
-        self._effects += self._service.apply(self._view.learn_limits(limits), self._now)
+        self._effects += self._stream.apply(self._view.learn_limits(limits))
         self._limits_due = self._now + max(LIMITS_INTERVAL, int((self._now - began) / LIMITS_BUDGET))
 
-    def _found(self, class_name: str, number: int) -> KnownObject | None:
-        """The object that has a number; looked for among all of its class, once for each call."""
+    def _found(self, class_name: str, native: str) -> KnownObject | None:
+        """The object of a native id; looked for among all of its class, once for each call."""
+        number = number_of(native)
+        if number is None or class_name not in self._readers:
+            return None
         return next((one for one in self._view.known.of_class(class_name) if one.number == number), None)
 
-    def _present(self, name: ObjectName, number: int) -> KnownObject | None:
-        """The object, as long as it is there and no other has its name."""
-        known = self._view.known.get(name)
-        return known if known is not None and known.number == number else None
+    def _present(self, target: KnownObject) -> KnownObject | None:
+        """The object as it is known now; ``None`` where it ended, also if another has its name."""
+        known = self._view.known.get(target.name)
+        return known if known is not None and known.number == target.number else None
 
-    def _named(self, call: Called) -> dict[str, Value]:
-        """The arguments by name; what is absent is left out."""
-        schema = self._readers[call.key.name].schema
-        method = next(one for one in schema.methods if one.name == call.method)
-        inputs = (one.name for one in method.arguments if one.direction is not Direction.OUT)
-        named = dict(zip(inputs, call.arguments, strict=True))
-        return {name: value for name, value in named.items() if value is not None}
+    def _named(self, call: MethodCall) -> dict[str, Value]:
+        """The arguments by name; absent ones are left out, and optional ones that are empty.
+
+        AM2 cannot tell an absent argument from an empty one, and a call means the same either way.
+        """
+        inputs = self._inputs(call) or []
+        return {
+            argument.name: value
+            for argument, value in zip(inputs, call.arguments, strict=True)
+            if value is not None and not (argument.optional and not value)
+        }
+
+
+def _answered(token: int, status: Status, text: str, outputs: Values = ()) -> Answered:
+    outcome = OUTCOMES.get(status, Outcome.REMOTE_FAILURE)
+    return Answered(Answer(token, outcome, one_line(text), int(status), outputs))

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from hashlib import blake2b
+from typing import Final
+
+_NATIVE_ID: Final = re.compile("[0-9a-f]{16}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,15 +33,31 @@ def connection_of_channel(name: str) -> str:
     return name.rpartition(" (")[0]
 
 
-def object_number(name: ObjectName, created: int) -> int:
-    """The object number of its QMF object id: BLAKE2b-64 of class, stable name and creation time.
+def object_number(name: ObjectName, created: int, grounds: Iterable[int] = ()) -> int:
+    """The number that identifies an object: BLAKE2b-64 of class, stable name and creation facts.
 
-    So the agent needs no state: after its restart it gives the same object the same number, as long as it
-    knows as much of the creation time (nanoseconds since 1970-01-01 UTC, 0 = unknown).
+    No state is needed: after a restart the same object gets the same number, as long as as much is known of
+        its creation.
+
+    Args:
+        name: of the object.
+        created: nanoseconds since 1970-01-01 UTC; 0 where the broker does not say.
+        grounds: numbers of the objects that it ends with, for one whose creation time the broker does not
+            say: a channel of a connection that was opened again is another channel.
     """
     digest = blake2b(digest_size=8)
-    for part in (name.class_name, *name.parts, str(created)):
+    for part in (name.class_name, *name.parts, str(created), *map(str, grounds)):
         octets = part.encode("utf-8", "surrogatepass")
         digest.update(len(octets).to_bytes(4, "big"))
         digest.update(octets)
     return int.from_bytes(digest.digest(), "big")
+
+
+def native_id(number: int) -> str:
+    """The native id of the object of a number: 16 hexadecimal digits."""
+    return f"{number:016x}"
+
+
+def number_of(native: str) -> int | None:
+    """The number in a native id; ``None`` where the text is none."""
+    return int(native, 16) if _NATIVE_ID.fullmatch(native) else None

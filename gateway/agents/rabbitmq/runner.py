@@ -1,29 +1,26 @@
-"""Drives the agent: makes the requests it asks for, hands it events, has its effects carried out.
-
-The link to consoles is a `gateway.links.conversation.Conversation` whose session is the agent, be it over a
-loopback inside the gateway or over AMQP: the runner and the link each give it effects.
-"""
+"""Drives a RabbitMQ source: makes the requests it asks for, hands it events, has its effects carried out."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from typing import Protocol
 
-from gateway.agents.rabbitmq.agent import RabbitMqAgent
 from gateway.agents.rabbitmq.event_consumer import EventConsumer, KeptEvents
 from gateway.agents.rabbitmq.headers import event_time, plain_headers
-from gateway.agents.rabbitmq.management_api import Answer, ManagementRequest
+from gateway.agents.rabbitmq.management_api import Answer, Document, ManagementRequest
 from gateway.agents.rabbitmq.management_changes import BrokerAnswer, BrokerRequest
+from gateway.agents.rabbitmq.source import RabbitMqSource
 from gateway.agents.rabbitmq.status import AgentStatus
 from gateway.clock import Clock
 from gateway.dialects.effects import Effect
 from gateway.links.amqp_connection import AmqpEndpoint
 
 LONGEST_WAIT_SECONDS = 1.0
-"""The agent is asked at least so often whether a request is due: the clock may have been set."""
+"""The source is asked at least so often whether a request is due: the clock may have been set."""
 
 
 class Reader(Protocol):
@@ -42,52 +39,58 @@ class Writer(Protocol):
         ...
 
 
-class AgentRunner:
-    """Runs a RabbitMQ agent.
+class SourceRunner:
+    """Runs a RabbitMQ source.
 
     Args:
-        agent: what to run.
+        source: what to run.
         reader: makes its requests.
-        perform: carries its effects out: the ``perform`` of its conversation.
+        perform: carries its effects out.
         clock: the gateway's.
-        events: where the broker's event exchange is; ``None`` for an agent without events.
-        on_status: told each time the agent sees the broker differently.
+        events: where the broker's event exchange is; ``None`` for a source without events.
+        on_status: called with each change of what can be seen of the broker.
+        on_event: called with each event of the broker, after the source has taken it.
         kept: a durable subscription to the events.
-        on_missed: told that events are missing before those of a durable subscription, why, and until when
+        on_missed: called where events are missing before those of a durable subscription: why, and until when
             (ns).
-        writer: makes the requests of calls; without it no call is carried out and nothing is read anew.
+        writer: makes the requests of calls; without it no call is carried out and nothing is read again.
+        counters: ``messages`` and ``octets`` of answers and events are counted here.
     """
 
-    def __init__(  # noqa: PLR0913  the parts of one agent, joined once
+    def __init__(  # noqa: PLR0913  the parts of one source, joined once
         self,
-        agent: RabbitMqAgent,
+        source: RabbitMqSource,
         reader: Reader,
         perform: Callable[[Iterable[Effect]], None],
         clock: Clock,
         *,
         events: AmqpEndpoint | None = None,
         on_status: Callable[[AgentStatus], None] | None = None,
+        on_event: Callable[[str, Mapping[str, object], int], None] | None = None,
         kept: KeptEvents | None = None,
         on_missed: Callable[[str, int], None] = lambda _reason, _until: None,
         writer: Writer | None = None,
+        counters: Counter[str] | None = None,
     ) -> None:
         self._writer = writer
         self._called = asyncio.Event()
-        agent.on_call = self._called.set
-        self._agent = agent
+        source.on_call = self._called.set
+        self._source = source
         self._reader = reader
         self._perform_effects = perform
         self._clock = clock
         self._on_status = on_status
+        self._on_event = on_event
+        self._counters = Counter() if counters is None else counters
         self._status: AgentStatus | None = None
         self._sooner = asyncio.Event()
         self._missed = ""
         self._on_missed = on_missed
-        self._consumer = EventConsumer(events, agent.event_keys, self, kept) if events else None
+        self._consumer = EventConsumer(events, source.event_keys, self, kept) if events else None
 
     def connection_blocked(self) -> None:
         """The broker seems to take no messages from our link."""
-        self._agent.connection_blocked(self._clock.now())
+        self._source.connection_blocked(self._clock.now())
         self._perform([])
         self._sooner.set()
 
@@ -95,7 +98,11 @@ class AgentRunner:
         """Read and listen; ends by cancellation only."""
         async with asyncio.TaskGroup() as parts:
             if self._consumer is None:
-                self._perform(self._agent.events_missing("they are switched off in the configuration"))
+                self._perform(
+                    self._source.events_missing(
+                        "they are switched off in the configuration", self._clock.now()
+                    )
+                )
             else:
                 parts.create_task(self._consumer.run())
             parts.create_task(self._read())
@@ -105,40 +112,44 @@ class AgentRunner:
     async def _read(self) -> None:
         while True:
             now = self._clock.now()
-            request = self._agent.next_request(now)
+            request = self._source.next_request(now)
             if request is None:
-                await self._wait(self._sooner, (self._agent.request_at - now) / 1e9)
+                await self._wait(self._sooner, (self._source.request_at - now) / 1e9)
                 continue
             began = self._clock.now()
-            self._perform(self._agent.asked(began))
+            self._perform(self._source.asked(began))
             answer = await self._reader.read(request)
-            self._perform(self._agent.answered(request, answer, began, self._clock.now()))
-            while self._agent.busy:
+            self._counters["messages"] += 1
+            self._counters["octets"] += answer.size if isinstance(answer, Document) else 0
+            self._perform(self._source.answered(request, answer, began, self._clock.now()))
+            while self._source.busy:
                 # Few objects at a time, giving way in between: a page must not hold the loop.
-                self._perform(self._agent.advance(self._clock.now()))
+                self._perform(self._source.advance(self._clock.now()))
                 await asyncio.sleep(0)
 
     async def _carry_out(self, writer: Writer) -> None:
         """Make the requests of calls, beside the listings: nobody who waits for one waits for these."""
         while True:
             now = self._clock.now()
-            self._perform(self._agent.advance_calls(now))
-            request = self._agent.next_call_request()
+            self._perform(self._source.advance_calls(now))
+            request = self._source.next_call_request()
             if request is None:
-                await self._wait(self._called, (self._agent.call_at - now) / 1e9)
+                await self._wait(self._called, (self._source.call_at - now) / 1e9)
                 continue
             answer = await writer.make(request)
-            self._perform(self._agent.call_answered(answer, self._clock.now()))
+            self._perform(self._source.call_answered(answer, self._clock.now()))
 
     @staticmethod
     async def _wait(sooner: asyncio.Event, seconds: float) -> None:
+        # Not wait_for: in Python 3.11 it ignores a cancellation that comes just when the event was set.
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(sooner.wait(), timeout=max(0.001, min(seconds, LONGEST_WAIT_SECONDS)))
+            async with asyncio.timeout(max(0.001, min(seconds, LONGEST_WAIT_SECONDS))):
+                await sooner.wait()
         sooner.clear()
 
     def _perform(self, effects: list[Effect]) -> None:
         self._perform_effects(effects)
-        status = self._agent.status
+        status = self._source.status
         if status != self._status:
             self._status = status
             if self._on_status is not None:
@@ -148,7 +159,7 @@ class AgentRunner:
 
     def events_connected(self) -> None:
         """From now on events arrive."""
-        self._perform(self._agent.events_connected(self._clock.now()))
+        self._perform(self._source.events_connected(self._clock.now()))
         self._sooner.set()
 
     def events_resumed(self, missed: str, waiting: int) -> None:
@@ -157,13 +168,13 @@ class AgentRunner:
         self._missed = self._missed or missed
         if not waiting:
             self._tell_missed(now)
-        self._perform(self._agent.events_resumed(missed, now))
+        self._perform(self._source.events_resumed(missed, now))
         self._sooner.set()
 
     def events_caught_up(self) -> None:
         """Those of meanwhile have been told."""
         self._tell_missed(self._clock.now())
-        self._perform(self._agent.events_caught_up())
+        self._perform(self._source.events_caught_up(self._clock.now()))
 
     def _tell_missed(self, until: int) -> None:
         missed, self._missed = self._missed, ""
@@ -172,16 +183,19 @@ class AgentRunner:
 
     def events_missing(self, reason: str) -> None:
         """No events arrive."""
-        self._perform(self._agent.events_missing(reason))
+        self._perform(self._source.events_missing(reason, self._clock.now()))
 
     def events_lost(self, reason: str, seconds: float) -> None:
         """Some events may have been lost."""
         now = self._clock.now()
-        self._perform(self._agent.events_lost(reason, now, now - int(seconds * 10**9)))
+        self._perform(self._source.events_lost(reason, now, now - int(seconds * 10**9)))
         self._sooner.set()
 
     def event(self, key: str, headers: Mapping[str, object], timestamp: datetime | None) -> None:
         """An event arrived."""
         now = self._clock.now()
         self._tell_missed(min(event_time(plain_headers(headers), timestamp) or now, now))
-        self._perform(self._agent.event(key, headers, timestamp, now))
+        self._counters["messages"] += 1
+        self._perform(self._source.event(key, headers, timestamp, now))
+        if self._on_event is not None:
+            self._on_event(key, headers, now)

@@ -24,6 +24,7 @@ from gateway.agents.rabbitmq.management_api import (
     SessionsRequest,
     UsedFeaturesRequest,
 )
+from gateway.agents.rabbitmq.source import RabbitMqSource
 from gateway.dialects.effects import Delivery, Effect, Note, Observed, Send, WakeAt
 from gateway.dialects.qmf.agent import AgentConfig
 from gateway.dialects.qmf.console import ConsoleSession
@@ -211,13 +212,18 @@ class World:
         session = AgentConfig(
             UUID(int=7), 1, frozenset({"loopback"}), publish_interval=5 * SECOND, reads_anew=True
         )
-        self.agent = RabbitMqAgent(self.config, MAPPING, session)
+        self.source = RabbitMqSource(self.config, MAPPING)
+        self.agent = RabbitMqAgent(self.source, self.config, session)
         self.console = ConsoleSession(ConsoleConfig(believed=frozenset({"loopback"})))
         self._agent_wakes = self._console_wakes = 0
         self._asked: tuple[ManagementRequest, Answer, int] | None = None
         self._answer_at = 0
         self._console_does(self.console.connected("reply", self.now))
         self.agent_does(self.agent.connected("", self.now))
+
+    def source_does(self, effects: list[Effect]) -> None:
+        """Publish what the source observed and answered."""
+        self.agent_does(self.agent.publish(effects, self.now))
 
     def agent_does(self, effects: list[Effect]) -> None:
         """Carry out what the agent wants."""
@@ -250,7 +256,7 @@ class World:
         end = self.now + int(seconds * SECOND)
         while True:
             wakes = [time for time in (self._agent_wakes, self._console_wakes) if time]
-            asks = self._answer_at or self.agent.request_at
+            asks = self._answer_at or self.source.request_at
             nearest = max(self.now, min(asks, *wakes))
             if nearest > end:
                 self.now = end
@@ -268,22 +274,23 @@ class World:
                 self._answer(*self._asked)
 
     def _ask(self) -> None:
-        request = self.agent.next_request(self.now)
+        request = self.source.next_request(self.now)
         assert request is not None, "a request was due"
         self._asked = (request, self.broker.answer(request), self.now)
         self._answer_at = self.now + self.request_takes
-        self.agent_does(self.agent.asked(self.now))
+        self.source_does(self.source.asked(self.now))
 
     def _answer(self, request: ManagementRequest, answer: Answer, began: int) -> None:
         self._asked, self._answer_at = None, 0
-        self.agent_does(self.agent.answered(request, answer, began, self.now))
-        while self.agent.busy:
-            self.agent_does(self.agent.advance(self.now))
+        self.source_does(self.source.answered(request, answer, began, self.now))
+        while self.source.busy:
+            self.source_does(self.source.advance(self.now))
 
     def event(self, key: str, **headers: object) -> None:
         """The broker tells an event, now."""
         told = {"timestamp_in_ms": self.now // MILLISECOND, **headers}
-        self.agent_does(self.agent.event(key, told, None, self.now))
+        self.source_does(self.source.event(key, told, None, self.now))
+        self.agent_does(self.agent.event(key, told, self.now))
 
     def queue_created(self, name: str, vhost: str = "/", **more: object) -> None:
         """The broker tells that a queue was created."""
@@ -301,11 +308,11 @@ class World:
 
     def names(self, class_name: str) -> list[str]:
         """The names of the objects that the agent knows now, in order of their names."""
-        return sorted("/".join(known.name.parts) for known in self.agent.known(class_name))
+        return sorted("/".join(known.name.parts) for known in self.source.known(class_name))
 
     def value(self, class_name: str, leaf: str, element: str) -> Any:  # noqa: ANN401  as the schema says
         """A value that the agent knows."""
-        (known,) = [one for one in self.agent.known(class_name) if one.name.leaf == leaf]
+        (known,) = [one for one in self.source.known(class_name) if one.name.leaf == leaf]
         rule = MAPPING.classes[class_name]
         values = dict(zip(rule.properties, known.properties, strict=True))
         values |= dict(zip(rule.statistics, known.statistics, strict=True))

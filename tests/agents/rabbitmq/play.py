@@ -56,6 +56,9 @@ class Play:
             if isinstance(effect, Send):
                 self.said.extend(read_body(effect.body, KNOWN))
 
+    def _source_does(self, effects: list[Effect]) -> None:
+        self._does(self.world.agent.publish(effects, self.now))
+
     def _asks(self, message: MethodRequest | GetQuery, seconds: float) -> None:
         delivery = Delivery(
             *("qpid.management", "agent.1.0", write(message), "console-1", "loopback"),
@@ -65,7 +68,7 @@ class Play:
         self._does(self.world.agent.receive(delivery, self.now))
 
     def id_of(self, class_name: str, leaf: str) -> ObjectId:
-        (known,) = [one for one in self.world.agent.known(class_name) if one.name.leaf == leaf]
+        (known,) = [one for one in self.world.source.known(class_name) if one.name.leaf == leaf]
         return ObjectId.of(sequence=2, number=known.number)
 
     def calls(
@@ -86,11 +89,11 @@ class Play:
 
     def request(self) -> BrokerRequest | None:
         """What the broker is asked now."""
-        self._does(self.world.agent.advance_calls(self.now))
-        return self.world.agent.next_call_request()
+        self._source_does(self.world.source.advance_calls(self.now))
+        return self.world.source.next_call_request()
 
     def answers(self, answer: BrokerAnswer) -> None:
-        self._does(self.world.agent.call_answered(answer, self.now))
+        self._source_does(self.world.source.call_answered(answer, self.now))
 
     def asked(self, expected: BrokerRequest, answer: BrokerAnswer) -> None:
         """The broker is asked just this, and answers."""

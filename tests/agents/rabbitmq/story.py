@@ -14,6 +14,6 @@ def world(*, events: bool = True, **config: object) -> World:
     new.broker.add_queue("orders", messages=3)
     new.broker.add_connection("peer -> us", CONNECTED_AT)
     if events:
-        new.agent_does(new.agent.events_connected(new.now))
+        new.source_does(new.source.events_connected(new.now))
     new.run(12)
     return new

@@ -112,7 +112,7 @@ def test_a_channel_of_a_connection_that_is_not_shown_is_not_shown() -> None:
     }
     shop.run(20)
     assert shop.names("channel") == shop.names("consumer") == []
-    assert not [place for place in shop.agent.unreadable if "consumer" in place or "channel" in place]
+    assert not [place for place in shop.source.unreadable if "consumer" in place or "channel" in place]
 
 
 def test_a_channel_opened_unheard_is_listed_once_its_connection_is() -> None:
@@ -144,7 +144,7 @@ def test_a_binding_is_as_durable_as_both_its_ends() -> None:
     bound(shop)
     bound(shop, source="short")
     durable = list(MAPPING.classes["binding"].properties).index("durable")
-    found = {known.name.parts[1]: known.properties[durable] for known in shop.agent.known("binding")}
+    found = {known.name.parts[1]: known.properties[durable] for known in shop.source.known("binding")}
     assert found == {"till": True, "short": False}
     shop.event("exchange.deleted", vhost="/", name="till")
     assert [name.split("/")[2] for name in shop.names("binding")] == ["short"]
@@ -219,10 +219,10 @@ def test_a_policy_that_is_set_again_at_once_is_shown_at_once() -> None:
 def test_users_who_may_not_be_read_are_not_shown_by_halves() -> None:
     shop = World(RabbitMqAgentConfig(user="gateway"))
     shop.broker.users = None
-    shop.agent_does(shop.agent.events_connected(shop.now))
+    shop.source_does(shop.source.events_connected(shop.now))
     shop.run(12)
-    assert shop.agent.status.state is SourceState.SYNCHRONISED
-    assert "users, permissions and runtime parameters are not shown" in shop.agent.status.detail
+    assert shop.source.status.state is SourceState.SYNCHRONISED
+    assert "users, permissions and runtime parameters are not shown" in shop.source.status.detail
     shop.event("user.created", name="new")
     shop.run(100)
     assert shop.names("user") == []
@@ -237,7 +237,7 @@ def test_users_who_may_not_be_read_are_not_shown_by_halves() -> None:
     assert shop.names("user") == ["old"]
     assert shop.value("user", "old", "maxChannels") == 5
     assert shop.value("user", "old", "maxConnections") == -1
-    assert shop.agent.status.detail == ""
+    assert shop.source.status.detail == ""
 
 
 def test_an_administrators_wrong_password_hides_what_is_for_administrators_and_nothing_else() -> None:
@@ -249,10 +249,10 @@ def test_an_administrators_wrong_password_hides_what_is_for_administrators_and_n
 
     shop.broker.failure = refused
     shop.broker.add_queue("orders")
-    shop.agent_does(shop.agent.events_connected(shop.now))
+    shop.source_does(shop.source.events_connected(shop.now))
     shop.run(12)
-    assert shop.agent.status.state is SourceState.SYNCHRONISED
-    assert "Login failed" in shop.agent.status.detail
+    assert shop.source.status.state is SourceState.SYNCHRONISED
+    assert "Login failed" in shop.source.status.detail
     assert shop.names("queue") == ["//orders"]
     # It is right again: nothing tells so, and an hour would be long.
     shop.broker.failure = lambda _: None
@@ -260,7 +260,7 @@ def test_an_administrators_wrong_password_hides_what_is_for_administrators_and_n
     shop.broker.objects["user"]["old",] = {"name": "old", "tags": [], "limits": {}}
     shop.run(60)
     assert shop.names("user") == ["old"]
-    assert shop.agent.status.detail == ""
+    assert shop.source.status.detail == ""
 
 
 def test_where_nobody_writes_a_refused_login_is_not_that_of_who_writes_and_is_tried_again_soon() -> None:
@@ -275,15 +275,15 @@ def test_where_nobody_writes_a_refused_login_is_not_that_of_who_writes_and_is_tr
         return Refused(login=True, reason="Login failed") if asked[-1] == "user" else None
 
     shop.broker.failure = refused
-    shop.agent_does(shop.agent.events_connected(shop.now))
+    shop.source_does(shop.source.events_connected(shop.now))
     shop.run(12)
     assert "user" in asked
     assert shop.names("user") == []
-    assert shop.agent.status.detail == ADMINISTRATORS_ONLY
+    assert shop.source.status.detail == ADMINISTRATORS_ONLY
     shop.broker.failure = lambda _: None
     shop.run(60)
     assert shop.names("user") == ["old"]
-    assert shop.agent.status.detail == ""
+    assert shop.source.status.detail == ""
 
 
 def test_users_whom_the_broker_could_not_list_once_are_listed_soon() -> None:
@@ -293,7 +293,7 @@ def test_users_whom_the_broker_could_not_list_once_are_listed_soon() -> None:
     shop.broker.failure = lambda request: (
         Broken("status 500") if getattr(request, "class_name", "") == "user" else None
     )
-    shop.agent_does(shop.agent.events_connected(shop.now))
+    shop.source_does(shop.source.events_connected(shop.now))
     shop.run(12)
     assert shop.names("user") == []
     shop.broker.failure = lambda _: None

@@ -82,8 +82,8 @@ def test_a_class_of_too_many_objects_leaves_the_others_to_be_read_and_is_seldom_
     shop.broker.failure = too_long
     shop.run(600)
     assert len(asked) <= 2
-    assert shop.agent.status.state is SourceState.SYNCHRONISED
-    assert "connections are not shown: there are too many" in shop.agent.status.detail
+    assert shop.source.status.state is SourceState.SYNCHRONISED
+    assert "connections are not shown: there are too many" in shop.source.status.detail
     assert shop.value("queue", "orders", "messages") == 3
 
 
@@ -113,8 +113,8 @@ def test_a_broker_that_does_not_answer_is_said_once_and_then_silence(answer: Ans
     shop = world()
     shop.broker.failure = lambda _: answer
     shop.run(6)
-    assert shop.agent.status.state is SourceState.DOWN
-    assert text in shop.agent.status.detail
+    assert shop.source.status.state is SourceState.DOWN
+    assert text in shop.source.status.detail
     shop.run(100)
     assert shop.note_counts["management-unavailable"] == 1
     assert shop.note_counts["agent-silent"] == 1
@@ -125,14 +125,14 @@ def test_who_waited_long_for_no_answer_vouches_for_nothing_any_more() -> None:
     shop = world()
     shop.broker.failure = lambda _: Unavailable("no answer within 20 s")
     shop.request_takes = 20 * SECOND
-    asked = shop.agent.request_at
+    asked = shop.source.request_at
     shop.run((asked - shop.now) / SECOND + 9.9)
-    assert shop.agent.status.state is SourceState.SYNCHRONISED
+    assert shop.source.status.state is SourceState.SYNCHRONISED
     shop.run(0.2)
     assert shop.note_counts["agent-silent"] == 1
-    assert "does not answer (no answer for 10 s)" in shop.agent.status.detail
+    assert "does not answer (no answer for 10 s)" in shop.source.status.detail
     shop.run(10)
-    assert "does not answer (no answer within 20 s)" in shop.agent.status.detail
+    assert "does not answer (no answer within 20 s)" in shop.source.status.detail
     shop.run(100)
     assert shop.note_counts["management-unavailable"] == 2
     assert shop.note_counts["agent-silent"] == 1
@@ -142,11 +142,11 @@ def test_a_late_answer_is_welcome_and_all_is_read_anew() -> None:
     shop = world()
     shop.request_takes = 15 * SECOND
     shop.run(14)
-    assert "no answer for 10 s" in shop.agent.status.detail
+    assert "no answer for 10 s" in shop.source.status.detail
     shop.request_takes = 50 * MILLISECOND
     told = len(shop.sent)
     shop.run(30)
-    assert shop.agent.status.state is SourceState.SYNCHRONISED
+    assert shop.source.status.state is SourceState.SYNCHRONISED
     assert len(shop.sent) > told
 
 
@@ -154,11 +154,11 @@ def test_a_broker_that_stops_part_by_part_is_no_wrong_address() -> None:
     shop = world()
     shop.broker.failure = lambda _: NotFound()
     shop.run(6)
-    assert shop.agent.status.state is SourceState.DOWN
-    assert shop.agent.status.detail.startswith("the management API does not answer (")
+    assert shop.source.status.state is SourceState.DOWN
+    assert shop.source.status.detail.startswith("the management API does not answer (")
     assert (
         "there is no overview, as where a broker starts or stops): is the broker running"
-        in shop.agent.status.detail
+        in shop.source.status.detail
     )
 
 
@@ -175,7 +175,7 @@ def test_when_the_broker_answers_again_all_is_read_before_anything_is_told() -> 
     assert len(shop.sent) == told
     shop.broker.failure = lambda _: None
     shop.run(60)
-    assert shop.agent.status.state is SourceState.SYNCHRONISED
+    assert shop.source.status.state is SourceState.SYNCHRONISED
     assert shop.resyncs > resyncs
     assert ("meanwhile", "there") in shop.story("queue")
     assert ("orders", "deleted") not in shop.story("queue")
@@ -189,12 +189,12 @@ def test_a_class_that_may_not_be_read_is_said_and_the_rest_is_served() -> None:
         else None
     )
     shop.run(12)
-    assert shop.agent.status.state is SourceState.SYNCHRONISED
-    assert "may not read nodes (Not monitor user): give it the tag 'monitoring'" in shop.agent.status.detail
+    assert shop.source.status.state is SourceState.SYNCHRONISED
+    assert "may not read nodes (Not monitor user): give it the tag 'monitoring'" in shop.source.status.detail
     assert shop.story("vhost")
     shop.broker.failure = lambda _: None
     shop.run(60)
-    assert "nodes" not in shop.agent.status.detail
+    assert "nodes" not in shop.source.status.detail
     assert shop.story("node")
 
 
@@ -203,13 +203,13 @@ def test_a_tag_that_is_given_back_is_noticed_at_once() -> None:
     refused = Refused(login=False, reason="Not monitor user")
     shop.broker.failure = lambda request: refused if request.target.startswith("nodes") else None
     shop.run(6)
-    assert "may not read nodes" in shop.agent.status.detail
+    assert "may not read nodes" in shop.source.status.detail
     shop.broker.failure = lambda _: None
     shop.run(2)
-    assert "may not read nodes" in shop.agent.status.detail
+    assert "may not read nodes" in shop.source.status.detail
     shop.event("user.tags.set", name="gateway", tags="[monitoring]")
     shop.run(0.5)
-    assert shop.agent.status.detail == ""
+    assert shop.source.status.detail == ""
 
 
 def test_a_listing_that_the_broker_cannot_make_does_not_stop_the_others() -> None:
@@ -219,8 +219,8 @@ def test_a_listing_that_the_broker_cannot_make_does_not_stop_the_others() -> Non
         Broken("status 500") if getattr(request, "class_name", "") == "exchange" else None
     )
     shop.run(12)
-    assert shop.agent.status.state is SourceState.SYNCHRONISED
-    assert "the broker cannot list exchanges (status 500)" in shop.agent.status.detail
+    assert shop.source.status.state is SourceState.SYNCHRONISED
+    assert "the broker cannot list exchanges (status 500)" in shop.source.status.detail
     assert shop.story("queue")
 
 
@@ -252,8 +252,8 @@ def test_an_error_that_one_class_alone_is_answered_ends_no_other_and_is_repeated
     began = shop.now
     shop.broker.failure = without_channels
     shop.run(500)
-    assert shop.agent.status.state is SourceState.SYNCHRONISED
-    assert f"the broker cannot list channels ({reason}" in shop.agent.status.detail
+    assert shop.source.status.state is SourceState.SYNCHRONISED
+    assert f"the broker cannot list channels ({reason}" in shop.source.status.detail
     assert shop.value("queue", "orders", "messages") == 3
     assert "management-unavailable" not in shop.note_counts
     pauses = [round(later - earlier) for earlier, later in itertools.pairwise(asked)]
@@ -275,7 +275,7 @@ def test_what_a_broker_failed_at_is_tried_at_once_after_its_upgrade(sign: str) -
         shop.broker.add_node(process=200, uptime=1_000)
     shop.run(62 if sign == "version" else 6)
     assert shop.names("vhost") == ["/"]
-    assert "vhosts" not in shop.agent.status.detail
+    assert "vhosts" not in shop.source.status.detail
 
 
 def test_a_broker_that_comes_and_goes_is_not_asked_for_what_it_fails_at_each_time() -> None:
@@ -301,7 +301,7 @@ def test_an_overview_that_may_not_be_read_is_said_and_no_more() -> None:
     refusal = Refused(login=False, reason="No")
     shop.broker.failure = lambda request: refusal if isinstance(request, OverviewRequest) else None
     shop.run(12)
-    assert "may not read the overview (No)" in shop.agent.status.detail
+    assert "may not read the overview (No)" in shop.source.status.detail
     assert shop.value("node", "rabbit@shop", "clusterName") is None
     assert shop.story("node")
 
@@ -312,7 +312,7 @@ def test_a_question_about_a_virtual_host_that_cannot_be_answered_stops_nothing()
     shop.broker.forbidden.add("odd")
     shop.broker.failure = lambda request: Broken("500") if isinstance(request, PermissionRequest) else None
     shop.run(12)
-    assert shop.agent.status.state is SourceState.SYNCHRONISED
+    assert shop.source.status.state is SourceState.SYNCHRONISED
     assert shop.value("vhost", "odd", "state") is None
     assert shop.value("vhost", "odd", "messages") is None
 
@@ -415,7 +415,7 @@ def test_unreadable_values_are_counted_by_place() -> None:
     shop.broker.add_queue("odd", messages="many")
     shop.broker.objects["queue"]["/", "broken"] = {"name": "broken"}
     shop.run(6)
-    assert shop.agent.unreadable.keys() >= {"queue.messages", "queue"}
+    assert shop.source.unreadable.keys() >= {"queue.messages", "queue"}
 
 
 ANSWERS = st.one_of(
@@ -438,13 +438,13 @@ def test_whatever_the_broker_answers_the_agent_goes_on(answers: list[Answer]) ->
     shop.run(120)
     shop.broker.failure = lambda _: None
     shop.run(120)
-    assert shop.agent.status.state is SourceState.SYNCHRONISED
+    assert shop.source.status.state is SourceState.SYNCHRONISED
     assert "/" in shop.names("vhost")
 
 
 def test_after_any_churn_the_console_and_the_broker_agree() -> None:
     shop = World()
-    shop.agent_does(shop.agent.events_connected(shop.now))
+    shop.source_does(shop.source.events_connected(shop.now))
     for number in range(200):
         name = f"q{number % 17}"
         if ("/", name) in shop.broker.objects["queue"]:

@@ -71,9 +71,9 @@ def test_lost_events_of_the_broker_are_told() -> None:
     shop.queue_created("last")
     heard = shop.now
     shop.run(30)
-    shop.agent_does(shop.agent.events_missing("connection refused"))
+    shop.source_does(shop.source.events_missing("connection refused", shop.now))
     shop.run(10)
-    shop.agent_does(shop.agent.events_connected(shop.now))
+    shop.source_does(shop.source.events_connected(shop.now))
     lost = shop.events()[-1]
     assert lost.name == "eventsLost"
     assert (lost.arguments["since"], lost.arguments["until"]) == (heard, shop.now)
@@ -85,7 +85,7 @@ def test_events_that_a_full_queue_dropped_are_lost_since_it_was_not_full_though_
     fine = shop.now
     shop.run(20)
     shop.queue_created("last")
-    shop.agent_does(shop.agent.events_lost("too many waited", shop.now, fine))
+    shop.source_does(shop.source.events_lost("too many waited", shop.now, fine))
     shop.run(1)
     (lost,) = [event for event in shop.events() if event.name == "eventsLost"]
     assert lost.arguments["since"] == fine
@@ -97,44 +97,44 @@ def test_events_that_lack_what_they_must_tell_are_counted() -> None:
     shop.event("policy.set", vhost="/", name="cap", priority="high")
     shop.run(1)
     assert shop.events() == []
-    assert shop.agent.unreadable["userCreated"] == 1
-    assert shop.agent.unreadable["policySet"] == 1
+    assert shop.source.unreadable["userCreated"] == 1
+    assert shop.source.unreadable["policySet"] == 1
 
 
 def test_whether_publishers_are_blocked() -> None:
     shop = world()
-    assert not shop.agent.status.blocked
+    assert not shop.source.status.blocked
     shop.event("alarm.set", node=NODE, source="memory")
     shop.event("alarm.set", node=NODE, source="disk")
-    assert shop.agent.status.blocked
+    assert shop.source.status.blocked
     shop.event("alarm.cleared", node=NODE, source="memory")
-    assert shop.agent.status.blocked
+    assert shop.source.status.blocked
     shop.run(1)
     shop.event("alarm.cleared", node=NODE, source="disk")
-    assert not shop.agent.status.blocked
+    assert not shop.source.status.blocked
 
 
 def test_an_alarm_that_only_listings_tell_blocks_too() -> None:
     shop = world()
     shop.broker.objects["node"][NODE,]["mem_alarm"] = True
     shop.run(6)
-    assert shop.agent.status.blocked
+    assert shop.source.status.blocked
     # The cleared event is ahead of listings that still show the alarm.
     shop.event("alarm.cleared", node=NODE, source="memory")
     shop.run(6)
-    assert not shop.agent.status.blocked
+    assert not shop.source.status.blocked
     shop.run(20)
-    assert shop.agent.status.blocked
+    assert shop.source.status.blocked
     shop.broker.objects["node"][NODE,]["mem_alarm"] = False
     shop.run(6)
-    assert not shop.agent.status.blocked
+    assert not shop.source.status.blocked
 
 
 def test_a_blocked_connection_is_believed_until_listings_know_better() -> None:
     shop = world()
-    shop.agent.connection_blocked(shop.now)
-    assert shop.agent.status.blocked
+    shop.source.connection_blocked(shop.now)
+    assert shop.source.status.blocked
     shop.run(10)
-    assert shop.agent.status.blocked
+    assert shop.source.status.blocked
     shop.run(20)
-    assert not shop.agent.status.blocked
+    assert not shop.source.status.blocked

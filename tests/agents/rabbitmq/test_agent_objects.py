@@ -17,8 +17,8 @@ from tests.agents.rabbitmq.story import world
 def test_the_console_learns_everything_that_the_broker_has() -> None:
     shop = world()
     assert {one.key.name for one in shop.seen} == {"node", "vhost", "queue", "exchange", "connection"}
-    assert shop.agent.status.state is SourceState.SYNCHRONISED
-    assert shop.agent.status.detail == ""
+    assert shop.source.status.state is SourceState.SYNCHRONISED
+    assert shop.source.status.detail == ""
     queue = next(one for one in shop.seen if one.key.name == "queue")
     assert queue.properties is not None
     vhost = next(one for one in shop.seen if one.key.name == "vhost")
@@ -96,7 +96,7 @@ def test_without_events_a_missing_object_is_asked_for_and_goes_with_404() -> Non
     shop.run(7)
     assert [r.name.leaf for r in shop.broker.requests if isinstance(r, ObjectRequest)] == ["orders"]
     assert shop.story("queue", heard) == [("orders", "deleted")]
-    assert "cannot be seen" in shop.agent.status.detail
+    assert "cannot be seen" in shop.source.status.detail
 
 
 def test_an_object_that_answers_is_not_deleted_because_a_listing_lacks_it() -> None:
@@ -153,7 +153,7 @@ def test_a_connection_comes_by_event_before_any_listing_shows_it_and_goes_by_eve
 def test_lost_events_make_the_agent_read_everything_again_at_once() -> None:
     shop = world()
     shop.broker.requests.clear()
-    shop.agent_does(shop.agent.events_lost("too many waited", shop.now, shop.now))
+    shop.source_does(shop.source.events_lost("too many waited", shop.now, shop.now))
     shop.run(0.1)
     listed = {request.class_name for request in shop.broker.requests if isinstance(request, ListingRequest)}
     assert listed == set(MAPPING.classes)
@@ -206,7 +206,7 @@ def test_what_lived_in_a_node_that_was_restarted_is_gone_before_any_listing_lack
 
 def test_what_was_known_before_the_broker_was_out_of_sight_is_confirmed_or_gone_at_first() -> None:
     def state() -> SourceState:
-        return shop.agent.status.state
+        return shop.source.status.state
 
     shop = world()
     shop.event("connection.created", name="new -> us", vhost="/", user="app", node="rabbit@shop")
@@ -240,14 +240,14 @@ def test_what_may_not_be_read_is_shown_as_such_and_not_as_empty() -> None:
     shop.broker.add_vhost("secret")
     shop.broker.add_queue("hidden", "secret")
     shop.broker.forbidden.add("secret")
-    shop.agent_does(shop.agent.events_connected(shop.now))
+    shop.source_does(shop.source.events_connected(shop.now))
     shop.run(12)
     assert shop.value("vhost", "secret", "state") == "notPermitted"
     assert shop.value("vhost", "secret", "messages") is None
     assert shop.value("vhost", "/", "state") == "running"
     assert shop.value("vhost", "/", "messages") == 0
     assert shop.names("queue") == []
-    assert shop.agent.status.detail == "contents of 1 virtual host may not be read"
+    assert shop.source.status.detail == "contents of 1 virtual host may not be read"
     shop.queue_created("hidden-too", "secret")
     assert shop.names("queue") == []
 
@@ -303,7 +303,7 @@ def test_a_virtual_host_that_is_made_anew_is_shown_as_soon_as_it_may_be_read() -
     shop.event("exchange.created", **shop.broker.objects["exchange"]["team", "late"])
     assert shop.names("exchange") == ["//"]
     shop.broker.forbidden.clear()
-    shop.agent_does(shop.agent.events_lost("read everything", shop.now, shop.now))
+    shop.source_does(shop.source.events_lost("read everything", shop.now, shop.now))
     shop.run(1)
     assert shop.names("exchange") == ["//", "team/early", "team/late"]
 
@@ -328,7 +328,7 @@ def test_a_virtual_host_that_could_not_be_read_takes_its_contents_with_it_unhear
     shop.broker.add_vhost("team")
     shop.run(12)
     shop.broker.forbidden.add("team")
-    shop.agent_does(shop.agent.events_lost("read everything", shop.now, shop.now))
+    shop.source_does(shop.source.events_lost("read everything", shop.now, shop.now))
     shop.run(12)
     assert shop.names("exchange") == ["//", "team/"]
     del shop.broker.objects["vhost"]["team",]
@@ -336,7 +336,7 @@ def test_a_virtual_host_that_could_not_be_read_takes_its_contents_with_it_unhear
     shop.run(60)
     assert shop.names("vhost") == ["/"]
     assert shop.names("exchange") == ["//"]
-    assert "may not be read" not in shop.agent.status.detail
+    assert "may not be read" not in shop.source.status.detail
 
 
 def test_a_new_virtual_host_is_asked_about_at_once() -> None:
@@ -345,7 +345,7 @@ def test_a_new_virtual_host_is_asked_about_at_once() -> None:
     shop.broker.forbidden.add("new")
     shop.event("vhost.created", name="new", description="", tags="[]", tracing=False)
     shop.queue_created("early", "new")
-    assert shop.agent.status.state is SourceState.SYNCHRONISED
+    assert shop.source.status.state is SourceState.SYNCHRONISED
     shop.run(0.2)
     assert PermissionRequest("new") in shop.broker.requests
     assert shop.value("vhost", "new", "state") == "notPermitted"

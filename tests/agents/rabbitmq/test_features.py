@@ -49,7 +49,7 @@ def test_definitions_are_in_khepri_where_its_flag_is_enabled() -> None:
 def test_feature_flags_are_objects_and_a_node_shows_where_definitions_are() -> None:
     shop = World()
     shop.broker.objects["featureFlag"]["khepri_db",] = flag("khepri_db")
-    shop.agent_does(shop.agent.events_connected(shop.now))
+    shop.source_does(shop.source.events_connected(shop.now))
     shop.run(20)
     assert shop.names("featureFlag") == ["khepri_db"]
     assert shop.value("featureFlag", "khepri_db", "state") == "enabled"
@@ -63,7 +63,7 @@ def test_a_deprecated_feature_shows_whether_it_is_in_use_and_keeps_showing_it() 
         "deprecation_phase": "permitted_by_default",
     }
     shop.broker.used_features = [{"name": TRANSIENT}]
-    shop.agent_does(shop.agent.events_connected(shop.now))
+    shop.source_does(shop.source.events_connected(shop.now))
     shop.run(20)
     assert shop.value("deprecatedFeature", TRANSIENT, "inUse") is True
     heard = len(shop.seen)
@@ -85,7 +85,7 @@ def test_a_broker_that_knows_neither_is_asked_seldom_and_all_is_well() -> None:
     shop.run(300)
     assert (len(asked(shop, "featureFlag")), len(asked(shop, "deprecatedFeature"))) == (1, 1)
     assert not any(isinstance(request, UsedFeaturesRequest) for request in shop.broker.requests)
-    assert shop.agent.status.state is SourceState.SYNCHRONISED
+    assert shop.source.status.state is SourceState.SYNCHRONISED
 
 
 def test_flags_that_only_an_administrator_may_read_are_asked_for_as_one() -> None:
@@ -102,7 +102,7 @@ def test_flags_that_only_an_administrator_may_read_are_asked_for_as_one() -> Non
     shop.run(20)
     assert shop.names("featureFlag") == ["quorum_queue"]
     assert asked(shop, "featureFlag") == [False, True]
-    assert "administrator" not in shop.agent.status.detail
+    assert "administrator" not in shop.source.status.detail
 
 
 def test_permissions_belong_to_user_and_virtual_host_and_end_with_the_user() -> None:
@@ -150,14 +150,14 @@ def test_where_users_may_not_be_read_permissions_are_not_even_asked_for() -> Non
         [],
         [],
     )
-    assert shop.agent.status.detail.count(ADMINISTRATORS_ONLY) == 1
-    assert shop.agent.status.state is SourceState.SYNCHRONISED
+    assert shop.source.status.detail.count(ADMINISTRATORS_ONLY) == 1
+    assert shop.source.status.state is SourceState.SYNCHRONISED
     # Somebody gives the right, which RabbitMQ says by an event.
     shop.broker.failure = lambda _: None
     shop.event("user.tags.set", name="gateway", tags=["administrator"])
     shop.run(10)
     assert (len(asked(shop, "permission")), len(asked(shop, "topicPermission"))) == (1, 1)
-    assert ADMINISTRATORS_ONLY not in shop.agent.status.detail
+    assert ADMINISTRATORS_ONLY not in shop.source.status.detail
 
 
 def test_an_operator_policy_is_no_policy() -> None:

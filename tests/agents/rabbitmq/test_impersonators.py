@@ -96,10 +96,14 @@ def test_several_are_counted() -> None:
 
 def world(users: dict[str, list[str]] | None) -> World:
     """An agent on a broker's management exchange, which obeys the user ``loopback``, after its start."""
-    new = World(RabbitMqAgentConfig(user="agent", management_virtual_host="amqp-gateway"))
+    new = World(
+        RabbitMqAgentConfig(
+            user="agent", management_virtual_host="amqp-gateway", obeyed=frozenset({"loopback"})
+        )
+    )
     new.broker.users = users
     new.broker.add_queue("orders")
-    new.agent_does(new.agent.events_connected(new.now))
+    new.source_does(new.source.events_connected(new.now))
     new.run(12)
     return new
 
@@ -122,8 +126,8 @@ def test_nobody_is_obeyed_while_another_user_carries_the_tag() -> None:
     shop.broker.users = {"agent": ["administrator"], "mallory": ["impersonator"]}
     shop.run(61)
     assert not answered(shop)
-    assert "user 'mallory' carries the tag 'impersonator'" in shop.agent.status.detail
-    assert shop.agent.status.state is SourceState.SYNCHRONISED
+    assert "user 'mallory' carries the tag 'impersonator'" in shop.source.status.detail
+    assert shop.source.status.state is SourceState.SYNCHRONISED
     (refused,) = details(shop, "distrusted-sender")
     assert "'mallory'" in refused
     assert "take the tag away" in refused
@@ -131,7 +135,7 @@ def test_nobody_is_obeyed_while_another_user_carries_the_tag() -> None:
     shop.broker.users = {"agent": ["administrator"], "mallory": []}
     shop.run(61)
     assert answered(shop)
-    assert shop.agent.status.detail == ""
+    assert shop.source.status.detail == ""
     assert (len(details(shop, "impersonator")), len(details(shop, "impersonator-gone"))) == (1, 1)
 
 
@@ -166,7 +170,7 @@ def test_a_user_who_may_not_read_users_is_told_of_once_and_served_all_the_same()
     assert answered(shop)
     (note,) = details(shop, "impersonators-not-checked")
     assert "user 'agent' cannot read the users (Not administrator user)" in note
-    assert shop.agent.status.detail == ADMINISTRATORS_ONLY
+    assert shop.source.status.detail == ADMINISTRATORS_ONLY
 
 
 def test_a_right_taken_away_clears_nobody() -> None:
@@ -178,7 +182,11 @@ def test_a_right_taken_away_clears_nobody() -> None:
 
 
 def test_users_that_cannot_be_asked_for_stop_nothing_else() -> None:
-    shop = World(RabbitMqAgentConfig(user="agent", management_virtual_host="amqp-gateway"))
+    shop = World(
+        RabbitMqAgentConfig(
+            user="agent", management_virtual_host="amqp-gateway", obeyed=frozenset({"loopback"})
+        )
+    )
     shop.broker.failure = lambda one: Unavailable("timed out") if isinstance(one, UsersRequest) else None
     shop.run(70)
     assert answered(shop)

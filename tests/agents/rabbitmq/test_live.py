@@ -37,13 +37,13 @@ def synchronised(watched: Watch) -> Callable[[], bool]:
 
 async def ready(watched: Watch, *, events: bool = True) -> None:
     """Wait until all has been read and told once, and events arrive."""
-    await until(lambda: synchronised(watched)() and watched.console_synchronised, "all is told")
+    await until(synchronised(watched), "everything is read")
     if events:
         await until(lambda: watched.status and "cannot be seen" not in watched.status.detail, "events arrive")
 
 
 def node_name(watched: Watch) -> str:
-    return next((known.name.leaf for known in watched.agent.known("node")), "")
+    return next((known.name.leaf for known in watched.source.known("node")), "")
 
 
 async def test_a_queue_of_another_client_comes_counts_and_goes(virtual_host: VirtualHost) -> None:
@@ -91,7 +91,7 @@ async def test_what_lives_for_a_moment_is_heard_of_too(virtual_host: VirtualHost
             name = next(str(properties[0]) for properties in told if "moment" in properties)
             await until(lambda: watched.gone("connection", name), "connection")
             assert watched.heard("queue", "mine")[-1].created
-            own = [one for one in watched.agent.known("queue") if one.name.leaf.startswith("amqp-gateway.")]
+            own = [one for one in watched.source.known("queue") if one.name.leaf.startswith("amqp-gateway.")]
             assert own == []
 
 

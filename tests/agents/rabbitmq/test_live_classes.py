@@ -67,7 +67,7 @@ async def test_what_was_there_before_the_agent_is_listed(virtual_host: VirtualHo
             async with watch(virtual_host.broker, user, virtual_host=virtual_host.name) as watched:
                 await ready(watched)
                 await until(lambda: watched.exists("consumer", tag), "the consumer is listed")
-                (key,) = {one.name.leaf for one in watched.agent.known("binding")}
+                (key,) = {one.name.leaf for one in watched.source.known("binding")}
                 assert watched.value("binding", key, "arguments") == {"x-match": "all", "kind": "cash"}
                 assert watched.value("binding", key, "durable") is False
                 await queue.unbind(exchange, arguments={"x-match": "all", "kind": "cash"})
@@ -90,17 +90,17 @@ async def test_bindings_come_and_go_with_their_ends_and_the_default_exchange_has
                 await queue.bind(source, "a b.#")
                 await queue.bind(source, "")
                 await inner.bind(source, "inner")
-                await until(lambda: len(list(watched.agent.known("binding"))) == 3, "all are known")
+                await until(lambda: len(list(watched.source.known("binding"))) == 3, "all are known")
                 await until(lambda: watched.exists("binding", "inner"), "all are told")
                 assert watched.value("binding", "a+b.%23", "routingKey") == "a b.#"
                 assert watched.value("binding", "a+b.%23", "durable") is True
                 assert watched.value("binding", "inner", "durable") is False
                 assert watched.value("binding", "inner", "destinationType") == "exchange"
-                numbers = {known.name: known.number for known in watched.agent.known("binding")}
+                numbers = {known.name: known.number for known in watched.source.known("binding")}
                 await until(
-                    lambda: all(known.listed for known in watched.agent.known("binding")), "listed too"
+                    lambda: all(known.listed for known in watched.source.known("binding")), "listed too"
                 )
-                assert {known.name: known.number for known in watched.agent.known("binding")} == numbers
+                assert {known.name: known.number for known in watched.source.known("binding")} == numbers
                 await queue.unbind(source, "")
                 await until(lambda: watched.gone("binding", "~"), "it was unbound")
                 await channel.exchange_delete("source")
@@ -132,7 +132,7 @@ async def test_users_are_not_shown_to_who_may_not_read_them_and_that_is_said(
     with reading_user(broker, [virtual_host.name]) as user:
         async with watch(broker, user) as watched:
             await ready(watched)
-            assert not list(watched.agent.known("user"))
+            assert not list(watched.source.known("user"))
             assert watched.status is not None
             assert "users, permissions and runtime parameters are not shown" in watched.status.detail
         async with watch(broker, user, writer=writer) as watched:
@@ -161,11 +161,13 @@ async def test_nothing_of_the_gateways_own_is_shown(rabbitmq: PrivateBroker) -> 
         async with watch(rabbitmq, user) as watched:
             await ready(watched)
             await until(synchronised(watched), "all is read")
-            own = [known for known in watched.agent.known("connection") if known.name.leaf]
+            own = [known for known in watched.source.known("connection") if known.name.leaf]
             names = {known.name.leaf for known in own}
-            for channel in watched.agent.known("channel"):
+            for channel in watched.source.known("channel"):
                 assert channel.name.leaf.rpartition(" (")[0] in names
             assert not [
-                one for one in watched.agent.known("consumer") if "amqp-gateway." in one.name.parts[1]
+                one for one in watched.source.known("consumer") if "amqp-gateway." in one.name.parts[1]
             ]
-            assert not [one for one in watched.agent.known("binding") if "amqp-gateway." in one.name.parts[3]]
+            assert not [
+                one for one in watched.source.known("binding") if "amqp-gateway." in one.name.parts[3]
+            ]

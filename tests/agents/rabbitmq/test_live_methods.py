@@ -284,7 +284,7 @@ async def test_a_young_connection_is_closed_as_soon_as_the_broker_lists_it(
         client.close_callbacks.add(lambda _connection, error: _end(closed, error))
 
         def name() -> str:
-            connections = watched.agent.known("connection")
+            connections = watched.source.known("connection")
             return next((one.name.leaf for one in connections if "young" in one.properties), "")
 
         await until(lambda: name() and watched.exists("connection", name()), "the connection is heard of")
@@ -332,7 +332,7 @@ async def test_a_virtual_host_is_started_and_queues_are_spread_anew(
     virtual_host: VirtualHost, writer: Credentials
 ) -> None:
     async with watching(virtual_host, writer) as watched:
-        node = next(known.name.leaf for known in watched.agent.known("node"))
+        node = next(known.name.leaf for known in watched.source.known("node"))
         started = await watched.call("vhost", virtual_host.name, "start", node)
         assert (started.outcome, started.text) == DONE[:2]
         missing = await watched.call("vhost", virtual_host.name, "start", "rabbit@nowhere")
@@ -351,7 +351,7 @@ async def test_an_object_is_read_anew_when_it_is_asked_for(virtual_host: Virtual
             client.put(f"vhosts/{virtual_host.path}", json={"description": "new"}).raise_for_status()
             assert (await watched.fetch("vhost", host)).outcome is Outcome.APPLIED
             assert watched.value("vhost", host, "description") == "new"
-            node = next(known.name.leaf for known in watched.agent.known("node"))
+            node = next(known.name.leaf for known in watched.source.known("node"))
             for class_name, leaf in (("node", node), ("exchange", "amq.fanout"), ("queue", "orders")):
                 assert (await watched.fetch(class_name, leaf)).outcome is Outcome.APPLIED
             client.delete(f"queues/{virtual_host.path}/orders").raise_for_status()

@@ -85,9 +85,9 @@ async def everything_read(watched: Watch, load: Load) -> None:
         return (
             watched.status is not None
             and watched.status.state is SourceState.SYNCHRONISED
-            and sum(known.statistics[0] is not None for known in watched.agent.known("queue")) == load.queues
-            and len(list(watched.agent.known("consumer"))) == load.clients
-            and len(list(watched.agent.known("binding"))) == load.bindings
+            and sum(known.statistics[0] is not None for known in watched.source.known("queue")) == load.queues
+            and len(list(watched.source.known("consumer"))) == load.clients
+            and len(list(watched.source.known("binding"))) == load.bindings
         )
 
     await eventually(read, "everything is read", deadline=180.0)

@@ -245,7 +245,7 @@ def test_limits_from_before_the_broker_was_out_of_sight_are_not_shown_again() ->
     play.time_passes(8)
     play.world.broker.failure = lambda _: None
     play.time_passes(40)
-    assert play.world.agent.status.state is SourceState.SYNCHRONISED
+    assert play.world.source.status.state is SourceState.SYNCHRONISED
     assert play.world.value("vhost", "/", "maxConnections") is None
     play.reads_limits([])
     assert play.world.value("vhost", "/", "maxConnections") == -1

@@ -15,14 +15,14 @@ from tests.agents.rabbitmq.story import world
 def test_what_is_read_seldom_is_said_because_values_may_be_as_old() -> None:
     shop = world()
     shop.run(60)
-    assert shop.agent.status.detail == ""
+    assert shop.source.status.detail == ""
     shop.request_takes = 3 * SECOND
     shop.run(1_200)
     texts = said_while_running(shop, 600)
     assert all(text.endswith(WITHIN_BUDGET) for text in texts)
     seldom = "queues, exchanges, connections, channels, consumers, stream/consumers, stream/publishers"
     assert f"{seldom}: read every 15 min at the latest" in texts[-1]
-    assert shop.agent.status.state is SourceState.SYNCHRONISED
+    assert shop.source.status.state is SourceState.SYNCHRONISED
     shop.request_takes = 2 * MILLISECOND
     assert said_while_running(shop, 4_000)[-1] == ""
 
@@ -45,6 +45,6 @@ def said_while_running(shop: World, seconds: int) -> list[str]:
     texts: list[str] = []
     for _ in range(seconds):
         shop.run(1)
-        if texts[-1:] != [shop.agent.status.detail]:
-            texts.append(shop.agent.status.detail)
+        if texts[-1:] != [shop.source.status.detail]:
+            texts.append(shop.source.status.detail)
     return texts

@@ -109,17 +109,17 @@ def test_they_hang_on_their_connection_and_what_an_answer_lacks_is_gone() -> Non
     shop.broker.sessions[CLIENT] = [session(link(1, credit=3))]
     shop.run(12)
     assert (shop.names("session"), shop.names("link")) == ([SESSION], [f"//{SESSION}/outgoing/1"])
-    assert [known.statistics[1] for known in shop.agent.known("link")] == [3]
+    assert [known.statistics[1] for known in shop.source.known("link")] == [3]
     shop.event("connection.closed", name=CLIENT)
     assert shop.names("session") == shop.names("link") == []
 
 
 def test_a_handle_that_is_used_again_is_another_link() -> None:
     shop = shop_with_client(session(link(0)))
-    (former,) = shop.agent.known("link")
+    (former,) = shop.source.known("link")
     shop.broker.sessions[CLIENT] = [session(link(0, link_name="another"))]
     shop.run(12)
-    (present,) = shop.agent.known("link")
+    (present,) = shop.source.known("link")
     assert present.number != former.number
 
 
@@ -129,7 +129,7 @@ def test_a_broker_that_shows_no_sessions_is_asked_seldom_and_all_is_well() -> No
         shop.broker.add_connection(f"{number} -> us", CONNECTED_AT, protocol="AMQP 1-0")
     shop.run(300)
     assert questions(shop) == 3
-    assert (shop.agent.status.state, shop.agent.status.detail) == (SourceState.SYNCHRONISED, "")
+    assert (shop.source.status.state, shop.source.status.detail) == (SourceState.SYNCHRONISED, "")
     shop.run(600)
     assert questions(shop) == 4
 
@@ -142,8 +142,8 @@ def test_where_sessions_cannot_be_read_their_statistics_are_not_known_any_more()
     before = questions(shop)
     shop.run(60)
     assert questions(shop) - before <= 3
-    assert [known.statistics for known in shop.agent.known("link")] == [(None, None, None)]
-    assert shop.agent.status.state is SourceState.SYNCHRONISED
+    assert [known.statistics for known in shop.source.known("link")] == [(None, None, None)]
+    assert shop.source.status.state is SourceState.SYNCHRONISED
 
 
 def test_a_bounded_number_of_connections_is_asked_and_the_detail_says_so() -> None:
@@ -154,7 +154,7 @@ def test_a_bounded_number_of_connections_is_asked_and_the_detail_says_so() -> No
     shop.run(120)
     assert (
         f"sessions of 10 of {MAX_CONNECTIONS + 10} AMQP 1.0 connections are not read"
-        in shop.agent.status.detail
+        in shop.source.status.detail
     )
 
 

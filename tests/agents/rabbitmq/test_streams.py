@@ -81,9 +81,9 @@ def test_a_broker_without_the_plugin_is_asked_for_them_seldom_and_all_is_well() 
     shop = World()
     shop.broker.failure = lacks_streams
     shop.broker.add_queue("orders")
-    shop.agent_does(shop.agent.events_connected(shop.now))
+    shop.source_does(shop.source.events_connected(shop.now))
     shop.run(120)
-    assert (shop.agent.status.state, shop.agent.status.detail) == (SourceState.SYNCHRONISED, "")
+    assert (shop.source.status.state, shop.source.status.detail) == (SourceState.SYNCHRONISED, "")
     assert requests_for(shop, "streamConsumer") == 1
     # Enabling it needs no restart: the plugins of a node say that there is something new.
     shop.broker.objects["node"][NODE,]["enabled_plugins"] = ["rabbitmq_management"]
@@ -106,4 +106,4 @@ def test_what_was_there_ends_when_the_plugin_is_disabled() -> None:
     shop.broker.failure = lacks_streams
     shop.run(12)
     assert shop.names("streamPublisher") == []
-    assert shop.agent.status.state is SourceState.SYNCHRONISED
+    assert shop.source.status.state is SourceState.SYNCHRONISED

@@ -151,7 +151,7 @@ def test_what_a_newer_broker_calls_states_and_types_is_shown_as_it_says() -> Non
     assert shop.value("queue", "mqtt", "type") == "rabbit_mqtt_qos0_queue"
     assert shop.value("queue", "later", "type") == "of-5.0"
     assert shop.value("queue", "later", "state") == "of-5.0 too"
-    assert not {place for place in shop.agent.unreadable if place.startswith("queue")}
+    assert not {place for place in shop.source.unreadable if place.startswith("queue")}
 
 
 def test_policies_may_be_for_kinds_of_queues() -> None:

@@ -1,4 +1,4 @@
-"""The agent on a real broker, with a console on a loopback that remembers what it hears."""
+"""A source on a real broker, and what it observed: directly, or published by AM2 and read by a console."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import secrets
 import uuid
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from urllib.parse import quote
 
@@ -18,7 +18,8 @@ from gateway.agents.rabbitmq.http_reader import HttpReader, ManagementEndpoint
 from gateway.agents.rabbitmq.http_writer import HttpWriter
 from gateway.agents.rabbitmq.provisioning import ProvisionedUser, provision
 from gateway.agents.rabbitmq.rights import UserRights, hearing_events, watching
-from gateway.agents.rabbitmq.runner import AgentRunner
+from gateway.agents.rabbitmq.runner import SourceRunner
+from gateway.agents.rabbitmq.source import RabbitMqSource
 from gateway.agents.rabbitmq.status import AgentStatus
 from gateway.clock import SystemClock
 from gateway.demo.broker import Credentials, PrivateBroker
@@ -28,7 +29,6 @@ from gateway.dialects.qmf.console import ConsoleSession
 from gateway.dialects.qmf.console_config import ConsoleConfig
 from gateway.links.amqp_connection import AmqpEndpoint
 from gateway.links.conversation import Conversation
-from gateway.links.loopback import USER_ID, carry
 from gateway.mapping.files import load_shipped_mappings
 from gateway.model.observations import (
     EventLearned,
@@ -41,6 +41,8 @@ from gateway.model.observations import (
 from gateway.model.operations import Answer, MethodCall, ObjectFetch
 from gateway.model.schema import ClassKey, EventSchema
 from gateway.model.values import Reference, Value
+from gateway.service.rabbitmq_source import SourceDriver
+from tests.components.loopback import USER_ID, carry
 from tests.components.waiting import eventually
 
 MAPPING = load_shipped_mappings()["rabbitmq"]
@@ -75,10 +77,10 @@ class Watch:
             read them.
     """
 
-    def __init__(self, agent: RabbitMqAgent, virtual_host: str = "") -> None:
-        self.agent = agent
+    def __init__(self, source: RabbitMqSource, virtual_host: str = "") -> None:
+        self.source = source
         self.virtual_host = virtual_host
-        self.console_synchronised = False
+        self.synchronised = False
         self.seen: list[ObjectSeen] = []
         self.events: list[tuple[EventSeen, dict[str, object]]] = []
         self.delays: list[int] = []
@@ -88,11 +90,11 @@ class Watch:
         """What came of calls and reads, by token; of several the last."""
         self.heard_before: dict[int, int] = {}
         """How many objects had been told when an answer came."""
-        self.console = ConsoleSession(ConsoleConfig(believed=frozenset({USER_ID})))
-        self.perform: Callable[[Iterable[Effect]], None] = lambda _: None
+        self.call_source: Callable[[MethodCall, int], None]
+        self.fetch_source: Callable[[ObjectFetch, int], None]
         self.statuses: list[AgentStatus] = []
 
-    def observed(self, observations: tuple[Observation, ...]) -> None:
+    def observed(self, observations: Iterable[Observation]) -> None:
         for one in observations:
             if isinstance(one, ObjectSeen):
                 self.seen.append(one)
@@ -103,7 +105,7 @@ class Watch:
                 self.delays.append(SystemClock().now() - one.time)
                 self.events.append((one, dict(zip(names, one.arguments, strict=True))))
             elif isinstance(one, SourceStateSeen):
-                self.console_synchronised = one.state is SourceState.SYNCHRONISED
+                self.synchronised = one.state is SourceState.SYNCHRONISED
 
     def answered(self, answer: Answer) -> None:
         self.answers[answer.token] = answer
@@ -117,7 +119,7 @@ class Watch:
         token, now = len(self.answers) + 1, SystemClock().now()
         deadline = now + int(seconds * SECOND)
         call = MethodCall(token, target.key, "1.0", target.native_id, method, arguments, deadline)
-        self.perform(self.console.call(call, now))
+        self.call_source(call, now)
         return await self._answer(token)
 
     async def fetch(self, class_name: str, leaf: str) -> Answer:
@@ -125,7 +127,7 @@ class Watch:
         target = self.heard(class_name, leaf)[-1]
         token, now = len(self.answers) + 1, SystemClock().now()
         fetch = ObjectFetch(token, target.key, "1.0", target.native_id, now + 30 * SECOND)
-        self.perform(self.console.fetch(fetch, now))
+        self.fetch_source(fetch, now)
         return await self._answer(token)
 
     async def _answer(self, token: int) -> Answer:
@@ -203,50 +205,90 @@ async def watch(
     writer: Credentials | None = None,
     lockout: Iterable[str] = (),
     virtual_host: str = "",
+    by_am2: bool = False,
 ) -> AsyncIterator[Watch]:
-    """The agent, reading ``broker`` as ``user`` and changing it as ``writer``, for as long as the context."""
+    """A source, reading ``broker`` as ``user`` and changing it as ``writer``, for as long as the context.
+
+    ``by_am2``: it is published by an agent, and watched by a console.
+    """
     clock = SystemClock()
     secret = SecretStr(password or user.password)
-    session = AgentConfig(uuid.uuid4(), 1, frozenset({USER_ID}), publish_interval=SECOND, reads_anew=True)
     config = RabbitMqAgentConfig(
         user=user.name, writer=writer.name if writer else "", lockout=frozenset(lockout)
     )
-    agent = RabbitMqAgent(config, MAPPING, session)
-    watched = Watch(agent, virtual_host)
-    console = watched.console
-    console_side = Conversation("console", console, watched.observed, clock, Counter(), watched.answered)
-    watched.perform = console_side.perform
-    agent_side = Conversation("agent", agent, lambda _: None, clock, Counter())
+    source = RabbitMqSource(config, MAPPING)
+    watched = Watch(source, virtual_host)
     amqp = event_endpoint(broker, user, password)
     reading = ManagementEndpoint(broker.management_url, user.name, secret)
     writing = None
     if writer is not None:
         writing = ManagementEndpoint(broker.management_url, writer.name, SecretStr(writer.password))
-    async with HttpReader(reading, writing) as reader, HttpWriter(reading, writing) as changes:
-        runner = AgentRunner(
-            agent,
+    async with (
+        HttpReader(reading, writing) as reader,
+        HttpWriter(reading, writing) as changes,
+        _am2(source, config, watched, clock) if by_am2 else _directly(source, watched, clock) as perform,
+    ):
+        runner = SourceRunner(
+            source,
             reader,
-            agent_side.perform,
+            perform,
             clock,
             events=amqp if events else None,
             on_status=watched.statuses.append,
             writer=changes,
         )
-        console_side.perform(console.connected("console", clock.now()))
-        agent_side.perform(agent.connected("", clock.now()))
-        running = [
-            asyncio.create_task(carry(agent_side, console_side, clock)),
-            asyncio.create_task(carry(console_side, agent_side, clock)),
-            asyncio.create_task(runner.run()),
-        ]
-        try:
+        async with _in_background(runner.run()):
             yield watched
+
+
+@asynccontextmanager
+async def _directly(
+    source: RabbitMqSource, watched: Watch, clock: SystemClock
+) -> AsyncIterator[Callable[[Iterable[Effect]], None]]:
+    driver = SourceDriver("broker", source, watched.observed, watched.answered, clock, Counter())
+    watched.call_source = lambda call, now: driver.perform(source.call(call, now))
+    watched.fetch_source = lambda fetch, now: driver.perform(source.fetch(fetch, now))
+
+    def perform(effects: Iterable[Effect]) -> None:
+        driver.perform(effects)
+        watched.synchronised = source.synchronised
+
+    try:
+        yield perform
+    finally:
+        driver.stop()
+
+
+@asynccontextmanager
+async def _am2(
+    source: RabbitMqSource, config: RabbitMqAgentConfig, watched: Watch, clock: SystemClock
+) -> AsyncIterator[Callable[[Iterable[Effect]], None]]:
+    session = AgentConfig(uuid.uuid4(), 1, frozenset({USER_ID}), publish_interval=SECOND, reads_anew=True)
+    agent = RabbitMqAgent(source, config, session)
+    console = ConsoleSession(ConsoleConfig(believed=frozenset({USER_ID})))
+    console_side = Conversation("console", console, watched.observed, clock, Counter(), watched.answered)
+    watched.call_source = lambda call, now: console_side.perform(console.call(call, now))
+    watched.fetch_source = lambda fetch, now: console_side.perform(console.fetch(fetch, now))
+    agent_side = Conversation("agent", agent, lambda _: None, clock, Counter())
+    console_side.perform(console.connected("console", clock.now()))
+    agent_side.perform(agent.connected("", clock.now()))
+    try:
+        async with (
+            _in_background(carry(agent_side, console_side, clock)),
+            _in_background(carry(console_side, agent_side, clock)),
+        ):
+            yield lambda effects: agent_side.perform(agent.publish(effects, clock.now()))
+    finally:
+        console_side.stop()
+        agent_side.stop()
+
+
+@asynccontextmanager
+async def _in_background(work: Coroutine[None, None, None]) -> AsyncIterator[None]:
+    """Do ``work`` as long as the context lasts; its error ends the context at once."""
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(work)
+        try:
+            yield
         finally:
-            for task in running:
-                task.cancel()
-            ended = await asyncio.gather(*running, return_exceptions=True)
-            console_side.stop()
-            agent_side.stop()
-            for end in ended:
-                if isinstance(end, Exception):
-                    raise end
+            task.cancel()

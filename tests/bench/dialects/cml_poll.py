@@ -27,11 +27,11 @@ from gateway.dialects.cml.reader import read_message
 from gateway.dialects.cml.writer import write_message
 from gateway.dialects.effects import Delivery, Effect, Send
 from gateway.links.conversation import Conversation, Session
-from gateway.links.loopback import carry
 from gateway.model.observations import ObjectSeen, Observation
 from gateway.tasks import until_one_ends
 from tests.bench.rows import OURS, Case, Reading
 from tests.bench.run import Run
+from tests.components.loopback import carry
 from tests.dialects.cml.recordings import exchange
 
 _POLL: Final = Case("cml-poll", "inspects/s", Reading.RATE)

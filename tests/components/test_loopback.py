@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from gateway.clock import SystemClock
 from gateway.dialects.effects import Delivery, Effect, Send
 from gateway.links.conversation import Conversation
-from gateway.links.loopback import USER_ID, carry, delivered
+from tests.components.loopback import USER_ID, carry, delivered
 from tests.components.waiting import eventually
 
 

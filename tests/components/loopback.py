@@ -28,12 +28,6 @@ async def carry(sender: Conversation, receiver: Conversation, clock: Clock) -> N
             await asyncio.sleep(0)
 
 
-def carry_now(sender: Conversation, receiver: Conversation, clock: Clock) -> None:
-    """Move all that ``sender`` wants sent at this moment, before this returns."""
-    for send in sender.forget_sends():
-        receiver.deliver(delivered(send, clock.now()))
-
-
 def delivered(send: Send, now: int) -> Delivery:
     """``send`` as the other side sees it."""
     return Delivery(

@@ -1,0 +1,302 @@
+"""A captured source: what it asked the broker, and what the broker answered and reported, in a file.
+
+Every input is recorded with its time, so that a replay makes a source do the same again; what it asks for is
+compared. Answers stand as values (`gateway.agents.rabbitmq.management_api`), events as JSON.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import fields
+from datetime import UTC, datetime
+from typing import Any, Final, TypeAlias, cast
+
+from gateway.agents.rabbitmq.agent_config import RabbitMqAgentConfig
+from gateway.agents.rabbitmq.headers import event_time, plain_headers
+from gateway.agents.rabbitmq.management_api import (
+    Answer,
+    BeyondLastPage,
+    Broken,
+    Document,
+    ManagementRequest,
+    NotFound,
+    NotManagement,
+    Refused,
+    Unavailable,
+)
+from gateway.agents.rabbitmq.management_changes import (
+    BrokerAnswer,
+    BrokerRequest,
+    Change,
+    Changed,
+    NotSent,
+    Rejected,
+    Unanswered,
+)
+from gateway.agents.rabbitmq.source import RabbitMqSource
+from gateway.dialects.effects import Effect
+from gateway.links.capture_file import CaptureFile, Directions
+from gateway.links.capture_operations import operation_fields
+from gateway.links.capture_reading import Capture, CaptureError, Record
+from gateway.links.replay import Outcome, Player, Said, Witness
+from gateway.mapping.rules import Mapping as MappingFile
+from gateway.model.operations import MethodCall, ObjectFetch
+from gateway.model.secrets import SecretRules
+
+AS_SOURCE: Final = Directions(received="to-gateway", sent="to-broker")
+
+_ANSWERS: Final[Mapping[str, type[Any]]] = {
+    kind.__name__: kind
+    for kind in (
+        *(Document, NotFound, BeyondLastPage, Refused, Broken, Unavailable, NotManagement),
+        *(Changed, Rejected, NotSent, Unanswered),
+    )
+}
+"""The kinds of answers by the name that they have in a capture."""
+
+_Effects: TypeAlias = list[Effect]
+
+
+class CapturedSource(RabbitMqSource):
+    """A `RabbitMqSource` that records its inputs and requests.
+
+    Args:
+        config, mapping, secrets: as there.
+        file: where they are recorded.
+    """
+
+    def __init__(
+        self,
+        config: RabbitMqAgentConfig,
+        mapping: MappingFile,
+        secrets: SecretRules | None,
+        file: CaptureFile,
+    ) -> None:
+        super().__init__(config, mapping, secrets)
+        self._file = file
+
+    def _record(self, now: int, event: str, **about: object) -> None:
+        self._file.write({"ns": now, "event": event, **about}, now, {})
+
+    def _sent(self, now: int, request: ManagementRequest | BrokerRequest | None) -> None:
+        if request is not None:
+            self._file.write({"ns": now, "dir": AS_SOURCE.sent, **request_fields(request)}, now, {})
+
+    def _received(self, now: int, answer: BrokerAnswer, **about: object) -> None:
+        record = {"ns": now, "dir": AS_SOURCE.received, **about, **answer_fields(answer)}
+        self._file.write(record, now, {})
+
+    def next_request(self, now: int) -> ManagementRequest | None:
+        """As of a source."""
+        request = super().next_request(now)
+        if request is not None:
+            self._record(now, "asked")
+            self._sent(now, request)
+        return request
+
+    def asked(self, now: int) -> _Effects:
+        """As of a source."""
+        self._record(now, "sent")
+        return super().asked(now)
+
+    def answered(self, request: ManagementRequest, answer: Answer, began: int, ended: int) -> _Effects:
+        """As of a source."""
+        self._received(ended, answer, began=began)
+        return super().answered(request, answer, began, ended)
+
+    def advance(self, now: int) -> _Effects:
+        """As of a source."""
+        self._record(now, "advance")
+        return super().advance(now)
+
+    def tick(self, now: int) -> _Effects:
+        """As of a source."""
+        self._record(now, "tick")
+        return super().tick(now)
+
+    def call(self, call: MethodCall, now: int) -> _Effects:
+        """As of a source."""
+        self._file.write({"ns": now, **operation_fields(call)}, now, {})
+        return super().call(call, now)
+
+    def fetch(self, fetch: ObjectFetch, now: int) -> _Effects:
+        """As of a source."""
+        self._file.write({"ns": now, **operation_fields(fetch)}, now, {})
+        return super().fetch(fetch, now)
+
+    def advance_calls(self, now: int) -> _Effects:
+        """As of a source."""
+        self._record(now, "advance-calls")
+        effects = super().advance_calls(now)
+        self._sent(now, self.next_call_request())
+        return effects
+
+    def call_answered(self, answer: BrokerAnswer, now: int) -> _Effects:
+        """As of a source."""
+        self._received(now, answer, call=True)
+        return super().call_answered(answer, now)
+
+    def event(
+        self, key: str, headers: Mapping[str, object], timestamp: datetime | None, now: int
+    ) -> _Effects:
+        """As of a source."""
+        plain = plain_headers(headers)
+        self._record(now, "broker-event", key=key, headers=plain, time=event_time(plain, timestamp))
+        return super().event(key, headers, timestamp, now)
+
+    def events_connected(self, now: int) -> _Effects:
+        """As of a source."""
+        self._record(now, "events-connected")
+        return super().events_connected(now)
+
+    def events_resumed(self, missed: str, now: int) -> _Effects:
+        """As of a source."""
+        self._record(now, "events-resumed", missed=missed)
+        return super().events_resumed(missed, now)
+
+    def events_lost(self, reason: str, now: int, since: int) -> _Effects:
+        """As of a source."""
+        self._record(now, "events-lost", reason=reason, since=max(0, since))
+        return super().events_lost(reason, now, since)
+
+    def events_missing(self, reason: str, now: int) -> _Effects:
+        """As of a source."""
+        self._record(now, "events-missing", reason=reason)
+        return super().events_missing(reason, now)
+
+    def events_caught_up(self, now: int) -> _Effects:
+        """As of a source."""
+        self._record(now, "events-caught-up")
+        return super().events_caught_up(now)
+
+    def connection_blocked(self, now: int) -> None:
+        """As of a source."""
+        self._record(now, "blocked")
+        super().connection_blocked(now)
+
+
+def replay_source(capture: Capture, source: RabbitMqSource, witness: Witness) -> Outcome:
+    """Play a capture to a source that was made like the captured one.
+
+    Args:
+        capture: read from its beginning.
+        source: a new one.
+        witness: called with what comes of it.
+
+    Raises:
+        CaptureError: the capture cannot be read further, or is of another kind.
+    """
+    return _SourcePlayer(source, witness).play(capture)
+
+
+class _SourcePlayer(Player):
+    def __init__(self, source: RabbitMqSource, witness: Witness) -> None:
+        super().__init__(source, witness)
+        self._source = source
+        self._request: ManagementRequest | None = None
+
+    def captured(self, record: Record) -> Said:
+        return {name: value for name, value in record.told.items() if name not in {"ns", "dir"}}
+
+    def replayed(self, effect: object) -> Said | None:  # noqa: ARG002  a source says nothing but its requests
+        return None
+
+    def received(self, record: Record, now: int) -> Iterable[Effect]:
+        answer = read_answer(record)
+        if record.value("call", bool, False):
+            return self._source.call_answered(answer, now)
+        if self._request is None:
+            return []  # the request stands in a former file, which is not there any more
+        request, self._request = self._request, None
+        return self._source.answered(request, cast("Answer", answer), record.value("began", int), now)
+
+    def event(self, record: Record, now: int) -> Iterable[Effect] | None:
+        source = self._source
+        match record.event:
+            case "asked":
+                self._request = source.next_request(now)
+                self._says(self._request)
+                return []
+            case "sent":
+                return source.asked(now)
+            case "advance":
+                return source.advance(now) if source.busy else None
+            case "advance-calls":
+                effects = source.advance_calls(now)
+                self._says(source.next_call_request())
+                return effects
+            case "blocked":
+                source.connection_blocked(now)
+                return []
+        return self._broker_event(record, now)
+
+    def _broker_event(self, record: Record, now: int) -> Iterable[Effect]:
+        source = self._source
+        match record.event:
+            case "broker-event":
+                headers = record.told.get("headers")
+                if not isinstance(headers, dict):
+                    raise CaptureError(f"line {record.line}: 'headers' is not an object")
+                timestamp = datetime.fromtimestamp(record.value("time", int) // 10**9, UTC)
+                return source.event(record.value("key", str), headers, timestamp, now)
+            case "events-connected":
+                return source.events_connected(now)
+            case "events-resumed":
+                return source.events_resumed(record.value("missed", str), now)
+            case "events-caught-up":
+                return source.events_caught_up(now)
+            case "events-missing":
+                return source.events_missing(record.value("reason", str), now)
+            case "events-lost":
+                return source.events_lost(record.value("reason", str), now, record.value("since", int))
+        raise CaptureError(f"line {record.line}: '{record.event}' is nothing that happens to a source")
+
+    def _says(self, request: ManagementRequest | BrokerRequest | None) -> None:
+        if request is not None:
+            self.said(request_fields(request))
+
+
+def request_fields(request: ManagementRequest | BrokerRequest) -> dict[str, Any]:
+    """A request as JSON: method and target, and the body of a change in base64."""
+    if not isinstance(request, Change):
+        return {"request": f"GET {request.target}"}
+    about: dict[str, Any] = {"request": f"{request.method} {request.target}"}
+    if request.body is not None:
+        about["body_b64"] = _base64(request.body)
+    return about
+
+
+def answer_fields(answer: BrokerAnswer) -> dict[str, Any]:
+    """An answer as JSON: its kind, and its fields; a document in base64."""
+    if isinstance(answer, Document):
+        return {"answer": "Document", "body_b64": _base64(answer.body)}
+    told = {field.name: getattr(answer, field.name) for field in fields(answer)}
+    return {"answer": type(answer).__name__, **told}
+
+
+def read_answer(record: Record) -> BrokerAnswer:
+    """The answer that a record holds.
+
+    Raises:
+        CaptureError: it holds none.
+    """
+    name = record.value("answer", str)
+    kind = _ANSWERS.get(name)
+    if kind is None:
+        raise CaptureError(f"line {record.line}: 'answer' {name!r:.40} is no kind of answer")
+    if kind is Document:
+        try:
+            return Document(json.loads(record.body))
+        except (ValueError, RecursionError) as error:
+            raise CaptureError(f"line {record.line}: 'body_b64' is not JSON") from error
+    told = {field.name: record.value(field.name, _KINDS[str(field.type)]) for field in fields(kind)}
+    return cast("BrokerAnswer", kind(**told))
+
+
+_KINDS: Final[Mapping[str, type[Any]]] = {"str": str, "bool": bool, "int": int}
+
+
+def _base64(document: object) -> str:
+    return base64.b64encode(json.dumps(document, separators=(",", ":")).encode()).decode()

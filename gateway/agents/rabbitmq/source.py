@@ -1,0 +1,319 @@
+"""A RabbitMQ as a source: answers and events in, observations out. Without I/O.
+
+Its driver makes the requests that `RabbitMqSource.next_request` asks for, one at a time, hands over the
+answers and the broker's events, and carries out the effects. `BrokerEvents` knows what events mean and
+`ManagementAnswers` what answers mean; `BrokerView` says what changes by either, and `ObservationStream`
+publishes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
+
+from gateway.agents.rabbitmq.agent_config import RabbitMqAgentConfig
+from gateway.agents.rabbitmq.broker_events import BrokerEvents
+from gateway.agents.rabbitmq.broker_view import BrokerView
+from gateway.agents.rabbitmq.event_backlog import Loss
+from gateway.agents.rabbitmq.events import Changed, Created
+from gateway.agents.rabbitmq.impersonators import TAGS_EVENT, ImpersonatorCheck
+from gateway.agents.rabbitmq.known_objects import KnownObject
+from gateway.agents.rabbitmq.management_answers import ManagementAnswers
+from gateway.agents.rabbitmq.management_api import Answer, ManagementRequest
+from gateway.agents.rabbitmq.management_changes import BrokerAnswer, BrokerRequest
+from gateway.agents.rabbitmq.method_calls import MethodCalls
+from gateway.agents.rabbitmq.observation_stream import ObservationStream
+from gateway.agents.rabbitmq.reading import ClassReader, class_readers
+from gateway.agents.rabbitmq.status import AgentStatus
+from gateway.dialects.effects import Effect, Note, Observed, WakeAt
+from gateway.mapping.rules import Mapping as MappingFile
+from gateway.model.observations import SourceState, SourceStateSeen
+from gateway.model.operations import Answer as ResultAnswer
+from gateway.model.operations import MethodCall, ObjectFetch
+from gateway.model.schema import EventSchema
+from gateway.model.secrets import SecretRules
+
+_HURRIED = {"alarm.set": "node", "alarm.cleared": "node", "vhost.down": "vhost"}
+"""Events that change values of objects: the class to be listed soon."""
+
+
+class RabbitMqSource:
+    """Observes one RabbitMQ.
+
+    Args:
+        config: see `RabbitMqAgentConfig`.
+        mapping: what is read and how it is shown.
+        secrets: which elements are left out of what is published.
+
+    Raises:
+        LocalProtocolError: AM2 cannot carry one of the mapping's classes or events.
+        MappingError: an element of the mapping has no type, or an event refers to a class that does not
+            exist.
+    """
+
+    def __init__(
+        self, config: RabbitMqAgentConfig, mapping: MappingFile, secrets: SecretRules | None = None
+    ) -> None:
+        self._config = config
+        self._readers = class_readers(mapping)
+        self._view = BrokerView(
+            self._readers,
+            show_own=config.show_own,
+            own_users=config.own_users | {config.user},
+            management_virtual_host=config.management_virtual_host,
+        )
+        self._events = BrokerEvents(mapping, self._readers, self._view)
+        self._stream = ObservationStream(
+            self._readers, self._view.known, self._events.maker.schemas, secrets or SecretRules()
+        )
+        self._impersonators = ImpersonatorCheck(config.obeyed, config.user)
+        self._answers = ManagementAnswers(
+            config, self._readers, self._view, self._events.alarms, self._stream, self._impersonators
+        )
+        self._calls = MethodCalls(
+            self._readers, self._view, self._answers, self._stream, config.writer, config.lockout
+        )
+        self.on_call: Callable[[], None] = lambda: None
+        """Called when `advance_calls` has something new to do."""
+        self._plan = self._answers.plan
+        self._visibility = self._answers.visibility
+        self._woken_at = 0
+        self._state = SourceStateSeen(SourceState.CONNECTING)
+
+    # What the driver asks.
+
+    @property
+    def readers(self) -> Mapping[str, ClassReader]:
+        """The reader of each class, which has its schema."""
+        return self._readers
+
+    @property
+    def event_schemas(self) -> Mapping[str, EventSchema]:
+        """The schemas of the events that may be published, by name."""
+        return self._events.maker.schemas
+
+    @property
+    def event_keys(self) -> tuple[str, ...]:
+        """Routing keys of the broker's events that matter here."""
+        return tuple(dict.fromkeys((*self._events.routing_keys, TAGS_EVENT)))
+
+    @property
+    def status(self) -> AgentStatus:
+        """How much of the broker can be seen now."""
+        return self._visibility.status(
+            self._view.hosts.not_permitted,
+            self._impersonators.distrust,
+            self._plan.intervals,
+            blocked=self._events.alarms.blocked,
+        )
+
+    @property
+    def synchronised(self) -> bool:
+        """Whether everything has been read, and the broker has not been silent for too long since."""
+        return self._stream.synchronised
+
+    @property
+    def distrust(self) -> str:
+        """Why no request of a console may be obeyed; empty where nothing speaks against it."""
+        return self._impersonators.distrust
+
+    @property
+    def unreadable(self) -> Mapping[str, int]:
+        """How often a value or event was not what it should be, by place."""
+        counts: dict[str, int] = {**self._events.reader.unreadable, **self._events.maker.unreadable}
+        for reader in self._readers.values():
+            counts.update(reader.unreadable)
+        return counts
+
+    @property
+    def request_at(self) -> int:
+        """When to ask for the next request (ns)."""
+        return self._plan.due()
+
+    @property
+    def busy(self) -> bool:
+        """Whether `advance` has something to do."""
+        return self._answers.busy
+
+    def known(self, class_name: str) -> Iterable[KnownObject]:
+        """The objects of a class as they are known."""
+        return self._view.known.of_class(class_name)
+
+    def connection_blocked(self, now: int) -> None:
+        """The broker takes nothing from a connection of ours, although no alarm was reported."""
+        self._events.alarms.connection_blocked(now)
+        self._plan.hurry(now, "node")
+
+    def tick(self, now: int) -> list[Effect]:
+        """Do what is due: a heartbeat, or the end of trust in a broker that has been silent for too long."""
+        self._woken_at = 0
+        self._view.known.forget_old_ends(now)
+        silent_since = self._visibility.silent_since
+        effects = self._calls.overdue(now)
+        if not silent_since or now - silent_since < self._config.silence_limit:
+            answers = not self._visibility.failure
+            effects += self._answers.forget_unread(now)
+            return self._awake([*effects, *self._stream.tick(now, answers=answers)])
+        effects += self._answers.silent(silent_since)
+        if self._stream.synchronised:
+            effects += self._stream.silent(silent_since, self._visibility.failure)
+            effects.append(Note("agent-silent", self._visibility.failure))
+        return self._awake(effects)
+
+    def _awake(self, effects: list[Effect]) -> list[Effect]:
+        """``effects``, the source's state where it changed, and when to wake it."""
+        status = self.status
+        state = SourceStateSeen(status.state, status.detail)
+        if state != self._state:
+            self._state = state
+            effects.append(Observed((state,)))
+        times = [
+            self._stream.wake_at,
+            self._calls.wake_at,
+            self._visibility.unread_until(self._config.silence_limit),
+        ]
+        if self._visibility.silent_since and self._stream.synchronised:
+            times.append(self._visibility.silent_since + self._config.silence_limit)
+        wake = min((time for time in times if time), default=0)
+        if wake and wake != self._woken_at:
+            self._woken_at = wake
+            effects.append(WakeAt(wake))
+        return effects
+
+    # Events.
+
+    def events_connected(self, now: int) -> list[Effect]:
+        """Events arrive from now on; what happened before is in doubt."""
+        again = bool(self._visibility.last_event)
+        self._visibility.events_missing = ""
+        self._events.lost()
+        effects = self._answers.doubted("events are connected", now)
+        if again:
+            effects += self._missed("they were not connected", now, now)
+        self._visibility.last_event = now
+        return self._awake(effects)
+
+    def events_resumed(self, missed: str, now: int) -> list[Effect]:
+        """Events arrive from now on, first those of meanwhile; ``missed``: why some before them may be lost.
+
+        Until `events_caught_up` nobody is told that all is known.
+        """
+        self._visibility.events_missing = ""
+        self._visibility.catching_up = True
+        self._visibility.last_event = now
+        if missed:
+            self._events.lost()
+            self._view.known.remember(())  # nobody will tell what became of these
+        return self._awake(self._answers.doubted(missed or "events are connected again", now))
+
+    def events_caught_up(self, now: int) -> list[Effect]:  # noqa: ARG002  as of every other input
+        """The events of meanwhile have all been told."""
+        self._visibility.catching_up = False
+        self._view.known.remember(())
+        return self._awake([])
+
+    def events_lost(self, reason: str, now: int, since: int) -> list[Effect]:
+        """Some events may have been lost since ``since``, although others arrive: list everything again."""
+        self._events.lost()
+        return self._awake([*self._answers.doubted(reason, now), *self._missed(reason, now, since)])
+
+    def remember(self, objects: Iterable[KnownObject]) -> None:
+        """These existed when an agent before this one ended: should an event tell their end, it is told."""
+        self._view.known.remember(objects)
+
+    def _missed(self, reason: str, now: int, since: int) -> list[Effect]:
+        since = min(since, self._visibility.last_event)
+        self._visibility.last_event = now
+        return self._stream.events_lost(Loss(0, since, now), reason, now)
+
+    def events_missing(self, reason: str, now: int) -> list[Effect]:  # noqa: ARG002  as of every other input
+        """No events arrive, for ``reason``, which people are told."""
+        news = reason != self._visibility.events_missing
+        self._visibility.events_missing = reason
+        return self._awake([Note("events-missing", reason)] if news else [])
+
+    def event(
+        self, key: str, headers: Mapping[str, object], timestamp: datetime | None, now: int
+    ) -> list[Effect]:
+        """An event arrived: its routing key, its headers and its AMQP timestamp."""
+        self._visibility.last_event = now
+        heard = self._events.take(key, headers, timestamp, now)
+        effects = self._stream.apply(heard.changes)
+        effects += self._stream.raise_events(heard.raised, now)
+        match heard.event:
+            case Created(reading) if reading.name.class_name == "vhost":
+                self._answers.ask_permission(reading.name.leaf)
+            case Changed(class_name):
+                self._plan.hurry(now, class_name)
+        if key == TAGS_EVENT:
+            self._plan.hurry_users(now)
+            if self._visibility.refused:  # perhaps by ourselves, and perhaps not any more
+                self._plan.hurry(now)
+                self._plan.retry(now, at_once=True)
+        elif key in _HURRIED:
+            self._plan.hurry(now, _HURRIED[key])
+        self._calls.heard(key, headers, now)
+        return self._awake(effects)
+
+    # Requests to the management API.
+
+    def next_request(self, now: int) -> ManagementRequest | None:
+        """The request to make now, if one is due and the last answer has been taken whole."""
+        return None if self.busy else self._plan.next_request(now)
+
+    def asked(self, now: int) -> list[Effect]:
+        """The request is made now: silence counts from here, long before the request's own deadline."""
+        self._visibility.asked_at = now
+        return self._awake([])
+
+    def answered(self, request: ManagementRequest, answer: Answer, began: int, ended: int) -> list[Effect]:
+        """What came of ``request``, made at ``began`` and over at ``ended`` (ns). `advance` may follow."""
+        failed = self._visibility.failure
+        effects = self._answers.take(request, answer, began, ended)
+        if failed and not self._visibility.failure:
+            self._calls.answers_again(ended)
+            effects += self._stream.answers_again()
+        return self._awake(effects)
+
+    def advance(self, now: int) -> list[Effect]:
+        """Take some more objects of the page that arrived; call it while `busy`."""
+        return self._awake(self._answers.advance(now))
+
+    # Calls of methods, and objects to be read again.
+
+    def call(self, call: MethodCall, now: int) -> list[Effect]:
+        """Call a method, or answer at once why it is not called; `Answered` says what came of it."""
+        return self._begun(self._calls.called(call, now))
+
+    def fetch(self, fetch: ObjectFetch, now: int) -> list[Effect]:
+        """Read an object again; `Answered` follows, after what was read was observed."""
+        return self._begun(self._calls.asked(fetch, now))
+
+    def objection(self, call: MethodCall, now: int) -> ResultAnswer | None:
+        """What `call` would answer at once; ``None`` where it would be carried out."""
+        return self._calls.objection(call, now)
+
+    def abandon(self, reason: str) -> list[Effect]:
+        """The source ends, for ``reason``: the outcome of every call and read that waits is unknown."""
+        return self._calls.abandon(reason)
+
+    def _begun(self, effects: list[Effect]) -> list[Effect]:
+        self.on_call()
+        return self._awake(effects)
+
+    @property
+    def call_at(self) -> int:
+        """When to call `advance_calls` (ns)."""
+        return self._calls.due
+
+    def advance_calls(self, now: int) -> list[Effect]:
+        """Go on with calls and fresh reads, until `next_call_request` gives a request or nothing is due."""
+        return self._awake(self._calls.advance(now))
+
+    def next_call_request(self) -> BrokerRequest | None:
+        """The request that a call or fresh read wants made now; beside those of `next_request`."""
+        return self._calls.next_request()
+
+    def call_answered(self, answer: BrokerAnswer, now: int) -> list[Effect]:
+        """What came of the request of `next_call_request`."""
+        return self._awake(self._calls.answered(answer, now))
