@@ -72,6 +72,8 @@ class RabbitMqSettings(StrictModel):
         budget: share of the time that requests may take; a broker with many queues is read less often.
         show_own: show the gateway's own queues and connections too.
         own_users: further users whose connections are the gateway's own, such as another agent's.
+        prometheus: where to read statistics of queues as Prometheus' metrics: where the broker says that the
+            plugin ``rabbitmq_prometheus`` listens (``auto``), nowhere (``off``), or the URLs of all nodes.
         writing: who changes the broker; without it every method and setting is refused.
     """
 
@@ -84,6 +86,7 @@ class RabbitMqSettings(StrictModel):
     budget: Annotated[float, Field(gt=0, le=0.5)] = 0.04
     show_own: bool = False
     own_users: tuple[str, ...] = ()
+    prometheus: Literal["auto", "off"] | HttpUrls = "auto"
     writing: WritingSettings | None = None
 
 

@@ -20,6 +20,7 @@ from gateway.model.values import ValueType
 from gateway.yaml_documents import StrictModel
 
 _NAME = r"^[A-Za-z][A-Za-z0-9_.-]*$"
+_METRIC = r"^([a-z][a-z0-9_]*( \+ [a-z][a-z0-9_]*)*)?$"
 Name = Annotated[str, Field(pattern=_NAME, max_length=64)]
 
 
@@ -56,6 +57,10 @@ class ElementRule(StrictModel):
             nothing to count.
         until: version of the broker, such as ``4.0``, from which on the value is no measurement: it is absent
             there, whatever the source answers, and where the object does not say its version.
+        metric: name of the Prometheus metric that has the same value as ``read``, or the names of those whose
+            sum has, e.g. ``queue_get_total + queue_get_ack_total``; without ``rabbitmq_detailed_``. It stands
+            for ``read`` where the class has ``metrics`` and the broker answers with them.
+        lapses: the value is given up as soon as a metric of the object changes.
         set_by: what sets it, where ``access`` is ``read-write``.
     """
 
@@ -82,6 +87,8 @@ class ElementRule(StrictModel):
     otherwise: bool | int | float | str | None = None
     unused: int | None = None
     until: Annotated[str, Field(pattern=r"^([0-9]+(\.[0-9]+)*)?$", max_length=32)] = ""
+    metric: Annotated[str, Field(pattern=_METRIC)] = ""
+    lapses: bool = False
     set_by: SetRule | None = None
 
     @model_validator(mode="after")
@@ -293,6 +300,22 @@ class EventRule(StrictModel):
         return self
 
 
+class MetricsRule(StrictModel):
+    """Where Prometheus' metrics of a class's objects are.
+
+    Attributes:
+        families: what to ask ``/metrics/detailed`` of RabbitMQ for.
+        labels: those that name an object, in the order of its index properties. Samples that differ in
+            further labels are added up.
+        holder: the property that names the node whose gauges count where several nodes have some. Counters of
+            all nodes are added up.
+    """
+
+    families: Annotated[tuple[Name, ...], Field(min_length=1)]
+    labels: Annotated[tuple[Name, ...], Field(min_length=1)]
+    holder: Name
+
+
 class ClassRule(StrictModel):
     """One class.
 
@@ -304,6 +327,7 @@ class ClassRule(StrictModel):
             is there counts. Names do not change by them.
         listing: collection of the management API that lists the class, e.g. ``queues``.
         may_be_missing: not every broker has the collection: an answer 404 means that it has no such objects.
+        metrics: where Prometheus' metrics of its objects are, if it has any.
         created_event: name of the event that tells of a new object, e.g. ``queue.created``.
         deleted_event: name of the event that tells of its end.
         created: the property (a time) that tells when the object was created, where listings tell it.
@@ -322,6 +346,7 @@ class ClassRule(StrictModel):
     lifetime: Lifetime = Lifetime()
     listing: str = ""
     may_be_missing: bool = False
+    metrics: MetricsRule | None = None
     created_event: str = ""
     deleted_event: str = ""
     created: Name | None = None
@@ -351,6 +376,19 @@ class ClassRule(StrictModel):
             for name in names_in(rule.text):
                 if name != "name" and name not in self.properties and name not in self.statistics:
                     raise ValueError(f"alarms: {alarm}: text: {name!r} is not one of the elements")
+        return self
+
+    @model_validator(mode="after")
+    def _metrics_exist(self) -> ClassRule:
+        for name, element in self.properties.items():
+            if element.metric or element.lapses:
+                raise ValueError(f"{name}: 'metric' and 'lapses' belong to statistics")
+        if self.metrics is None:
+            measured = [name for name, element in self.statistics.items() if element.metric]
+            if measured:
+                raise ValueError(f"{measured[0]}: 'metric' needs the class's 'metrics'")
+        elif self.metrics.holder not in self.properties:
+            raise ValueError(f"metrics: holder: {self.metrics.holder!r} is not one of the properties")
         return self
 
     @model_validator(mode="after")

@@ -31,6 +31,7 @@ from gateway.service.endpoints import (
     http_publisher,
     http_reader,
     http_writer,
+    prometheus_reader,
     source_config,
 )
 from gateway.service.exit_codes import CommandError, ExitCode
@@ -112,6 +113,7 @@ async def _run(
         http_reader(settings, folder, name) as reader,
         http_writer(settings, folder, name) as writer,
         http_publisher(settings, folder, name) as around,
+        prometheus_reader(settings, folder, name) as scraper,
     ):
         link = AmqpLink(endpoint, role, agent, conversation, clock, detour=around, on_unsent=agent.unsent)
         runner = SourceRunner(
@@ -123,6 +125,7 @@ async def _run(
             on_status=lambda status: _take_note(status, around),
             on_event=heard,
             writer=writer,
+            scraper=scraper,
         )
         around.on_blocked = runner.connection_blocked
         lifeline.ready()

@@ -10,6 +10,8 @@ from gateway.agents.rabbitmq.http_publisher import HttpPublisher
 from gateway.agents.rabbitmq.http_reader import HttpReader, ManagementEndpoint
 from gateway.agents.rabbitmq.http_writer import HttpWriter
 from gateway.agents.rabbitmq.polling import PollingConfig
+from gateway.agents.rabbitmq.prometheus_reader import PrometheusReader
+from gateway.agents.rabbitmq.prometheus_statistics import StatisticsConfig
 from gateway.config import sources
 from gateway.config.amqp import AmqpSettings
 from gateway.config.operations import SECOND
@@ -18,6 +20,9 @@ from gateway.config.types import SecretSource
 from gateway.dialects.qmf.addresses import MANAGEMENT_EXCHANGE
 from gateway.links.amqp_connection import AmqpEndpoint
 from gateway.service.exit_codes import CommandError, ExitCode
+
+_METRICS_SHARE = 0.6
+"""Share of a source's budget for metrics, where there are any; listings get what these do not need."""
 
 
 def amqp_endpoint(settings: AmqpSettings, folder: Path, name: str = "") -> AmqpEndpoint:
@@ -128,6 +133,21 @@ def event_endpoint(settings: RabbitMqSettings, folder: Path, name: str = "") -> 
     )
 
 
+def prometheus_reader(settings: RabbitMqSettings, folder: Path, name: str = "") -> PrometheusReader:
+    """What reads metrics; it sends no login."""
+    return PrometheusReader(folder / settings.ca_file if settings.ca_file else None, source=name)
+
+
+def _statistics(settings: RabbitMqSettings) -> StatisticsConfig:
+    return StatisticsConfig(
+        management=settings.management[0],
+        enabled=settings.prometheus != "off",
+        urls=() if isinstance(settings.prometheus, str) else settings.prometheus,
+        interval=settings.interval,
+        share=_METRICS_SHARE * settings.budget,
+    )
+
+
 def source_config(
     settings: RabbitMqSettings, publish: sources.AgentPublishing | None = None
 ) -> RabbitMqAgentConfig:
@@ -147,6 +167,7 @@ def source_config(
         management_virtual_host="" if publish is None else publish.amqp.vhost,
         obeyed=frozenset() if publish is None else frozenset(publish.obey),
         polling=PollingConfig(interval=settings.interval, budget=settings.budget),
+        statistics=_statistics(settings),
         writer=settings.writing.user if settings.writing else "",
         lockout=frozenset(settings.writing.lockout if settings.writing else ()),
     )

@@ -12,6 +12,7 @@ import structlog
 from gateway.agents.rabbitmq.event_consumer import KeptEvents
 from gateway.agents.rabbitmq.http_reader import HttpReader
 from gateway.agents.rabbitmq.http_writer import HttpWriter
+from gateway.agents.rabbitmq.prometheus_reader import PrometheusReader
 from gateway.agents.rabbitmq.runner import Reader, SourceRunner
 from gateway.agents.rabbitmq.source import RabbitMqSource
 from gateway.clock import Clock
@@ -41,11 +42,13 @@ class BrokerAccess:
         reader: reads it.
         writer: carries out operations.
         events: where its event exchange is, if that is configured.
+        scraper: reads its nodes' metrics.
     """
 
     reader: HttpReader
     writer: HttpWriter
     events: AmqpEndpoint | None
+    scraper: PrometheusReader
 
 
 async def run_rabbitmq(
@@ -54,7 +57,7 @@ async def run_rabbitmq(
     """Run the source until it is cancelled; an internal error in it restarts it, and no other source."""
     measured = MeasuredReader(broker.reader, name)
     around.metrics.add(f"agent of {name}", measured.readings)
-    async with broker.reader, broker.writer:
+    async with broker.reader, broker.writer, broker.scraper:
         while True:
             try:
                 await _observe(name, settings, measured, broker, source, around)
@@ -95,6 +98,7 @@ async def _observe(
         around.clock,
         events=broker.events,
         writer=broker.writer,
+        scraper=broker.scraper,
         kept=None
         if subscription is None
         else KeptEvents(subscription, lambda: rabbitmq.synchronised, driver.event_taken),

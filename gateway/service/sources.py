@@ -14,7 +14,13 @@ from gateway.service.am01_source import run_am01
 from gateway.service.ami_source import run_ami
 from gateway.service.cml_schemas import configured_schema
 from gateway.service.cml_source import run_cml
-from gateway.service.endpoints import amqp_endpoint, event_endpoint, http_reader, http_writer
+from gateway.service.endpoints import (
+    amqp_endpoint,
+    event_endpoint,
+    http_reader,
+    http_writer,
+    prometheus_reader,
+)
 from gateway.service.former_objects import former_identities
 from gateway.service.qmf_source import run_qmf
 from gateway.service.rabbitmq_source import BrokerAccess, run_rabbitmq
@@ -72,5 +78,6 @@ def source_of(name: str, settings: Source, around: Surroundings) -> RunSource:
         http_reader(settings, around.folder, name),
         http_writer(settings, around.folder, name),
         event_endpoint(settings, around.folder, name),
+        prometheus_reader(settings, around.folder, name),
     )
     return partial(run_rabbitmq, name, settings, broker, source, around)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from gateway.agents.rabbitmq.polling import PollingConfig
+from gateway.agents.rabbitmq.prometheus_statistics import StatisticsConfig
 from gateway.dialects.qmf.addresses import MANAGEMENT_EXCHANGE
 
 SECOND = 1_000_000_000
@@ -29,6 +30,7 @@ class RabbitMqAgentConfig:
         suspects_asked: up to so many objects missing in one listing are asked for one by one.
         items_at_once: objects of a listing taken in one call of `RabbitMqAgent.advance`.
         writer: who changes the broker; empty where nobody does, and then every method is refused.
+        statistics: how Prometheus' metrics are read.
         lockout: the virtual hosts and users whose limit of connections may be set to 0.
     """
 
@@ -44,4 +46,5 @@ class RabbitMqAgentConfig:
     items_at_once: int = 20
     writer: str = ""
     lockout: frozenset[str] = frozenset()
+    statistics: StatisticsConfig = field(default_factory=lambda: StatisticsConfig(enabled=False))
     polling: PollingConfig = field(default_factory=PollingConfig)

@@ -12,11 +12,13 @@ from gateway.agents.rabbitmq.consumers import is_anonymous
 from gateway.agents.rabbitmq.events import Changed, Created, Deleted
 from gateway.agents.rabbitmq.features import DEPRECATED_FEATURE, FEATURE_FLAG, Features
 from gateway.agents.rabbitmq.known_objects import LISTING_LAG, Change, Gone, KnownObject, KnownObjects
+from gateway.agents.rabbitmq.lean_listing import completed_lean
 from gateway.agents.rabbitmq.listing import Listing
 from gateway.agents.rabbitmq.management_api import ADMINISTRATIVE
 from gateway.agents.rabbitmq.object_names import ObjectName
 from gateway.agents.rabbitmq.ownership import is_own, is_publication, is_shown_component
 from gateway.agents.rabbitmq.processes import Processes
+from gateway.agents.rabbitmq.prometheus_statistics import PrometheusStatistics
 from gateway.agents.rabbitmq.queues import completed_queue, is_measured
 from gateway.agents.rabbitmq.reading import ClassReader, Reading
 from gateway.agents.rabbitmq.sessions import PROTOCOL, sessions_of
@@ -88,6 +90,8 @@ class BrokerView:
         self._management_virtual_host = management_virtual_host
         self.withheld = set(ADMINISTRATIVE)
         self.processes = Processes()
+        self.statistics: PrometheusStatistics | None = None
+        """Where statistics of a class come from beside the listings."""
 
     # What events call objects.
 
@@ -196,8 +200,20 @@ class BrokerView:
         if listing.class_name == "vhost" and not self.hosts.permitted(reading.name.leaf):
             # The broker tells zeros of a virtual host that may not be read.
             reading = replace(reading, statistics=(None,) * len(reading.statistics))
-        changes = self.known.listed(self._completed(reading), listing.began, listing.sampled, now)
+        reading, sampled = self._beside_known(listing, reading)
+        changes = self.known.listed(self._completed(reading), listing.began, sampled, now)
         return Taken([*ends, *changes], restarted)
+
+    def _beside_known(self, listing: Listing, reading: Reading) -> tuple[Reading, int]:
+        """What a listing shows of an object, beside what else is known of it; and when its values were so."""
+        known = self.known.get(reading.name)
+        if listing.lean:
+            return completed_lean(reading, known, self._readers[listing.class_name].schema), (
+                known.sampled if known is not None else listing.sampled
+            )
+        if self.statistics is None or reading.name.class_name != self.statistics.columns.class_name:
+            return reading, listing.sampled
+        return self.statistics.joined(reading, known, listing.sampled, single=listing.single)
 
     def _worked_out(self, class_name: str, item: Mapping[str, Json]) -> Mapping[str, Json]:
         """An object of a listing with what follows from what the listing says."""

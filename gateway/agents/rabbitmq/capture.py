@@ -35,6 +35,14 @@ from gateway.agents.rabbitmq.management_changes import (
     Rejected,
     Unanswered,
 )
+from gateway.agents.rabbitmq.object_names import ObjectName
+from gateway.agents.rabbitmq.prometheus_samples import (
+    Columns,
+    NodeSheet,
+    NotScraped,
+    Scraped,
+    ScrapeRequest,
+)
 from gateway.agents.rabbitmq.source import RabbitMqSource
 from gateway.dialects.effects import Effect
 from gateway.links.capture_file import CaptureFile, Directions
@@ -110,6 +118,25 @@ class CapturedSource(RabbitMqSource):
         """As of a source."""
         self._record(now, "advance")
         return super().advance(now)
+
+    def next_scrape(self, now: int) -> ScrapeRequest | None:
+        """As of a source."""
+        request = super().next_scrape(now)
+        if request is not None:
+            self._record(now, "scrape", url=request.address)
+        return request
+
+    def scraped(
+        self, request: ScrapeRequest, outcome: Scraped | NotScraped, began: int, ended: int
+    ) -> _Effects:
+        """As of a source."""
+        self._record(ended, "scraped", began=began, **outcome_fields(outcome))
+        return super().scraped(request, outcome, began, ended)
+
+    def advance_statistics(self, now: int) -> _Effects:
+        """As of a source."""
+        self._record(now, "advance-statistics")
+        return super().advance_statistics(now)
 
     def tick(self, now: int) -> _Effects:
         """As of a source."""
@@ -196,6 +223,7 @@ class _SourcePlayer(Player):
         super().__init__(source, witness)
         self._source = source
         self._request: ManagementRequest | None = None
+        self._scrape: ScrapeRequest | None = None
 
     def captured(self, record: Record) -> Said:
         return {name: value for name, value in record.told.items() if name not in {"ns", "dir"}}
@@ -230,7 +258,20 @@ class _SourcePlayer(Player):
             case "blocked":
                 source.connection_blocked(now)
                 return []
-        return self._broker_event(record, now)
+        take = self._metrics if record.event in _OF_METRICS else self._broker_event
+        return take(record, now)
+
+    def _metrics(self, record: Record, now: int) -> Iterable[Effect] | None:
+        source, statistics = self._source, self._source.statistics
+        match record.event:
+            case "scrape":
+                self._scrape = source.next_scrape(now)
+            case "scraped" if self._scrape is not None and statistics is not None:
+                outcome = read_outcome(record, statistics.columns)
+                return source.scraped(self._scrape, outcome, record.value("began", int), now)
+            case "advance-statistics" if statistics is not None and statistics.busy:
+                return source.advance_statistics(now)
+        return []
 
     def _broker_event(self, record: Record, now: int) -> Iterable[Effect]:
         source = self._source
@@ -295,6 +336,52 @@ def read_answer(record: Record) -> BrokerAnswer:
     return cast("BrokerAnswer", kind(**told))
 
 
+def outcome_fields(outcome: Scraped | NotScraped) -> dict[str, Any]:
+    """What came of a request for metrics as JSON: the values of each object, or the reason why none came."""
+    if isinstance(outcome, NotScraped):
+        return {"reason": outcome.reason}
+    rows = [[*name.parts, row] for name, row in outcome.sheet.values.items()]
+    return {
+        "node": outcome.sheet.node,
+        "waited": outcome.waited,
+        "busy": outcome.busy,
+        "size": outcome.size,
+        "rows": rows,
+    }
+
+
+def read_outcome(record: Record, columns: Columns) -> Scraped | NotScraped:
+    """What came of a request for metrics, as a record holds it.
+
+    Raises:
+        CaptureError: it holds none.
+    """
+    if "reason" in record.told:
+        return NotScraped(record.value("reason", str))
+    sheet = NodeSheet(columns)
+    sheet.node = record.value("node", str)
+    rows = record.told.get("rows")
+    for row in rows if isinstance(rows, list) else [None]:
+        if not isinstance(row, list) or not _is_row(row, columns):
+            raise CaptureError(f"line {record.line}: 'rows' has something else than values of an object")
+        *parts, values = row
+        sheet.values[ObjectName(columns.class_name, tuple(parts))] = values
+    waited, busy, size = (record.value(name, int) for name in ("waited", "busy", "size"))
+    return Scraped(sheet, waited, busy, size)
+
+
+def _is_row(row: list[Any], columns: Columns) -> bool:
+    *parts, values = row
+    return (
+        len(parts) == len(columns.labels)
+        and all(isinstance(part, str) for part in parts)
+        and isinstance(values, list)
+        and len(values) == len(columns.numbers)
+        and all(value is None or type(value) in {int, float} for value in values)
+    )
+
+
+_OF_METRICS: Final = frozenset({"scrape", "scraped", "advance-statistics"})
 _KINDS: Final[Mapping[str, type[Any]]] = {"str": str, "bool": bool, "int": int}
 
 

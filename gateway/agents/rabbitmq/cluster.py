@@ -229,6 +229,11 @@ class VirtualHosts:
         self._cluster_states.pop(name, None)
 
     @property
+    def refused(self) -> frozenset[str]:
+        """The virtual hosts whose contents may not be read."""
+        return frozenset(self._refused)
+
+    @property
     def not_permitted(self) -> int:
         """How many virtual hosts' contents may not be read."""
         return len(self._refused)

@@ -264,6 +264,10 @@ class KnownObjects:
             return []
         return self._kept(replace(known, statistics=(None,) * len(known.statistics), sampled=now), known)
 
+    def measured(self, known: KnownObject, statistics: Values, sampled: int) -> list[Change]:
+        """The object's statistics were ``statistics`` at ``sampled`` (ns)."""
+        return self._kept(replace(known, statistics=statistics, sampled=sampled), known)
+
     def unread(self, class_name: str, now: int) -> list[Change]:
         """A class cannot be listed any more: of its objects only what events tell is known."""
         names = list(self._objects[class_name])

@@ -22,6 +22,8 @@ class Listing:
         items: what arrived and has not been taken yet.
         sampled: when the page that ``items`` are from was read (ns).
         closing: no page comes after these items.
+        lean: it is one without statistics, which lacks some properties too.
+        single: it is no listing, but one object asked for by itself.
     """
 
     class_name: str
@@ -31,6 +33,8 @@ class Listing:
     items: deque[Json] = field(default_factory=deque)
     sampled: int = 0
     closing: bool = False
+    lean: bool = False
+    single: bool = False
 
     @property
     def waits(self) -> bool:

@@ -37,6 +37,7 @@ from gateway.agents.rabbitmq.management_api import (
 from gateway.agents.rabbitmq.object_names import ObjectName
 from gateway.agents.rabbitmq.observation_stream import ObservationStream
 from gateway.agents.rabbitmq.polling import PollingPlan
+from gateway.agents.rabbitmq.prometheus_samples import NotScraped, Scraped, ScrapeRequest
 from gateway.agents.rabbitmq.reading import ClassReader
 from gateway.agents.rabbitmq.resource_alarms import ResourceAlarms
 from gateway.agents.rabbitmq.sessions import MAX_LINKS
@@ -49,6 +50,8 @@ _ANSWER_SINGLY = frozenset({"queue", "exchange", "connection", "channel"})
 """Classes whose objects a monitoring user may ask for one by one."""
 _LISTED_WHOLE = frozenset({"connection", "channel"})
 """Of these nearly everything is read, and RabbitMQ takes longer to pick that out than to tell all."""
+_LONG_LISTING = 1_000
+"""Queues that take more than a moment to list with their statistics: they are listed without these first."""
 AGAIN = 1_000_000_000
 """Until a class is listed again of which not all is confirmed (ns)."""
 
@@ -257,10 +260,21 @@ class ManagementAnswers:
         if isinstance(answer, Refused | Broken):
             return [*effects, *self._cannot_read("overview", request, answer, ended), *self.serve(ended)]
         self.visibility.reads("overview", ended)
+        if isinstance(answer, Document):
+            self._learn_amount(answer.body)
         if isinstance(answer, Document) and self._view.nodes.learn_overview(answer.body):
             # It was upgraded: what it failed at before may go well now.
             self.plan.retry(ended, at_once=True)
         return [*effects, *self.serve(ended)]
+
+    def _learn_amount(self, overview: Json) -> None:
+        """Take from the overview how much there is to read, and where metrics are."""
+        if self._view.statistics is not None:
+            self._view.statistics.learn_listeners(overview)
+        totals = overview.get("object_totals") if isinstance(overview, Mapping) else None
+        queues = totals.get("queues") if isinstance(totals, Mapping) else None
+        if isinstance(queues, int) and queues > _LONG_LISTING and not self.visibility.complete:
+            self.plan.list_names_first("queue")
 
     def _users(self, answer: Answer, began: int, ended: int) -> list[Effect]:
         # The right to do so may be missing for ever; a password will be right again.
@@ -290,7 +304,7 @@ class ManagementAnswers:
         if request.class_name == CONSUMER:
             items = placed_consumers(items)
         if request.page == 1:
-            self._listing = Listing(request.class_name, began)
+            self._listing = Listing(request.class_name, began, lean=request.lean)
         if self._listing is None:
             raise LocalProtocolError(f"page {request.page} of {request.collection} was not asked for")
         self.visibility.reads(request.class_name, ended)
@@ -301,6 +315,7 @@ class ManagementAnswers:
         self._listing.items.extend(items)
         self._listing.sampled = (began + ended) // 2
         self._listing.closing = last
+        self.visibility.progress(request, answer)
         self.plan.page_read(request, began, ended, last=last)
         return []
 
@@ -347,10 +362,48 @@ class ManagementAnswers:
 
     def single(self, class_name: str, item: Json, began: int, now: int) -> list[Effect]:
         """One object was asked for at ``began`` (ns) and answered as in a listing."""
-        return self._item(Listing(class_name, began, sampled=now), item, now)
+        return self._item(Listing(class_name, began, sampled=now, single=True), item, now)
+
+    # Prometheus' metrics.
+
+    def next_scrape(self, now: int) -> ScrapeRequest | None:
+        """The metrics to ask for now, if any are due and it is known of what."""
+        statistics = self._view.statistics
+        return None if statistics is None or self.visibility.failure else statistics.next_request(now)
+
+    def scraped(
+        self, request: ScrapeRequest, outcome: Scraped | NotScraped, began: int, ended: int
+    ) -> list[Effect]:
+        """What came of ``request``, made at ``began`` and over at ``ended`` (ns)."""
+        statistics = self._view.statistics
+        if statistics is None:
+            return []
+        before, trouble = statistics.active, statistics.trouble
+        if isinstance(outcome, Scraped):
+            statistics.scraped(request, outcome.sheet, began, began + outcome.waited, outcome.busy)
+        else:
+            statistics.failed(request, outcome, ended)
+        class_name = statistics.columns.class_name
+        if statistics.active:
+            self.plan.list_without_statistics(class_name, ended, share=statistics.share)
+        elif before:
+            self.plan.list_with_statistics(class_name, ended)
+        if statistics.trouble and statistics.trouble != trouble:
+            return [Note("statistics-from-listings", statistics.trouble)]
+        return [Note("statistics-from-metrics")] if statistics.active and not before else []
+
+    def advance_statistics(self) -> list[Effect]:
+        """Take the metrics of some more objects; call it while they wait."""
+        statistics = self._view.statistics
+        if statistics is None:
+            return []
+        return self._stream.apply(statistics.advance(self._view.known, self._view.hosts.refused))
 
     def _listed(self, listing: Listing, now: int) -> list[Effect]:
         finished = self._view.finish(listing, now)
+        statistics = self._view.statistics
+        if statistics is not None and listing.class_name == statistics.columns.class_name:
+            statistics.hurry(now, known=len(listing.seen))
         for host in finished.doubted:
             self.ask_permission(host)
         if finished.regained:
@@ -363,6 +416,9 @@ class ManagementAnswers:
             self._alarms.finished({name.leaf for name in listing.seen}, listing.began)
             self.visibility.without_majority = self._view.nodes.without_majority
         self._suspect(listing.class_name, finished.suspects, now)
+        if listing.lean:
+            # What it lacks is still to be read.
+            return [*self._stream.apply(finished.changes), *self.serve(now)]
         self.visibility.listed(listing.class_name)
         if not self.visibility.complete and self._view.is_unconfirmed(listing.class_name):
             self.plan.hurry(now + AGAIN, listing.class_name)

@@ -31,7 +31,8 @@ class OverviewRequest:
     def target(self) -> str:
         """Path and query below ``/api/``."""
         return (
-            "overview?columns=cluster_name,erlang_version,management_version,rabbitmq_version,disable_stats"
+            "overview?columns=cluster_name,erlang_version,management_version,rabbitmq_version,disable_stats,"
+            "listeners,object_totals.queues"
         )
 
 
@@ -41,6 +42,7 @@ class ListingRequest:
 
     ``page`` counts from 1; it means nothing for a collection that is read whole (see `PAGED_COLLECTIONS`).
     ``as_administrator``: it turned out that this broker shows them to administrators only.
+    ``lean``: without statistics, and whole: for each page of it the broker would list everything.
     """
 
     class_name: str
@@ -48,12 +50,13 @@ class ListingRequest:
     columns: tuple[str, ...]
     page: int = 1
     as_administrator: bool = False
+    lean: bool = False
 
     @property
     def target(self) -> str:
         """Path and query below ``/api/``."""
-        query = []
-        if self.collection in PAGED_COLLECTIONS:
+        query = ["disable_stats=true"] if self.lean else []
+        if not self.lean and self.collection in PAGED_COLLECTIONS:
             query.append(f"page={self.page}&page_size={PAGE_SIZE}")
         if self.columns:
             query.append(f"columns={quote(','.join(self.columns), safe=',')}")

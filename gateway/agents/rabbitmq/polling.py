@@ -48,6 +48,8 @@ class PollingConfig:
         interval: between listings of a class, where its cost allows.
         slow: the same for the classes named here.
         overview: between looks at what cluster this is, and at who its users are.
+        lean: between listings without statistics, of a class whose statistics come from elsewhere, and the
+            pace of the listings with them meanwhile, which say what neither of the others does.
         refused_users: until what needs an administrator is asked for again after a refusal, which the broker
             writes into its log each time.
         refused_pause: after a refusal or failure of one request, before the like is asked again; doubled for
@@ -63,6 +65,7 @@ class PollingConfig:
     interval: int = 5 * SECOND
     slow: Mapping[str, int] = field(default_factory=lambda: dict(_SLOW))
     overview: int = 60 * SECOND
+    lean: int = 15 * SECOND
     refused_users: int = 3600 * SECOND
     refused_pause: int = 30 * SECOND
     longest_refused_pause: int = 900 * SECOND
@@ -129,6 +132,7 @@ class PollingPlan:
         self._overview_due = 0
         self._users_due = 0 if users else _NEVER
         self._users_refused = False
+        self._reserved = 0.0
         self._extras: dict[ExtraRequest, None] = {}
         self._extra_due = 0
         self._failures = 0
@@ -175,7 +179,7 @@ class PollingPlan:
     def page_read(self, request: ListingRequest, began: int, ended: int, *, last: bool) -> None:
         """A page arrived; ``last``: there is none after it."""
         self._succeeded()
-        plan = self._classes[request.class_name]
+        plan = self._classes[_key(request)]
         if request.page == 1:
             plan.began = began
         plan.spent += ended - began
@@ -191,6 +195,8 @@ class PollingPlan:
         plan.withheld = False
         plan.refusals = 0
         plan.due = max(plan.began + self._pause(plan), ended)
+        if plan.interval == _NEVER:
+            del self._classes[_key(request)]
         self._note_intervals()
 
     def overview_read(self, ended: int) -> None:
@@ -227,7 +233,7 @@ class PollingPlan:
         """
         self._succeeded()
         self._page = None
-        plan = self._classes[request.class_name]
+        plan = self._classes[_key(request)]
         plan.withheld = withheld
         least = self._config.refused_users if long else self._config.refused_pause
         most = max(least, self._config.longest_refused_pause)
@@ -267,7 +273,7 @@ class PollingPlan:
 
     def questioned(self, request: ListingRequest, ended: int) -> None:
         """This was not answered as a listing is: the overview, asked next, shows whether anything is."""
-        plan = self._classes[request.class_name]
+        plan = self._classes[_key(request)]
         plan.due = max(plan.due, ended + plan.interval)
         self._page = None
         self.hurry_overview(ended)
@@ -295,7 +301,7 @@ class PollingPlan:
         What was asked now waits until something else was, which may fare better.
         """
         if self._page is not None:
-            plan = self._classes[self._page.class_name]
+            plan = self._classes[_key(self._page)]
             plan.due = ended + plan.interval
             self._page = None
         if isinstance(request, SessionsRequest):
@@ -323,14 +329,52 @@ class PollingPlan:
         self._extras[request] = None
         return True
 
+    def list_without_statistics(self, class_name: str, now: int, *, share: float) -> None:
+        """List a class without its statistics, and seldom with them, because these come from elsewhere.
+
+        Args:
+            class_name: the class.
+            now: the time (ns).
+            share: share of time that reading them elsewhere may take, which listings do not get.
+        """
+        plan = self._classes[class_name]
+        self._reserved = share
+        plan.interval = self._config.lean
+        first = replace(plan.first_page, columns=(), lean=True)
+        lean = self._classes.setdefault(_key(first), _ClassPlan(first, self._config.lean, due=now))
+        lean.interval = self._config.lean
+        self._note_intervals()
+
+    def list_with_statistics(self, class_name: str, now: int) -> None:
+        """List a class with its statistics again, and soon."""
+        plan = self._classes[class_name]
+        lean = self._classes.get(_lean_key(class_name))
+        if lean is None:
+            return
+        # It may be under way, and is dropped at its end.
+        lean.interval = lean.due = _NEVER
+        self._reserved = 0.0
+        plan.interval = self._config.interval
+        plan.due = min(plan.due, max(now, plan.began + self._bearable(plan)))
+        self._note_intervals()
+
+    def list_names_first(self, class_name: str) -> None:
+        """List a class without its statistics once before its first listing with them, which is long."""
+        plan = self._classes[class_name]
+        if plan.readings == 0 and plan.due == 0 and self._page is None:
+            first = replace(plan.first_page, columns=(), lean=True)
+            self._classes = {_key(first): _ClassPlan(first, _NEVER), **self._classes}
+
     def hurry(self, now: int, class_name: str = "") -> None:
         """What is known is in doubt: list the class, or all of them, as soon as the broker can bear.
 
         What could not be listed keeps its pause (see `retry`).
         """
         for name, plan in self._classes.items():
-            if class_name in {name, ""} and not plan.refusals:
-                plan.again = self._page is not None and self._page.class_name == name
+            # What a listing without statistics shows is all that is in doubt.
+            is_meant = class_name in {plan.first_page.class_name, ""} and _lean_key(name) not in self._classes
+            if is_meant and plan.interval != _NEVER and not plan.refusals:
+                plan.again = self._page is not None and _key(self._page) == name
                 plan.due = min(plan.due, max(now, plan.began + self._bearable(plan)))
 
     def interval(self, class_name: str) -> int:
@@ -341,10 +385,19 @@ class PollingPlan:
         # What the first listing costs is not held against a broker that has only just started.
         # Nor is it news that what hardly changes is read seldom.
         plans = [plan for plan in self._classes.values() if plan.interval < RARELY]
-        known = [plan for plan in plans if plan.readings > 1 and not plan.withheld]
-        self.intervals = {plan.first_page.collection: self._interval(plan) for plan in known}
+        known = [
+            plan for plan in plans if plan.readings > 1 and not plan.withheld and not plan.first_page.lean
+        ]
+        self.intervals = {
+            plan.first_page.collection + self._but(plan): self._interval(plan) for plan in known
+        }
         if self.sessions.round_time:
             self.intervals = {**self.intervals, "sessions": self.sessions.round_time}
+
+    def _but(self, plan: _ClassPlan) -> str:
+        """What of a class is not read by its listings."""
+        key = _lean_key(plan.first_page.class_name)
+        return ", but for depths and counters" if key in self._classes else ""
 
     def _pause(self, plan: _ClassPlan) -> int:
         """From the beginning of the listing that has ended to that of the next (ns)."""
@@ -368,9 +421,8 @@ class PollingPlan:
         These share it by their paces. A listing that costs twice what can be borne comes half as often as it
         should: bindings, of which events tell all, do not take the time that connections need.
         """
-        left = self._config.budget - (
-            min(SESSIONS_SHARE, self._config.budget / 4) if self.sessions.round_time else 0
-        )
+        sessions = min(SESSIONS_SHARE, self._config.budget / 4) if self.sessions.round_time else 0
+        left = self._config.budget - self._reserved - sessions
         pace = sum(1 / one.interval for one in self._classes.values())
         for one in sorted(self._classes.values(), key=lambda one: one.cost):
             bearable = left / pace
@@ -379,3 +431,12 @@ class PollingPlan:
             left -= one.cost / one.interval
             pace -= 1 / one.interval
         return plan.interval
+
+
+def _key(request: ListingRequest) -> str:
+    """Under which the plan of a listing is kept."""
+    return _lean_key(request.class_name) if request.lean else request.class_name
+
+
+def _lean_key(class_name: str) -> str:
+    return f"{class_name} without statistics"

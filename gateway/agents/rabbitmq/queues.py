@@ -16,7 +16,7 @@ COLUMNS: Final = (
     "single_active_consumer_ctag",
 )
 """What is needed of a listing for this."""
-_MEASURED_TYPES: Final = frozenset({"classic", "quorum"})
+MEASURED_TYPES: Final = frozenset({"classic", "quorum"})
 
 
 def completed_queue(queue: Mapping[str, Json]) -> Mapping[str, Json]:
@@ -36,7 +36,7 @@ def is_measured(queue: Mapping[str, Json]) -> bool:
     RabbitMQ counts for classic and quorum queues only. For some seconds after a restart it tells neither
     counters nor ``messages``; with these the counters are known.
     """
-    return queue.get("type") in _MEASURED_TYPES and isinstance(queue.get("messages"), int)
+    return queue.get("type") in MEASURED_TYPES and isinstance(queue.get("messages"), int)
 
 
 def _has_single_active_consumer(queue: Mapping[str, Json]) -> bool:

@@ -13,6 +13,9 @@ from gateway.agents.rabbitmq.event_consumer import EventConsumer, KeptEvents
 from gateway.agents.rabbitmq.headers import event_time, plain_headers
 from gateway.agents.rabbitmq.management_api import Answer, Document, ManagementRequest
 from gateway.agents.rabbitmq.management_changes import BrokerAnswer, BrokerRequest
+from gateway.agents.rabbitmq.object_names import ObjectName
+from gateway.agents.rabbitmq.prometheus_samples import Columns, NotScraped, Scraped, ScrapeRequest
+from gateway.agents.rabbitmq.prometheus_statistics import PrometheusStatistics
 from gateway.agents.rabbitmq.source import RabbitMqSource
 from gateway.agents.rabbitmq.status import AgentStatus
 from gateway.clock import Clock
@@ -39,6 +42,16 @@ class Writer(Protocol):
         ...
 
 
+class Scraper(Protocol):
+    """Reads metrics (`gateway.agents.rabbitmq.prometheus_reader.PrometheusReader`)."""
+
+    async def scrape(
+        self, request: ScrapeRequest, columns: Columns, names: dict[bytes, ObjectName | None]
+    ) -> Scraped | NotScraped:
+        """Ask a node; whatever goes wrong is an answer too."""
+        ...
+
+
 class SourceRunner:
     """Runs a RabbitMQ source.
 
@@ -54,6 +67,7 @@ class SourceRunner:
         on_missed: called where events are missing before those of a durable subscription: why, and until when
             (ns).
         writer: makes the requests of calls; without it no call is carried out and nothing is read again.
+        scraper: reads metrics; without it statistics come from listings.
         counters: ``messages`` and ``octets`` of answers and events are counted here.
     """
 
@@ -70,9 +84,12 @@ class SourceRunner:
         kept: KeptEvents | None = None,
         on_missed: Callable[[str, int], None] = lambda _reason, _until: None,
         writer: Writer | None = None,
+        scraper: Scraper | None = None,
         counters: Counter[str] | None = None,
     ) -> None:
         self._writer = writer
+        self._scraper = scraper
+        self._scrape_wanted = asyncio.Event()
         self._called = asyncio.Event()
         source.on_call = self._called.set
         self._source = source
@@ -108,6 +125,8 @@ class SourceRunner:
             parts.create_task(self._read())
             if self._writer is not None:
                 parts.create_task(self._carry_out(self._writer))
+            if self._scraper is not None and self._source.statistics is not None:
+                parts.create_task(self._scrape(self._scraper, self._source.statistics))
 
     async def _read(self) -> None:
         while True:
@@ -125,6 +144,23 @@ class SourceRunner:
             while self._source.busy:
                 # Few objects at a time, giving way in between: a page must not hold the loop.
                 self._perform(self._source.advance(self._clock.now()))
+                await asyncio.sleep(0)
+
+    async def _scrape(self, scraper: Scraper, statistics: PrometheusStatistics) -> None:
+        """Read metrics, beside the listings: a long listing does not make them old."""
+        while True:
+            now = self._clock.now()
+            request = self._source.next_scrape(now)
+            if request is None:
+                due = (statistics.due - now) / 1e9
+                await self._wait(self._scrape_wanted, due if due > 0 else LONGEST_WAIT_SECONDS)
+                continue
+            outcome = await scraper.scrape(request, statistics.columns, statistics.names)
+            self._counters["messages"] += 1
+            self._counters["octets"] += outcome.size if isinstance(outcome, Scraped) else 0
+            self._perform(self._source.scraped(request, outcome, now, self._clock.now()))
+            while statistics.busy:
+                self._perform(self._source.advance_statistics(self._clock.now()))
                 await asyncio.sleep(0)
 
     async def _carry_out(self, writer: Writer) -> None:

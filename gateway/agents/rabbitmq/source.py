@@ -23,6 +23,8 @@ from gateway.agents.rabbitmq.management_api import Answer, ManagementRequest
 from gateway.agents.rabbitmq.management_changes import BrokerAnswer, BrokerRequest
 from gateway.agents.rabbitmq.method_calls import MethodCalls
 from gateway.agents.rabbitmq.observation_stream import ObservationStream
+from gateway.agents.rabbitmq.prometheus_samples import NotScraped, Scraped, ScrapeRequest
+from gateway.agents.rabbitmq.prometheus_statistics import PrometheusStatistics, statistics_of
 from gateway.agents.rabbitmq.reading import ClassReader, class_readers
 from gateway.agents.rabbitmq.status import AgentStatus
 from gateway.dialects.effects import Effect, Note, Observed, WakeAt
@@ -62,6 +64,7 @@ class RabbitMqSource:
             own_users=config.own_users | {config.user},
             management_virtual_host=config.management_virtual_host,
         )
+        self._view.statistics = statistics_of(self._readers, config.statistics)
         self._events = BrokerEvents(mapping, self._readers, self._view)
         self._stream = ObservationStream(
             self._readers, self._view.known, self._events.maker.schemas, secrets or SecretRules()
@@ -105,6 +108,7 @@ class RabbitMqSource:
             self._impersonators.distrust,
             self._plan.intervals,
             blocked=self._events.alarms.blocked,
+            statistics=self._view.statistics.trouble if self._view.statistics else "",
         )
 
     @property
@@ -278,6 +282,27 @@ class RabbitMqSource:
     def advance(self, now: int) -> list[Effect]:
         """Take some more objects of the page that arrived; call it while `busy`."""
         return self._awake(self._answers.advance(now))
+
+    # Prometheus' metrics.
+
+    @property
+    def statistics(self) -> PrometheusStatistics | None:
+        """Where statistics come from beside the listings."""
+        return self._view.statistics
+
+    def next_scrape(self, now: int) -> ScrapeRequest | None:
+        """The metrics to ask for now, beside the requests of `next_request`."""
+        return self._answers.next_scrape(now)
+
+    def scraped(
+        self, request: ScrapeRequest, outcome: Scraped | NotScraped, began: int, ended: int
+    ) -> list[Effect]:
+        """What came of ``request``, made at ``began`` and over at ``ended`` (ns)."""
+        return self._awake(self._answers.scraped(request, outcome, began, ended))
+
+    def advance_statistics(self, now: int) -> list[Effect]:  # noqa: ARG002  as of every other input
+        """Take the metrics of some more objects; call it while `statistics` is busy."""
+        return self._awake(self._answers.advance_statistics())
 
     # Calls of methods, and objects to be read again.
 

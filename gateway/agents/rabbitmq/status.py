@@ -8,8 +8,11 @@ from dataclasses import dataclass
 from operator import itemgetter
 
 from gateway.agents.rabbitmq.management_api import (
+    PAGE_SIZE,
     Answer,
     Broken,
+    Document,
+    ListingRequest,
     ManagementRequest,
     NotFound,
     NotManagement,
@@ -168,6 +171,7 @@ class Visibility:
         self._unread_since: dict[str, int] = {}
         self.left_out = ""
         self._seldom = _Seldom()
+        self._progress: dict[str, str] = {}
 
     def answers(self) -> bool:
         """The management API answers; whether that is news."""
@@ -241,6 +245,16 @@ class Visibility:
         self._unread_since.update(dict.fromkeys(long, 0))
         return [place for place in long if place in self._listed]
 
+    def progress(self, request: ListingRequest, answer: Answer) -> None:
+        """A page arrived: until everything has been read, people see how many more there are."""
+        body = answer.body if isinstance(answer, Document) else None
+        total = body.get("total_count") if isinstance(body, Mapping) else None
+        read = request.page * PAGE_SIZE
+        if isinstance(total, int) and read < total and not self.complete:
+            self._progress[request.collection] = f"{request.collection}: {read:,} of {total:,} read"
+        else:
+            self._progress.pop(request.collection, None)
+
     def listed(self, class_name: str) -> None:
         """A listing of this class is complete."""
         self._unlisted.discard(class_name)
@@ -252,7 +266,13 @@ class Visibility:
         return self.complete
 
     def status(
-        self, not_permitted: int, distrust: str, intervals: Mapping[str, int], *, blocked: bool
+        self,
+        not_permitted: int,
+        distrust: str,
+        intervals: Mapping[str, int],
+        *,
+        blocked: bool,
+        statistics: str = "",
     ) -> AgentStatus:
         """In one line for people.
 
@@ -261,6 +281,7 @@ class Visibility:
             distrust: why nobody is obeyed; empty where somebody is.
             intervals: nanoseconds between listings of a collection; another mapping where they changed.
             blocked: whether the broker takes no messages.
+            statistics: why statistics do not come from where they should; empty where they do.
         """
         if self.failure:
             state = SourceState.CONNECTING if self.failure == _NOT_ASKED else SourceState.DOWN
@@ -276,6 +297,8 @@ class Visibility:
             parts.append("hearing what the broker told meanwhile")
         if self.left_out:
             parts.append(self.left_out)
+        parts += [statistics] if statistics else []
+        parts += self._progress.values()
         parts += self._seldom.texts(intervals)
         # Last, because SNMP cuts a long line, and this part of it is there for ever where nobody writes.
         parts += self._refused_texts(withheld=True)

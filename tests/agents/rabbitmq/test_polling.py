@@ -54,7 +54,7 @@ class Broker:
             case ListingRequest():
                 if request.page == 1:
                     self.begun.setdefault(class_name, []).append(began)
-                last = request.page >= self.pages.get(class_name, 1)
+                last = request.lean or request.page >= self.pages.get(class_name, 1)
                 self.plan.page_read(request, began, self.now, last=last)
             case OverviewRequest():
                 self.plan.overview_read(self.now)
@@ -332,3 +332,46 @@ def test_users_are_not_asked_for_unless_told() -> None:
 
 def users_plan() -> PollingPlan:
     return PollingPlan([ListingRequest("node", "nodes", ("name",))], PollingConfig(budget=0.05), users=True)
+
+
+def test_a_class_whose_statistics_come_from_elsewhere_is_listed_without_them() -> None:
+    broker = Broker(pages={"queue": 40}, wall={"queue": 250 * MILLISECOND})
+    broker.run(60)
+    broker.plan.list_without_statistics("queue", broker.now, share=0.02)
+    broker.wall["queue"] = 100 * MILLISECOND
+    lean = next(
+        request for request in iter(broker.step, None) if isinstance(request, ListingRequest) and request.lean
+    )
+    assert lean.target == "queues?disable_stats=true"
+    broker.plan.list_with_statistics("queue", broker.now)
+    requests = [broker.step() for _ in range(200)]
+    assert not any(isinstance(request, ListingRequest) and request.lean for request in requests)
+
+
+def test_a_lean_listing_that_is_under_way_when_it_is_not_wanted_any_more_ends_as_usual() -> None:
+    polling = plan()
+    polling.overview_read(0)
+    polling.list_names_first("queue")
+    request = polling.next_request(0)
+    assert isinstance(request, ListingRequest)
+    assert request.lean
+    polling.list_without_statistics("queue", 0, share=0.02)
+    polling.list_with_statistics("queue", 0)
+    polling.page_read(request, 0, SECOND, last=True)
+    following = [polling.next_request(0)]
+    assert isinstance(following[0], ListingRequest)
+    assert following[0].class_name == "node"
+
+
+def test_many_queues_are_listed_without_statistics_once_before_they_are_listed_with_them() -> None:
+    broker = Broker(pages={"queue": 2})
+    broker.step()
+    broker.plan.list_names_first("queue")
+    requests = [
+        request for request in (broker.step() for _ in range(30)) if isinstance(request, ListingRequest)
+    ]
+    assert [(request.class_name, request.lean) for request in requests[:2]] == [
+        ("queue", True),
+        ("node", False),
+    ]
+    assert sum(request.lean for request in requests) == 1
