@@ -99,6 +99,18 @@ def test_where_it_cannot_be_made_one_line_says_what_brings_it(
 
 
 @pytest.mark.usefixtures("cache")
+def test_tests_that_need_no_other_release_are_run_without_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+
+    assert main(["--tests"]) == 0
+
+    (said,) = capsys.readouterr().err.splitlines()
+    assert said.startswith("missing: RabbitMQ of Debian ")
+
+
+@pytest.mark.usefixtures("cache")
 def test_a_broker_whose_release_is_missing_says_what_brings_it() -> None:
     with (
         pytest.raises(BrokerNotInstalledError) as error,
