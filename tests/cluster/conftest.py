@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
-from tests.components.cluster import PrivateCluster
+from gateway.demo.broker import BrokerSettings
+from tests.components.cluster import CLUSTER_SETTINGS, PrivateCluster
 
 ORDERS = "orders"
 """A quorum queue with a member on each node."""
 
 
 @pytest.fixture(scope="session")
-def three_nodes() -> Iterator[PrivateCluster]:
+def three_nodes(rabbitmq_settings: BrokerSettings) -> Iterator[PrivateCluster]:
     """Three nodes, with the quorum queue `ORDERS`, and a durable classic queue of the name of each node."""
-    with PrivateCluster(3) as cluster:
+    settings = replace(CLUSTER_SETTINGS, debian=rabbitmq_settings.debian)
+    with PrivateCluster(3, settings) as cluster:
         with cluster.nodes[0].http() as client:
             quorum = {"durable": True, "arguments": {"x-queue-type": "quorum"}}
             client.put(f"queues/%2F/{ORDERS}", json=quorum).raise_for_status()

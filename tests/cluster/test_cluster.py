@@ -63,12 +63,12 @@ async def test_the_node_that_is_asked_is_killed(cluster: PrivateCluster, tmp_pat
 async def test_the_node_that_is_asked_is_drained(cluster: PrivateCluster, tmp_path: Path) -> None:
     async with unharmed(cluster, tmp_path) as watch:
         asked, other, _ = cluster.nodes
-        await aside(lambda: asked.tool("rabbitmq-upgrade", "drain"))
+        await aside(lambda: asked.run_tool("rabbitmq-upgrade", "drain"))
         await watch.until(lambda: not watch.is_whole, "the node closed the connection that brought events")
         await watch.until(lambda: watch.is_whole, "events arrive from another node")
         await agrees(watch, other)
         assert is_running(watch, asked) is True
-        await aside(lambda: asked.tool("rabbitmq-upgrade", "revive"))
+        await aside(lambda: asked.run_tool("rabbitmq-upgrade", "revive"))
 
 
 async def test_leaders_move(cluster: PrivateCluster, tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import secrets
 import shutil
-import subprocess
 import tempfile
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -17,7 +16,7 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from gateway.demo import keeper
-from gateway.demo.broker import BrokerError, BrokerPorts, BrokerSettings, PrivateBroker
+from gateway.demo.broker import BrokerPorts, BrokerSettings, PrivateBroker
 from gateway.demo.node_setup import NodeDescription
 from tests.components.rabbitmq import TEST_SETTINGS
 from tests.components.waiting import wait_until
@@ -73,28 +72,12 @@ class ClusterNode(PrivateBroker):
         """What the node makes of an Erlang expression."""
         return self.rabbitmqctl("eval", expression).strip()
 
-    def tool(self, program: str, *arguments: str) -> str:
-        """Run one of RabbitMQ's command line tools, such as ``rabbitmq-queues``, against this node."""
-        (command, *_), environment = self.control
-        done = subprocess.run(  # noqa: S603  no shell; the caller is a test
-            [str(Path(command).with_name(program)), "--node", self.node_name, *arguments],
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
-        if done.returncode != 0:
-            raise BrokerError(f"{program} {' '.join(arguments)}: {(done.stderr or done.stdout).strip()}")
-        return done.stdout
-
     def _found_port_taken(self) -> bool:
         return False  # other ports are no way out: the port mapper's is shared
 
     def json(self, *arguments: str, program: str = "rabbitmqctl") -> Any:  # noqa: ANN401  what it prints
         """The document that a command of ``rabbitmqctl`` prints."""
-        return json.loads(self.tool(program, *arguments, "--formatter", "json"))
+        return json.loads(self.run_tool(program, *arguments, "--formatter", "json"))
 
 
 class PrivateCluster:
