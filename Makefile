@@ -43,8 +43,9 @@ test: checked  ## everything: lint, types, contracts, documentation, all tests
 	@$(BIN)/python -m pytest -n $(WORKERS) --randomly-seed=$(SEED)
 
 # Other interpreters get environments of their own beside the first; one that is named but does not run is passed over.
+prove: export PROVE := 1
 prove: checked  ## the tests with large counts and new seeds, on newer Pythons too; writes docs/results/
-	@export PROVE=1; failed=0; results=$$(mktemp -d); trap 'rm -rf "$$results"' EXIT; \
+	@failed=0; results=$$(mktemp -d); trap 'rm -rf "$$results"' EXIT; \
 	run() { "$$1/python" -m pytest -n $(WORKERS) --timeout 7200 \
 	    --junitxml="$$results/$$("$$1/python" -c 'import platform; print(platform.python_version())').xml" || failed=1; }; \
 	run $(BIN); \
