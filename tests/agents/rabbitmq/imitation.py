@@ -25,7 +25,7 @@ from gateway.agents.rabbitmq.management_api import (
     UsedFeaturesRequest,
 )
 from gateway.agents.rabbitmq.source import RabbitMqSource
-from gateway.dialects.effects import Delivery, Effect, Note, Observed, Send, WakeAt
+from gateway.dialects.effects import Answered, Delivery, Effect, Note, Observed, Send, WakeAt
 from gateway.dialects.qmf.agent import AgentConfig
 from gateway.dialects.qmf.console import ConsoleSession
 from gateway.dialects.qmf.console_config import ConsoleConfig
@@ -40,6 +40,7 @@ from gateway.model.observations import (
     Observation,
     ResyncBegan,
 )
+from gateway.model.operations import Answer as OperationAnswer
 
 MAPPING = load_shipped_mappings()["rabbitmq"]
 MILLISECOND = 1_000_000
@@ -197,6 +198,8 @@ class World:
         seen: every object that the console heard of, in order.
         sent: every message of the agent.
         notes: every note of the agent, by name.
+        observed: what the source observed.
+        answers: what came of calls and reads of the source.
     """
 
     config: RabbitMqAgentConfig = field(default_factory=lambda: RabbitMqAgentConfig(user="gateway"))
@@ -205,6 +208,8 @@ class World:
     sent: list[Send] = field(default_factory=list)
     seen: list[ObjectSeen] = field(default_factory=list)
     observations: list[Observation] = field(default_factory=list)
+    observed: list[Observation] = field(default_factory=list)
+    answers: list[OperationAnswer] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)
     request_takes: int = 2 * MILLISECOND
 
@@ -212,7 +217,7 @@ class World:
         session = AgentConfig(
             UUID(int=7), 1, frozenset({"loopback"}), publish_interval=5 * SECOND, reads_anew=True
         )
-        self.source = RabbitMqSource(self.config, MAPPING)
+        self.source = _NotedSource(self)
         self.agent = RabbitMqAgent(self.source, self.config, session)
         self.console = ConsoleSession(ConsoleConfig(believed=frozenset({"loopback"})))
         self._agent_wakes = self._console_wakes = 0
@@ -223,7 +228,16 @@ class World:
 
     def source_does(self, effects: list[Effect]) -> None:
         """Publish what the source observed and answered."""
+        self.note(effects)
         self.agent_does(self.agent.publish(effects, self.now))
+
+    def note(self, effects: list[Effect]) -> None:
+        """Remember what the source observed and answered."""
+        for effect in effects:
+            if isinstance(effect, Observed):
+                self.observed.extend(effect.observations)
+            elif isinstance(effect, Answered):
+                self.answers.append(effect.answer)
 
     def agent_does(self, effects: list[Effect]) -> None:
         """Carry out what the agent wants."""
@@ -359,3 +373,16 @@ class World:
         """How many notes of each name the agent left."""
         names = [note.event for note in self.notes]
         return {name: names.count(name) for name in names}
+
+
+class _NotedSource(RabbitMqSource):
+    """The source of a world, which the agent wakes."""
+
+    def __init__(self, noted_by: World) -> None:
+        super().__init__(noted_by.config, MAPPING)
+        self._noted_by = noted_by
+
+    def tick(self, now: int) -> list[Effect]:
+        effects = super().tick(now)
+        self._noted_by.note(effects)
+        return effects

@@ -31,6 +31,7 @@ from gateway.links.amqp_connection import AmqpEndpoint
 from gateway.links.conversation import Conversation
 from gateway.mapping.files import load_shipped_mappings
 from gateway.model.observations import (
+    ClassLearned,
     EventLearned,
     EventSeen,
     ObjectSeen,
@@ -39,7 +40,7 @@ from gateway.model.observations import (
     SourceStateSeen,
 )
 from gateway.model.operations import Answer, MethodCall, ObjectFetch
-from gateway.model.schema import ClassKey, EventSchema
+from gateway.model.schema import ClassKey, ClassSchema, EventSchema
 from gateway.model.values import Reference, Value
 from gateway.service.rabbitmq_source import SourceDriver
 from tests.components.loopback import USER_ID, carry
@@ -83,6 +84,7 @@ class Watch:
         self.synchronised = False
         self.seen: list[ObjectSeen] = []
         self.events: list[tuple[EventSeen, dict[str, object]]] = []
+        self.schemas: dict[str, ClassSchema] = {}
         self.delays: list[int] = []
         """From each event to its hearing (ns)."""
         self.event_schemas: dict[ClassKey, EventSchema] = {}
@@ -98,6 +100,8 @@ class Watch:
         for one in observations:
             if isinstance(one, ObjectSeen):
                 self.seen.append(one)
+            elif isinstance(one, ClassLearned):
+                self.schemas[one.schema.key.name] = one.schema
             elif isinstance(one, EventLearned):
                 self.event_schemas[one.schema.key] = one.schema
             elif isinstance(one, EventSeen):
@@ -286,9 +290,19 @@ async def _am2(
 @asynccontextmanager
 async def _in_background(work: Coroutine[None, None, None]) -> AsyncIterator[None]:
     """Do ``work`` as long as the context lasts; its error ends the context at once."""
-    async with asyncio.TaskGroup() as group:
-        task = group.create_task(work)
-        try:
-            yield
-        finally:
-            task.cancel()
+    body, task = asyncio.current_task(), asyncio.create_task(work)
+
+    def failed() -> BaseException | None:
+        return task.exception() if task.done() and not task.cancelled() else None
+
+    task.add_done_callback(lambda _: body.cancel() if body is not None and failed() else None)
+    try:
+        yield
+    except asyncio.CancelledError:
+        error = failed()
+        if error is None:
+            raise
+        raise error from None
+    finally:
+        task.cancel()
+        await asyncio.wait({task})
