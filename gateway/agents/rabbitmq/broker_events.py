@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from gateway.agents.rabbitmq.broker_view import BrokerView
-from gateway.agents.rabbitmq.event_kinds import OPERATOR_POLICY_SET, EventKinds
+from gateway.agents.rabbitmq.event_kinds import OPERATOR_POLICY_SET, EventKinds, completed_headers
 from gateway.agents.rabbitmq.event_making import EventMaker, RaisedEvent
 from gateway.agents.rabbitmq.events import BrokerEvent, Changed, Created, Deleted, EventReader
 from gateway.agents.rabbitmq.headers import event_time, plain_headers, readable_headers
@@ -104,6 +104,7 @@ class BrokerEvents:
                 return Heard(event, changes, self._raised(key, plain, time, known) if shown else [])
         if self._kinds.repeats(key, plain):
             return Heard(event)
+        plain = completed_headers(key, plain)
         # Whatever is told of an object after its end belongs to its end.
         if any(self._view.known.has_ended(subject) for subject in self.maker.subjects(key, plain)):
             return Heard(event)

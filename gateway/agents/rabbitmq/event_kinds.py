@@ -4,6 +4,8 @@
   policy. It is ``operator.policy.set`` here.
 - Clearing the last limit of a virtual host raises ``parameter.set`` with an empty value. It is
   ``parameter.cleared`` here.
+- Clearing a global parameter of RabbitMQ 3.10 raises ``parameter.set`` without a value. It is
+  ``parameter.cleared``, too.
 - A shovel or federation link that fails over and over says so each time, and its removal is raised twice.
 """
 
@@ -21,6 +23,7 @@ MAX_REMEMBERED: Final = 10_000
 
 _OPERATOR_POLICY: Final = "operator_policy"
 _VHOST_LIMITS: Final = "vhost-limits"
+_GLOBAL: Final = "global"
 _STATES: Final = {
     "shovel.worker.status": "shovel",
     "shovel.worker.removed": "shovel",
@@ -47,6 +50,8 @@ class EventKinds:
             _remember(self._operator_policies, which, _text(pattern))
         elif event == "parameter.set" and headers.get("component") == _VHOST_LIMITS:
             return event if headers.get("value") else "parameter.cleared"
+        elif event == "parameter.set" and headers.get("component") == _GLOBAL:
+            return event if "value" in headers else "parameter.cleared"
         elif event == "policy.set" and self._operator_policies.get(which) == _text(headers.get("pattern")):
             self._operator_policies.pop(which, None)
             return OPERATOR_POLICY_SET
@@ -72,6 +77,16 @@ class EventKinds:
         """Events were lost."""
         self._operator_policies.clear()
         self._states.clear()
+
+
+def completed_headers(event: str, headers: dict[str, Json]) -> dict[str, Json]:
+    """Headers with what names the runtime parameter that a shovel or federation link was made by."""
+    match _STATES.get(event):
+        case "shovel":
+            return {**headers, "component": "shovel"}
+        case "federation":
+            return {**headers, "component": "federation-upstream", "name": headers.get("upstream")}
+    return headers
 
 
 def _text(value: Json) -> str | None:

@@ -31,6 +31,8 @@ from gateway.model.values import Value, ValueType
 _PEER = re.compile(r"(?P<host>.{1,255}):(?P<port>\d{1,5}) -> ", re.DOTALL)
 """How the broker names a network connection: ``127.0.0.1:52110 -> 127.0.0.1:5672``."""
 
+_LOGINS = "user.authentication."
+
 ArgumentValue: TypeAlias = "Value | ObjectName | None"
 """An argument; a reference is the name of what it points to."""
 
@@ -170,7 +172,9 @@ class EventMaker:
     ) -> RaisedEvent | None:
         name = plan.subject.name(headers) if plan.subject else None
         subject = known(name) if name is not None else None
-        document = {**headers, "gateway": _worked_out(headers, time, subject)}
+        # The name in a login's event is that of the user, which the client chose.
+        names_connection = "connection_name" if plan.rule.trigger.startswith(_LOGINS) else "name"
+        document = {**headers, "gateway": _worked_out(headers, time, subject, names_connection)}
         values: list[ArgumentValue] = []
         for argument in plan.arguments:
             if isinstance(argument, _ReferencePlan):
@@ -259,11 +263,16 @@ def _path(rule: ArgumentRule) -> ReadPath | None:
     return compile_path(rule.read) if rule.read else None
 
 
-def _worked_out(headers: Mapping[str, Json], time: int, subject: KnownObject | None) -> dict[str, Json]:
-    """What no header tells: how long the object lived, and where an unknown connection came from."""
+def _worked_out(
+    headers: Mapping[str, Json], time: int, subject: KnownObject | None, names_connection: str
+) -> dict[str, Json]:
+    """What no header tells: how long the object lived, and where an unknown connection came from.
+
+    ``names_connection`` is the header that names the connection.
+    """
     if subject is not None:
         lived = subject.created and subject.created <= time
         return {"lifetime": time - subject.created} if lived else {}
-    name = headers.get("name")
+    name = headers.get(names_connection)
     peer = _PEER.match(name) if isinstance(name, str) else None
     return {"peer_host": peer["host"].strip("[]"), "peer_port": peer["port"]} if peer else {}

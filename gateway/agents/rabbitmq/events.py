@@ -20,6 +20,7 @@ from gateway.agents.rabbitmq.erlang_terms import (
     protocol_of_text,
     table_of_texts,
 )
+from gateway.agents.rabbitmq.event_kinds import OPERATOR_POLICY_SET
 from gateway.agents.rabbitmq.headers import event_time, plain_headers
 from gateway.agents.rabbitmq.object_names import ObjectName, connection_of_channel
 from gateway.agents.rabbitmq.ownership import is_shown_component
@@ -151,7 +152,9 @@ class EventReader:
     def routing_keys(self) -> tuple[str, ...]:
         """What to bind: the event names that tell of objects, and of consoles that bind."""
         changes = (event for event, class_name in _CHANGES.items() if class_name in self._readers)
-        return (*sorted({*self._created, *self._deleted, *changes} - {BINDING_CREATED}), BINDING_CREATED)
+        # Binding events come last; an operator policy's setting has no event of its own.
+        others = {*self._created, *self._deleted, *changes} - {BINDING_CREATED, OPERATOR_POLICY_SET}
+        return (*sorted(others), BINDING_CREATED)
 
     def read(self, event: str, headers: Mapping[str, object], timestamp: datetime | None) -> BrokerEvent:
         """Read one message; ``event`` is its routing key, ``timestamp`` its AMQP property. Never raises."""
@@ -188,6 +191,8 @@ class EventReader:
             channel = self._names.channel_of(process) if isinstance(process, str) else None
             return Other(event) if channel is None else Deleted(ObjectName("channel", (channel,)), time)
         name = reader.name_of(self._document(reader, plain))
+        if reader.schema.key.name == "parameter" and not is_shown_component(plain.get("component")):
+            return Other(event)  # limits, operator policies and the like are no objects
         if name is None and event == "consumer.deleted":
             texts = [
                 text for key in ("vhost", "queue", "consumer_tag") if isinstance(text := plain.get(key), str)

@@ -15,6 +15,8 @@ _SECOND = 1_000_000_000
 _MAX_DEPTH = 32
 _MAX_REASON_CHARACTERS = 1_000
 _QUOTED = re.compile(r"[\[{<\"]")
+_TERM = re.compile(r"\{([a-z][a-z_]{0,63}),")
+"""An Erlang tuple that begins with an atom, which is the broker's own word."""
 
 
 def plain_headers(headers: Mapping[str, object]) -> dict[str, Json]:
@@ -83,7 +85,8 @@ def _reason(value: Json) -> Json:
         )
     if not isinstance(value, str):
         return None
-    return mask_uris(_QUOTED.split(value, maxsplit=1)[0]).strip()
+    atom = _TERM.match(value)
+    return atom[1] if atom else mask_uris(_QUOTED.split(value, maxsplit=1)[0]).strip()
 
 
 _DECODERS: Mapping[str, Callable[[Json], Json]] = {
@@ -93,4 +96,5 @@ _DECODERS: Mapping[str, Callable[[Json], Json]] = {
     "peer_host": _text_by(address_of_text),
     "protocol": _text_by(protocol_of_text),
     "error": _reason,
+    "reason": _reason,
 }

@@ -72,7 +72,11 @@ class ClassReader:
         self._properties = _columns(schema.properties, rule.properties, secrets)
         self._statistics = _columns(schema.statistics, rule.statistics, secrets)
         self._version = compile_path(rule.properties[rule.version].read) if rule.version else None
-        self._index = tuple(column.path for column in self._properties if column.element.index)
+        self._index = tuple(
+            (column.path, bool(column.element.type.integer_bits))
+            for column in self._properties
+            if column.element.index
+        )
         self.keeps = tuple(e.access is Access.READ_CREATE for e in schema.properties)
         """Per property, whether it is settled at creation: once known it stays, although a later answer
         may lack it."""
@@ -93,8 +97,8 @@ class ClassReader:
 
     def name_of(self, document: Json) -> ObjectName | None:
         """Which object ``document`` is about; ``None`` where it does not tell."""
-        parts = [path.find(document) for path in self._index]
-        texts = tuple(text for text in map(_index_text, parts) if text is not None)
+        parts = [_index_text(path.find(document), number=number) for path, number in self._index]
+        texts = tuple(text for text in parts if text is not None)
         return ObjectName(self.schema.key.name, texts) if len(texts) == len(parts) else None
 
     def read(self, document: Json, *, measured: bool = False) -> Reading | None:
@@ -141,9 +145,9 @@ def version_of(text: Json) -> tuple[int, ...]:
     return tuple(map(int, found[0].split("."))) if found else ()
 
 
-def _index_text(value: Json) -> str | None:
-    if isinstance(value, int) and not isinstance(value, bool):
-        return str(value)
+def _index_text(value: Json, *, number: bool) -> str | None:
+    if number:
+        return str(value) if isinstance(value, int) and not isinstance(value, bool) else None
     return value if isinstance(value, str) else None
 
 
