@@ -12,6 +12,7 @@ what was counted for the former queue is subtracted.
 from __future__ import annotations
 
 import ipaddress
+from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
@@ -34,6 +35,10 @@ from gateway.model.values import Value
 SECOND: Final = 1_000_000_000
 _HELD: Final = 60 * SECOND
 """For so long a counter that is smaller in a listing than in the metrics is taken to be older."""
+_COSTS: Final = 4
+"""Readings by whose costs their pace is known."""
+_FIRST_INTERVAL: Final = 15 * SECOND
+"""The longest pause before it is."""
 _APPLIED: Final = 200
 """Objects taken together, in about a millisecond."""
 _PROTOCOLS: Final = {"http/prometheus": "http", "https/prometheus": "https"}
@@ -106,7 +111,7 @@ class PrometheusStatistics:
         self._step = 0
         self._began = 0
         self._cost = 0
-        self._spent = 0
+        self._costs: deque[int] = deque(maxlen=_COSTS)
         self._due = 0
         self._failures = 0
         self._sheets: dict[str, _Sheet] = {}
@@ -159,7 +164,7 @@ class PrometheusStatistics:
     @property
     def share(self) -> float:
         """Share of time that reading the metrics takes at most."""
-        return min(self._config.share, self._spent / self.interval)
+        return min(self._config.share, min(self._costs, default=0) / self.interval)
 
     @property
     def due(self) -> int:
@@ -200,10 +205,10 @@ class PrometheusStatistics:
             self.failed(request, NotScraped(reason), ended)
             return
         self._failures = 0
-        self._spent = self._cost
+        self._costs.append(self._cost)
         self.trouble = ""
         self.active = True
-        self.interval = max(self._config.interval, int(self._cost / self._config.share))
+        self.interval = max(self._config.interval, int(self._bearable()))
         self._due = max(self._began + self.interval, ended)
         self._applying = None
 
@@ -216,6 +221,12 @@ class PrometheusStatistics:
         self._due = ended + min(pause, self._config.longest_pause)
         self._failures += 1
         self._restart()
+
+    def _bearable(self) -> float:
+        """From the beginning of one reading to that of the next, by what they cost (ns)."""
+        # Others who keep the machine busy make a reading longer, never shorter.
+        bearable = min(self._costs) / self._config.share
+        return bearable if len(self._costs) == _COSTS else min(bearable, _FIRST_INTERVAL)
 
     # What it says of the objects.
 
