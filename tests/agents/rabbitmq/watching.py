@@ -16,6 +16,8 @@ from gateway.agents.rabbitmq.agent import RabbitMqAgent
 from gateway.agents.rabbitmq.agent_config import RabbitMqAgentConfig
 from gateway.agents.rabbitmq.http_reader import HttpReader, ManagementEndpoint
 from gateway.agents.rabbitmq.http_writer import HttpWriter
+from gateway.agents.rabbitmq.prometheus_reader import PrometheusReader
+from gateway.agents.rabbitmq.prometheus_statistics import StatisticsConfig
 from gateway.agents.rabbitmq.provisioning import ProvisionedUser, provision
 from gateway.agents.rabbitmq.rights import UserRights, hearing_events, watching
 from gateway.agents.rabbitmq.runner import SourceRunner
@@ -200,7 +202,7 @@ class Watch:
 
 
 @asynccontextmanager
-async def watch(
+async def watch(  # noqa: PLR0913  what a test chooses, by name
     broker: PrivateBroker,
     user: Credentials,
     *,
@@ -210,15 +212,19 @@ async def watch(
     lockout: Iterable[str] = (),
     virtual_host: str = "",
     by_am2: bool = False,
+    metrics: bool = False,
 ) -> AsyncIterator[Watch]:
     """A source, reading ``broker`` as ``user`` and changing it as ``writer``, for as long as the context.
 
-    ``by_am2``: it is published by an agent, and watched by a console.
+    ``by_am2``: it is published by an agent, and watched by a console. ``metrics``: it reads them too.
     """
     clock = SystemClock()
     secret = SecretStr(password or user.password)
     config = RabbitMqAgentConfig(
-        user=user.name, writer=writer.name if writer else "", lockout=frozenset(lockout)
+        user=user.name,
+        writer=writer.name if writer else "",
+        lockout=frozenset(lockout),
+        statistics=StatisticsConfig(broker.management_url, metrics, interval=SECOND, first_pause=SECOND),
     )
     source = RabbitMqSource(config, MAPPING)
     watched = Watch(source, virtual_host)
@@ -230,6 +236,7 @@ async def watch(
     async with (
         HttpReader(reading, writing) as reader,
         HttpWriter(reading, writing) as changes,
+        PrometheusReader() as scraper,
         _am2(source, config, watched, clock) if by_am2 else _directly(source, watched, clock) as perform,
     ):
         runner = SourceRunner(
@@ -240,6 +247,7 @@ async def watch(
             events=amqp if events else None,
             on_status=watched.statuses.append,
             writer=changes,
+            scraper=scraper,
         )
         async with _in_background(runner.run()):
             yield watched

@@ -1,0 +1,154 @@
+"""Statistics as metrics from a real RabbitMQ: the figures that its management API has, and without them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import replace
+
+import aio_pika
+import pytest
+from aio_pika.abc import AbstractChannel
+
+from gateway.agents.rabbitmq.prometheus_samples import Columns
+from gateway.agents.rabbitmq.reading import class_readers
+from gateway.demo.broker import BrokerSettings, PrivateBroker
+from gateway.mapping.files import load_shipped_mappings
+from gateway.model.values import Value
+from tests.agents.rabbitmq.watching import Watch, reading_user, watch
+from tests.components.waiting import eventually
+
+READER = class_readers(load_shipped_mappings()["rabbitmq"])["queue"]
+COLUMNS = Columns(READER)
+KINDS = ("classic", "quorum", "stream")
+
+
+@contextmanager
+def broker_with_metrics(settings: BrokerSettings) -> Iterator[PrivateBroker]:
+    plugins = (*settings.plugins, "rabbitmq_prometheus", "rabbitmq_stream")
+    with PrivateBroker(settings=replace(settings, plugins=plugins)) as broker:
+        yield broker
+
+
+@asynccontextmanager
+async def watched_with_traffic(
+    broker: PrivateBroker,
+) -> AsyncIterator[tuple[Watch, AbstractChannel]]:
+    """A source of a broker with a queue of each kind, through which some messages went."""
+    with reading_user(broker, ["/"]) as user:
+        async with await aio_pika.connect(broker.amqp_url()) as client:
+            channel = await client.channel()
+            exchange = await channel.declare_exchange("x1", aio_pika.ExchangeType.DIRECT, durable=True)
+            for kind in KINDS:
+                queue = await channel.declare_queue(kind, durable=True, arguments={"x-queue-type": kind})
+                await queue.bind(exchange, kind)
+                await publish(channel, kind)
+                await exchange.publish(aio_pika.Message(b"x"), kind)
+                if kind != "stream":
+                    await (await queue.get()).ack()
+                    await queue.get(no_ack=True)
+            async with watch(broker, user, metrics=True) as watched:
+                yield watched, channel
+
+
+async def publish(channel: AbstractChannel, queue: str, count: int = 3) -> None:
+    for _ in range(count):
+        await channel.default_exchange.publish(aio_pika.Message(b"x"), queue)
+
+
+def measured(watched: Watch) -> Mapping[str, Mapping[str, Value | None]]:
+    """What is known of each queue, of what has a metric."""
+    return {known.name.leaf: _of_metrics(known.statistics) for known in watched.source.known("queue")}
+
+
+def answered(broker: PrivateBroker) -> Mapping[str, Mapping[str, Value | None]]:
+    """The same as the management API answers now."""
+    with broker.http() as client:
+        queues = client.get("queues").raise_for_status().json()
+    found = {}
+    for queue in queues:
+        reading = READER.read(queue, measured=queue["type"] != "stream")
+        assert reading is not None
+        found[reading.name.leaf] = _of_metrics(reading.statistics)
+    return found
+
+
+def _of_metrics(statistics: tuple[Value | None, ...]) -> Mapping[str, Value | None]:
+    return {READER.schema.statistics[position].name: statistics[position] for position, _ in COLUMNS.terms}
+
+
+async def until(watched: Watch, detail: str, what: str) -> None:
+    async def said() -> bool:
+        return watched.status is not None and detail in watched.status.detail
+
+    await eventually(said, what)
+
+
+@pytest.mark.each_rabbitmq(since="4.0")
+async def test_metrics_are_what_the_management_api_answers(rabbitmq_settings: BrokerSettings) -> None:
+    with broker_with_metrics(rabbitmq_settings) as broker:
+        async with watched_with_traffic(broker) as (watched, _):
+            statistics = watched.source.statistics
+            assert statistics is not None
+
+            async def are_equal() -> bool:
+                told = await asyncio.to_thread(answered, broker)
+                return statistics.active and {kind: told.get(kind) for kind in KINDS} == {
+                    kind: measured(watched).get(kind) for kind in KINDS
+                }
+
+            await eventually(are_equal, "the metrics and the management API say the same")
+            assert measured(watched)["classic"]["messagesPublished"] == 4
+            assert measured(watched)["quorum"]["messagesDeliveredOrGot"] == 2
+            assert measured(watched)["stream"]["messagesAcknowledged"] is None
+
+
+@pytest.mark.each_rabbitmq(since="4.0")
+async def test_without_metrics_listings_go_on_where_these_ended(rabbitmq_settings: BrokerSettings) -> None:
+    with broker_with_metrics(rabbitmq_settings) as broker:
+        async with watched_with_traffic(broker) as (watched, channel):
+            statistics = watched.source.statistics
+            assert statistics is not None
+            seen: list[int] = []
+
+            def published() -> int:
+                value = measured(watched).get("classic", {}).get("messagesPublished")
+                seen.append(value if isinstance(value, int) else 0)
+                return seen[-1]
+
+            async def reaches(count: int) -> None:
+                async def met() -> bool:
+                    return published() == count
+
+                await eventually(met, f"{count} messages are published")
+
+            async def is_active() -> bool:
+                return statistics.active
+
+            await eventually(is_active, "metrics are read")
+            await reaches(4)
+            broker.rabbitmqctl("eval", "application:stop(rabbitmq_prometheus).")
+            await publish(channel, "classic")
+            await until(watched, "statistics are read from listings", "the source says so")
+            await reaches(7)
+            broker.rabbitmqctl("eval", "application:start(rabbitmq_prometheus).")
+            await publish(channel, "classic")
+            await eventually(is_active, "metrics are read again")
+            await reaches(10)
+            assert seen == sorted(seen), "a counter does not go backwards"
+            assert "listings" not in (watched.status.detail if watched.status else "")
+
+
+@pytest.mark.each_rabbitmq(until="3.10")
+async def test_a_broker_that_does_not_count_by_queue_is_read_by_listings(
+    rabbitmq_settings: BrokerSettings,
+) -> None:
+    with broker_with_metrics(rabbitmq_settings) as broker:
+        async with watched_with_traffic(broker) as (watched, _):
+            await until(watched, "RabbitMQ has it since 4.0", "the source says why")
+
+            async def are_there() -> bool:
+                return measured(watched).get("classic", {}).get("messagesPublished") == 4
+
+            await eventually(are_there, "listings have the counters")
