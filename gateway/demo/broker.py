@@ -338,10 +338,8 @@ class PrivateBroker:
         # Nodes are listed once the statistics database runs, which is later than the listeners.
         try:
             nodes = client.get("nodes", params={"columns": "name,running"}).raise_for_status().json()
-            overview = client.get("overview", params={"columns": "listeners"}).raise_for_status().json()
-            return any(node["running"] for node in nodes) and any(
-                (listener["protocol"], listener["port"]) == ("amqp", self.ports.amqp)
-                for listener in overview["listeners"]
-            )
+            # With statistics off, the overview does not name them.
+            listens = client.get(f"health/checks/port-listener/{self.ports.amqp}").is_success
+            return listens and any(node["running"] for node in nodes)
         except (httpx.HTTPError, ValueError, LookupError):
             return False

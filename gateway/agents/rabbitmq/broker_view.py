@@ -387,6 +387,10 @@ class BrokerView:
     def _ends_with_node(self, queue: KnownObject) -> bool:
         return self._property(queue, "durable") is False or self._property(queue, "exclusive") is True
 
+    def values(self, known: KnownObject, *elements: str) -> list[Value | None]:
+        """Properties of an object that is known."""
+        return [self._property(known, element) for element in elements]
+
     def _property(self, known: KnownObject, element: str) -> Value | None:
         return known.properties[self._readers[known.name.class_name].schema.positions[element]]
 

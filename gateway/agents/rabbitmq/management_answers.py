@@ -17,6 +17,7 @@ from gateway.agents.rabbitmq.impersonators import ImpersonatorCheck
 from gateway.agents.rabbitmq.listing import Listing, page_of
 from gateway.agents.rabbitmq.management_api import (
     ADMINISTRATIVE,
+    UNMEASURED_COLLECTIONS,
     Answer,
     Broken,
     Document,
@@ -25,6 +26,7 @@ from gateway.agents.rabbitmq.management_api import (
     NotFound,
     ObjectRequest,
     OverviewRequest,
+    OwnerRequest,
     PermissionRequest,
     Refused,
     SessionsRequest,
@@ -52,6 +54,8 @@ _LISTED_WHOLE = frozenset({"connection", "channel"})
 """Of these nearly everything is read, and RabbitMQ takes longer to pick that out than to tell all."""
 _LONG_LISTING = 1_000
 """Queues that take more than a moment to list with their statistics: they are listed without these first."""
+_OWNER_ATTEMPTS = 3
+"""RabbitMQ knows the name of a connection only some seconds after it was opened."""
 AGAIN = 1_000_000_000
 """Until a class is listed again of which not all is confirmed (ns)."""
 
@@ -100,6 +104,8 @@ class ManagementAnswers:
         self._listing: Listing | None = None
         self._questioned: dict[ListingRequest, Broken] = {}
         self._too_many_links: dict[str, int] = {}
+        self._owners_asked: dict[tuple[ObjectName, int], int] = {}
+        self._unmeasured = [one.class_name for one in listings if one.collection in UNMEASURED_COLLECTIONS]
 
     @property
     def busy(self) -> bool:
@@ -122,6 +128,7 @@ class ManagementAnswers:
         effects: list[Effect] = []
         if self.visibility.answers():
             self.plan.hurry(ended)
+            self.plan.hurry_overview(ended)
             self.plan.retry(ended, at_once=False)
             effects.append(Note("management-answers"))
         return [*effects, *self._taken(request, answer, began, ended)]
@@ -141,6 +148,8 @@ class ManagementAnswers:
                 return self._permission(request, answer, began, ended)
             case ObjectRequest():
                 return self._single(request, answer, began, ended)
+            case OwnerRequest():
+                return self._owner(request, answer, began, ended)
             case SessionsRequest():
                 return self._sessions(request, answer, began, ended)
             case UsedFeaturesRequest():
@@ -176,10 +185,17 @@ class ManagementAnswers:
             effects += self._stream.apply(self._view.known.unread(class_name, now))
         return effects
 
-    def doubted(self, reason: str, now: int) -> list[Effect]:
-        """Everything is in doubt: list it again."""
+    def doubted(self, reason: str, now: int, *, events_lost: bool = False) -> list[Effect]:
+        """Everything is in doubt: list it again.
+
+        Where the broker's statistics are off, nothing but events says that a connection ended: one whose end
+        may be among the ``events_lost`` is not shown any more.
+        """
         self.plan.hurry(now)
-        return [Note("resync", reason)]
+        effects: list[Effect] = [Note("resync", reason)]
+        if events_lost and self.visibility.statistics_off:
+            effects += self._forget_unmeasured(now, listed_only=False)
+        return effects
 
     def ask_permission(self, host: str) -> None:
         """Find out soon whether the contents of a virtual host may be read."""
@@ -252,20 +268,52 @@ class ManagementAnswers:
     def _overview(self, request: OverviewRequest, answer: Answer, ended: int) -> list[Effect]:
         self.plan.overview_read(ended)
         effects: list[Effect] = []
+        if isinstance(answer, Document):
+            effects += self._overview_learned(answer.body, ended)
         # The management API responds, so that what a class was answered concerns that class alone.
         for listing, fault in self._questioned.items():
             self.plan.refused(listing, ended)
             effects += self._cannot_read(listing.class_name, listing, fault, ended)
         self._questioned.clear()
         if isinstance(answer, Refused | Broken):
-            return [*effects, *self._cannot_read("overview", request, answer, ended), *self.serve(ended)]
-        self.visibility.reads("overview", ended)
-        if isinstance(answer, Document):
-            self._learn_amount(answer.body)
-        if isinstance(answer, Document) and self._view.nodes.learn_overview(answer.body):
-            # It was upgraded: what it failed at before may go well now.
-            self.plan.retry(ended, at_once=True)
+            effects += self._cannot_read("overview", request, answer, ended)
+        else:
+            self.visibility.reads("overview", ended)
         return [*effects, *self.serve(ended)]
+
+    def _overview_learned(self, overview: Json, now: int) -> list[Effect]:
+        self._learn_amount(overview)
+        if self._view.nodes.learn_overview(overview):
+            # It was upgraded: what it failed at before may go well now.
+            self.plan.retry(now, at_once=True)
+        off = self._view.nodes.statistics_off
+        if off is self.visibility.statistics_off:
+            return []
+        self.plan.switch_statistics(now, off=off)
+        self.visibility.statistics_switched(self._unmeasured if off else ())
+        if self._listing is not None and self._listing.class_name in {*self._unmeasured, "queue"}:
+            self._listing = None
+        if not off:
+            return [Note("statistics-on")]
+        self._questioned = {
+            listing: fault
+            for listing, fault in self._questioned.items()
+            if listing.class_name not in self._unmeasured
+        }
+        return [Note("statistics-off"), *self._forget_unmeasured(now, listed_only=True)]
+
+    def _forget_unmeasured(self, now: int, *, listed_only: bool) -> list[Effect]:
+        """End what no listing confirms any more: what a listing showed, or all that is known.
+
+        Connections that a listing showed ended with the broker's restart that switched its statistics off.
+        """
+        effects: list[Effect] = []
+        for class_name in self._unmeasured:
+            known = [one for one in self._view.known.of_class(class_name) if one.listed or not listed_only]
+            for one in known:
+                if self._view.known.get(one.name) is not None:  # unless it ended with another
+                    effects += self._stream.apply(self._view.known.ended(one.name, now))
+        return effects
 
     def _learn_amount(self, overview: Json) -> None:
         """Take from the overview how much there is to read, and where metrics are."""
@@ -355,10 +403,36 @@ class ManagementAnswers:
             if self._view.nodes.learn_plugins(item):
                 self.plan.retry(now, at_once=True)
         effects = self._stream.apply(taken.changes)
+        if listing.class_name == "queue" and isinstance(item, Mapping) and item.get("exclusive") is True:
+            self._ask_owner(item)
         if taken.restarted:
             effects += self.doubted(f"node {taken.restarted} was restarted", now)
             self.plan.retry(now, at_once=True)
         return effects
+
+    def _ask_owner(self, item: Json) -> None:
+        """Ask whose an exclusive queue is, a few times in its life: events say it, and listings do not."""
+        name = self._readers["queue"].name_of(item)
+        queue = self._view.known.get(name) if name is not None else None
+        if queue is None or self.visibility.statistics_off:
+            return
+        exclusive, owner = self._view.values(queue, "exclusive", "exclusiveOwner")
+        asked = (queue.name, queue.heard)
+        times = self._owners_asked.get(asked, 0)
+        wanted = exclusive is True and owner is None and times < _OWNER_ATTEMPTS
+        if wanted and self.plan.ask(OwnerRequest(queue.name)):
+            self._owners_asked[asked] = times + 1
+
+    def _owner(self, request: OwnerRequest, answer: Answer, began: int, ended: int) -> list[Effect]:
+        self.plan.extra_read(request, began, ended)
+        queue = self._view.known.get(request.queue)
+        if queue is None or not isinstance(answer, Document):
+            return self.serve(ended)
+        owner = self._readers["queue"].property_of(answer.body, "exclusiveOwner")
+        if owner is None or queue.heard > began:  # the answer may be about a former one of that name
+            return self.serve(ended)
+        changes = self._view.known.with_property(queue, "exclusiveOwner", owner)
+        return [*self._stream.apply(changes), *self.serve(ended)]
 
     def single(self, class_name: str, item: Json, began: int, now: int) -> list[Effect]:
         """One object was asked for at ``began`` (ns) and answered as in a listing."""
@@ -408,7 +482,11 @@ class ManagementAnswers:
             self.ask_permission(host)
         if finished.regained:
             self.plan.hurry(now)
-        if listing.class_name == "connection":
+        if listing.class_name == "queue":
+            self._owners_asked = {
+                queue: times for queue, times in self._owners_asked.items() if queue[0] in listing.seen
+            }
+        elif listing.class_name == "connection":
             self._note_left_out()
         elif listing.class_name == DEPRECATED_FEATURE:
             self.plan.ask(UsedFeaturesRequest())

@@ -15,6 +15,13 @@ ADMINISTRATIVE = frozenset({"user", "parameter", "permission", "topicPermission"
 """Classes that monitoring is not enough to read: they need an administrator, parameters a policymaker."""
 PAGE_SIZE = 500
 """Objects on a page; RabbitMQ refuses more."""
+UNMEASURED_COLLECTIONS = frozenset(
+    {"connections", "channels", "consumers", "stream/consumers", "stream/publishers"}
+)
+"""Collections that cannot be trusted where a broker's statistics are off.
+
+RabbitMQ then answers 400 to some of them and 200 to others, with less than there is or nothing at all.
+"""
 PAGED_COLLECTIONS = frozenset({"queues", "exchanges", "connections", "channels"})
 """Collections that are read page by page.
 
@@ -43,6 +50,7 @@ class ListingRequest:
     ``page`` counts from 1; it means nothing for a collection that is read whole (see `PAGED_COLLECTIONS`).
     ``as_administrator``: it turned out that this broker shows them to administrators only.
     ``lean``: without statistics, and whole: for each page of it the broker would list everything.
+    ``totals_only``: without statistics, but with the totals of queues, which the broker counts anyway.
     """
 
     class_name: str
@@ -51,6 +59,7 @@ class ListingRequest:
     page: int = 1
     as_administrator: bool = False
     lean: bool = False
+    totals_only: bool = False
 
     @property
     def target(self) -> str:
@@ -58,6 +67,8 @@ class ListingRequest:
         query = ["disable_stats=true"] if self.lean else []
         if not self.lean and self.collection in PAGED_COLLECTIONS:
             query.append(f"page={self.page}&page_size={PAGE_SIZE}")
+        if self.totals_only:
+            query.append("disable_stats=true&enable_queue_totals=true")
         if self.columns:
             query.append(f"columns={quote(','.join(self.columns), safe=',')}")
         return f"{self.collection}?{'&'.join(query)}" if query else self.collection
@@ -75,6 +86,19 @@ class ObjectRequest:
         """Path and query below ``/api/``."""
         parts = "/".join(quote(part, safe="") for part in self.name.parts)
         return f"{self.collection}/{parts}?columns=name"
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerRequest:
+    """The connection that an exclusive queue belongs to, which no listing says."""
+
+    queue: ObjectName
+
+    @property
+    def target(self) -> str:
+        """Path and query below ``/api/``."""
+        parts = "/".join(quote(part, safe="") for part in self.queue.parts)
+        return f"queues/{parts}?columns=owner_pid_details.name"
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +145,7 @@ class UsedFeaturesRequest:
         return "deprecated-features/used"
 
 
-ExtraRequest: TypeAlias = ObjectRequest | PermissionRequest | UsedFeaturesRequest
+ExtraRequest: TypeAlias = ObjectRequest | OwnerRequest | PermissionRequest | UsedFeaturesRequest
 """What is asked once, when there is a reason."""
 ManagementRequest: TypeAlias = (
     OverviewRequest | ListingRequest | UsersRequest | SessionsRequest | ExtraRequest

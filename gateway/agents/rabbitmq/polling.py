@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from gateway.agents.rabbitmq.management_api import (
+    UNMEASURED_COLLECTIONS,
     ExtraRequest,
     ListingRequest,
     ManagementRequest,
@@ -125,6 +126,7 @@ class PollingPlan:
             )
             for first in listings
         }
+        self._set_aside: dict[str, _ClassPlan] = {}
         self.intervals: Mapping[str, int] = {}
         self.sessions = SessionRounds(self._config.missing_pause, self._config.refused_pause)
         self._page: ListingRequest | None = None
@@ -277,6 +279,26 @@ class PollingPlan:
         plan.due = max(plan.due, ended + plan.interval)
         self._page = None
         self.hurry_overview(ended)
+
+    def switch_statistics(self, now: int, *, off: bool) -> None:
+        """The broker's statistics are off, or on again: what they are needed for is not listed meanwhile.
+
+        The totals of queues can be read all the same.
+        """
+        every = {**self._set_aside, **self._classes}
+        unmeasured = {
+            name for name, plan in every.items() if plan.first_page.collection in UNMEASURED_COLLECTIONS
+        }
+        if self._page is not None and self._page.class_name in {*unmeasured, "queue"}:
+            self._page = None
+        for name in self._set_aside:
+            every[name].due, every[name].refusals = now, 0
+        for name, plan in every.items():
+            plan.first_page = replace(plan.first_page, totals_only=off and name == "queue")
+        aside = unmeasured if off else set()
+        self._classes = {name: plan for name, plan in every.items() if name not in aside}
+        self._set_aside = {name: every[name] for name in aside}
+        self._note_intervals()
 
     def hurry_overview(self, now: int) -> None:
         """Ask for the overview before anything else."""

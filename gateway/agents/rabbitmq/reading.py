@@ -101,6 +101,11 @@ class ClassReader:
         texts = tuple(text for text in parts if text is not None)
         return ObjectName(self.schema.key.name, texts) if len(texts) == len(parts) else None
 
+    def property_of(self, document: Json, element: str) -> Value | None:
+        """What ``document`` says of one property."""
+        column = next(column for column in self._properties if column.element.name == element)
+        return self._value(column, document, measured=False)
+
     def read(self, document: Json, *, measured: bool = False) -> Reading | None:
         """What ``document`` says; ``None`` where it lacks what every object of the class must have.
 

@@ -191,7 +191,7 @@ class RabbitMqSource:
         again = bool(self._visibility.last_event)
         self._visibility.events_missing = ""
         self._events.lost()
-        effects = self._answers.doubted("events are connected", now)
+        effects = self._answers.doubted("events are connected", now, events_lost=again)
         if again:
             effects += self._missed("they were not connected", now, now)
         self._visibility.last_event = now
@@ -208,7 +208,8 @@ class RabbitMqSource:
         if missed:
             self._events.lost()
             self._view.known.remember(())  # nobody will tell what became of these
-        return self._awake(self._answers.doubted(missed or "events are connected again", now))
+        reason = missed or "events are connected again"
+        return self._awake(self._answers.doubted(reason, now, events_lost=bool(missed)))
 
     def events_caught_up(self, now: int) -> list[Effect]:  # noqa: ARG002  as of every other input
         """The events of meanwhile have all been told."""
@@ -219,7 +220,8 @@ class RabbitMqSource:
     def events_lost(self, reason: str, now: int, since: int) -> list[Effect]:
         """Some events may have been lost since ``since``, although others arrive: list everything again."""
         self._events.lost()
-        return self._awake([*self._answers.doubted(reason, now), *self._missed(reason, now, since)])
+        lost = self._answers.doubted(reason, now, events_lost=True)
+        return self._awake([*lost, *self._missed(reason, now, since)])
 
     def remember(self, objects: Iterable[KnownObject]) -> None:
         """These existed when an agent before this one ended: should an event tell their end, it is told."""

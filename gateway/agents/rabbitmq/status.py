@@ -25,6 +25,11 @@ from gateway.model.observations import SourceState
 
 ADMINISTRATORS_ONLY = "users, permissions and runtime parameters are not shown: that needs an administrator"
 """As where nobody writes: said, although nothing is wrong, because no rows could be taken for none there."""
+STATISTICS_OFF = (
+    "statistics are off on this broker: connections, channels and consumers are known by events only, and"
+    " there are no counters"
+)
+"""Said where ``management.disable_stats`` is set, or ``management_metrics_collection`` is not permitted."""
 WITHIN_BUDGET = "within the budget"
 """Ends what is said of classes that are read seldom."""
 _NOT_ASKED = "not asked yet"
@@ -165,6 +170,7 @@ class Visibility:
         self._writer = writer
         self._listed = frozenset(listed)
         self._unlisted = set(self._listed)
+        self._unlistable: frozenset[str] = frozenset()
         self._refusals: dict[str, _Unreadable] = {}
         self._was_complete = False
         self._read_at: dict[str, int] = {}
@@ -212,7 +218,20 @@ class Visibility:
     @property
     def readable(self) -> frozenset[str]:
         """The listed classes that may be read, as far as that was tried."""
-        return self._listed - self._refusals.keys()
+        return self._listed - self._refusals.keys() - self._unlistable
+
+    def statistics_switched(self, unlistable: Iterable[str]) -> None:
+        """Classes cannot be listed because the broker's statistics are off; none where they are on."""
+        self._unlistable = frozenset(unlistable)
+        self._unlisted -= self._unlistable
+        for class_name in self._unlistable:
+            self._refusals.pop(class_name, None)
+            self._unread_since.pop(class_name, None)
+
+    @property
+    def statistics_off(self) -> bool:
+        """Whether the broker's statistics are off."""
+        return bool(self._unlistable)
 
     def read_again(self) -> None:
         """Nobody vouches for what is known any more: it is not complete before all has been read again."""
@@ -290,6 +309,8 @@ class Visibility:
         if not_permitted:
             hosts = "1 virtual host" if not_permitted == 1 else f"{not_permitted} virtual hosts"
             parts.append(f"contents of {hosts} may not be read")
+        if self.statistics_off:
+            parts.append(STATISTICS_OFF)
         parts += self._refused_texts(withheld=False)
         if self.events_missing:
             parts.append(f"short-lived queues and connections cannot be seen: {self.events_missing}")

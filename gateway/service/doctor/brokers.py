@@ -15,6 +15,7 @@ from gateway.agents.rabbitmq.http_reader import address_of, management_client, o
 from gateway.agents.rabbitmq.impersonators import impersonators, tags_of
 from gateway.agents.rabbitmq.management_api import Document, PermissionRequest, answer_of
 from gateway.agents.rabbitmq.management_changes import path_of
+from gateway.agents.rabbitmq.status import STATISTICS_OFF
 from gateway.config.am01_source import Am01Source
 from gateway.config.ami_source import AmiSource
 from gateway.config.cml_source import CmlSource
@@ -36,6 +37,10 @@ _ENOUGH: Final = frozenset({"monitoring", "administrator"})
 _EVERYTHING: Final = frozenset({".*", "^.*$", "^.*", ".*$"})
 _RIGHTS: Final = ("configure", "write", "read")
 _MAX_SHOWN: Final = 5
+_STATISTICS_ADVICE: Final = (
+    "in rabbitmq.conf, management.disable_stats and deprecated_features.permit.management_metrics_collection"
+    " decide that"
+)
 _MAX_ASKED: Final = 100
 """Virtual hosts that are tried."""
 
@@ -114,6 +119,7 @@ async def _rights(name: str, settings: RabbitMqSettings, folder: Path) -> list[F
         reader = _Account(settings, settings.user, settings.password, folder)
         async with reader:
             findings = await _reading_rights(name, settings, reader)
+            findings += await _statistics(name, reader)
             findings += await _durable_queue(name, settings, reader)
             findings.append(_clock(name, reader))
             if settings.writing is None:
@@ -184,6 +190,14 @@ async def _reading_rights(name: str, settings: RabbitMqSettings, reader: _Accoun
         advice = f"to see it: rabbitmqctl set_permissions -p VHOST {reader.user} '^$' '^$' '^$'"
         findings.append(Finding("rights", Level.NOTE, text, advice, name))
     return findings
+
+
+async def _statistics(name: str, reader: _Account) -> list[Finding]:
+    """Whether the broker collects statistics for its management API."""
+    overview = await reader.read("overview?columns=disable_stats")
+    if not isinstance(overview, dict) or overview.get("disable_stats") is not True:
+        return []
+    return [Finding("statistics", Level.WARNING, STATISTICS_OFF, _STATISTICS_ADVICE, name)]
 
 
 async def _durable_queue(name: str, settings: RabbitMqSettings, reader: _Account) -> list[Finding]:

@@ -19,11 +19,13 @@ from gateway.agents.rabbitmq.management_api import (
     NotFound,
     ObjectRequest,
     OverviewRequest,
+    OwnerRequest,
     PermissionRequest,
     Refused,
     SessionsRequest,
     UsedFeaturesRequest,
 )
+from gateway.agents.rabbitmq.object_names import ObjectName
 from gateway.agents.rabbitmq.source import RabbitMqSource
 from gateway.dialects.effects import Answered, Delivery, Effect, Note, Observed, Send, WakeAt
 from gateway.dialects.qmf.agent import AgentConfig
@@ -72,6 +74,9 @@ class ImitatedBroker:
         self.sessions: dict[str, Json] = {}
         """Answers about the sessions of AMQP 1.0 connections, by their names; of others, 404."""
         self.used_features: Json = None
+        self.statistics_off = False
+        self.owners: dict[str, str] = {}
+        """Connections that exclusive queues belong to, by queue."""
         self.forbidden: set[str] = set()
         self.failure: Callable[[ManagementRequest], Answer | None] = lambda _: None
         self.hidden_listings: set[str] = set()
@@ -139,26 +144,38 @@ class ImitatedBroker:
         match request:
             case OverviewRequest():
                 return Document(
-                    {"cluster_name": "shop", "erlang_version": "25", "rabbitmq_version": self.version}
+                    {
+                        "cluster_name": "shop",
+                        "erlang_version": "25",
+                        "rabbitmq_version": self.version,
+                        "disable_stats": self.statistics_off,
+                    }
                 )
             case ListingRequest():
                 return self._page(request)
             case PermissionRequest():
                 return self._permission(request.virtual_host)
-            case ObjectRequest() | SessionsRequest() | UsedFeaturesRequest():
+            case ObjectRequest() | OwnerRequest() | SessionsRequest() | UsedFeaturesRequest():
                 return self._single(request)
         return self._users()
 
-    def _single(self, request: ObjectRequest | SessionsRequest | UsedFeaturesRequest) -> Answer:
+    def _single(
+        self, request: ObjectRequest | OwnerRequest | SessionsRequest | UsedFeaturesRequest
+    ) -> Answer:
         if isinstance(request, ObjectRequest):
-            found = request.name.parts in self.objects[request.name.class_name]
-            return Document({}) if found else NotFound()
+            return self._about(request.name, {})
+        if isinstance(request, OwnerRequest):
+            owner = self.owners.get(request.queue.leaf)
+            return self._about(request.queue, {"owner_pid_details": {"name": owner}} if owner else {})
         asked_for = (
             self.sessions.get(request.connection)
             if isinstance(request, SessionsRequest)
             else self.used_features
         )
         return NotFound() if asked_for is None else Document(asked_for)
+
+    def _about(self, name: ObjectName, told: Json) -> Answer:
+        return Document(told) if name.parts in self.objects[name.class_name] else NotFound()
 
     def _users(self) -> Answer:
         if self.users is None:
