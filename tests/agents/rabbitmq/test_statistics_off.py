@@ -100,7 +100,7 @@ def test_a_durable_subscription_that_missed_nothing_keeps_them() -> None:
     shop = without_statistics()
     client_connects(shop, "client")
     shop.source_does(shop.source.events_resumed("", shop.now))
-    shop.source_does(shop.source.events_caught_up())
+    shop.source_does(shop.source.events_caught_up(shop.now))
     shop.run(1)
     assert shop.names("connection") == ["client"]
 
