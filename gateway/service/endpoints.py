@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ssl
+from dataclasses import replace
 from pathlib import Path
 
 from gateway.agents.rabbitmq.agent_config import RabbitMqAgentConfig
+from gateway.agents.rabbitmq.amqp_purger import AmqpPurger
 from gateway.agents.rabbitmq.http_publisher import HttpPublisher
 from gateway.agents.rabbitmq.http_reader import HttpReader, ManagementEndpoint
 from gateway.agents.rabbitmq.http_writer import HttpWriter
@@ -64,7 +66,15 @@ def http_writer(settings: RabbitMqSettings, folder: Path, name: str = "") -> Htt
         SecretError: a password cannot be read.
         CommandError: the certificates cannot.
     """
-    return HttpWriter(*_both_accounts(settings, folder, name))
+    return HttpWriter(*_both_accounts(settings, folder, name), _purger(settings, folder, name))
+
+
+def _purger(settings: RabbitMqSettings, folder: Path, name: str) -> AmqpPurger | None:
+    """What purges queues over AMQP, at the nodes that events come from; ``None`` without them or a writer."""
+    events, writing = event_endpoint(settings, folder, name), settings.writing
+    if events is None or writing is None:
+        return None
+    return AmqpPurger(replace(events, user=writing.user, password=writing.password.read(folder)))
 
 
 def http_publisher(settings: sources.RabbitMqAgent, folder: Path, name: str = "") -> HttpPublisher:

@@ -81,7 +81,11 @@ def test_a_queue_is_purged_and_read_anew(changing_gateway: ShownGateway) -> None
     assert changing_gateway.output("get", path, "durable", "--fresh") == "durable  true\n"
 
     (document,) = changing_gateway.documents("invoke", path, "purge")
-    assert (document["method"], document["outcome"], document["values"]) == ("purge", "applied", {})
+    assert (document["method"], document["outcome"], document["values"]) == (
+        "purge",
+        "applied",
+        {"messages": 3},
+    )
     assert messages(changing_gateway, "first") == 0
 
 

@@ -44,5 +44,6 @@ async def test_it_is_not_sent_and_nothing_is_carried_out_later(
             return answer.outcome is Outcome.APPLIED
 
         await eventually(purged, "a purge is carried out")
+        assert gateway.answers[len(gateway.answers)][0].outputs == (3,), "all three were there still"
         assert await messages(own_rabbitmq) == 0
         assert {len(answers) for answers in gateway.answers.values()} == {1}

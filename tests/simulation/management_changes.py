@@ -14,6 +14,9 @@ from gateway.agents.rabbitmq.management_changes import (
     Changed,
     Lookup,
     NotSent,
+    Purge,
+    PurgeAnswer,
+    Purged,
     Rejected,
     Unanswered,
 )
@@ -83,13 +86,13 @@ class ManagementChanges:
         process = self._rabbitmq.process if self._rabbitmq.up else 0
         if not process:
             reason = "connection refused"
-            is_change = isinstance(request, Change)
+            is_change = not isinstance(request, Lookup)
             what: BrokerAnswer = NotSent(reason) if is_change else Unavailable(reason)
             self._scheduler.after(MILLISECOND, lambda: answer(what))
             return
         self._scheduler.after(self._delay(), arrived)
         reason = "no answer within 10 s"
-        none: BrokerAnswer = Unanswered(reason) if isinstance(request, Change) else Unavailable(reason)
+        none: BrokerAnswer = Unavailable(reason) if isinstance(request, Lookup) else Unanswered(reason)
         self._scheduler.after(_PATIENCE, lambda: answer(none))
 
     def _broken_off(self, request: BrokerRequest, process: int, what: BrokerAnswer) -> BrokerAnswer:
@@ -97,7 +100,7 @@ class ManagementChanges:
         if self._rabbitmq.up and self._rabbitmq.process == process:
             return what
         reason = "the connection was reset"
-        return Unanswered(reason) if isinstance(request, Change) else Unavailable(reason)
+        return Unavailable(reason) if isinstance(request, Lookup) else Unanswered(reason)
 
     def _delay(self) -> int:
         return self._scheduler.between(*(_SLOW if self.slow else _QUICK))
@@ -113,6 +116,9 @@ class ManagementChanges:
             return Unanswered(trouble.reason)
         if trouble is not None:
             return Rejected("status 503")
+        if isinstance(request, Purge):
+            queue = "queue", request.virtual_host, request.queue
+            return self._purge(self._rabbitmq.things.get(queue), self._scheduler.random.randrange(-1, 3))
         return self._changed(request)
 
     # ---- what is read ---------------------------------------------------------------------------------
@@ -154,8 +160,6 @@ class ManagementChanges:
                 thing = self._rabbitmq.things.get(("connection", name))
                 key = mark_in({"reason": change.reason}) or ""
                 return self._end(thing, key)
-            case "DELETE", "queues", [host, name, "contents"]:
-                return self._purge(self._rabbitmq.things.get(("queue", host, name)))
             case "DELETE", "queues", [host, name]:
                 return self._delete(self._rabbitmq.things.get(("queue", host, name)))
         raise AssertionError(change)
@@ -185,14 +189,15 @@ class ManagementChanges:
         self._stage.ledger.carried_out(key)
         return Changed()
 
-    def _purge(self, thing: Thing | None) -> ChangeAnswer:
+    def _purge(self, thing: Thing | None, messages: int) -> PurgeAnswer:
+        """Purge a queue; ``messages`` is how many were in it, less than 0 if the broker does not say."""
         if thing is None:
             return NotFound()
         if str(thing.name).split("|")[0] in self._rabbitmq.forbidden:
             return Refused(login=False, reason="not authorised")
         self._rabbitmq.purge(thing)
         self._stage.ledger.carried_out(key_of(thing.class_name, thing.name, "purge", {}))
-        return Changed()
+        return Purged(messages) if messages >= 0 else Changed()
 
     def _delete(self, thing: Thing | None) -> ChangeAnswer:
         if thing is not None and str(thing.name).split("|")[0] in self._rabbitmq.forbidden:

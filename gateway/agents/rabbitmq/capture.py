@@ -32,8 +32,11 @@ from gateway.agents.rabbitmq.management_changes import (
     Change,
     Changed,
     NotSent,
+    Purge,
+    Purged,
     Rejected,
     Unanswered,
+    path_of,
 )
 from gateway.agents.rabbitmq.object_names import ObjectName
 from gateway.agents.rabbitmq.prometheus_samples import (
@@ -59,7 +62,7 @@ _ANSWERS: Final[Mapping[str, type[Any]]] = {
     kind.__name__: kind
     for kind in (
         *(Document, NotFound, BeyondLastPage, Refused, Broken, Unavailable, NotManagement),
-        *(Changed, Rejected, NotSent, Unanswered),
+        *(Changed, Purged, Rejected, NotSent, Unanswered),
     )
 }
 """The kinds of answers by the name that they have in a capture."""
@@ -301,6 +304,8 @@ class _SourcePlayer(Player):
 
 def request_fields(request: ManagementRequest | BrokerRequest) -> dict[str, Any]:
     """A request as JSON: method and target, and the body of a change in base64."""
+    if isinstance(request, Purge):
+        return {"request": f"queue.purge {path_of(request.virtual_host, request.queue)}"}
     if not isinstance(request, Change):
         return {"request": f"GET {request.target}"}
     about: dict[str, Any] = {"request": f"{request.method} {request.target}"}

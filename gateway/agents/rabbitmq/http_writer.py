@@ -1,4 +1,7 @@
-"""Changes of a broker over HTTP: one at a time, each sent once, with a deadline and a limit of size."""
+"""Changes of a broker: one at a time, each sent once, with a deadline and a limit of size.
+
+All go over HTTP but a purge, which goes over AMQP where that is configured and can be reached.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ from typing import Self
 import httpx
 import structlog
 
+from gateway.agents.rabbitmq.amqp_purger import AmqpPurger
 from gateway.agents.rabbitmq.http_reader import (
     HttpReader,
     ManagementEndpoint,
@@ -25,6 +29,8 @@ from gateway.agents.rabbitmq.management_changes import (
     Change,
     ChangeAnswer,
     NotSent,
+    Purge,
+    PurgeAnswer,
     Unanswered,
     change_answer_of,
 )
@@ -52,13 +58,19 @@ class HttpWriter:
     Args:
         reading: of the user who reads the broker.
         writing: of the one who changes it; ``None`` where nobody does, and then only readings are made.
+        purger: purges queues over AMQP; ``None`` where that is not configured.
 
     Raises:
         OSError: the CA file cannot be read.
         ssl.SSLError: the CA file holds no certificates.
     """
 
-    def __init__(self, reading: ManagementEndpoint, writing: ManagementEndpoint | None) -> None:
+    def __init__(
+        self,
+        reading: ManagementEndpoint,
+        writing: ManagementEndpoint | None,
+        purger: AmqpPurger | None = None,
+    ) -> None:
         self._nodes = NodeChoice(reading.urls)
         self._reader = HttpReader(reading, nodes=self._nodes)
         self._looker = HttpReader(writing, nodes=self._nodes) if writing is not None else None
@@ -66,6 +78,7 @@ class HttpWriter:
         if self._client is not None:
             # So that a broker that cannot be reached is told from one that does not answer.
             self._client.timeout = httpx.Timeout(reading.deadline, connect=CONNECT_SECONDS)
+        self._purger = purger
         self._deadline = reading.deadline
         self._open = contextlib.AsyncExitStack()
 
@@ -82,18 +95,23 @@ class HttpWriter:
 
     async def make(self, request: BrokerRequest) -> BrokerAnswer:
         """Make ``request``; whatever goes wrong is an answer too. A change is never sent twice."""
+        if isinstance(request, Purge):
+            return await self._purge(request)
         if isinstance(request, Change):
             answer = NotSent(NO_WRITER) if self._client is None else await self._make(self._client, request)
-            # A line for each: whoever reads this log finds what was changed, also where no gateway has a log.
-            log.info(
-                "broker-change",
-                request=f"{request.method} {request.target}",
-                outcome=type(answer).__name__.lower(),
-                reason=getattr(answer, "reason", ""),
-            )
+            _log_change(f"{request.method} {request.target}", answer)
             return answer
         reader = self._looker if request.as_writer else self._reader
         return NotManagement(NO_WRITER) if reader is None else await reader.read(request)
+
+    async def _purge(self, purge: Purge) -> BrokerAnswer:
+        """Purge over AMQP; over HTTP where nothing was sent over AMQP."""
+        if self._purger is not None:
+            answer = await self._purger.purge(purge)
+            _log_change(f"queue.purge {purge.virtual_host} {purge.queue}", answer)
+            if not isinstance(answer, NotSent):
+                return answer
+        return await self.make(purge.over_http)
 
     async def _make(self, client: httpx.AsyncClient, change: Change) -> ChangeAnswer:
         answer: ChangeAnswer = NotSent("there is no node to send it to")
@@ -135,3 +153,13 @@ class HttpWriter:
                     if len(body) > MAX_REASON_OCTETS:
                         break
             return change_answer_of(response.status_code, bytes(body))
+
+
+def _log_change(request: str, answer: PurgeAnswer) -> None:
+    # A line for each: whoever reads this log finds what was changed, also where no gateway has a log.
+    log.info(
+        "broker-change",
+        request=request,
+        outcome=type(answer).__name__.lower(),
+        reason=getattr(answer, "reason", ""),
+    )

@@ -47,12 +47,40 @@ class Lookup:
     as_writer: bool = False
 
 
-BrokerRequest: TypeAlias = Change | Lookup
+@dataclass(frozen=True, slots=True)
+class Purge:
+    """Throw away the messages of a queue that are ready for delivery; it is made once.
+
+    It is apart from `Change` because the broker says over AMQP how many it threw away. The management API
+    does the same and does not say it.
+
+    Attributes:
+        virtual_host: of the queue.
+        queue: its name.
+    """
+
+    virtual_host: str
+    queue: str
+
+    @property
+    def over_http(self) -> Change:
+        """The same as a request to the management API."""
+        return Change("DELETE", f"{path_of('queues', self.virtual_host, self.queue)}/contents")
+
+
+BrokerRequest: TypeAlias = Change | Lookup | Purge
 
 
 @dataclass(frozen=True, slots=True)
 class Changed:
     """2xx: it is done."""
+
+
+@dataclass(frozen=True, slots=True)
+class Purged:
+    """The broker threw away so many messages."""
+
+    messages: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +105,8 @@ class Unanswered:
 
 
 ChangeAnswer: TypeAlias = Changed | NotFound | Refused | Rejected | NotSent | Unanswered
-BrokerAnswer: TypeAlias = Answer | ChangeAnswer
+PurgeAnswer: TypeAlias = Purged | ChangeAnswer
+BrokerAnswer: TypeAlias = Answer | PurgeAnswer
 
 
 def change_answer_of(status: int, body: bytes) -> ChangeAnswer:

@@ -22,10 +22,20 @@ from gateway.agents.rabbitmq.management_changes import (
     Changed,
     Lookup,
     NotSent,
+    Purge,
+    Purged,
     Rejected,
     Unanswered,
 )
-from gateway.agents.rabbitmq.methods.steps import CallFailedError, Invocation, Method, Pause, Step
+from gateway.agents.rabbitmq.methods.steps import (
+    CallFailedError,
+    Invocation,
+    Method,
+    Pause,
+    Result,
+    ResultSteps,
+    Step,
+)
 from gateway.agents.rabbitmq.methods.table import METHODS
 from gateway.agents.rabbitmq.object_names import number_of
 from gateway.agents.rabbitmq.observation_stream import ObservationStream
@@ -239,7 +249,7 @@ class MethodCalls:
         task = self._current
         if task is None or task.request is None:
             return None
-        task.sent |= isinstance(task.request, Change)
+        task.sent |= isinstance(task.request, Change | Purge)
         return task.request
 
     def answered(self, answer: BrokerAnswer, now: int) -> list[Effect]:
@@ -296,6 +306,8 @@ class MethodCalls:
                 return body
             case Changed():
                 return None
+            case Purged(messages):
+                return messages
             case NotFound():
                 if isinstance(request, Lookup):
                     return None
@@ -332,10 +344,18 @@ class MethodCalls:
         self, call: MethodCall, target: KnownObject, method: Method, invocation: Invocation
     ) -> _Running:
         status, text = Status.OK, "OK"
+        outputs: Values = ()
         try:
             self._refuse_if_late(call)
             self._refuse_if_gone(target)
-            yield from self._watched(target, method.steps(invocation))
+            result = yield from self._watched(target, method.steps(invocation))
+            if result is not None:
+                text, outputs = result.text, result.outputs
+            if result is not None and result.confirmed:
+                self._end(_answered(call.token, status, text, outputs))
+                # Who called has the broker's word; the object is read until it shows the same.
+                yield from self._settle(call, target, method, invocation)
+                return
             if not (yield from self._settle(call, target, method, invocation)) and method.unsettled:
                 text = f"{text}; {method.unsettled}"
         except CallFailedError as failure:
@@ -346,22 +366,23 @@ class MethodCalls:
                 yield from self._look_for(invocation)
         for class_name in method.lists if status == Status.OK else ():
             self._answers.plan.hurry(self._now, class_name)
-        self._end(_answered(call.token, status, text))
+        self._end(_answered(call.token, status, text, outputs))
 
     def _end(self, answered: Answered) -> None:
         """Answer, behind what the call or read led to."""
         self._deadlines.pop(answered.answer.token, None)
         self._effects.append(answered)
 
-    def _watched(self, target: KnownObject, steps: _Running) -> _Running:
+    def _watched(self, target: KnownObject, steps: ResultSteps) -> Generator[Step, Json, Result | None]:
         """``steps``, ended when the object comes to its end while they pause."""
         reply: Json = None
         failure: CallFailedError | None = None
         while True:
             try:
                 step = steps.throw(failure) if failure is not None else steps.send(reply)
-            except StopIteration:
-                return
+            except StopIteration as end:
+                result: Result | None = end.value
+                return result
             failure = None
             try:
                 reply = yield step

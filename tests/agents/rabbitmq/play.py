@@ -6,8 +6,8 @@ from gateway.agents.rabbitmq.management_api import Document
 from gateway.agents.rabbitmq.management_changes import (
     BrokerAnswer,
     BrokerRequest,
-    Change,
     Lookup,
+    Purge,
 )
 from gateway.dialects.effects import Delivery, Effect, Send
 from gateway.dialects.qmf import absence
@@ -21,7 +21,7 @@ from gateway.dialects.qmf.messages import (
 from gateway.dialects.qmf.object_id import ObjectId
 from gateway.dialects.qmf.reader import read_body
 from gateway.dialects.qmf.schema_records import described_class
-from gateway.dialects.qmf.typed_values import QmfValue
+from gateway.dialects.qmf.typed_values import QmfValue, QmfValues
 from gateway.dialects.qmf.writer import write
 from gateway.mapping.files import class_schemas
 from gateway.mapping.paths import Json
@@ -34,7 +34,7 @@ DEFINITIONS = {
 KNOWN = Definitions()
 for _definition in DEFINITIONS.values():
     KNOWN.add(_definition)
-PURGE = Change("DELETE", "queues/%2F/orders/contents")
+PURGE = Purge("/", "orders")
 
 
 class Play:
@@ -109,6 +109,11 @@ class Play:
 
     def reads_limits(self, limits: list[Json]) -> None:
         self.looks("vhost-limits", Document(limits))
+
+    def outputs(self, class_name: str, method: str, response: MethodResponse) -> QmfValues:
+        """What a method gave back."""
+        values, _ = DEFINITIONS[class_name].outputs[method].read(response.arguments, 0)
+        return tuple(values)
 
     def told(self) -> list[Received]:
         """What consoles were told since the last time."""

@@ -160,7 +160,7 @@ async def test_a_purge_empties_a_queue_and_its_statistics_say_so(
             "messages count",
         )
         answer = await watched.call("queue", "orders", "purge")
-        assert (answer.outcome, answer.text, answer.code) == DONE
+        assert (answer.outcome, answer.outputs, answer.code) == (Outcome.APPLIED, (-1,), Status.OK)
         assert watched.value("queue", "orders", "messages") == 0
         assert listed(virtual_host, "queues", "name", "messages") == [{"name": "orders", "messages": 0}]
         assert await queue.get(fail=False) is None

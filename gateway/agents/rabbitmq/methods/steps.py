@@ -6,11 +6,11 @@ from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from gateway.agents.rabbitmq.management_changes import Change, Lookup
+from gateway.agents.rabbitmq.management_changes import Change, Lookup, Purge
 from gateway.agents.rabbitmq.object_names import ObjectName
 from gateway.dialects.qmf.messages import Status
 from gateway.mapping.paths import Json
-from gateway.model.values import Value
+from gateway.model.values import Value, Values
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,10 +20,30 @@ class Pause:
     duration: int
 
 
-Step: TypeAlias = Change | Lookup | Pause
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a method gave back, where it is more than that it was done.
+
+    Attributes:
+        text: one line for people.
+        outputs: its OUT arguments, in the order of the schema.
+        confirmed: the broker has said what came of it, so that whoever called need not wait until the object
+            shows it.
+    """
+
+    text: str
+    outputs: Values
+    confirmed: bool
+
+
+Step: TypeAlias = Change | Lookup | Purge | Pause
 Steps: TypeAlias = Generator[Step, Json, None]
-"""The steps of a method. A `Lookup` is answered with what was found, ``None`` where there is nothing; any
-other step with ``None``. A step that fails ends the method, unless it catches the `CallFailedError`."""
+"""The steps of a method. A `Lookup` is answered with what was found, ``None`` where there is nothing. A
+`Purge` is answered with the number of messages, ``None`` where it is not known; any other step with ``None``.
+A step that fails ends the method, unless it catches the `CallFailedError`."""
+
+ResultSteps: TypeAlias = Generator[Step, Json, Result | None]
+"""The steps of a method that may give something back."""
 
 ReadSteps: TypeAlias = Generator[Lookup, Json, "Mapping[str, Json] | None"]
 """The steps that read one object; it returns what a listing would show of it, ``None`` where it is gone."""
@@ -87,7 +107,7 @@ class Method:
         lists: classes of which other objects change too, to be listed soon.
     """
 
-    steps: Callable[[Invocation], Steps]
+    steps: Callable[[Invocation], ResultSteps]
     ends: bool = False
     settled: Callable[[Mapping[str, Json]], bool] = _always
     unsettled: str = ""
