@@ -167,7 +167,7 @@ class RabbitMqSource:
     def _awake(self, effects: list[Effect]) -> list[Effect]:
         """``effects``, the source's state where it changed, and when to wake it."""
         status = self.status
-        state = SourceStateSeen(status.state, status.detail)
+        state = SourceStateSeen(status.state, status.detail, status.changes_wait)
         if state != self._state:
             self._state = state
             effects.append(Observed((state,)))
