@@ -221,6 +221,8 @@ class AmqpLink:
         queue = kept_queue(subscription, self._queue.watch_seconds)
         waiting = await queue.waiting(consuming)
         loss, heard = queue.loss(waiting), waiting or 0
+        if loss is Loss.DOWN:
+            heard = 0  # what waits is from before: the loss lasts until now
         if waiting is not None and not await self._is_bound(publisher, queue.name):
             loss, heard = Loss.UNBOUND, 0  # what waits is from before: the loss lasts until now
         missed = queue.missed(loss, waiting)

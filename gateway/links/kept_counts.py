@@ -18,6 +18,8 @@ class Loss(enum.StrEnum):
     """It was full when it was consumed again: it dropped the oldest."""
     UNBOUND = "unbound"
     """Its exchange was made anew while nobody consumed."""
+    DOWN = "down"
+    """The node that has it was down, while other nodes of its cluster went on."""
     DOUBTFUL = "doubtful"
     """It was nearly full while it was consumed, and perhaps full between two looks."""
 
@@ -48,6 +50,7 @@ class KeptCounts:
         unacknowledged: deliveries that arrived and wait for the log.
         is_quorum: the queue in use is a quorum queue, as an earlier version of the gateway left behind in a
             virtual host whose queues are quorum queues by default.
+        is_down: another node said that the one that has the queue is down; until the queue is consumed again.
     """
 
     taken: int = 0
@@ -60,6 +63,7 @@ class KeptCounts:
     waiting: int | None = None
     unacknowledged: int = 0
     is_quorum: bool = False
+    is_down: bool = False
 
     def looked(self, waiting: int) -> None:
         """So many messages wait in the queue."""

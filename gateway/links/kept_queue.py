@@ -42,6 +42,9 @@ QUORUM_REMARK: Final = (
     " gateway declares a classic queue, which has no such limit"
 )
 
+_DOWN: Final = "home node"
+"""Part of what RabbitMQ answers where the node that has a durable queue is down."""
+
 _MILLISECOND: Final = 1_000_000
 _DRAIN_SECONDS: Final = 0.05
 
@@ -90,12 +93,21 @@ class KeptQueue(WatchedQueue):
     counts: KeptCounts = field(default_factory=KeptCounts)
 
     async def waiting(self, connection: AbstractConnection) -> int | None:
-        """Messages in it; ``None`` where there is no such queue."""
+        """Messages in it; ``None`` where there is no such queue.
+
+        Raises:
+            LinkError: it is on a node that is down. It is there again with that node, without what is
+                published meanwhile.
+        """
         channel = await connection.channel(publisher_confirms=False)
         try:
             declared = await channel.declare_queue(self.name, passive=True)
-        except exceptions.ChannelNotFoundEntity:
-            return None  # and the channel is closed
+        except exceptions.ChannelNotFoundEntity as error:  # which closes the channel
+            if _DOWN not in str(error):
+                return None
+            self.counts.is_down = True
+            text = f"the durable subscription waits for the node that has its queue: {error}"
+            raise LinkError(Trouble.UNREACHABLE, text) from error
         await close_channel(channel)
         waiting = declared.declaration_result.message_count or 0
         self.looked(waiting)
@@ -109,6 +121,8 @@ class KeptQueue(WatchedQueue):
         """
         if waiting is None:
             return Loss.MISSING
+        if self.counts.is_down:
+            return Loss.DOWN
         return Loss.FULL if waiting >= self.max_length else None
 
     def missed(self, loss: Loss | None, waiting: int | None) -> str:
@@ -118,6 +132,8 @@ class KeptQueue(WatchedQueue):
                 return f"the queue {self.name} was not there: it is new, or has expired"
             case Loss.FULL:
                 return f"the queue {self.name} was full with {waiting} messages: it dropped the oldest"
+            case Loss.DOWN:
+                return f"the queue {self.name} was on a node that was down: it lacks what was sent meanwhile"
             case Loss.UNBOUND:
                 return f"the queue {self.name} was not bound any more: its exchange was made anew"
             case _:
@@ -204,6 +220,7 @@ class KeptQueue(WatchedQueue):
         """
         try:
             await queue.consume(arrived, exclusive=True)
+            self.counts.is_down = False
         except exceptions.ChannelAccessRefused as error:
             if "exclusive" not in str(error):
                 raise

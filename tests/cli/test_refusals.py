@@ -233,6 +233,23 @@ def test_refused_credentials_of_a_rabbitmq(sources: Sources) -> None:
     )
 
 
+def test_a_node_of_a_cluster_that_does_not_answer(sources: Sources) -> None:
+    amqp, http = free_ports(2)
+    dead_amqp, dead_http = f"amqp://127.0.0.1:{amqp}", f"http://127.0.0.1:{http}"
+    source = sources.rabbitmq()
+    ended = sources.check(
+        {
+            **source,
+            "management": [dead_http, source["management"]],
+            "events": {"url": [sources.amqp_url, dead_amqp]},
+        }
+    )
+    assert ended.code is ExitCode.OK
+    said = ended.output + ended.errors
+    assert f"{dead_http}: All connection attempts failed: other nodes are asked in its place" in said
+    assert f"{dead_amqp}: nothing listens there: is the broker running?: another node is used" in said
+
+
 def test_refused_credentials_of_amqp(sources: Sources) -> None:
     ended = sources.check(sources.qmf(password=sources.wrong_password))
     assert one_line(ended) == (

@@ -17,8 +17,7 @@ ORDERS = "orders"
 @pytest.fixture(scope="session")
 def three_nodes(rabbitmq_settings: BrokerSettings) -> Iterator[PrivateCluster]:
     """Three nodes, with the quorum queue `ORDERS`, and a durable classic queue of the name of each node."""
-    settings = replace(CLUSTER_SETTINGS, debian=rabbitmq_settings.debian)
-    with PrivateCluster(3, settings) as cluster:
+    with PrivateCluster(3, replace(CLUSTER_SETTINGS, debian=rabbitmq_settings.debian)) as cluster:
         with cluster.nodes[0].http() as client:
             quorum = {"durable": True, "arguments": {"x-queue-type": "quorum"}}
             client.put(f"queues/%2F/{ORDERS}", json=quorum).raise_for_status()

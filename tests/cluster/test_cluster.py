@@ -5,17 +5,27 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
+from pydantic import SecretStr
 
+from gateway.links.amqp_connection import AmqpEndpoint, LinkError, close_soon, open_connection
+from gateway.links.kept_counts import Loss
+from gateway.links.kept_queue import KeptQueue
 from gateway.model.observations import SourceState
 from tests.cluster.conftest import ORDERS
-from tests.cluster.truth import agrees
+from tests.cluster.truth import agrees, nodes_of, replicas_of, shown
 from tests.cluster.watching import ClusterWatch, watched
 from tests.components.cluster import ClusterNode, PrivateCluster
+from tests.hypothesis_profiles import PROVING
 
 pytestmark = [pytest.mark.xdist_group("cluster"), pytest.mark.long]
+
+FIRST_RELEASE: dict[str, str] = {} if PROVING else {"until": "3.10"}
+LATER_RELEASES: dict[str, str] = {} if PROVING else {"since": "4.0"}
+"""Some troubles are tried on one release only, unless everything is to be proved."""
 
 GOING_ON = {SourceState.SYNCHRONISED, SourceState.DEGRADED}
 
@@ -44,10 +54,15 @@ def is_running(watch: ClusterWatch, node: ClusterNode) -> bool | None:
     return running
 
 
+def is_stopped(watch: ClusterWatch, node: ClusterNode) -> bool:
+    return is_running(watch, node) is False
+
+
 async def aside(function: Callable[[], object]) -> None:
     await asyncio.to_thread(function)
 
 
+@pytest.mark.each_rabbitmq
 async def test_the_node_that_is_asked_is_killed(cluster: PrivateCluster, tmp_path: Path) -> None:
     async with unharmed(cluster, tmp_path) as watch:
         asked, other, _ = cluster.nodes
@@ -60,6 +75,72 @@ async def test_the_node_that_is_asked_is_killed(cluster: PrivateCluster, tmp_pat
         assert {"nodeDown", "queueDown"} <= watch.alarms
 
 
+@pytest.mark.each_rabbitmq
+async def test_the_node_with_the_queue_of_a_durable_subscription_is_killed(cluster: PrivateCluster) -> None:
+    """Another node says so; what is published meanwhile is missing when the queue is there again."""
+    holder, other, _ = cluster.nodes
+    user = holder.administrator
+    endpoint = AmqpEndpoint(f"amqp://127.0.0.1:{other.ports.amqp}", "/", user.name, SecretStr(user.password))
+    queue = KeptQueue(1000, 900, name=holder.node_name, expires=0)
+    await aside(holder.kill)
+    connection = await open_connection(endpoint, "test")
+    try:
+        with pytest.raises(LinkError, match="waits for the node that has its queue"):
+            await queue.waiting(connection)
+        await aside(cluster.restore)
+        assert queue.loss(await queue.waiting(connection)) is Loss.DOWN
+    finally:
+        await close_soon(connection)
+
+
+@pytest.mark.each_rabbitmq
+async def test_two_of_three_are_killed(cluster: PrivateCluster, tmp_path: Path) -> None:
+    """The last one goes on answering, as it is set up not to pause."""
+    async with unharmed(cluster, tmp_path) as watch:
+        first, second, last = cluster.nodes
+        await aside(first.kill)
+        await aside(second.kill)
+        await watch.until(lambda: "queueMinority" in watch.alarms, "the quorum is lost")
+        nodes = await asyncio.to_thread(nodes_of, last)
+        await watch.until(lambda: shown(watch)[0] == nodes, "the nodes are as the last one sees them")
+        assert await asyncio.to_thread(replicas_of, last, ORDERS) == [last.node_name]
+        orders = shown(watch)[1][ORDERS]
+        assert (orders["state"], orders["online"]) == ("minority", [last.node_name])
+        await watch.until(
+            lambda: {"nodeDown", "queueDown", "queueMinority"} <= watch.alarms, "each trouble is an alarm"
+        )
+
+
+@pytest.mark.each_rabbitmq(**FIRST_RELEASE)
+async def test_leaders_move(cluster: PrivateCluster, tmp_path: Path) -> None:
+    async with unharmed(cluster, tmp_path) as watch:
+        await watch.until(lambda: "node" in watch.shown("queue")[ORDERS], "the leader is known")
+        leader = watch.shown("queue")[ORDERS]["node"].stable_name
+        target = next(name for name in cluster.names if name != leader)
+        lookup = f'{{ok, Q}} = rabbit_amqqueue:lookup(rabbit_misc:r(<<"/">>, queue, <<"{ORDERS}">>))'
+        move = f"{lookup}, rabbit_quorum_queue:transfer_leadership(Q, '{target}')."
+        await aside(lambda: cluster.nodes[0].evaluate(move))
+        await agrees(watch, cluster.nodes[0])
+        assert watch.shown("queue")[ORDERS]["node"].stable_name == target
+
+
+@pytest.mark.each_rabbitmq(**FIRST_RELEASE)
+async def test_the_network_is_cut_between_the_node_that_is_asked_and_the_others(
+    cluster: PrivateCluster, tmp_path: Path
+) -> None:
+    """A node in the minority pauses, and closes its listeners, until it sees the others again."""
+    async with unharmed(cluster, tmp_path) as watch:
+        lonely, other, _ = cluster.nodes
+        with cluster.partition_handling("pause_minority"):
+            await aside(lambda: cluster.cut_off(lonely))
+            await watch.until(lambda: "nodeDown" in watch.alarms, "the node is down, as the others see it")
+            await watch.until(lambda: watch.is_whole, "events arrive from another node")
+            await agrees(watch, other)
+            await aside(lambda: cluster.reconnect(lonely))
+            await watch.until(lambda: is_running(watch, lonely), "the node goes on by itself")
+
+
+@pytest.mark.each_rabbitmq(**LATER_RELEASES)
 async def test_the_node_that_is_asked_is_drained(cluster: PrivateCluster, tmp_path: Path) -> None:
     async with unharmed(cluster, tmp_path) as watch:
         asked, other, _ = cluster.nodes
@@ -71,14 +152,16 @@ async def test_the_node_that_is_asked_is_drained(cluster: PrivateCluster, tmp_pa
         await aside(lambda: asked.run_tool("rabbitmq-upgrade", "revive"))
 
 
-async def test_leaders_move(cluster: PrivateCluster, tmp_path: Path) -> None:
+@pytest.mark.each_rabbitmq(**LATER_RELEASES)
+@pytest.mark.parametrize("restarted", [3 if PROVING else 1])
+async def test_nodes_are_restarted_one_after_the_other(
+    cluster: PrivateCluster, tmp_path: Path, restarted: int
+) -> None:
+    """As in a rolling upgrade: each is drained, stopped and started before the next one is."""
     async with unharmed(cluster, tmp_path) as watch:
-        leader = watch.shown("queue")[ORDERS]["node"].stable_name
-        target = next(name for name in cluster.names if name != leader)
-        lookup = f'{{ok, Q}} = rabbit_amqqueue:lookup(rabbit_misc:r(<<"/">>, queue, <<"{ORDERS}">>))'
-        move = f"{lookup}, rabbit_quorum_queue:transfer_leadership(Q, '{target}')."
-        await aside(lambda: cluster.nodes[0].evaluate(move))
-        await watch.until(
-            lambda: watch.shown("queue")[ORDERS].get("node", leader) != leader, "the leader is another"
-        )
-        await agrees(watch, cluster.nodes[0])
+        for node in cluster.nodes[:restarted]:
+            await aside(partial(node.run_tool, "rabbitmq-upgrade", "drain"))
+            await aside(node.stop_node)
+            await watch.until(partial(is_stopped, watch, node), "the node is down")
+            await aside(cluster.restore)
+            await watch.until(partial(is_running, watch, node), "the node runs")

@@ -6,9 +6,9 @@ import json
 import secrets
 import shutil
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -32,10 +32,10 @@ _ERLANG: Final = f"-kernel net_ticktime {NET_TICK_SECONDS} +S 1:1 +sbwt none +sb
 
 @dataclass(frozen=True, slots=True)
 class _Member(NodeDescription):
-    """A node of a cluster: it forms the cluster with the ``nodes``, whose port mapper the first one runs."""
+    """A node of a cluster; ``shares`` the port mapper that another one runs."""
 
-    nodes: tuple[str, ...] = ()
     cookie: str = ""
+    shares: bool = False
 
     def write(self) -> None:
         NodeDescription.write(self)  # without arguments `super` does not know a class with slots
@@ -43,11 +43,7 @@ class _Member(NodeDescription):
         cookie.chmod(0o600)
         cookie.write_text(self.cookie)
         cookie.chmod(0o400)
-        with (self.folder / "rabbitmq.conf").open("a") as configuration:
-            configuration.write("cluster_formation.peer_discovery_backend = classic_config\n")
-            for number, name in enumerate(self.nodes, 1):
-                configuration.write(f"cluster_formation.classic_config.nodes.{number} = {name}\n")
-        if self.name != self.nodes[0]:
+        if self.shares:
             file = self.folder / keeper.PLAN_FILE
             plan = json.loads(file.read_text())
             file.write_text(json.dumps({**plan, "port_mapper": ["sleep", "infinity"]}))
@@ -75,8 +71,8 @@ class ClusterNode(PrivateBroker):
     def _found_port_taken(self) -> bool:
         return False  # other ports are no way out: the port mapper's is shared
 
-    def json(self, *arguments: str, program: str = "rabbitmqctl") -> Any:  # noqa: ANN401  what it prints
-        """The document that a command of ``rabbitmqctl`` prints."""
+    def json(self, program: str, *arguments: str) -> Any:  # noqa: ANN401  what it prints
+        """The document that one of RabbitMQ's command line tools prints."""
         return json.loads(self.run_tool(program, *arguments, "--formatter", "json"))
 
 
@@ -94,8 +90,16 @@ class PrivateCluster:
     def __init__(self, size: int = 3, settings: BrokerSettings = CLUSTER_SETTINGS) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="amqp-gateway-cluster-"))
         run = secrets.token_hex(3)
+        names = [f"rabbit-{number}-{run}@localhost" for number in range(1, size + 1)]
+        formation = [
+            "cluster_formation.peer_discovery_backend = classic_config",
+            *(
+                f"cluster_formation.classic_config.nodes.{number} = {name}"
+                for number, name in enumerate(names, 1)
+            ),
+        ]
+        settings = replace(settings, configuration=(*settings.configuration, *formation))
         pattern = PrivateBroker(self._folder / "pattern", settings)
-        names = tuple(f"rabbit-{number}-{run}@localhost" for number in range(1, size + 1))
         port_mapper = pattern.ports.port_mapper
         cookie = secrets.token_hex(20)
         self.nodes: Sequence[ClusterNode] = [
@@ -107,22 +111,21 @@ class PrivateCluster:
                     administrator=pattern.administrator,
                     settings=settings,
                     remove=True,
-                    nodes=names,
                     cookie=cookie,
+                    shares=name != names[0],
                 )
             )
             for name in names
         ]
-        self._running = ExitStack()
+        self._settings = settings
 
     def __enter__(self) -> Self:
         try:
-            first, *others = self.nodes
-            # The first one forms the cluster; whichever comes while it does might form another one.
-            self._running.enter_context(first)
-            start_together(others)
-            for node in others:
-                self._running.push(node)
+            # Since 3.13 nodes wait for each other and agree on the one that forms the cluster. Before, each
+            # that finds no other forms one of its own.
+            together = 0 if self._settings.debian else 1
+            start_together(self.nodes[:together])
+            start_together(self.nodes[together:])
             self.wait_until_whole()
         except BaseException:
             self.close()
@@ -136,16 +139,49 @@ class PrivateCluster:
 
     def close(self) -> None:
         """End all nodes, and remove what they wrote."""
-        for node in self.nodes:
+        for node in reversed(self.nodes):
             if node.node_process() is not None:
                 node.kill()
-        self._running.close()
+            node.close()
         shutil.rmtree(self._folder, ignore_errors=True)
 
     @property
     def names(self) -> list[str]:
         """The nodes' Erlang names."""
         return [node.node_name for node in self.nodes]
+
+    @contextmanager
+    def partition_handling(self, mode: str) -> Iterator[None]:
+        """Have nodes that lose others behave so within the block, such as ``pause_minority``."""
+        self._handle_partitions(mode)
+        try:
+            yield
+        finally:
+            self._handle_partitions("ignore")
+
+    def _handle_partitions(self, mode: str) -> None:
+        arguments = f"[rabbit, cluster_partition_handling, {mode}]"
+        self.nodes[0].evaluate(f"rpc:multicall([node()|nodes()], application, set_env, {arguments}).")
+
+    def cut_off(self, node: ClusterNode) -> None:
+        """Cut the connections between ``node`` and the others: with a wrong cookie none can be made again."""
+        others = self._others(node)
+        node.evaluate(
+            f"rpc:multicall({others}, erlang, set_cookie, [node(), wrong]),"
+            f" [erlang:set_cookie(Other, wrong) || Other <- {others}],"
+            f" [erlang:disconnect_node(Other) || Other <- {others}]."
+        )
+
+    def reconnect(self, node: ClusterNode) -> None:
+        """Let ``node`` and the others connect again."""
+        others = self._others(node)
+        reached = next(other for other in self.nodes if other is not node)
+        right = f"['{node.node_name}', erlang:get_cookie()]"
+        reached.evaluate(f"rpc:multicall({others}, erlang, set_cookie, {right}).")
+        node.evaluate(f"[erlang:set_cookie(Other, erlang:get_cookie()) || Other <- {others}].")
+
+    def _others(self, node: ClusterNode) -> str:
+        return "[" + ", ".join(f"'{name}'" for name in self.names if name != node.node_name) + "]"
 
     def wait_until_whole(self) -> None:
         """Wait until each node says that all of them run and none is apart from another."""

@@ -6,6 +6,7 @@ import asyncio
 from pathlib import Path
 
 import httpx
+import pytest
 
 from gateway.demo.broker import PrivateBroker
 from tests.agents.rabbitmq.watching import reading_user, watch
@@ -39,6 +40,7 @@ class Figures:
         return node["uptime"], {name: node.get(name) for name in OPENED_AND_CLOSED}
 
 
+@pytest.mark.each_rabbitmq
 async def test_at_rest_the_gateway_opens_and_closes_nothing(
     own_rabbitmq: PrivateBroker, tmp_path: Path
 ) -> None:

@@ -24,6 +24,7 @@ from gateway.links.amqp_connection import (
     ended,
     open_connection,
 )
+from gateway.links.kept_counts import Loss
 from gateway.links.kept_deliveries import KeptDeliveries
 from gateway.links.kept_queue import KeptSubscription, kept_queue
 from gateway.links.node_choice import NodeChoice
@@ -175,7 +176,8 @@ class EventConsumer:
             subscription.counts.losses[loss] += 1
         log.info("catching-up", role="events", queue=queue.name, waiting=waiting)
         if not first:
-            self._sink.events_resumed(missed, waiting or 0)
+            # What waits in a queue whose node was down is from before: the loss lasts until now.
+            self._sink.events_resumed(missed, 0 if loss is Loss.DOWN else waiting or 0)
         self._missing_told = False
 
         async def catch_up() -> None:

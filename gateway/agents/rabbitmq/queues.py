@@ -20,10 +20,16 @@ MEASURED_TYPES: Final = frozenset({"classic", "quorum"})
 
 
 def completed_queue(queue: Mapping[str, Json]) -> Mapping[str, Json]:
-    """``queue`` with the tag of its single active consumer, if it has that at all, under ``gateway``.
+    """``queue`` with what follows from the rest: its state, and the tag of its single active consumer.
 
-    RabbitMQ 4.x fills the tag of ordinary quorum queues too. Those of 3.10 spell it in a way of their own.
+    The tag stands under ``gateway``, if the queue has such a consumer at all: RabbitMQ 4.x fills the tag of
+    ordinary quorum queues too. Those of 3.10 spell it in a way of their own.
+
+    Of a queue whose replicas lack a majority, RabbitMQ 4.0 reports ``minority``. 3.10 reports no state, or
+    goes on with ``running`` where the leader is left.
     """
+    if queue.get("state") in (None, "running") and _lacks_majority(queue):
+        queue = {**queue, "state": "minority"}
     tag = queue.get("single_active_consumer_tag") or queue.get("single_active_consumer_ctag")
     if not tag or not _has_single_active_consumer(queue):
         return queue
@@ -37,6 +43,13 @@ def is_measured(queue: Mapping[str, Json]) -> bool:
     counters nor ``messages``; with these the counters are known.
     """
     return queue.get("type") in MEASURED_TYPES and isinstance(queue.get("messages"), int)
+
+
+def _lacks_majority(queue: Mapping[str, Json]) -> bool:
+    members, online = queue.get("members"), queue.get("online")
+    if not isinstance(members, list) or not isinstance(online, list):
+        return False
+    return bool(members) and 2 * len(online) <= len(members)
 
 
 def _has_single_active_consumer(queue: Mapping[str, Json]) -> bool:

@@ -167,3 +167,22 @@ def test_a_permission_of_nothing_is_told_as_empty() -> None:
     shop.run(1)
     (told,) = [event for event in shop.events() if event.name == "permissionSet"]
     assert (told.arguments["configure"], told.arguments["write"]) == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("queue", "state"),
+    [
+        ({"members": ["a", "b", "c"], "online": ["c"], "leader": None}, "minority"),  # 3.10.8
+        ({"members": ["a", "b", "c"], "online": ["b", "c"]}, None),
+        ({"members": ["a", "b"], "online": ["a"]}, "minority"),
+        ({"members": ["a", "b", "c"], "online": ["c"], "leader": "c", "state": "running"}, "minority"),
+        ({"members": ["a", "b", "c"], "online": ["c"], "state": "down"}, "down"),
+        ({"members": [], "online": [], "state": "running"}, "running"),
+        ({"members": "a", "online": []}, None),
+        ({}, None),
+    ],
+)
+def test_a_queue_that_lacks_a_majority_is_in_minority_whatever_release(
+    queue: dict[str, Json], state: str | None
+) -> None:
+    assert completed_queue(queue).get("state") == state
