@@ -5,19 +5,21 @@ from __future__ import annotations
 import json
 import secrets
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
 from gateway.demo import keeper
-from gateway.demo.broker import BrokerPorts, BrokerSettings, PrivateBroker
-from gateway.demo.node_setup import NodeDescription
+from gateway.demo.broker import BrokerPorts, BrokerSettings, Credentials, PrivateBroker
+from gateway.demo.node_setup import NodeDescription, free_ports
 from tests.components.rabbitmq import TEST_SETTINGS
 from tests.components.waiting import wait_until
 
@@ -27,6 +29,7 @@ NET_TICK_SECONDS: Final = 8
 CLUSTER_SETTINGS: Final = replace(TEST_SETTINGS, grace=60.0)
 """As for a single node, but nodes are stopped gracefully where a test stops them."""
 
+_START_ATTEMPTS: Final = 3
 _ERLANG: Final = f"-kernel net_ticktime {NET_TICK_SECONDS} +S 1:1 +sbwt none +sbwtdcpu none +sbwtdio none"
 
 
@@ -69,7 +72,7 @@ class ClusterNode(PrivateBroker):
         return self.rabbitmqctl("eval", expression).strip()
 
     def _found_port_taken(self) -> bool:
-        return False  # other ports are no way out: the port mapper's is shared
+        return False  # other ports for one node are no way out: the port mapper's is shared
 
     def json(self, program: str, *arguments: str) -> Any:  # noqa: ANN401  what it prints
         """The document that one of RabbitMQ's command line tools prints."""
@@ -88,9 +91,37 @@ class PrivateCluster:
     """
 
     def __init__(self, size: int = 3, settings: BrokerSettings = CLUSTER_SETTINGS) -> None:
+        self._settings = settings
+        self._size = size
         self._folder = Path(tempfile.mkdtemp(prefix="amqp-gateway-cluster-"))
+        self.nodes: Sequence[ClusterNode] = ()
+
+    def __enter__(self) -> Self:
+        for attempts_left in reversed(range(_START_ATTEMPTS)):
+            self.nodes = self._new_nodes()
+            try:
+                self._start()
+            except BaseException:
+                taken = any("eaddrinuse" in node.log_tail(lines=sys.maxsize).lower() for node in self.nodes)
+                self.close()
+                # Between the choice of a port and its use somebody else may have taken it.
+                if not taken or not attempts_left:
+                    raise
+            else:
+                break
+        return self
+
+    def _start(self) -> None:
+        # Since 3.13 nodes wait for each other and agree on the one that forms the cluster. Before, each that
+        # finds no other forms one of its own.
+        alone = 0 if self._settings.debian else 1
+        start_together(self.nodes[:alone])
+        start_together(self.nodes[alone:])
+        self.wait_until_whole()
+
+    def _new_nodes(self) -> Sequence[ClusterNode]:
         run = secrets.token_hex(3)
-        names = [f"rabbit-{number}-{run}@localhost" for number in range(1, size + 1)]
+        names = [f"rabbit-{number}-{run}@localhost" for number in range(1, self._size + 1)]
         formation = [
             "cluster_formation.peer_discovery_backend = classic_config",
             *(
@@ -98,39 +129,26 @@ class PrivateCluster:
                 for number, name in enumerate(names, 1)
             ),
         ]
-        settings = replace(settings, configuration=(*settings.configuration, *formation))
-        pattern = PrivateBroker(self._folder / "pattern", settings)
-        port_mapper = pattern.ports.port_mapper
-        cookie = secrets.token_hex(20)
-        self.nodes: Sequence[ClusterNode] = [
+        settings = replace(self._settings, configuration=(*self._settings.configuration, *formation))
+        count = len(fields(BrokerPorts))
+        ports = iter(free_ports(count * self._size))
+        chosen = [BrokerPorts(*islice(ports, count)) for _ in names]
+        administrator, cookie = Credentials.generate("administrator"), secrets.token_hex(20)
+        return [
             ClusterNode(
                 _Member(
                     folder=self._folder / name.partition("@")[0],
                     name=name,
-                    ports=replace(BrokerPorts.choose(), port_mapper=port_mapper),
-                    administrator=pattern.administrator,
+                    ports=replace(own, port_mapper=chosen[0].port_mapper),
+                    administrator=administrator,
                     settings=settings,
                     remove=True,
                     cookie=cookie,
                     shares=name != names[0],
                 )
             )
-            for name in names
+            for name, own in zip(names, chosen, strict=True)
         ]
-        self._settings = settings
-
-    def __enter__(self) -> Self:
-        try:
-            # Since 3.13 nodes wait for each other and agree on the one that forms the cluster. Before, each
-            # that finds no other forms one of its own.
-            together = 0 if self._settings.debian else 1
-            start_together(self.nodes[:together])
-            start_together(self.nodes[together:])
-            self.wait_until_whole()
-        except BaseException:
-            self.close()
-            raise
-        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
