@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -15,10 +14,10 @@ from gateway.dialects.qmf.console_agents import HeartbeatRules, Heartbeats
 from gateway.inventory.source import SourceInventory
 from gateway.links.amqp import AmqpLink, AmqpRole, KeptConversation
 from gateway.links.amqp_connection import AmqpEndpoint
-from gateway.model.observations import ClassLearned, EventLearned, Observation, SourceStateSeen
+from gateway.model.observations import ClassLearned, EventLearned, Observation
 from gateway.service.known_schemas import KnownSchemas
 from gateway.service.source_console import source_console
-from gateway.service.surroundings import Surroundings
+from gateway.service.surroundings import Surroundings, remarked
 from gateway.tasks import until_one_ends
 
 log = structlog.get_logger(__name__)
@@ -51,8 +50,7 @@ async def run_qmf(
             console.unnamed(around.clock.now())
 
     def observed(observations: tuple[Observation, ...]) -> None:
-        remark = subscription.remark if subscription is not None else ""
-        around.inventory.observed(source, _remarked(observations, remark), around.clock.now())
+        around.inventory.observed(source, remarked(observations, subscription), around.clock.now())
         around.inventory.afterwards(source, read_the_unnamed)
         if schemas is not None and any(isinstance(one, ClassLearned | EventLearned) for one in observations):
             schemas.learnt()
@@ -72,18 +70,6 @@ async def run_qmf(
         await link.run()
     else:
         await until_one_ends(link.run(), schemas.keep(lambda: console.definitions))
-
-
-def _remarked(observations: tuple[Observation, ...], remark: str) -> Sequence[Observation]:
-    """What the session observed, with ``remark`` added to the detail of the source's state."""
-    if not remark:
-        return observations
-    return [
-        replace(one, detail="; ".join(filter(None, (one.detail, remark))))
-        if isinstance(one, SourceStateSeen)
-        else one
-        for one in observations
-    ]
 
 
 def warn_of_impersonators(name: str, endpoint: AmqpEndpoint) -> None:

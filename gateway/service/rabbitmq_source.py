@@ -26,7 +26,7 @@ from gateway.model.operations import Answer, MethodCall, ObjectFetch, ObjectModi
 from gateway.service.endpoints import source_config
 from gateway.service.former_objects import former_objects
 from gateway.service.metrics.core import MeasuredReader
-from gateway.service.surroundings import Surroundings
+from gateway.service.surroundings import Surroundings, remarked
 from gateway.tasks import until_one_ends
 
 log = structlog.get_logger(__name__)
@@ -78,10 +78,13 @@ async def _observe(
     around: Surroundings,
 ) -> None:
     rabbitmq = around.rabbitmq(name, source_config(settings))
+    subscription = around.subscription("events", name, settings.durable)
     driver = SourceDriver(
         name,
         rabbitmq,
-        lambda observations: around.inventory.observed(source, observations, around.clock.now()),
+        lambda observations: around.inventory.observed(
+            source, remarked(observations, subscription), around.clock.now()
+        ),
         around.behind_what_was_told(source),
         around.clock,
         source.counters,
@@ -90,7 +93,6 @@ async def _observe(
     if durable is not None:
         rabbitmq.remember(former_objects(around.mappings["rabbitmq"], durable.last, name))
         driver.received_until = durable.last.heard_until.get(name, 0)
-    subscription = around.subscription("events", name, settings.durable)
     runner = SourceRunner(
         rabbitmq,
         reader,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from gateway.links.capture import CapturedConsole, CapturedStreamConsole
 from gateway.links.kept_counts import KeptCounts
 from gateway.links.kept_queue import KeptSubscription, default_name
 from gateway.mapping.rules import Mapping as MappingFile
+from gateway.model.observations import Observation, SourceStateSeen
 from gateway.model.operations import Answer
 from gateway.model.secrets import SecretRules
 from gateway.operations.ports import NoOperations, Operations
@@ -126,3 +127,14 @@ class Surroundings:
         self.metrics.add(f"kept queue of {source}", readings)
         queue = durable.queue or default_name(purpose, source)
         return KeptSubscription(queue, durable.max_length, durable.expires, lasting.ledger.of(source), counts)
+
+
+def remarked(observations: Iterable[Observation], subscription: KeptSubscription | None) -> list[Observation]:
+    """Observations, with what people should know of a durable subscription in the detail of a state."""
+    remark = subscription.remark if subscription is not None else ""
+    return [
+        replace(one, detail="; ".join(filter(None, (one.detail, remark))))
+        if remark and isinstance(one, SourceStateSeen)
+        else one
+        for one in observations
+    ]

@@ -61,6 +61,10 @@ EVENTS_FIRST = SECOND
 """For so long the event that tells of an end is waited for: it tells more than that the object is gone."""
 MAX_RUNNING = 1_000
 """Calls and fresh reads that have no answer yet; more are refused."""
+FOLLOWED = 24 * 3600 * SECOND
+"""For so long the end of an object is waited for that may have been ended."""
+MAX_FOLLOWED = 256
+"""Objects whose end is waited for at a time; of others the outcome stays unknown."""
 LIMITS_INTERVAL = 10 * SECOND
 LIMITS_BUDGET = 0.01
 """Share of time that reading the limits of virtual hosts may take."""
@@ -128,6 +132,7 @@ class MethodCalls:
         self._now = 0
         self._limits_due = 0
         self._deadlines: dict[int, int] = {}
+        self._followed: set[int] = set()
 
     # What is asked for.
 
@@ -364,9 +369,26 @@ class MethodCalls:
                 self._answers.plan.hurry(self._now, call.key.name)
             if status == Status.UNKNOWN_OBJECT:
                 yield from self._look_for(invocation)
+            if status == Status.OUTCOME_UNKNOWN and method.ends and len(self._followed) < MAX_FOLLOWED:
+                # Without a status: an agent sends nothing now, and what follows is the answer to its console.
+                self._end(Answered(Answer(call.token, Outcome.UNKNOWN, one_line(text))))
+                if (yield from self._ends_later(call.token, target)):
+                    status, text = Status.OK, f"it is gone; before: {text}"
         for class_name in method.lists if status == Status.OK else ():
             self._answers.plan.hurry(self._now, class_name)
         self._end(_answered(call.token, status, text, outputs))
+
+    def _ends_later(self, token: int, target: KnownObject) -> Generator[Step, Json, bool]:
+        """Wait until events or listings report the end of an object; return whether they did.
+
+        A cluster without a majority ends it when it has one again. Nothing is asked for here.
+        """
+        self._followed.add(token)
+        until = self._now + FOLLOWED
+        while self._present(target) is not None and self._now < until:
+            yield Pause(SECOND)
+        self._followed.discard(token)
+        return self._present(target) is None
 
     def _end(self, answered: Answered) -> None:
         """Answer, behind what the call or read led to."""

@@ -15,6 +15,7 @@ from gateway.agents.rabbitmq.management_changes import (
     Rejected,
     Unanswered,
 )
+from gateway.agents.rabbitmq.method_calls import FOLLOWED
 from gateway.agents.rabbitmq.methods.table import METHODS
 from gateway.dialects.qmf.messages import (
     CommandComplete,
@@ -114,6 +115,38 @@ def test_whatever_comes_of_a_change_it_is_made_once(answer: BrokerAnswer, status
     assert response.status == status
     assert text in response.text
     assert play.is_idle()
+
+
+def test_an_end_that_comes_long_after_the_answer_is_missed_is_the_answer() -> None:
+    """As in a cluster without a majority, which deletes the queue when it has one again."""
+    play = Play()
+    play.calls("queue", "orders", "delete", False, False)
+    play.asked(Change("DELETE", "queues/%2F/orders"), Unanswered("no answer within 20 s"))
+    for _ in range(600):
+        play.time_passes(1)
+        request = play.request()
+        assert request is None or isinstance(request, Lookup), "it is sent once"
+        if request is not None:
+            play.answers(Document([]))
+    assert not [one for one in play.told() if isinstance(one, MethodResponse)]
+    play.world.event("queue.deleted", vhost="/", name="orders")
+    play.time_passes(1)
+    assert play.request() is None
+    response = play.response()
+    assert response.status == Status.OK
+    assert response.text.startswith("it is gone; before: no answer of the broker")
+
+
+def test_what_may_have_ended_an_object_that_stays_is_unknown_in_the_end() -> None:
+    play = Play()
+    play.calls("queue", "orders", "delete", False, False)
+    play.asked(Change("DELETE", "queues/%2F/orders"), Unanswered("no answer within 20 s"))
+    assert not [one for one in play.told() if isinstance(one, MethodResponse)]
+    play.world.now += FOLLOWED
+    while (request := play.request()) is not None:
+        assert isinstance(request, Lookup)
+        play.answers(Document([]))
+    assert play.response().status == Status.OUTCOME_UNKNOWN
 
 
 def test_an_object_that_the_broker_does_not_know_is_not_shown_any_more() -> None:
