@@ -8,6 +8,7 @@ Standard library only.
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator, Mapping
@@ -75,15 +76,20 @@ def _remove_link(path: Path) -> None:
 
 
 def running_daemons() -> frozenset[tuple[int, str]]:
-    """Process id and name of each running daemon of the kinds that the packages could start."""
+    """Process id and name of each running daemon of the kinds that the packages could start.
+
+    Those that run in another root directory are not: no installation here has started them.
+    """
     found = set()
+    root = Path("/").stat()
     for entry in Path("/proc").iterdir():
         if entry.name.isdecimal():
             try:
                 name = (entry / "comm").read_text().strip()
+                here = name in _DAEMONS and os.path.samestat((entry / "root").stat(), root)
             except OSError:
                 continue
-            if name in _DAEMONS:
+            if here:
                 found.add((int(entry.name), name))
     return frozenset(found)
 

@@ -160,5 +160,8 @@ def test_an_installation_that_fails_leaves_nothing_either(tmp_path: Path, said: 
     assert not (tmp_path / POLICY).exists()
 
 
-def test_a_broker_that_runs_is_seen(rabbitmq: PrivateBroker) -> None:
-    assert (rabbitmq.node_process(), "beam.smp") in running_daemons()
+@pytest.mark.each_rabbitmq
+def test_a_broker_that_runs_here_is_seen_and_one_in_another_root_is_not(rabbitmq: PrivateBroker) -> None:
+    seen = (rabbitmq.node_process(), "beam.smp") in running_daemons()
+
+    assert seen == (not rabbitmq.settings.debian)
