@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from gateway.agents.rabbitmq.status import STATISTICS_OFF
 from gateway.config.files import LoadedConfiguration, load_configuration
-from gateway.demo.broker import PrivateBroker
+from gateway.demo.broker import BrokerSettings, PrivateBroker
 from gateway.service.doctor.brokers import agent_findings, source_findings
 from gateway.service.doctor.findings import Finding, Level
 from tests.components.command_line import Site, new_site
-from tests.components.rabbitmq import VirtualHost
+from tests.components.rabbitmq import TEST_SETTINGS, VirtualHost
 
 NOTHING = {"configure": "^$", "write": "^$", "read": "^$"}
 PASSWORD = "secret"
@@ -124,3 +130,20 @@ async def test_a_durable_subscription_whose_queue_is_a_quorum_queue(
     (finding,) = await remarks()
     assert (finding.level, finding.subject) == (Level.WARNING, "orders")
     assert "amqp-gateway.events.orders is a quorum queue" in finding.text
+
+
+@pytest.mark.each_rabbitmq
+async def test_a_broker_without_statistics(
+    start_rabbitmq: Callable[[BrokerSettings], PrivateBroker], tmp_path: Path
+) -> None:
+    off = replace(TEST_SETTINGS, configuration=("management.disable_stats = true",))
+    broker = await asyncio.to_thread(start_rabbitmq, off)
+    site = new_site(tmp_path)
+    administrator = broker.administrator
+    password = site.secret(administrator.password)
+    site.configure(sources={"orders": {**source(broker, site, administrator.name), "password": password}})
+    findings = await found(load_configuration(site.configuration), "orders")
+    assert next(one.text for one in findings if one.check == "source") == "reached"
+    (finding,) = [one for one in findings if one.check == "statistics"]
+    assert (finding.level, finding.text) == (Level.WARNING, STATISTICS_OFF)
+    assert "management.disable_stats" in finding.advice
