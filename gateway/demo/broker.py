@@ -335,11 +335,13 @@ class PrivateBroker:
 
     def _serves(self, client: httpx.Client) -> bool:
         # What the node says of itself: a foreign listener on its port would accept a connection just as well.
-        # Nodes are listed once the statistics database runs, which is later than the listeners.
+        # Nodes are listed once the statistics database runs, which is later than the listeners. A node of 4.3
+        # that is asked for them earlier writes a crash report; with statistics off the overview names no
+        # listeners.
         try:
+            if not client.get(f"health/checks/port-listener/{self.ports.amqp}").is_success:
+                return False
             nodes = client.get("nodes", params={"columns": "name,running"}).raise_for_status().json()
-            # With statistics off, the overview does not name them.
-            listens = client.get(f"health/checks/port-listener/{self.ports.amqp}").is_success
-            return listens and any(node["running"] for node in nodes)
+            return any(node["running"] for node in nodes)
         except (httpx.HTTPError, ValueError, LookupError):
             return False
