@@ -26,7 +26,7 @@ def attribute(class_name: str, name: str) -> Attribute:
 
 def test_what_a_virtual_host_holds_by_name_is_named_below_it_and_nothing_else_is() -> None:
     assert {name for name in SCHEMAS if shown(name).has_parent} == {
-        *("queue", "exchange", "policy", "parameter")
+        *("queue", "exchange", "policy", "parameter", "operatorPolicy", "permission", "topicPermission")
     }
 
 
