@@ -26,10 +26,13 @@ def completed_queue(queue: Mapping[str, Json]) -> Mapping[str, Json]:
     ordinary quorum queues too. Those of 3.10 spell it in a way of their own.
 
     Of a queue whose replicas lack a majority, RabbitMQ 4.0 reports ``minority``. 3.10 reports no state, or
-    goes on with ``running`` where the leader is left.
+    goes on with ``running`` where the leader is left. A stream is ``down`` to the broker while its replicas
+    elect a leader, which takes them seconds where a majority is online: its state is ``electing`` then.
     """
     if queue.get("state") in (None, "running") and _lacks_majority(queue):
         queue = {**queue, "state": "minority"}
+    elif queue.get("state") == "down" and queue.get("type") == "stream" and _has_majority(queue):
+        queue = {**queue, "state": "electing"}
     tag = queue.get("single_active_consumer_tag") or queue.get("single_active_consumer_ctag")
     if not tag or not _has_single_active_consumer(queue):
         return queue
@@ -43,6 +46,11 @@ def is_measured(queue: Mapping[str, Json]) -> bool:
     counters nor ``messages``; with these the counters are known.
     """
     return queue.get("type") in MEASURED_TYPES and isinstance(queue.get("messages"), int)
+
+
+def _has_majority(queue: Mapping[str, Json]) -> bool:
+    members, online = queue.get("members"), queue.get("online")
+    return isinstance(members, list) and isinstance(online, list) and 2 * len(online) > len(members)
 
 
 def _lacks_majority(queue: Mapping[str, Json]) -> bool:

@@ -186,3 +186,19 @@ def test_a_queue_that_lacks_a_majority_is_in_minority_whatever_release(
     queue: dict[str, Json], state: str | None
 ) -> None:
     assert completed_queue(queue).get("state") == state
+
+
+@pytest.mark.parametrize(
+    ("queue", "state"),
+    [
+        ({"type": "stream", "state": "down", "members": ["a", "b", "c"], "online": ["b", "c"]}, "electing"),
+        ({"type": "stream", "state": "down", "members": ["a", "b", "c"], "online": ["c"]}, "down"),
+        ({"type": "stream", "state": "down", "members": ["a"], "online": []}, "down"),
+        ({"type": "stream", "state": "down"}, "down"),
+        ({"type": "classic", "state": "down", "members": ["a"], "online": ["a"]}, "down"),
+        ({"type": "stream", "state": "running", "members": ["a"], "online": ["a"]}, "running"),
+    ],
+)
+def test_a_stream_that_elects_its_leader_is_not_down(queue: dict[str, Json], state: str) -> None:
+    """Its alarm `queueDown` would be raised for some seconds each time that a leader's node stops."""
+    assert completed_queue(queue).get("state") == state
