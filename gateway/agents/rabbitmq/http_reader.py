@@ -13,8 +13,10 @@ import httpx
 import structlog
 from pydantic import SecretStr
 
+from gateway.agents.rabbitmq.json_arrays import LONG_BYTES, ArrayDecoder
 from gateway.agents.rabbitmq.listing import page_of
 from gateway.agents.rabbitmq.management_api import (
+    NO_JSON,
     Answer,
     Broken,
     Document,
@@ -193,7 +195,20 @@ class HttpReader:
                 if len(body) > MAX_BODY_OCTETS:
                     # Some collections come whole, however large: that is no reason to give up the others.
                     return Broken(f"an answer of more than {MAX_BODY_OCTETS} octets", lasting=True)
+            if response.status_code == httpx.codes.OK and len(body) > LONG_BYTES and body.startswith(b"["):
+                return await _array(bytes(body))
             return answer_of(response.status_code, bytes(body))
+
+
+async def _array(body: bytes) -> Answer:
+    """A long listing, which is decoded while others run."""
+    try:
+        decoder = ArrayDecoder(body)
+        for _ in decoder.steps():
+            await asyncio.sleep(0)
+    except (ValueError, RecursionError):
+        return NO_JSON
+    return Document(decoder.elements, len(body))
 
 
 def _failure(request: Target, answer: Answer) -> str:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Never, TypeAlias, cast
+from typing import TypeAlias, cast
 from urllib.parse import quote
 
+from gateway.agents.rabbitmq.json_arrays import no_constant
 from gateway.agents.rabbitmq.object_names import ObjectName
 from gateway.mapping.paths import Json
 
@@ -220,12 +221,14 @@ class NotManagement:
 Answer: TypeAlias = Document | NotFound | BeyondLastPage | Refused | Broken | Unavailable | NotManagement
 
 
+NO_JSON = NotManagement("it answers with something else than JSON")
+
+
 def answer_of(status: int, body: bytes) -> Answer:
     """What an HTTP response says. Any status and any octets give an answer; nothing raises."""
     match status:
         case 200:
-            document = _document(body)
-            return NotManagement("it answers with something else than JSON") if document is None else document
+            return _document(body) or NO_JSON
         case 401 | 403:
             document = _document(body)
             error, reason = _error(document)
@@ -263,14 +266,10 @@ def fault_of(request: ManagementRequest, answer: Answer) -> Broken | None:
 
 def _document(body: bytes) -> Document | None:
     try:
-        parsed = json.loads(body, parse_constant=_no_constant)
+        parsed = json.loads(body, parse_constant=no_constant)
     except (ValueError, RecursionError):
         return None
     return Document(cast("Json", parsed), len(body))
-
-
-def _no_constant(name: str) -> Never:
-    raise ValueError(f"{name} is no JSON")
 
 
 def error_of(body: bytes) -> tuple[str, str]:
