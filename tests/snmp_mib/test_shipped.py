@@ -241,6 +241,7 @@ def test_the_classes_of_rabbitmq_have_the_arcs_that_were_published() -> None:
         "topicPermission": 18,
         "featureFlag": 19,
         "deprecatedFeature": 20,
+        "protocol": 21,
     }
 
 

@@ -45,7 +45,9 @@ from gateway.agents.rabbitmq.prometheus_samples import (
     NotScraped,
     Scraped,
     ScrapeRequest,
+    Sheet,
 )
+from gateway.agents.rabbitmq.prometheus_totals import TotalsSheet
 from gateway.agents.rabbitmq.source import RabbitMqSource
 from gateway.dialects.effects import Effect
 from gateway.links.capture_file import CaptureFile, Directions
@@ -270,7 +272,7 @@ class _SourcePlayer(Player):
             case "scrape":
                 self._scrape = source.next_scrape(now)
             case "scraped" if self._scrape is not None and statistics is not None:
-                outcome = read_outcome(record, statistics.columns)
+                outcome = read_outcome(record, source.sheet_for(self._scrape), statistics.columns)
                 return source.scraped(self._scrape, outcome, record.value("began", int), now)
             case "advance-statistics" if statistics is not None and statistics.busy:
                 return source.advance_statistics(now)
@@ -345,17 +347,17 @@ def outcome_fields(outcome: Scraped | NotScraped) -> dict[str, Any]:
     """What came of a request for metrics as JSON: the values of each object, or the reason why none came."""
     if isinstance(outcome, NotScraped):
         return {"reason": outcome.reason}
-    rows = [[*name.parts, row] for name, row in outcome.sheet.values.items()]
-    return {
-        "node": outcome.sheet.node,
-        "waited": outcome.waited,
-        "busy": outcome.busy,
-        "size": outcome.size,
-        "rows": rows,
-    }
+    about = {"waited": outcome.waited, "busy": outcome.busy, "size": outcome.size}
+    match outcome.sheet:
+        case NodeSheet() as sheet:
+            rows = [[*name.parts, row] for name, row in sheet.values.items()]
+            return {**about, "node": sheet.node, "rows": rows}
+        case TotalsSheet() as sheet:
+            return {**about, "node": sheet.node, "totals": sheet.totals}
+    return about
 
 
-def read_outcome(record: Record, columns: Columns) -> Scraped | NotScraped:
+def read_outcome(record: Record, sheet: Sheet, columns: Columns) -> Scraped | NotScraped:
     """What came of a request for metrics, as a record holds it.
 
     Raises:
@@ -363,16 +365,32 @@ def read_outcome(record: Record, columns: Columns) -> Scraped | NotScraped:
     """
     if "reason" in record.told:
         return NotScraped(record.value("reason", str))
-    sheet = NodeSheet(columns)
-    sheet.node = record.value("node", str)
+    match sheet:
+        case NodeSheet():
+            sheet.node = record.value("node", str)
+            _read_rows(record, sheet, columns)
+        case TotalsSheet():
+            sheet.node = record.value("node", str)
+            _read_totals(record, sheet)
+    waited, busy, size = (record.value(name, int) for name in ("waited", "busy", "size"))
+    return Scraped(sheet, waited, busy, size)
+
+
+def _read_rows(record: Record, sheet: NodeSheet, columns: Columns) -> None:
     rows = record.told.get("rows")
     for row in rows if isinstance(rows, list) else [None]:
         if not isinstance(row, list) or not _is_row(row, columns):
             raise CaptureError(f"line {record.line}: 'rows' has something else than values of an object")
         *parts, values = row
         sheet.values[ObjectName(columns.class_name, tuple(parts))] = values
-    waited, busy, size = (record.value(name, int) for name in ("waited", "busy", "size"))
-    return Scraped(sheet, waited, busy, size)
+
+
+def _read_totals(record: Record, sheet: TotalsSheet) -> None:
+    told = record.told.get("totals")
+    for protocol, totals in told.items() if isinstance(told, dict) else [("", None)]:
+        if not isinstance(totals, dict) or not all(type(value) in {int, float} for value in totals.values()):
+            raise CaptureError(f"line {record.line}: 'totals' has something else than numbers of a protocol")
+        sheet.totals[protocol] = totals
 
 
 def _is_row(row: list[Any], columns: Columns) -> bool:

@@ -13,11 +13,10 @@ import httpx
 from gateway.agents.rabbitmq.http_reader import one_line
 from gateway.agents.rabbitmq.object_names import ObjectName
 from gateway.agents.rabbitmq.prometheus_samples import (
-    Columns,
-    NodeSheet,
     NotScraped,
     Scraped,
     ScrapeRequest,
+    Sheet,
 )
 from gateway.dialects.errors import ProtocolError
 from gateway.links.introduction import user_agent
@@ -67,18 +66,18 @@ class PrometheusReader:
         await self._client.aclose()
 
     async def scrape(
-        self, request: ScrapeRequest, columns: Columns, names: dict[bytes, ObjectName | None]
+        self, request: ScrapeRequest, sheet: Sheet, names: dict[bytes, ObjectName | None]
     ) -> Scraped | NotScraped:
         """Ask a node; whatever goes wrong is an answer too.
 
         Args:
             request: what to ask whom.
-            columns: the metrics of interest.
+            sheet: takes the metrics of interest.
             names: the objects that labels name, as far as that is known; added to.
         """
         try:
             async with asyncio.timeout(self._deadline):
-                return await self._scrape(request, NodeSheet(columns), names)
+                return await self._scrape(request, sheet, names)
         except httpx.ConnectTimeout:
             return NotScraped("no connection in time")
         except (TimeoutError, httpx.TimeoutException):
@@ -86,10 +85,10 @@ class PrometheusReader:
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             return NotScraped(one_line(error))
         except ProtocolError as error:
-            return NotScraped(one_line(error))
+            return NotScraped(f"expected {error.expected}, found {error.found}")
 
     async def _scrape(
-        self, request: ScrapeRequest, sheet: NodeSheet, names: dict[bytes, ObjectName | None]
+        self, request: ScrapeRequest, sheet: Sheet, names: dict[bytes, ObjectName | None]
     ) -> Scraped | NotScraped:
         clock = asyncio.get_running_loop().time
         began = clock()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final, Protocol, TypeAlias
 from urllib.parse import urlencode
 
 from gateway.agents.rabbitmq.exposition import ExpositionReader, Number, Samples, labels_of, value_of
@@ -76,10 +76,11 @@ class Columns:
 
 @dataclass(frozen=True, slots=True)
 class ScrapeRequest:
-    """A node's metrics of the objects of one class.
+    """Metrics of a node: of the objects of one class, or its totals.
 
     Attributes:
         url: where the node answers: ``http://host:15692``.
+        families: those that are wanted of each object; none for the totals.
         node: its name, which its answer has to repeat; empty where any name will do.
     """
 
@@ -90,8 +91,9 @@ class ScrapeRequest:
     @property
     def address(self) -> str:
         """The complete URL."""
+        base = f"{self.url.rstrip('/')}/metrics"
         query = urlencode([("family", family) for family in self.families])
-        return f"{self.url.rstrip('/')}/metrics/detailed?{query}"
+        return f"{base}/detailed?{query}" if query else base
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +144,8 @@ class NodeSheet:
             raise ProtocolError("the name of the node", f"no {IDENTITY}")
         for name, column in self._columns.numbers.items():
             if column in self._columns.summed and name not in self._reader.metrics:
-                raise ProtocolError(name.removeprefix(PREFIX), "no such metric (RabbitMQ has it since 4.0)")
+                missing = f"no {name.removeprefix(PREFIX)}"
+                raise ProtocolError("counters of queues, which RabbitMQ has since 4.0", missing)
 
     def resolve(self, names: dict[bytes, ObjectName | None]) -> Iterator[None]:
         """Put the values together by object, in steps of about a millisecond.
@@ -180,6 +183,22 @@ class NodeSheet:
             raise ProtocolError(f"at most {MAX_ROWS} sets of labels", "more")
 
 
+class Sheet(Protocol):
+    """What a node's metrics are put together in, as they arrive."""
+
+    def feed(self, part: bytes) -> None:
+        """Take some bytes of the body."""
+        ...
+
+    def finish(self) -> None:
+        """The body has ended."""
+        ...
+
+    def resolve(self, names: dict[bytes, ObjectName | None]) -> Iterator[None]:
+        """Put the values together, in steps of about a millisecond."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Scraped:
     """The metrics of a node.
@@ -191,7 +210,7 @@ class Scraped:
         size: bytes of the answer.
     """
 
-    sheet: NodeSheet
+    sheet: Sheet
     waited: int
     busy: int
     size: int

@@ -146,6 +146,11 @@ class PrometheusStatistics:
             if found:
                 self.trouble = f"{', '.join(missing)} has no Prometheus metrics that may be read"
 
+    @property
+    def urls(self) -> dict[str, str]:
+        """Where the metrics of each node are, by its name, or by the URL where the name is not known."""
+        return {request.node or request.url: request.url for request in self._requests}
+
     def _learn_requests(self, requests: tuple[ScrapeRequest, ...], nodes: set[str]) -> None:
         if requests == self._requests:
             return

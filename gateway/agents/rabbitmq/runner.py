@@ -14,7 +14,7 @@ from gateway.agents.rabbitmq.headers import event_time, plain_headers
 from gateway.agents.rabbitmq.management_api import Answer, Document, ManagementRequest
 from gateway.agents.rabbitmq.management_changes import BrokerAnswer, BrokerRequest
 from gateway.agents.rabbitmq.object_names import ObjectName
-from gateway.agents.rabbitmq.prometheus_samples import Columns, NotScraped, Scraped, ScrapeRequest
+from gateway.agents.rabbitmq.prometheus_samples import NotScraped, Scraped, ScrapeRequest, Sheet
 from gateway.agents.rabbitmq.prometheus_statistics import PrometheusStatistics
 from gateway.agents.rabbitmq.source import RabbitMqSource
 from gateway.agents.rabbitmq.status import AgentStatus
@@ -46,7 +46,7 @@ class Scraper(Protocol):
     """Reads metrics (`gateway.agents.rabbitmq.prometheus_reader.PrometheusReader`)."""
 
     async def scrape(
-        self, request: ScrapeRequest, columns: Columns, names: dict[bytes, ObjectName | None]
+        self, request: ScrapeRequest, sheet: Sheet, names: dict[bytes, ObjectName | None]
     ) -> Scraped | NotScraped:
         """Ask a node; whatever goes wrong is an answer too."""
         ...
@@ -152,10 +152,9 @@ class SourceRunner:
             now = self._clock.now()
             request = self._source.next_scrape(now)
             if request is None:
-                due = (statistics.due - now) / 1e9
-                await self._wait(self._scrape_wanted, due if due > 0 else LONGEST_WAIT_SECONDS)
+                await self._wait(self._scrape_wanted, LONGEST_WAIT_SECONDS)
                 continue
-            outcome = await scraper.scrape(request, statistics.columns, statistics.names)
+            outcome = await scraper.scrape(request, self._source.sheet_for(request), statistics.names)
             self._counters["messages"] += 1
             self._counters["octets"] += outcome.size if isinstance(outcome, Scraped) else 0
             self._perform(self._source.scraped(request, outcome, now, self._clock.now()))

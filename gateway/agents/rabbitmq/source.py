@@ -23,7 +23,7 @@ from gateway.agents.rabbitmq.management_api import Answer, ManagementRequest
 from gateway.agents.rabbitmq.management_changes import BrokerAnswer, BrokerRequest
 from gateway.agents.rabbitmq.method_calls import MethodCalls
 from gateway.agents.rabbitmq.observation_stream import ObservationStream
-from gateway.agents.rabbitmq.prometheus_samples import NotScraped, Scraped, ScrapeRequest
+from gateway.agents.rabbitmq.prometheus_samples import NotScraped, Scraped, ScrapeRequest, Sheet
 from gateway.agents.rabbitmq.prometheus_statistics import PrometheusStatistics, statistics_of
 from gateway.agents.rabbitmq.reading import ClassReader, class_readers
 from gateway.agents.rabbitmq.status import AgentStatus
@@ -295,6 +295,10 @@ class RabbitMqSource:
     def next_scrape(self, now: int) -> ScrapeRequest | None:
         """The metrics to ask for now, beside the requests of `next_request`."""
         return self._answers.next_scrape(now)
+
+    def sheet_for(self, request: ScrapeRequest) -> Sheet:
+        """What takes the answer to ``request``."""
+        return self._answers.sheet_for(request)
 
     def scraped(
         self, request: ScrapeRequest, outcome: Scraped | NotScraped, began: int, ended: int

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 
@@ -19,7 +19,8 @@ from gateway.model.values import Value
 from tests.agents.rabbitmq.watching import Watch, reading_user, watch
 from tests.components.waiting import eventually
 
-READER = class_readers(load_shipped_mappings()["rabbitmq"])["queue"]
+READERS = class_readers(load_shipped_mappings()["rabbitmq"])
+READER, PROTOCOLS = READERS["queue"], READERS["protocol"]
 COLUMNS = Columns(READER)
 KINDS = ("classic", "quorum", "stream")
 
@@ -78,6 +79,20 @@ def _of_metrics(statistics: tuple[Value | None, ...]) -> Mapping[str, Value | No
     return {READER.schema.statistics[position].name: statistics[position] for position, _ in COLUMNS.terms}
 
 
+def counts_by_protocol(watched: Watch) -> Callable[[], Awaitable[bool]]:
+    """Whether the node's totals are known: by AMQP 0-9-1 four messages for each queue, by streams none."""
+    received = [one.name for one in PROTOCOLS.schema.statistics].index("messagesReceived")
+
+    async def met() -> bool:
+        totals = {known.name.leaf: known.statistics for known in watched.source.known("protocol")}
+        return {name: totals[name][received] for name in ("amqp091", "stream") if name in totals} == {
+            "amqp091": 4 * len(KINDS),
+            "stream": 0,
+        }
+
+    return met
+
+
 async def until(watched: Watch, detail: str, what: str) -> None:
     async def said() -> bool:
         return watched.status is not None and detail in watched.status.detail
@@ -100,6 +115,7 @@ async def test_metrics_are_what_the_management_api_answers(rabbitmq_settings: Br
 
             await eventually(are_equal, "the metrics and the management API say the same")
             assert measured(watched)["classic"]["messagesPublished"] == 4
+            await eventually(counts_by_protocol(watched), "the totals of AMQP 0-9-1 are there")
             assert measured(watched)["quorum"]["messagesDeliveredOrGot"] == 2
             assert measured(watched)["stream"]["messagesAcknowledged"] is None
 
@@ -146,9 +162,10 @@ async def test_a_broker_that_does_not_count_by_queue_is_read_by_listings(
 ) -> None:
     with broker_with_metrics(rabbitmq_settings) as broker:
         async with watched_with_traffic(broker) as (watched, _):
-            await until(watched, "RabbitMQ has it since 4.0", "the source says why")
+            await until(watched, "counters of queues, which RabbitMQ has since 4.0", "the source says why")
 
             async def are_there() -> bool:
                 return measured(watched).get("classic", {}).get("messagesPublished") == 4
 
             await eventually(are_there, "listings have the counters")
+            await eventually(counts_by_protocol(watched), "the totals of AMQP 0-9-1 are there")
