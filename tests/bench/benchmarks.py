@@ -9,6 +9,7 @@ from tests.bench.dialects.benchmark import DialectsBenchmark
 from tests.bench.jmx.benchmark import JmxBenchmark
 from tests.bench.latency.benchmark import LatencyBenchmark
 from tests.bench.log.benchmark import LogBenchmark
+from tests.bench.rabbitmq.benchmark import RabbitMqBenchmark
 from tests.bench.run import Benchmark
 from tests.bench.snmp.benchmark import SnmpBenchmark
 from tests.bench.spark.benchmark import SparkBenchmark
@@ -20,4 +21,5 @@ BENCHMARKS: Final[Sequence[Benchmark]] = (
     SparkBenchmark(),
     LatencyBenchmark(),
     DialectsBenchmark(),
+    RabbitMqBenchmark(),
 )

@@ -20,6 +20,10 @@ PEERS: Final = (
     "sqlite-wal",
     "duckdb",
     "yardstick",
+    "paged-listing",
+    "prometheus",
+    "management-page",
+    "nobody",
 )
 """What we are measured beside."""
 
