@@ -329,6 +329,16 @@ class BrokerView:
                     changes += self.known.ended(link.name, now)
         return changes, found.left_out
 
+    def forget(self, class_names: Iterable[str], now: int, *, listed_only: bool) -> list[Change]:
+        """End the objects of some classes that no listing confirms any more: all, or those one showed."""
+        changes: list[Change] = []
+        for class_name in class_names:
+            for known in list(self.known.of_class(class_name)):
+                # One that ended with another is known no more.
+                if (known.listed or not listed_only) and self.known.get(known.name) is not None:
+                    changes += self.known.ended(known.name, now)
+        return changes
+
     def is_unconfirmed(self, class_name: str) -> bool:
         """Whether something of a class was known before sight of the broker was lost, and not seen since."""
         return self.known.unconfirmed(class_name, self._is_hidden)

@@ -61,6 +61,7 @@ _LISTED_WHOLE = frozenset({"connection", "channel"})
 """Of these nearly everything is read, and RabbitMQ takes longer to pick that out than to tell all."""
 _LONG_LISTING = 1_000
 """Queues that take more than a moment to list with their statistics: they are listed without these first."""
+_STARTING_FAULTS = 3
 _OWNER_ATTEMPTS = 3
 """RabbitMQ knows the name of a connection only some seconds after it was opened."""
 AGAIN = 1_000_000_000
@@ -111,6 +112,7 @@ class ManagementAnswers:
         self._listing: Listing | None = None
         self._totals = PrometheusTotals(readers[PROTOCOL]) if PROTOCOL in readers else None
         self._questioned: dict[ListingRequest, Broken] = {}
+        self._early_faults = 0
         self._too_many_links: dict[str, int] = {}
         self._owners_asked: dict[tuple[ObjectName, int], int] = {}
         self._unmeasured = [one.class_name for one in listings if one.collection in UNMEASURED_COLLECTIONS]
@@ -126,6 +128,8 @@ class ManagementAnswers:
         if isinstance(request, UsersRequest):
             # Whatever comes of it says nothing about the rest, which is asked for soon enough.
             return self._users(answer, began, ended)
+        if self._is_starting(request, answer):
+            answer = Unavailable("an error, as where a broker starts")
         fault = self._fault(request, answer)
         if isinstance(answer, Unavailable) and not answer.responded:
             return self._unanswered(request, answer, began, ended)
@@ -135,6 +139,7 @@ class ManagementAnswers:
             return self._questionable(request, fault, began, ended)
         effects: list[Effect] = []
         if self.visibility.answers():
+            self._early_faults = 0
             self.plan.hurry(ended)
             self.plan.hurry_overview(ended)
             self.plan.retry(ended, at_once=False)
@@ -202,7 +207,8 @@ class ManagementAnswers:
         self.plan.hurry(now)
         effects: list[Effect] = [Note("resync", reason)]
         if events_lost and self.visibility.statistics_off:
-            effects += self._forget_unmeasured(now, listed_only=False)
+            changes = self._view.forget(self._unmeasured, now, listed_only=False)
+            effects += self._stream.apply(changes)
         return effects
 
     def ask_permission(self, host: str) -> None:
@@ -222,6 +228,16 @@ class ManagementAnswers:
         return self._stream.complete(now)
 
     # Each kind of request.
+
+    def _is_starting(self, request: ManagementRequest, answer: Answer) -> bool:
+        """Whether an error is taken for that of a broker which starts: a few times at most.
+
+        For a moment, RabbitMQ 4.3 then has a crash report for each request about itself.
+        """
+        failed = isinstance(request, OverviewRequest) and isinstance(answer, Broken)
+        early = failed and bool(self.visibility.failure) and self._early_faults < _STARTING_FAULTS
+        self._early_faults += early
+        return early
 
     def _fault(self, request: ManagementRequest, answer: Answer) -> Broken | None:
         """What is wrong with a response; nothing is where the broker may lack a collection, and does."""
@@ -308,20 +324,9 @@ class ManagementAnswers:
             for listing, fault in self._questioned.items()
             if listing.class_name not in self._unmeasured
         }
-        return [Note("statistics-off"), *self._forget_unmeasured(now, listed_only=True)]
-
-    def _forget_unmeasured(self, now: int, *, listed_only: bool) -> list[Effect]:
-        """End what no listing confirms any more: what a listing showed, or all that is known.
-
-        Connections that a listing showed ended with the broker's restart that switched its statistics off.
-        """
-        effects: list[Effect] = []
-        for class_name in self._unmeasured:
-            known = [one for one in self._view.known.of_class(class_name) if one.listed or not listed_only]
-            for one in known:
-                if self._view.known.get(one.name) is not None:  # unless it ended with another
-                    effects += self._stream.apply(self._view.known.ended(one.name, now))
-        return effects
+        # Connections that a listing showed ended with the restart that switched the statistics off.
+        changes = self._view.forget(self._unmeasured, now, listed_only=True)
+        return [Note("statistics-off"), *self._stream.apply(changes)]
 
     def _learn_amount(self, overview: Json) -> None:
         """Take from the overview how much there is to read, and where metrics are."""

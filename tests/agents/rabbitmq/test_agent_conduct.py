@@ -278,6 +278,29 @@ def test_what_a_broker_failed_at_is_tried_at_once_after_its_upgrade(sign: str) -
     assert "vhosts" not in shop.source.status.detail
 
 
+def test_a_broker_that_answers_with_an_error_while_it_starts_is_asked_for_nothing_else_then() -> None:
+    shop = World()
+    shop.broker.failure = lambda _: Broken("status 500")
+    shop.run(2)
+    assert {type(request) for request in shop.broker.requests} == {OverviewRequest}
+    assert "does not answer (an error, as where a broker starts)" in shop.source.status.detail
+    shop.broker.failure = lambda _: None
+    shop.run(10)
+    assert shop.source.status.state is SourceState.SYNCHRONISED
+    assert shop.names("node")
+
+
+def test_an_overview_that_always_fails_ends_nothing_else() -> None:
+    shop = World()
+    shop.broker.failure = lambda request: (
+        Broken("status 500") if isinstance(request, OverviewRequest) else None
+    )
+    shop.run(30)
+    assert shop.source.status.state is SourceState.SYNCHRONISED
+    assert "the overview (status 500)" in shop.source.status.detail
+    assert shop.names("node")
+
+
 def test_a_broker_that_comes_and_goes_is_not_asked_for_what_it_fails_at_each_time() -> None:
     shop = World()
     asked = 0
