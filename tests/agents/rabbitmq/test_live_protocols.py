@@ -144,6 +144,7 @@ def consumers_listed(broker: PrivateBroker) -> Counter[tuple[str, str]]:
     )
 
 
+@pytest.mark.long
 @pytest.mark.each_rabbitmq(since="4.0")
 async def test_consumers_without_channels_sessions_links_and_streams_are_shown(
     start_rabbitmq: Callable[[BrokerSettings], PrivateBroker],
