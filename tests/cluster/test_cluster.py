@@ -101,6 +101,7 @@ async def test_two_of_three_are_killed(cluster: PrivateCluster, tmp_path: Path) 
         await aside(first.kill)
         await aside(second.kill)
         await watch.until(lambda: "queueMinority" in watch.alarms, "the quorum is lost")
+        await watch.until(lambda: "2 of 3 nodes do not run" in watch.source.detail, "changes may wait")
         nodes = await asyncio.to_thread(nodes_of, last)
         await watch.until(lambda: shown(watch)[0] == nodes, "the nodes are as the last one sees them")
         assert await asyncio.to_thread(replicas_of, last, ORDERS) == [last.node_name]
