@@ -362,7 +362,7 @@ class PollingPlan:
         plan = self._classes[class_name]
         self._reserved = share
         plan.interval = self._config.lean
-        first = replace(plan.first_page, columns=(), lean=True)
+        first = replace(plan.first_page, columns=(), lean=True, totals_only=False)
         lean = self._classes.setdefault(_key(first), _ClassPlan(first, self._config.lean, due=now))
         lean.interval = self._config.lean
         self._note_intervals()
@@ -384,7 +384,7 @@ class PollingPlan:
         """List a class without its statistics once before its first listing with them, which is long."""
         plan = self._classes[class_name]
         if plan.readings == 0 and plan.due == 0 and self._page is None:
-            first = replace(plan.first_page, columns=(), lean=True)
+            first = replace(plan.first_page, columns=(), lean=True, totals_only=False)
             self._classes = {_key(first): _ClassPlan(first, _NEVER), **self._classes}
 
     def hurry(self, now: int, class_name: str = "") -> None:

@@ -135,12 +135,15 @@ class ClassReader:
         )
 
     def _value(self, column: _Column, document: Json, *, measured: bool) -> Value | None:
-        value = column.convert(column.path.find(document))
-        if isinstance(value, Unreadable):
-            self.unreadable[f"{self.schema.key.name}.{column.element.name}"] += 1
-            return None
-        if value is not None:
-            return value
+        found = column.path.find(document)
+        # Most of what a listing could say it does not say, and null converts to nothing.
+        if found is not None:
+            value = column.convert(found)
+            if isinstance(value, Unreadable):
+                self.unreadable[f"{self.schema.key.name}.{column.element.name}"] += 1
+                return None
+            if value is not None:
+                return value
         return column.unused if measured and column.unused is not None else column.otherwise
 
 
