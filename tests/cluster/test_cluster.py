@@ -75,7 +75,7 @@ async def test_the_node_that_is_asked_is_killed(cluster: PrivateCluster, tmp_pat
         assert {"nodeDown", "queueDown"} <= watch.alarms
 
 
-@pytest.mark.each_rabbitmq
+@pytest.mark.each_rabbitmq(until="3.10")
 async def test_the_node_with_the_queue_of_a_durable_subscription_is_killed(cluster: PrivateCluster) -> None:
     """Another node says so; what is published meanwhile is missing when the queue is there again."""
     holder, other, _ = cluster.nodes
