@@ -343,6 +343,10 @@ class BrokerView:
         """Whether something of a class was known before sight of the broker was lost, and not seen since."""
         return self.known.unconfirmed(class_name, self._is_hidden)
 
+    def knows_host(self, host: str) -> bool:
+        """Whether a virtual host of this name is known, and its end is not."""
+        return self.known.get(ObjectName("vhost", (host,))) is not None
+
     def learn_permission(self, host: str, *, permitted: bool, now: int) -> list[Change]:
         """It was found out whether the contents of a virtual host may be read."""
         if not self.hosts.learn(host, permitted=permitted):

@@ -571,7 +571,9 @@ class ManagementAnswers:
     def _permission(self, request: PermissionRequest, answer: Answer, began: int, ended: int) -> list[Effect]:
         self.plan.extra_read(request, began, ended)
         host = request.virtual_host
-        if isinstance(answer, NotFound):
+        # RabbitMQ 4.3 answers 404 also for a virtual host that the user may not read. One that is gone is no
+        # longer known after the event or the listing that shows it.
+        if isinstance(answer, NotFound) and not self._view.knows_host(host):
             self._view.hosts.forget(host)
             return self.serve(ended)
         if isinstance(answer, Broken):

@@ -270,7 +270,9 @@ class PollingPlan:
         self._page = None
         plan = self._classes[request.class_name]
         plan.refusals = 1
-        plan.due = plan.held_until = ended + self._config.missing_pause
+        plan.due = ended + self._config.missing_pause
+        # A source that was down is complete only when this was asked for again.
+        plan.held_until = ended + self._config.refused_pause
         self._note_intervals()
 
     def questioned(self, request: ListingRequest, ended: int) -> None:

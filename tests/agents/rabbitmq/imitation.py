@@ -186,6 +186,8 @@ class ImitatedBroker:
         if (virtual_host,) not in self.objects["vhost"]:
             return NotFound()
         if virtual_host in self.forbidden:
+            if self.version.startswith("4.3"):
+                return NotFound()
             return Refused(login=False, reason="User not authorised to access virtual host")
         return Document({"items": [], "page": 1, "page_count": 1})
 

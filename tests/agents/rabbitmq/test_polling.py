@@ -183,6 +183,19 @@ def test_what_is_refused_is_not_asked_for_again_for_a_while() -> None:
     assert len(broker.begun["node"]) == 1
 
 
+def test_what_the_broker_lacks_is_asked_for_again_after_a_time_without_answers() -> None:
+    streams = ListingRequest("streamConsumer", "stream/consumers", ())
+    polling = PollingPlan([streams])
+    polling.overview_read(0)
+    polling.missing(streams, 0)
+    assert polling.next_request(599 * SECOND) != streams
+
+    polling.retry(10 * SECOND, at_once=False)
+
+    polling.overview_read(30 * SECOND)
+    assert polling.next_request(30 * SECOND) == streams
+
+
 def test_pauses_after_refusals_of_a_class_grow_to_minutes_and_a_success_makes_them_short_again() -> None:
     hosts = ListingRequest("vhost", "vhosts", ("name",))
     polling = PollingPlan([hosts])
