@@ -49,12 +49,14 @@ class Finished:
         suspects: objects that were missing for the first time.
         doubted: virtual hosts of which it is to be found out whether they may be read.
         regained: whether one may be read that could not before.
+        learned: whether it is known only now that one may be read, so that its own values can be shown.
     """
 
     changes: list[Change]
     suspects: list[ObjectName]
     doubted: list[str]
     regained: bool
+    learned: bool
 
 
 class BrokerView:
@@ -232,9 +234,10 @@ class BrokerView:
     def finish(self, listing: Listing, now: int) -> Finished:
         """A listing is complete: what it lacks, and whose contents it showed."""
         changes: list[Change] = []
-        regained = False
+        regained = learned = False
         for host in listing.hosts:
             regained |= self.hosts.permitted(host) is False
+            learned |= self.hosts.permitted(host) is None
             changes += self.learn_permission(host, permitted=True, now=now)
         doubted: list[str] = []
         if listing.class_name == "exchange":
@@ -263,7 +266,7 @@ class BrokerView:
             self.hosts.doubt(host)
         if listing.class_name == "vhost":
             gone = [*gone, *self._contents_of(gone, now)]
-        return Finished(changes + gone, suspects, doubted, regained)
+        return Finished(changes + gone, suspects, doubted, regained, learned)
 
     def _contents_of(self, gone: list[Change], now: int) -> list[Change]:
         """What went with virtual hosts whose end no event told: their contents may not have been readable."""

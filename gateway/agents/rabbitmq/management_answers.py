@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from gateway.agents.rabbitmq.agent_config import SECOND, RabbitMqAgentConfig
-from gateway.agents.rabbitmq.broker_view import BrokerView
+from gateway.agents.rabbitmq.broker_view import BrokerView, Finished
 from gateway.agents.rabbitmq.cluster import NEEDED_COLUMNS
 from gateway.agents.rabbitmq.consumers import CONSUMER, is_anonymous, placed_consumers
 from gateway.agents.rabbitmq.features import DEPRECATED_FEATURE, FEATURE_FLAG
@@ -523,15 +523,21 @@ class ManagementAnswers:
             return []
         return self._stream.apply(statistics.advance(self._view.known, self._view.hosts.refused))
 
+    def _read_permissions(self, finished: Finished, now: int) -> None:
+        """Ask which virtual hosts may be read, and read what may be only since now."""
+        for host in finished.doubted:
+            self.ask_permission(host)
+        if finished.regained:
+            self.plan.hurry(now)
+        elif finished.learned:
+            self.plan.hurry(now, "vhost")
+
     def _listed(self, listing: Listing, now: int) -> list[Effect]:
         finished = self._view.finish(listing, now)
         statistics = self._view.statistics
         if statistics is not None and listing.class_name == statistics.columns.class_name:
             statistics.hurry(now, known=len(listing.seen))
-        for host in finished.doubted:
-            self.ask_permission(host)
-        if finished.regained:
-            self.plan.hurry(now)
+        self._read_permissions(finished, now)
         if listing.class_name == "queue":
             self._owners_asked = {
                 queue: times for queue, times in self._owners_asked.items() if queue[0] in listing.seen

@@ -121,10 +121,15 @@ class ObservationStream:
 
     def apply(self, changes: Iterable[Change]) -> list[Effect]:
         """Publish what changed, in order."""
+        batch = list(changes)
+        # What ended while nothing was running is published as its end alone: it has been published before.
+        ended = {change.object.number for change in batch if isinstance(change, Gone)}
         seen: list[Observation] = []
-        for change in changes:
+        for change in batch:
             if isinstance(change, Gone):
                 seen.append(self._gone(change))
+                continue
+            if change.new and change.object.number in ended:
                 continue
             known, former = change.object, change.former
             properties_changed = (
