@@ -109,7 +109,7 @@ async def test_a_virtual_host_is_deleted_and_made_anew(
 
     await observer.until("it is not shown, and who needs it says so", gone)
     if vhost == MANAGEMENT_VHOST:
-        text = f"virtual host {vhost!r} does not exist"
+        text = f"vhost {vhost} not found"
         await observer.until("it is said", partial(observer.says, AGENT_SOURCE, text))
         assert not await observer.stale(SOURCE)
     await rights.give()
