@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import structlog
 
@@ -77,8 +77,9 @@ async def _observe(
     source: SourceInventory,
     around: Surroundings,
 ) -> None:
-    rabbitmq = around.rabbitmq(name, source_config(settings))
     subscription = around.subscription("events", name, settings.durable)
+    config = replace(source_config(settings), awaits_events=subscription is not None)
+    rabbitmq = around.rabbitmq(name, config)
     driver = SourceDriver(
         name,
         rabbitmq,

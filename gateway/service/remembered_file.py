@@ -66,21 +66,35 @@ class RememberedFile:
                 for what the file cannot carry.
             settling: seconds to wait for more.
         """
-        while True:
-            await self._changed.wait()
-            await asyncio.sleep(settling)
-            self._changed.clear()
-            try:
-                text = known()
-                if text is not None and text != self._text:
+        try:
+            while True:
+                await self._changed.wait()
+                await asyncio.sleep(settling)
+                self._changed.clear()
+                if (text := self._news(known)) is not None:
                     await asyncio.to_thread(self._write, text)
-                    self._text = text
-            except (OSError, LocalProtocolError) as error:
-                self._warn("not-kept", error)
+        finally:
+            # The gateway ends: what was learnt last cannot wait for more.
+            if self._changed.is_set() and (text := self._news(known)) is not None:
+                self._write(text)
+
+    def _news(self, known: Callable[[], str | None]) -> str | None:
+        """The text to write; ``None`` where the file says the same, or cannot carry it."""
+        try:
+            text = known()
+        except LocalProtocolError as error:
+            self._warn("not-kept", error)
+            return None
+        return None if text == self._text else text
 
     def _write(self, text: str) -> None:
-        self._path.parent.mkdir(mode=0o700, exist_ok=True)
-        write_durably(self._path, text)
+        try:
+            self._path.parent.mkdir(mode=0o700, exist_ok=True)
+            write_durably(self._path, text)
+        except OSError as error:
+            self._warn("not-kept", error)
+        else:
+            self._text = text
 
     def _warn(self, what: str, error: Exception) -> None:
         event = f"{self._content}-{what}"

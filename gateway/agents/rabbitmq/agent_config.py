@@ -26,6 +26,8 @@ class RabbitMqAgentConfig:
         obeyed: the users whose requests an agent serves; empty likewise.
         flush_delay: from the first change to its publication by an agent, so that what belongs together
             leaves together.
+        awaits_events: a durable subscription holds the events of the time before: not all is known until
+            these have been taken.
         silence_limit: without an answer for so long everything known is stale.
         suspects_asked: up to so many objects missing in one listing are asked for one by one.
         items_at_once: objects of a listing taken in one call of `RabbitMqAgent.advance`.
@@ -40,6 +42,7 @@ class RabbitMqAgentConfig:
     management_exchange: str = MANAGEMENT_EXCHANGE
     management_virtual_host: str = ""
     obeyed: frozenset[str] = frozenset()
+    awaits_events: bool = False
     flush_delay: int = 20_000_000
     silence_limit: int = 10 * SECOND
     suspects_asked: int = 50

@@ -103,6 +103,7 @@ class ManagementAnswers:
         self.plan = PollingPlan(listings, config.polling, users=bool(config.management_virtual_host))
         classes = (listing.class_name for listing in listings)
         self.visibility = Visibility(classes, config.user, config.writer)
+        self.visibility.catching_up = config.awaits_events
         self._config = config
         self._readers = readers
         self._view = view

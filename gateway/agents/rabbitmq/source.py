@@ -236,6 +236,7 @@ class RabbitMqSource:
         """No events arrive, for ``reason``, which people are told."""
         news = reason != self._visibility.events_missing
         self._visibility.events_missing = reason
+        self._visibility.catching_up = False  # what is stored is not waited for while it cannot be had
         return self._awake([Note("events-missing", reason)] if news else [])
 
     def event(
