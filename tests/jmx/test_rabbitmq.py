@@ -24,10 +24,11 @@ def attribute(class_name: str, name: str) -> Attribute:
     return next(a for a in shown(class_name).attributes if a.name == name)
 
 
-def test_what_a_virtual_host_holds_by_name_is_named_below_it_and_nothing_else_is() -> None:
-    assert {name for name in SCHEMAS if shown(name).has_parent} == {
+def test_what_a_virtual_host_or_node_holds_by_name_is_named_below_it_and_nothing_else_is() -> None:
+    of_virtual_hosts = {
         *("queue", "exchange", "policy", "parameter", "operatorPolicy", "permission", "topicPermission")
     }
+    assert {name for name in SCHEMAS if shown(name).has_parent} == of_virtual_hosts | {"protocol"}
 
 
 @pytest.mark.parametrize(

@@ -52,8 +52,10 @@ class EventKinds:
             return event if headers.get("value") else "parameter.cleared"
         elif event == "parameter.set" and headers.get("component") == _GLOBAL:
             return event if "value" in headers else "parameter.cleared"
-        elif event == "policy.set" and self._operator_policies.get(which) == _text(headers.get("pattern")):
-            self._operator_policies.pop(which, None)
+        elif event == "policy.set" and self._operator_policies.get(which, ...) == _text(
+            headers.get("pattern")
+        ):
+            del self._operator_policies[which]
             return OPERATOR_POLICY_SET
         return event
 

@@ -37,7 +37,7 @@ def synchronised(watched: Watch) -> Callable[[], bool]:
 
 async def ready(watched: Watch, *, events: bool = True) -> None:
     """Wait until all has been read and told once, and events arrive."""
-    await until(synchronised(watched), "everything is read")
+    await until(lambda: synchronised(watched)() and watched.synchronised, "everything is read")
     if events:
         await until(lambda: watched.status and "cannot be seen" not in watched.status.detail, "events arrive")
 
