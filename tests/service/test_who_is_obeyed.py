@@ -86,5 +86,6 @@ async def test_a_purge_that_an_application_asks_for_achieves_nothing(
             assert passive.declaration_result.message_count == 0
 
         purged = await shop.gateway.call(2, "queue", "orders", "purge")
-        assert (purged.outcome, purged.text) == (Outcome.APPLIED, "OK")
+        assert purged.outcome is Outcome.APPLIED
+        assert purged.text.startswith("3 messages purged")
         assert await messages(own_rabbitmq) == 0
