@@ -30,6 +30,8 @@ RETURNS: Final = "returns"
 QUEUE: Final = f"/|{RETURNS}"
 CLERK: Final = "a clerk of the check"
 MESSAGES: Final = 5
+PURGED: Final = {"messages": MESSAGES}
+"""What a purge of the filled queue returns."""
 NO_LIMIT: Final = -1
 CORE, RABBITMQ = "AMQP-GATEWAY-MIB", "AMQP-GATEWAY-RABBITMQ-MIB"
 SOURCES: Final = (SOURCE, AGENT_SOURCE)
@@ -209,7 +211,7 @@ class OperationPromises:
     async def _java_purges(self, java: JmxClient, returns: ReturnsQueue) -> None:
         await returns.fill()
         await java.invoke(_queue(SOURCE), "purge")
-        self._journal.has_called(JMX, SOURCE, QUEUE, "purge", "applied")
+        self._journal.has_called(JMX, SOURCE, QUEUE, "purge", "applied", PURGED)
         await returns.holds(0)
         self._promises.kept("and so does one through JMX")
 
@@ -223,7 +225,7 @@ class OperationPromises:
         await self._command("set", vhost, f"maxConnections={NO_LIMIT}")
         self._journal.has_set(COMMAND_LINE, AGENT_SOURCE, VHOST, {"maxConnections": (300, NO_LIMIT)})
         await self._command("invoke", queue, "purge")
-        self._journal.has_called(COMMAND_LINE, SOURCE, QUEUE, "purge", "applied")
+        self._journal.has_called(COMMAND_LINE, SOURCE, QUEUE, "purge", "applied", PURGED)
         await returns.holds(0)
         self._promises.kept("amqp-gateway get, set and invoke do it at the command line")
 
@@ -287,7 +289,8 @@ class OperationPromises:
         await self._promises.until_none(f"a command of SNMP's table ends: {name}", running)
         if found["agCommandOutcome"] != outcome:
             raise CheckFailedError(f"{name} should be {outcome}: {found}")
-        self._journal.has_called(SNMP, source, QUEUE, method, outcome)
+        returned = PURGED if (method, outcome) == ("purge", "applied") else None
+        self._journal.has_called(SNMP, source, QUEUE, method, outcome, returned)
         instance = f"{CORE}::agCommandOutcome.{command}"
         printed = await asyncio.to_thread(self._writing.run, "snmpget", instance)
         self._snmp_session.add(("snmpget", self._writing.address, instance), printed)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, Self
 
 from gateway.demo.comparison import Facts, differences
@@ -39,6 +39,7 @@ class Operation:
         asked: the values asked for, by element; of a call they are not compared.
         former: the values before; empty where nothing was set.
         outcome: what came of it.
+        returned: what a call that was applied returned, by argument.
     """
 
     principal: str
@@ -48,6 +49,7 @@ class Operation:
     asked: Values
     former: Values
     outcome: str
+    returned: Values = field(default_factory=dict, compare=False)
 
 
 class Journal:
@@ -71,9 +73,11 @@ class Journal:
         """Elements were not set, because no rule allows it."""
         self.operations.append(Operation(who, source, name, "", asked, {}, "refused"))
 
-    def has_called(self, who: str, source: str, name: str, method: str, outcome: str) -> None:
-        """A method was called, or refused."""
-        self.operations.append(Operation(who, source, name, method, {}, {}, outcome))
+    def has_called(
+        self, who: str, source: str, name: str, method: str, outcome: str, returned: Values | None = None
+    ) -> None:
+        """A method was called, and ``returned`` this, or it was refused."""
+        self.operations.append(Operation(who, source, name, method, {}, {}, outcome, returned or {}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +180,7 @@ class RecordedPromises:
             found = told[index] if index < len(told) else None
             if found is None or found.operation != expected:
                 lines.append(f"logged is {found}, should be {expected}")
-            elif expected.outcome == "applied" and found.found != expected.asked:
+            elif expected.outcome == "applied" and found.found != (expected.asked or expected.returned):
                 lines.append(f"{expected}, but {found.found} is told as found")
         return lines
 
