@@ -15,7 +15,7 @@ from gateway.service.surroundings import Surroundings
 
 
 class AmqpConsole(MessagingConsole, ToldOfUnsent, Protocol):
-    """A console session over AMQP, or over the loopback that stands for it."""
+    """A console session over AMQP."""
 
 
 ConsoleT = TypeVar("ConsoleT", bound=AmqpConsole)
@@ -40,7 +40,6 @@ def source_console(
     config: object,
     around: Surroundings,
     observed: Callable[[tuple[Observation, ...]], None] | None = None,
-    unreachable: Callable[[], str] = lambda: "",
 ) -> SourceConsole[ConsoleT]:
     """Have a session observe for a source, and take the operations on its objects.
 
@@ -50,7 +49,6 @@ def source_console(
         config: that it was made of.
         around: all that sources have in common.
         observed: given what the session observes, instead of the inventory.
-        unreachable: as of a `ConsolePort`.
     """
     identity, clock = source.identity, around.clock
 
@@ -62,6 +60,6 @@ def source_console(
     conversation = Conversation(
         identity.name, told, observed or tell, clock, source.counters, answered, told.unsent
     )
-    port = ConsolePort(told, conversation, clock, answered, unreachable)
+    port = ConsolePort(told, conversation, clock, answered)
     around.operations.connect(identity.number, port)
     return SourceConsole(told, conversation)
