@@ -33,6 +33,9 @@ _SLOW = (1 * SECOND, 30 * SECOND)
 _PATIENCE = 10 * SECOND
 """As `HttpWriter` has it: beyond that there is no answer."""
 
+WRITER = "operator"
+"""The user who changes the broker for the gateway."""
+
 _SINGULAR = {
     "queues": "queue",
     "exchanges": "exchange",
@@ -185,7 +188,7 @@ class ManagementChanges:
     def _end(self, thing: Thing | None, key: Key) -> ChangeAnswer:
         if thing is None:
             return NotFound()
-        self._rabbitmq.end(thing)
+        self._rabbitmq.end(thing, by=WRITER)
         self._stage.ledger.carried_out(key)
         return Changed()
 

@@ -354,26 +354,27 @@ class RabbitMq:
         self._scheduler.tell(self.source, f"creates {thing}")
         return thing
 
-    def end(self, thing: Thing) -> None:
-        """It ends, and whoever listens is told so; nothing where it has ended already."""
+    def end(self, thing: Thing, by: str = "somebody") -> None:
+        """It is ended by a user, and whoever listens is told so; nothing where it has ended already."""
         if not thing.exists or not self.up:
             return
+        user = {"user_who_performed_action": by}
         for other in self.belongings.of(thing):
-            self.end(other)
+            self.end(other, by)
         kind = thing.class_name.partition(":")[2]
         parts = self._gone(thing)
         if kind in ENDS:
             event, headers = ENDS[kind](parts, thing.serial)
-            self.emit(event, **headers)
+            self.emit(event, **headers, **user)
             return
         match kind:
             case "connection":
                 pid = f"<rabbit.{thing.serial}.0>"
                 self.emit("connection.closed", pid=pid, name=parts[0], node=NODE, client_properties=[])
             case "vhost":
-                self.emit("vhost.deleted", name=parts[0])
+                self.emit("vhost.deleted", name=parts[0], **user)
             case _:
-                self.emit(f"{kind}.deleted", vhost=parts[0], name=parts[1])
+                self.emit(f"{kind}.deleted", vhost=parts[0], name=parts[1], **user)
 
     def _gone(self, thing: Thing) -> list[str]:
         key = next(key for key, known in self.things.items() if known is thing)

@@ -32,8 +32,8 @@ class Broker(Protocol):
     ) -> Thing:
         """Something is there now."""
 
-    def end(self, thing: Thing) -> None:
-        """It ends."""
+    def end(self, thing: Thing, by: str = "somebody") -> None:
+        """It is ended by a user."""
 
     def emit(self, key: str, /, **headers: object) -> None:
         """An event is published."""

@@ -20,7 +20,7 @@ from tests.simulation.conversation import Conversation
 from tests.simulation.core import Core, SourceRun
 from tests.simulation.ledger import MARKED
 from tests.simulation.management_api import ManagementApi, broken, unavailable
-from tests.simulation.management_changes import ManagementChanges
+from tests.simulation.management_changes import WRITER, ManagementChanges
 from tests.simulation.rabbitmq import RabbitMq
 from tests.simulation.rabbitmq_agent import MAPPING, AgentRun, SourceRunInProcess
 from tests.simulation.rabbitmq_documents import NODE, SHOWN
@@ -84,7 +84,7 @@ class RabbitMqSite:
             user="gateway",
             management_virtual_host=MANAGEMENT_HOST,
             obeyed=session.obey,
-            writer="operator",
+            writer=WRITER,
         )
         run = AgentRun(
             self._stage,
@@ -160,7 +160,7 @@ class RabbitMqSite:
             self._rabbitmq,
             self._changes,
             core.clock,
-            RabbitMqAgentConfig(user="gateway", writer="operator"),
+            RabbitMqAgentConfig(user="gateway", writer=WRITER),
             self._event_limit,
         )
         run.conversation = Conversation(

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from gateway.agents.rabbitmq.broker_view import BrokerView
+from gateway.agents.rabbitmq.events import BrokerEvent, Deleted
+from gateway.agents.rabbitmq.followed_ends import FollowedEnds
 from gateway.agents.rabbitmq.known_objects import KnownObject
 from gateway.agents.rabbitmq.management_answers import ManagementAnswers, listing_columns
 from gateway.agents.rabbitmq.management_api import Document, NotFound, Refused
@@ -61,10 +63,10 @@ EVENTS_FIRST = SECOND
 """For so long the event that tells of an end is waited for: it tells more than that the object is gone."""
 MAX_RUNNING = 1_000
 """Calls and fresh reads that have no answer yet; more are refused."""
+EVENT_DELAY = 5 * SECOND
+"""For so long the event is waited for that tells who ended an object that is gone."""
 FOLLOWED = 24 * 3600 * SECOND
 """For so long the end of an object is waited for that may have been ended."""
-MAX_FOLLOWED = 256
-"""Objects whose end is waited for at a time; of others the outcome stays unknown."""
 LIMITS_INTERVAL = 10 * SECOND
 LIMITS_BUDGET = 0.01
 """Share of time that reading the limits of virtual hosts may take."""
@@ -132,7 +134,7 @@ class MethodCalls:
         self._now = 0
         self._limits_due = 0
         self._deadlines: dict[int, int] = {}
-        self._followed: set[int] = set()
+        self._ends = FollowedEnds(writer)
 
     # What is asked for.
 
@@ -215,11 +217,16 @@ class MethodCalls:
             return None
         return [one for one in method.arguments if one.direction is not Direction.OUT]
 
-    def heard(self, event: str, headers: Mapping[str, object], now: int) -> None:
-        """An event of the broker: limits of a virtual host may have been changed, or have come with it."""
-        is_set = event in {"parameter.set", "parameter.cleared"}
-        if event == "vhost.created" or (is_set and headers.get("component") == "vhost-limits"):
+    def heard(self, key: str, headers: Mapping[str, object], event: BrokerEvent, now: int) -> None:
+        """An event of the broker: by its routing key and headers, and as it was read.
+
+        It may tell that limits of a virtual host were changed, or that an object was ended for us.
+        """
+        is_set = key in {"parameter.set", "parameter.cleared"}
+        if key == "vhost.created" or (is_set and headers.get("component") == "vhost-limits"):
             self._limits_due = now
+        if isinstance(event, Deleted):
+            self._ends.ended(event.name, headers.get("user_who_performed_action"))
 
     def answers_again(self, now: int) -> None:
         """The management API is of use again: nothing is known of limits."""
@@ -351,8 +358,7 @@ class MethodCalls:
         status, text = Status.OK, "OK"
         outputs: Values = ()
         try:
-            self._refuse_if_late(call)
-            self._refuse_if_gone(target)
+            self._begin(call, target, method)
             result = yield from self._watched(target, method.steps(invocation))
             if result is not None:
                 text, outputs = result.text, result.outputs
@@ -369,26 +375,30 @@ class MethodCalls:
                 self._answers.plan.hurry(self._now, call.key.name)
             if status == Status.UNKNOWN_OBJECT:
                 yield from self._look_for(invocation)
-            if status == Status.OUTCOME_UNKNOWN and method.ends and len(self._followed) < MAX_FOLLOWED:
+            if status == Status.OUTCOME_UNKNOWN and method.ends:
                 # Without a status: an agent sends nothing now, and what follows is the answer to its console.
                 self._end(Answered(Answer(call.token, Outcome.UNKNOWN, one_line(text))))
-                if (yield from self._ends_later(call.token, target)):
+                if (yield from self._ends_later(target)):
                     status, text = Status.OK, f"it is gone; before: {text}"
         for class_name in method.lists if status == Status.OK else ():
             self._answers.plan.hurry(self._now, class_name)
         self._end(_answered(call.token, status, text, outputs))
 
-    def _ends_later(self, token: int, target: KnownObject) -> Generator[Step, Json, bool]:
-        """Wait until events or listings report the end of an object; return whether they did.
+    def _ends_later(self, target: KnownObject) -> Generator[Step, Json, bool]:
+        """Wait for the end of an object; return whether an event told that it was ended for us.
 
         A cluster without a majority ends it when it has one again. Nothing is asked for here.
         """
-        self._followed.add(token)
+        followed = self._ends.follow(target.name)
+        if followed is None:
+            return False
         until = self._now + FOLLOWED
-        while self._present(target) is not None and self._now < until:
+        while self._now < until and not followed.is_ours:
             yield Pause(SECOND)
-        self._followed.discard(token)
-        return self._present(target) is None
+            if self._present(target) is None:
+                until = min(until, self._now + EVENT_DELAY)
+        self._ends.forget(followed)
+        return followed.is_ours
 
     def _end(self, answered: Answered) -> None:
         """Answer, behind what the call or read led to."""
@@ -413,9 +423,12 @@ class MethodCalls:
             except CallFailedError as error:
                 failure = error
 
-    def _refuse_if_late(self, call: MethodCall) -> None:
+    def _begin(self, call: MethodCall, target: KnownObject, method: Method) -> None:
         if self._now >= call.deadline:
             raise CallFailedError(Status.EXCEPTION, TOO_LATE)
+        self._refuse_if_gone(target)
+        if method.ends:
+            self._ends.asked(target.name)
 
     def _refuse_if_gone(self, target: KnownObject) -> None:
         if self._present(target) is None:

@@ -259,7 +259,7 @@ class RabbitMqSource:
                 self._plan.retry(now, at_once=True)
         elif key in _HURRIED:
             self._plan.hurry(now, _HURRIED[key])
-        self._calls.heard(key, headers, now)
+        self._calls.heard(key, headers, heard.event, now)
         return self._awake(effects)
 
     # Requests to the management API.

@@ -117,24 +117,51 @@ def test_whatever_comes_of_a_change_it_is_made_once(answer: BrokerAnswer, status
     assert play.is_idle()
 
 
-def test_an_end_that_comes_long_after_the_answer_is_missed_is_the_answer() -> None:
-    """As in a cluster without a majority, which deletes the queue when it has one again."""
-    play = Play()
+def delete_without_answer(play: Play) -> None:
     play.calls("queue", "orders", "delete", False, False)
     play.asked(Change("DELETE", "queues/%2F/orders"), Unanswered("no answer within 20 s"))
-    for _ in range(600):
+
+
+def passed(play: Play, seconds: int) -> None:
+    """Seconds pass in which nothing is sent but readings, all of which find nothing."""
+    for _ in range(seconds):
         play.time_passes(1)
         request = play.request()
         assert request is None or isinstance(request, Lookup), "it is sent once"
         if request is not None:
             play.answers(Document([]))
+
+
+def test_an_end_that_comes_long_after_the_answer_is_missed_is_the_answer() -> None:
+    """As in a cluster without a majority, which deletes the queue when it has one again."""
+    play = Play()
+    delete_without_answer(play)
+    passed(play, 600)
     assert not [one for one in play.told() if isinstance(one, MethodResponse)]
-    play.world.event("queue.deleted", vhost="/", name="orders")
-    play.time_passes(1)
-    assert play.request() is None
+    play.world.event("queue.deleted", vhost="/", name="orders", user_who_performed_action="writer")
+    passed(play, 1)
     response = play.response()
     assert response.status == Status.OK
     assert response.text.startswith("it is gone; before: no answer of the broker")
+
+
+def test_an_end_by_another_user_does_not_tell_what_came_of_a_call_without_an_answer() -> None:
+    play = Play()
+    delete_without_answer(play)
+    play.world.event("queue.deleted", vhost="/", name="orders", user_who_performed_action="app")
+    passed(play, 10)
+    assert play.response().status == Status.OUTCOME_UNKNOWN
+
+
+def test_of_two_calls_that_may_have_ended_an_object_nobody_knows_which_did() -> None:
+    play = Play()
+    delete_without_answer(play)
+    delete_without_answer(play)
+    play.told()
+    play.world.event("queue.deleted", vhost="/", name="orders", user_who_performed_action="writer")
+    passed(play, 10)
+    statuses = [one.status for one in play.told() if isinstance(one, MethodResponse)]
+    assert statuses == [Status.OUTCOME_UNKNOWN, Status.OUTCOME_UNKNOWN]
 
 
 def test_what_may_have_ended_an_object_that_stays_is_unknown_in_the_end() -> None:
