@@ -16,13 +16,15 @@ ORDERS = "orders"
 
 @pytest.fixture(scope="session")
 def three_nodes(rabbitmq_settings: BrokerSettings) -> Iterator[PrivateCluster]:
-    """Three nodes, with the quorum queue `ORDERS`, and a durable classic queue of the name of each node."""
+    """Three nodes, with the quorum queue `ORDERS`, and on each a durable, bound classic queue of its name."""
     with PrivateCluster(3, replace(CLUSTER_SETTINGS, debian=rabbitmq_settings.debian)) as cluster:
         with cluster.nodes[0].http() as client:
             quorum = {"durable": True, "arguments": {"x-queue-type": "quorum"}}
             client.put(f"queues/%2F/{ORDERS}", json=quorum).raise_for_status()
             for name in cluster.names:
                 client.put(f"queues/%2F/{name}", json={"durable": True, "node": name}).raise_for_status()
+                binding = f"bindings/%2F/e/amq.direct/q/{name}"
+                client.post(binding, json={"routing_key": name}).raise_for_status()
         yield cluster
 
 

@@ -98,6 +98,9 @@ class BrokerEvents:
                     self._logins.opened(reading.name.leaf, own=not shown)
                 return Heard(event, changes, self._raised(key, plain, time) if shown else [])
             case Deleted(name):
+                out_of_reach = self._view.failures.went_out_of_reach(name, plain)
+                if out_of_reach is not None:
+                    return Heard(Changed(name.class_name), out_of_reach)
                 known = self._view.known.ending(name)
                 shown = self._shows_end(name, plain, known)
                 changes = self._view.ended(event, now)

@@ -15,6 +15,7 @@ from gateway.agents.rabbitmq.known_objects import LISTING_LAG, Change, Gone, Kno
 from gateway.agents.rabbitmq.lean_listing import completed_lean
 from gateway.agents.rabbitmq.listing import Listing
 from gateway.agents.rabbitmq.management_api import ADMINISTRATIVE
+from gateway.agents.rabbitmq.node_failures import NodeFailures
 from gateway.agents.rabbitmq.object_names import ObjectName
 from gateway.agents.rabbitmq.ownership import is_own, is_publication, is_shown_component
 from gateway.agents.rabbitmq.processes import Processes
@@ -69,6 +70,7 @@ class BrokerView:
         management_virtual_host: where the management exchange is; empty where there is none.
 
     Attributes:
+        failures: tells what is out of reach with its node from what has ended.
         processes: what is known by its Erlang process.
         withheld: classes that may not be read, as far as that is known: what events tell of them would be
             some of their objects, taken for all.
@@ -86,6 +88,7 @@ class BrokerView:
         self.nodes = Nodes()
         self.hosts = VirtualHosts()
         self.features = Features()
+        self.failures = NodeFailures(readers, self.known, self.nodes)
         self._readers = readers
         self._show_own = show_own
         self._own_users = own_users
@@ -258,8 +261,10 @@ class BrokerView:
             # The broker may answer from a cache that it keeps for five times what it took to fill it.
             max(LISTING_LAG, 6 * (now - listing.began)),
             now,
-            self._is_hidden,
+            partial(self._is_hidden, now=now),
         )
+        if listing.class_name == "queue":
+            changes += self.failures.missed(listing.seen, now)
         if listing.class_name in WITHIN_VIRTUAL_HOST:
             doubted += sorted({name.parts[0] for name in suspects} - set(doubted))
         for host in doubted:
@@ -342,9 +347,9 @@ class BrokerView:
                     changes += self.known.ended(known.name, now)
         return changes
 
-    def is_unconfirmed(self, class_name: str) -> bool:
+    def is_unconfirmed(self, class_name: str, now: int) -> bool:
         """Whether something of a class was known before sight of the broker was lost, and not seen since."""
-        return self.known.unconfirmed(class_name, self._is_hidden)
+        return self.known.unconfirmed(class_name, partial(self._is_hidden, now=now))
 
     def knows_host(self, host: str) -> bool:
         """Whether a virtual host of this name is known, and its end is not."""
@@ -419,8 +424,10 @@ class BrokerView:
             if known.name.parts[0] == host
         ]
 
-    def _is_hidden(self, known: KnownObject) -> bool:
-        return known.name.class_name in _FILTERED and self.hosts.hides(known.name.parts[0])
+    def _is_hidden(self, known: KnownObject, now: int) -> bool:
+        if known.name.class_name not in _FILTERED:
+            return False
+        return self.hosts.hides(known.name.parts[0]) or self.failures.hides(known, now)
 
     def _leaves_out(self, name: ObjectName, document: Mapping[str, Json]) -> bool:
         if name.class_name == "binding" and name.parts[1] == DEFAULT_EXCHANGE:

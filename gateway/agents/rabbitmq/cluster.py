@@ -134,6 +134,11 @@ class Nodes:
         """When a node was started (ns, to the second); 0 where that is not known."""
         return self._starts[name].time if name in self._starts else 0
 
+    def unsettled(self, now: int, recovery: int) -> set[str]:
+        """The nodes that do not run, or were started less than ``recovery`` ns before ``now``."""
+        stopped = {name for name, running in self._running.items() if not running}
+        return stopped | {name for name, start in self._starts.items() if now - start.time < recovery}
+
     def retain(self, names: set[str]) -> None:
         """Forget all nodes but these."""
         self._starts = {name: start for name, start in self._starts.items() if name in names}

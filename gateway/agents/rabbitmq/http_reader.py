@@ -21,7 +21,9 @@ from gateway.agents.rabbitmq.management_api import (
     Broken,
     Document,
     ListingRequest,
+    NotFound,
     NotManagement,
+    OverviewRequest,
     Unavailable,
     answer_of,
     is_administrative,
@@ -218,6 +220,8 @@ def _failure(request: Target, answer: Answer) -> str:
     """
     if isinstance(answer, Unavailable):
         return answer.reason
+    if isinstance(request, OverviewRequest) and isinstance(answer, NotFound | NotManagement | Broken):
+        return "it has no overview"
     if isinstance(request, ListingRequest) and isinstance(answer, Document) and page_of(answer) is None:
         return f"{request.collection} is no listing"
     return ""

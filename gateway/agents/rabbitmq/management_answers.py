@@ -113,6 +113,7 @@ class ManagementAnswers:
         self._listing: Listing | None = None
         self._totals = PrometheusTotals(readers[PROTOCOL]) if PROTOCOL in readers else None
         self._questioned: dict[ListingRequest, Broken] = {}
+        self._gone_once: set[str] = set()
         self._early_faults = 0
         self._too_many_links: dict[str, int] = {}
         self._owners_asked: dict[tuple[ObjectName, int], int] = {}
@@ -221,7 +222,8 @@ class ManagementAnswers:
         """Say that what was published is current, as soon as everything has been read."""
         # What was known before the broker was out of sight is confirmed or gone before it is vouched for.
         doubtful = self._view.hosts.doubted or (
-            not self.visibility.complete and any(map(self._view.is_unconfirmed, self.visibility.readable))
+            not self.visibility.complete
+            and any(self._view.is_unconfirmed(name, now) for name in self.visibility.readable)
         )
         complete = self.visibility.is_complete(doubtful=doubtful)
         if self.visibility.failure or not complete:
@@ -364,6 +366,7 @@ class ManagementAnswers:
             return [*self._cannot_read(request.class_name, request, answer, ended), *self.serve(ended)]
         if isinstance(answer, NotFound):
             return self._missing(request, ended)
+        self._gone_once.discard(request.class_name)
         items, last = page_of(answer) or ([], True)
         if request.class_name == CONSUMER:
             items = placed_consumers(items)
@@ -403,7 +406,15 @@ class ManagementAnswers:
         ]
 
     def _missing(self, request: ListingRequest, ended: int) -> list[Effect]:
-        """The broker has no such collection, and so no such objects."""
+        """The broker has no such collection, and so no such objects.
+
+        A node that stops has no collections either: where objects were known, it is asked for twice.
+        """
+        if request.class_name not in self._gone_once and any(self._view.known.of_class(request.class_name)):
+            self._gone_once.add(request.class_name)
+            self._listing = None
+            self.plan.questioned(request, ended)
+            return []
         self.plan.missing(request, ended)
         self._listing = None
         self.visibility.reads(request.class_name, ended)
@@ -555,7 +566,7 @@ class ManagementAnswers:
             # What it lacks is still to be read.
             return [*self._stream.apply(finished.changes), *self.serve(now)]
         self.visibility.listed(listing.class_name)
-        if not self.visibility.complete and self._view.is_unconfirmed(listing.class_name):
+        if not self.visibility.complete and self._view.is_unconfirmed(listing.class_name, now):
             self.plan.hurry(now + AGAIN, listing.class_name)
         return [*self._stream.apply(finished.changes), *self.serve(now)]
 

@@ -222,6 +222,14 @@ async def test_a_node_that_breaks_off_or_lists_nothing_is_left_for_another() -> 
             assert await reader.read(listing) == Document([1])
 
 
+@pytest.mark.parametrize("status", ["404 Not Found", "500 Internal Server Error"])
+async def test_a_node_without_an_overview_is_left_for_another(status: str) -> None:
+    """As one that stops, of which the parts of the API go one by one."""
+    stopping, other = Node(response(b"{}", status)), Node(response(b"[1]"))
+    async with server(stopping.serve) as one, server(other.serve) as two, cluster(one, two) as reader:
+        assert await reader.read(OverviewRequest()) == Document([1])
+
+
 async def test_a_silent_node_leaves_the_others_time_to_answer() -> None:
     async def silent(_: bytes, __: asyncio.StreamWriter) -> None:
         await asyncio.get_running_loop().create_future()
