@@ -135,7 +135,12 @@ class Nodes:
         return self._starts[name].time if name in self._starts else 0
 
     def unsettled(self, now: int, recovery: int) -> set[str]:
-        """The nodes that do not run, or were started less than ``recovery`` ns before ``now``."""
+        """The nodes that do not run, or were started less than ``recovery`` ns before ``now``.
+
+        None where there is one node only: it answers nothing before it has recovered what it has.
+        """
+        if len(self._running) == 1:
+            return set()
         stopped = {name for name, running in self._running.items() if not running}
         return stopped | {name for name, start in self._starts.items() if now - start.time < recovery}
 

@@ -37,6 +37,8 @@ MAX_BODY_OCTETS = 16 * 1024 * 1024
 """A page of 500 queues with all columns is 0.7 MB."""
 CONNECT_SECONDS = 3.0
 """For a connection to one of several nodes: another one may be reached sooner."""
+LISTING_SECONDS = 8.0
+"""For a listing: one that takes longer is left out before the broker is said not to answer at all."""
 PATIENCE_SECONDS = 6.0
 """For an answer of a node while others have not been asked. An agent that has waited 10 s for an answer says
 that the broker does not answer."""
@@ -149,14 +151,17 @@ class HttpReader:
     async def read(self, request: Target) -> Answer:
         """Make ``request``; whatever goes wrong is an answer too."""
         clock = asyncio.get_running_loop().time
-        end = clock() + self._deadline
+        is_listing = isinstance(request, ListingRequest)
+        end = clock() + (min(self._deadline, LISTING_SECONDS) if is_listing else self._deadline)
         *first, last = self._nodes.in_order()
         failures: list[str] = []
         for node in first:
             # Half of what is left at most, so that the last one has time too, however many there are.
-            answer = await self._read_from(node, request, min(PATIENCE_SECONDS, (end - clock()) / 2))
+            half = self._deadline / 2 if is_listing else (end - clock()) / 2
+            answer = await self._read_from(node, request, min(PATIENCE_SECONDS, half))
             failure = _failure(request, answer)
-            if not failure:
+            # A listing may take long on each node: the overview, asked next, shows whether this one answers.
+            if not failure or (is_listing and isinstance(answer, Unavailable) and answer.late):
                 return answer
             failures.append(f"{node}: {failure}")
             self._failed(node, failure)
@@ -179,7 +184,7 @@ class HttpReader:
         except httpx.ConnectTimeout:
             return Unavailable("no connection in time")
         except (TimeoutError, httpx.TimeoutException):
-            return Unavailable(f"no answer within {seconds:.2g} s")
+            return Unavailable(f"no answer within {seconds:.2g} s", late=True)
         except httpx.RemoteProtocolError as error:
             return _broken_off(error)
         except httpx.HTTPError as error:

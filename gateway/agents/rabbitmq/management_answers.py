@@ -134,6 +134,9 @@ class ManagementAnswers:
             answer = Unavailable("an error, as where a broker starts")
         fault = self._fault(request, answer)
         if isinstance(answer, Unavailable) and not answer.responded:
+            if answer.late and isinstance(request, ListingRequest) and not self.visibility.failure:
+                self.visibility.waits(began)
+                return self._questionable(request, Broken(answer.reason), began, ended)
             return self._unanswered(request, answer, began, ended)
         if fault is not None:
             if isinstance(request, OverviewRequest):

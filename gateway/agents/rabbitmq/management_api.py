@@ -202,13 +202,17 @@ class Broken:
 
 @dataclass(frozen=True, slots=True)
 class Unavailable:
-    """No answer now: connection refused, deadline passed, 503. ``reason`` is one line for people.
+    """No answer now: connection refused, deadline passed, 503.
 
-    ``responded``: a server responded, only not with what was asked for.
+    Attributes:
+        reason: in one line for people.
+        responded: a server responded, only not with what was asked for.
+        late: a server was reached, and no answer came in time.
     """
 
     reason: str
     responded: bool = False
+    late: bool = False
 
 
 @dataclass(frozen=True, slots=True)

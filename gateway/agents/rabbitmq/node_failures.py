@@ -1,8 +1,9 @@
 """What goes out of reach with its node, and is reported or listed as if it had ended. Without I/O.
 
 RabbitMQ 3.10 reports the end of each durable classic queue, and of its bindings, when the node of the queue
-goes down. Afterwards it lists the queue as down, and its bindings not at all. While a node starts, what it
-has is listed neither as running nor as down. All of that is back, unchanged, when the node is.
+goes down. Afterwards it lists the queue as down, and its bindings not at all. While a node of a cluster
+starts, the others list what it has neither as running nor as down. All of that is back, unchanged, when the
+node is. What was deleted unseen meanwhile is shown until then, without statistics and without a state.
 """
 
 from __future__ import annotations
@@ -94,7 +95,9 @@ class NodeFailures:
         return self._known.get(ObjectName("queue", (binding.name.parts[0], name)))
 
     def _is_kept(self, known: KnownObject) -> bool:
-        """Whether a queue or binding outlives the process of its node."""
+        """Whether it is a queue or binding that outlives the process of its node."""
+        if known.name.class_name not in {"queue", "binding"}:
+            return False
         exclusive = known.name.class_name == "queue" and self._property(known, "exclusive") is True
         return self._property(known, "durable") is True and not exclusive
 

@@ -186,6 +186,10 @@ class Visibility:
         self._failing_since = 0
         return news
 
+    def waits(self, asked: int) -> None:
+        """What was asked at ``asked`` (ns) was not answered; whether anything is, the next answer shows."""
+        self._failing_since = self._failing_since or asked
+
     @property
     def silent_since(self) -> int:
         """When what it does not answer, or has not yet, was asked first (ns); 0 while nobody waits."""

@@ -229,6 +229,7 @@ def test_a_listing_that_the_broker_cannot_make_does_not_stop_the_others() -> Non
     [
         (Broken("status 500"), "status 500"),
         (Unavailable("status 503: starting", responded=True), "status 503: starting"),
+        (Unavailable("no answer within 8 s", late=True), "no answer within 8 s"),
         (NotManagement("Stats in management UI are disabled on this node"), "Stats in management UI"),
         (NotManagement("it knows no such path (404)"), "it knows no such path (404)"),
         (NotFound(), "status 404"),

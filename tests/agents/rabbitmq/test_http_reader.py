@@ -111,7 +111,7 @@ async def test_an_answer_that_does_not_come_in_time_is_given_up() -> None:
             await asyncio.sleep(0.01)
 
     for serve in (silent, trickling):
-        assert await read_from(serve, deadline=0.2) == Unavailable("no answer within 0.2 s")
+        assert await read_from(serve, deadline=0.2) == Unavailable("no answer within 0.2 s", late=True)
 
 
 async def test_an_answer_without_end_is_cut_off() -> None:
@@ -242,6 +242,19 @@ async def test_a_silent_node_leaves_the_others_time_to_answer() -> None:
         cluster(one, two, three, deadline=1.0) as reader,
     ):
         assert await reader.read(OverviewRequest()) == Document([1])
+
+
+async def test_a_listing_that_takes_too_long_is_not_asked_of_each_node() -> None:
+    """It would take as long on each; the overview shows whether the node answers at all."""
+
+    async def silent(_: bytes, __: asyncio.StreamWriter) -> None:
+        await asyncio.get_running_loop().create_future()
+
+    node = Node(response(b"[1]"))
+    async with server(silent) as one, server(node.serve) as two, cluster(one, two, deadline=1.0) as reader:
+        answer = await reader.read(ListingRequest("queue", "queues", ("name",)))
+    assert answer == Unavailable("no answer within 0.5 s", late=True)
+    assert not node.heads
 
 
 async def test_each_node_is_asked_once_and_named_where_none_answers() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 
 import pytest
 
@@ -25,14 +26,15 @@ BINDING: Mapping[str, str] = {
 OTHER = "other@shop"
 
 
-def shop_with_a_bound_queue(**more: Json) -> World:
+def shop_with_a_bound_queue(queue: Mapping[str, Json] = MappingProxyType({})) -> World:
     """A queue ``bills`` on a node ``OTHER`` of its own, bound to an exchange ``till``; all are known."""
     shop = World()
     broker = shop.broker
     broker.add_node(uptime=3_600_000)
     broker.objects["node"][OTHER,] = {**broker.objects["node"][NODE,], "name": OTHER, "os_pid": "101"}
     broker.add_exchange("till", "/")
-    broker.add_queue("bills", node=OTHER, state="running", messages=7, **more)
+    told: dict[str, Json] = {"node": OTHER, "state": "running", "messages": 7, **queue}
+    broker.add_queue("bills", "/", **told)
     broker.objects["binding"]["/", "till", "queue", "bills", "bills"] = {
         "vhost": "/",
         "source": "till",
@@ -112,7 +114,7 @@ def test_what_is_not_there_long_after_its_node_started_has_ended() -> None:
     ids=["deleted by a user", "expired", "not durable", "exclusive"],
 )
 def test_any_other_end_that_is_reported_is_one(queue: dict[str, Json], headers: dict[str, str]) -> None:
-    shop = shop_with_a_bound_queue(**queue)
+    shop = shop_with_a_bound_queue(queue)
     shop.broker.objects["queue"].clear()
     shop.broker.objects["binding"].clear()
     shop.event("queue.deleted", vhost="/", name="bills", **headers)
