@@ -21,6 +21,8 @@ from gateway.yaml_documents import StrictModel
 
 _NAME = r"^[A-Za-z][A-Za-z0-9_.-]*$"
 _METRIC = r"^([a-z][a-z0-9_]*( \+ [a-z][a-z0-9_]*)*)?$"
+_DIFFERENCE = r"[a-z][a-z0-9_]*( - [a-z][a-z0-9_]*)?"
+_LEADER_METRIC = rf"^({_DIFFERENCE}( \| {_DIFFERENCE})*)?$"
 Name = Annotated[str, Field(pattern=_NAME, max_length=64)]
 
 
@@ -60,6 +62,9 @@ class ElementRule(StrictModel):
         metric: name of the Prometheus metric that has the same value as ``read``, or the names of those whose
             sum has, e.g. ``queue_get_total + queue_get_ack_total``; without ``rabbitmq_detailed_``. It stands
             for ``read`` where the class has ``metrics`` and the broker answers with them.
+        leader_metric: the same of a value that only the ``leader`` metrics of the class have: one of them, or
+            one less another, which is never below 0. Where versions of the broker name them otherwise these
+            stand after ``|``: ``raft_term | raft_term_total``.
         lapses: the value is given up as soon as a metric of the object changes.
         set_by: what sets it, where ``access`` is ``read-write``.
     """
@@ -88,6 +93,7 @@ class ElementRule(StrictModel):
     unused: int | None = None
     until: Annotated[str, Field(pattern=r"^([0-9]+(\.[0-9]+)*)?$", max_length=32)] = ""
     metric: Annotated[str, Field(pattern=_METRIC)] = ""
+    leader_metric: Annotated[str, Field(pattern=_LEADER_METRIC)] = ""
     lapses: bool = False
     set_by: SetRule | None = None
 
@@ -300,6 +306,18 @@ class EventRule(StrictModel):
         return self
 
 
+class LeaderMetricsRule(StrictModel):
+    """Metrics that cost the broker much, and are asked for apart: those of the node that leads an object.
+
+    Attributes:
+        families: what to ask ``/metrics/detailed`` of RabbitMQ for.
+        of: which objects have any.
+    """
+
+    families: Annotated[tuple[Name, ...], Field(min_length=1)]
+    of: Condition
+
+
 class MetricsRule(StrictModel):
     """Where Prometheus' metrics of a class's objects are.
 
@@ -309,11 +327,13 @@ class MetricsRule(StrictModel):
             further labels are added up.
         holder: the property that names the node whose gauges count where several nodes have some. Counters of
             all nodes are added up.
+        leader: what is asked for apart, and counts of that node alone.
     """
 
     families: Annotated[tuple[Name, ...], Field(min_length=1)]
     labels: Annotated[tuple[Name, ...], Field(min_length=1)]
     holder: Name
+    leader: LeaderMetricsRule | None = None
 
 
 class ClassRule(StrictModel):
@@ -381,14 +401,21 @@ class ClassRule(StrictModel):
     @model_validator(mode="after")
     def _metrics_exist(self) -> ClassRule:
         for name, element in self.properties.items():
-            if element.metric or element.lapses:
-                raise ValueError(f"{name}: 'metric' and 'lapses' belong to statistics")
+            if element.metric or element.leader_metric or element.lapses:
+                raise ValueError(f"{name}: 'metric', 'leader_metric' and 'lapses' belong to statistics")
         if self.metrics is None:
             measured = [name for name, element in self.statistics.items() if element.metric]
             if measured:
                 raise ValueError(f"{measured[0]}: 'metric' needs the class's 'metrics'")
         elif self.metrics.holder not in self.properties:
             raise ValueError(f"metrics: holder: {self.metrics.holder!r} is not one of the properties")
+        leader = self.metrics.leader if self.metrics is not None else None
+        if leader is None:
+            led = [name for name, element in self.statistics.items() if element.leader_metric]
+            if led:
+                raise ValueError(f"{led[0]}: 'leader_metric' needs 'leader' of the class's 'metrics'")
+        elif leader.of.property not in self.properties or leader.of.equals is None:
+            raise ValueError("metrics: leader: of: names no property, or nothing that it equals")
         return self
 
     @model_validator(mode="after")

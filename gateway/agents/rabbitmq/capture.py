@@ -40,7 +40,7 @@ from gateway.agents.rabbitmq.management_changes import (
 )
 from gateway.agents.rabbitmq.object_names import ObjectName
 from gateway.agents.rabbitmq.prometheus_samples import (
-    Columns,
+    LabelledColumns,
     NodeSheet,
     NotScraped,
     Scraped,
@@ -272,9 +272,9 @@ class _SourcePlayer(Player):
             case "scrape":
                 self._scrape = source.next_scrape(now)
             case "scraped" if self._scrape is not None and statistics is not None:
-                outcome = read_outcome(record, source.sheet_for(self._scrape), statistics.columns)
+                outcome = read_outcome(record, source.sheet_for(self._scrape))
                 return source.scraped(self._scrape, outcome, record.value("began", int), now)
-            case "advance-statistics" if statistics is not None and statistics.busy:
+            case "advance-statistics" if source.takes_metrics:
                 return source.advance_statistics(now)
         return []
 
@@ -357,7 +357,7 @@ def outcome_fields(outcome: Scraped | NotScraped) -> dict[str, Any]:
     return about
 
 
-def read_outcome(record: Record, sheet: Sheet, columns: Columns) -> Scraped | NotScraped:
+def read_outcome(record: Record, sheet: Sheet) -> Scraped | NotScraped:
     """What came of a request for metrics, as a record holds it.
 
     Raises:
@@ -368,7 +368,7 @@ def read_outcome(record: Record, sheet: Sheet, columns: Columns) -> Scraped | No
     match sheet:
         case NodeSheet():
             sheet.node = record.value("node", str)
-            _read_rows(record, sheet, columns)
+            _read_rows(record, sheet)
         case TotalsSheet():
             sheet.node = record.value("node", str)
             _read_totals(record, sheet)
@@ -376,7 +376,8 @@ def read_outcome(record: Record, sheet: Sheet, columns: Columns) -> Scraped | No
     return Scraped(sheet, waited, busy, size)
 
 
-def _read_rows(record: Record, sheet: NodeSheet, columns: Columns) -> None:
+def _read_rows(record: Record, sheet: NodeSheet) -> None:
+    columns = sheet.columns
     rows = record.told.get("rows")
     for row in rows if isinstance(rows, list) else [None]:
         if not isinstance(row, list) or not _is_row(row, columns):
@@ -393,7 +394,7 @@ def _read_totals(record: Record, sheet: TotalsSheet) -> None:
         sheet.totals[protocol] = totals
 
 
-def _is_row(row: list[Any], columns: Columns) -> bool:
+def _is_row(row: list[Any], columns: LabelledColumns) -> bool:
     *parts, values = row
     return (
         len(parts) == len(columns.labels)

@@ -189,7 +189,9 @@ class KnownObjects:
             known,
             created=known.created or created,
             properties=self._merged(known, reading.properties),
-            statistics=reading.statistics,
+            statistics=self._readers[reading.name.class_name].beside(
+                reading, known.properties, known.statistics
+            ),
             sampled=sampled,
             missed=0,
             listed=True,

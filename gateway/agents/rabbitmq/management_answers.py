@@ -36,17 +36,10 @@ from gateway.agents.rabbitmq.management_api import (
     fault_of,
     is_administrative,
 )
+from gateway.agents.rabbitmq.metrics_answers import MetricsAnswers
 from gateway.agents.rabbitmq.object_names import ObjectName
 from gateway.agents.rabbitmq.observation_stream import ObservationStream
 from gateway.agents.rabbitmq.polling import PollingPlan
-from gateway.agents.rabbitmq.prometheus_samples import (
-    NodeSheet,
-    NotScraped,
-    Scraped,
-    ScrapeRequest,
-    Sheet,
-)
-from gateway.agents.rabbitmq.prometheus_totals import PROTOCOL, PrometheusTotals, TotalsSheet
 from gateway.agents.rabbitmq.reading import ClassReader
 from gateway.agents.rabbitmq.resource_alarms import ResourceAlarms
 from gateway.agents.rabbitmq.sessions import MAX_LINKS
@@ -82,6 +75,7 @@ class ManagementAnswers:
     Attributes:
         plan: what is to be asked next.
         visibility: what can be seen of the broker.
+        metrics: takes what is read beside the management API.
     """
 
     def __init__(
@@ -111,7 +105,7 @@ class ManagementAnswers:
         self._stream = stream
         self._impersonators = impersonators
         self._listing: Listing | None = None
-        self._totals = PrometheusTotals(readers[PROTOCOL]) if PROTOCOL in readers else None
+        self.metrics = MetricsAnswers(readers, view, stream, self.plan)
         self._questioned: dict[ListingRequest, Broken] = {}
         self._gone_once: set[str] = set()
         self._early_faults = 0
@@ -336,10 +330,7 @@ class ManagementAnswers:
 
     def _learn_amount(self, overview: Json) -> None:
         """Take from the overview how much there is to read, and where metrics are."""
-        if self._view.statistics is not None:
-            self._view.statistics.learn_listeners(overview)
-            if self._totals is not None:
-                self._totals.learn_nodes(self._view.statistics.urls)
+        self.metrics.learn_listeners(overview)
         totals = overview.get("object_totals") if isinstance(overview, Mapping) else None
         queues = totals.get("queues") if isinstance(totals, Mapping) else None
         if isinstance(queues, int) and queues > _LONG_LISTING and not self.visibility.complete:
@@ -468,76 +459,6 @@ class ManagementAnswers:
         """One object was asked for at ``began`` (ns) and answered as in a listing."""
         return self._item(Listing(class_name, began, sampled=now, single=True), item, now)
 
-    # Prometheus' metrics.
-
-    def next_scrape(self, now: int) -> ScrapeRequest | None:
-        """The metrics to ask for now, if any are due and it is known of what."""
-        statistics = self._view.statistics
-        if statistics is None or self.visibility.failure:
-            return None
-        request = statistics.next_request(now)
-        return request or (self._totals.next_request(now) if self._totals is not None else None)
-
-    def sheet_for(self, request: ScrapeRequest) -> Sheet:
-        """What takes the answer to ``request``."""
-        if not request.families and self._totals is not None:
-            return TotalsSheet(self._totals.reader)
-        if self._view.statistics is None:
-            raise LocalProtocolError("no metrics were asked for")
-        return NodeSheet(self._view.statistics.columns)
-
-    def scraped(
-        self, request: ScrapeRequest, outcome: Scraped | NotScraped, began: int, ended: int
-    ) -> list[Effect]:
-        """What came of ``request``, made at ``began`` and over at ``ended`` (ns)."""
-        statistics = self._view.statistics
-        if statistics is None:
-            return []
-        if not request.families:
-            return self._totals_scraped(request, outcome, began, ended)
-        before, trouble = statistics.active, statistics.trouble
-        if isinstance(outcome, NotScraped):
-            statistics.failed(request, outcome, ended)
-        elif isinstance(outcome.sheet, NodeSheet):
-            statistics.scraped(request, outcome.sheet, began, began + outcome.waited, outcome.busy)
-        class_name = statistics.columns.class_name
-        if statistics.active:
-            self.plan.list_without_statistics(class_name, ended, share=statistics.share)
-        elif before:
-            self.plan.list_with_statistics(class_name, ended)
-        if statistics.trouble and statistics.trouble != trouble:
-            return [Note("statistics-from-listings", statistics.trouble)]
-        return [Note("statistics-from-metrics")] if statistics.active and not before else []
-
-    def _totals_scraped(
-        self, request: ScrapeRequest, outcome: Scraped | NotScraped, began: int, ended: int
-    ) -> list[Effect]:
-        effects: list[Effect] = []
-        if self._totals is None:
-            return effects
-        if isinstance(outcome, NotScraped):
-            self._totals.failed(request, outcome, ended)
-            # Whether these go on is not known any more.
-            changes = [
-                change
-                for known in list(self._view.known.of_class(PROTOCOL))
-                if known.name.parts[0] == request.node
-                for change in self._view.known.without_statistics(known.name, ended)
-            ]
-            return self._stream.apply(changes)
-        if isinstance(outcome.sheet, TotalsSheet):
-            sampled = began + outcome.waited // 2
-            for item in self._totals.scraped(request, outcome.sheet, ended, outcome.busy):
-                effects += self._item(Listing(PROTOCOL, began, sampled=sampled), item, ended)
-        return effects
-
-    def advance_statistics(self) -> list[Effect]:
-        """Take the metrics of some more objects; call it while they wait."""
-        statistics = self._view.statistics
-        if statistics is None:
-            return []
-        return self._stream.apply(statistics.advance(self._view.known, self._view.hosts.refused))
-
     def _read_permissions(self, finished: Finished, now: int) -> None:
         """Ask which virtual hosts may be read, and read what may be only since now."""
         for host in finished.doubted:
@@ -549,9 +470,7 @@ class ManagementAnswers:
 
     def _listed(self, listing: Listing, now: int) -> list[Effect]:
         finished = self._view.finish(listing, now)
-        statistics = self._view.statistics
-        if statistics is not None and listing.class_name == statistics.columns.class_name:
-            statistics.hurry(now, known=len(listing.seen))
+        self.metrics.listed(listing, now)
         self._read_permissions(finished, now)
         if listing.class_name == "queue":
             self._owners_asked = {

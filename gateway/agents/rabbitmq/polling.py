@@ -135,6 +135,7 @@ class PollingPlan:
         self._users_due = 0 if users else _NEVER
         self._users_refused = False
         self._reserved = 0.0
+        self._beside: dict[str, tuple[int, float]] = {}
         self._extras: dict[ExtraRequest, None] = {}
         self._extra_due = 0
         self._failures = 0
@@ -382,6 +383,12 @@ class PollingPlan:
         plan.due = min(plan.due, max(now, plan.began + self._bearable(plan)))
         self._note_intervals()
 
+    def read_beside(self, what: str, interval: int, share: float) -> None:
+        """Something is read elsewhere, every so many nanoseconds, which takes time from listings."""
+        if self._beside.get(what, (0, 0.0)) != (interval, share):
+            self._beside[what] = (interval, share)
+            self._note_intervals()
+
     def list_names_first(self, class_name: str) -> None:
         """List a class without its statistics once before its first listing with them, which is long."""
         plan = self._classes[class_name]
@@ -415,6 +422,7 @@ class PollingPlan:
         self.intervals = {
             plan.first_page.collection + self._but(plan): self._interval(plan) for plan in known
         }
+        self.intervals = {**self.intervals, **{what: every for what, (every, _) in self._beside.items()}}
         if self.sessions.round_time:
             self.intervals = {**self.intervals, "sessions": self.sessions.round_time}
 
@@ -446,7 +454,9 @@ class PollingPlan:
         should: bindings, of which events tell all, do not take the time that connections need.
         """
         sessions = min(SESSIONS_SHARE, self._config.budget / 4) if self.sessions.round_time else 0
-        left = self._config.budget - self._reserved - sessions
+        left = (
+            self._config.budget - self._reserved - sessions - sum(share for _, share in self._beside.values())
+        )
         pace = sum(1 / one.interval for one in self._classes.values())
         for one in sorted(self._classes.values(), key=lambda one: one.cost):
             bearable = left / pace

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, Protocol, TypeAlias
 from urllib.parse import urlencode
@@ -25,14 +25,42 @@ Row: TypeAlias = list[Number | None]
 """Values by column; ``None`` where the node has no sample."""
 
 
-class Columns:
+class LabelledColumns:
+    """Metrics of objects of a class, each of which is a column.
+
+    Args:
+        reader: the class, whose rule has ``metrics``.
+        names: the full names of the metrics.
+
+    Attributes:
+        numbers: the column of each metric, by its full name.
+        summed: the columns that every node has to have.
+    """
+
+    def __init__(self, reader: ClassReader, names: Iterable[str]) -> None:
+        self.class_name = reader.schema.key.name
+        self.labels = reader.rule.metrics.labels if reader.rule.metrics else ()
+        self.numbers: Mapping[str, int] = {name: number for number, name in enumerate(names)}
+        self.summed: frozenset[int] = frozenset()
+
+    def name_of(self, labels: bytes) -> ObjectName | None:
+        """The object that a sample's labels name; ``None`` where they name none.
+
+        Raises:
+            ProtocolError: they are no labels.
+        """
+        found = labels_of(labels)
+        parts = tuple(found[label] for label in self.labels if label in found)
+        return ObjectName(self.class_name, parts) if len(parts) == len(self.labels) else None
+
+
+class Columns(LabelledColumns):
     """Which metrics are read for a class, and which of its statistics are made of them.
 
     Args:
         reader: the class, whose rule has ``metrics``.
 
     Attributes:
-        numbers: the column of each metric, by its full name.
         terms: position of a statistic, and the columns whose sum is its value.
         counters: the positions of those that are counters.
         unused: what stands for a counter that has no sample, because there was nothing to count.
@@ -46,10 +74,7 @@ class Columns:
             for position, element in enumerate(elements)
             if rules[element.name].metric
         }
-        names = dict.fromkeys(name for group in metrics.values() for name in group)
-        self.class_name = reader.schema.key.name
-        self.labels = reader.rule.metrics.labels if reader.rule.metrics else ()
-        self.numbers: Mapping[str, int] = {name: number for number, name in enumerate(names)}
+        super().__init__(reader, dict.fromkeys(name for group in metrics.values() for name in group))
         self.terms = tuple(
             (position, tuple(self.numbers[name] for name in group)) for position, group in metrics.items()
         )
@@ -62,16 +87,6 @@ class Columns:
         self.lapsing = tuple(
             position for position, element in enumerate(elements) if rules[element.name].lapses
         )
-
-    def name_of(self, labels: bytes) -> ObjectName | None:
-        """The object that a sample's labels name; ``None`` where they name none.
-
-        Raises:
-            ProtocolError: they are no labels.
-        """
-        found = labels_of(labels)
-        parts = tuple(found[label] for label in self.labels if label in found)
-        return ObjectName(self.class_name, parts) if len(parts) == len(self.labels) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,12 +125,13 @@ class NodeSheet:
         columns: the metrics of interest.
 
     Attributes:
+        columns: the same.
         node: the name of the node that answered; empty until it was received.
         values: what the node knows of each object; filled by `resolve`.
     """
 
-    def __init__(self, columns: Columns) -> None:
-        self._columns = columns
+    def __init__(self, columns: LabelledColumns) -> None:
+        self.columns = columns
         self._reader = ExpositionReader([*columns.numbers, IDENTITY])
         self._rows: dict[bytes, Row] = {}
         self.node = ""
@@ -131,7 +147,7 @@ class NodeSheet:
             if samples.metric == IDENTITY:
                 self._identify(samples)
             else:
-                self._take(self._columns.numbers[samples.metric], samples)
+                self._take(self.columns.numbers[samples.metric], samples)
 
     def finish(self) -> None:
         """The body has ended.
@@ -142,8 +158,8 @@ class NodeSheet:
         self._reader.finish()
         if not self.node:
             raise ProtocolError("the name of the node", f"no {IDENTITY}")
-        for name, column in self._columns.numbers.items():
-            if column in self._columns.summed and name not in self._reader.metrics:
+        for name, column in self.columns.numbers.items():
+            if column in self.columns.summed and name not in self._reader.metrics:
                 missing = f"no {name.removeprefix(PREFIX)}"
                 raise ProtocolError("counters of queues, which RabbitMQ has since 4.0", missing)
 
@@ -158,7 +174,7 @@ class NodeSheet:
         """
         for number, (labels, row) in enumerate(self._rows.items()):
             if labels not in names:
-                names[labels] = self._columns.name_of(labels)
+                names[labels] = self.columns.name_of(labels)
             name = names[labels]
             if name is not None:
                 known = self.values.get(name)
@@ -172,7 +188,7 @@ class NodeSheet:
             self.node = labels_of(labels).get("rabbitmq_node", "")
 
     def _take(self, column: int, samples: Samples) -> None:
-        rows, width = self._rows, len(self._columns.numbers)
+        rows, width = self._rows, len(self.columns.numbers)
         for labels, text in samples.samples:
             row = rows.get(labels)
             if row is None:

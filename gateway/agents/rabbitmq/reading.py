@@ -80,6 +80,12 @@ class ClassReader:
         self.keeps = tuple(e.access is Access.READ_CREATE for e in schema.properties)
         """Per property, whether it is settled at creation: once known it stays, although a later answer
         may lack it."""
+        self.led = tuple(
+            position
+            for position, element in enumerate(schema.statistics)
+            if rule.statistics[element.name].leader_metric
+        )
+        """Positions of the statistics that are the leader's figures, which no listing tells."""
 
     @property
     def in_virtual_host(self) -> bool:
@@ -126,6 +132,28 @@ class ClassReader:
                 return None
         return Reading(name, properties, self._values(self._statistics, document, version, measured=measured))
 
+    def statistic(self, position: int, told: Json) -> Value | None:
+        """What ``told``, by whomever, is as a value of one statistic; ``None`` where it is none."""
+        value = self._statistics[position].convert(told)
+        return None if isinstance(value, Unreadable) else value
+
+    def beside(self, told: Reading, properties: Values, statistics: Values) -> Values:
+        """The statistics that ``told`` has, with the leader's figures, while it is the same leader.
+
+        Args:
+            told: what a listing says of an object.
+            properties: those of the same object as they were known.
+            statistics: likewise.
+        """
+        if not self.led or self.rule.metrics is None:
+            return told.statistics
+        holder = self.schema.positions[self.rule.metrics.holder]
+        same = told.properties[holder] == properties[holder]
+        values = list(told.statistics)
+        for position in self.led:
+            values[position] = statistics[position] if same else None
+        return tuple(values)
+
     def _values(
         self, columns: tuple[_Column, ...], document: Json, version: tuple[int, ...], *, measured: bool
     ) -> Values:
@@ -166,7 +194,8 @@ def _columns(
 
 
 def _column(element: Element, rule: ElementRule, secrets: SecretRules) -> _Column:
-    path = compile_path(rule.read or element.name)
+    # Nothing is found of what no listing tells, nor is it asked for.
+    path = compile_path("gateway.leader" if rule.leader_metric else rule.read or element.name)
     convert = conversion(element, secrets, scale=rule.scale, absent=rule.absent, words=rule.words)
     return _Column(element, path, convert, rule.otherwise, rule.unused, version_of(rule.until))
 

@@ -149,6 +149,9 @@ class SourceRunner:
     async def _scrape(self, scraper: Scraper, statistics: PrometheusStatistics) -> None:
         """Read metrics, beside the listings: a long listing does not make them old."""
         while True:
+            while self._source.takes_metrics:
+                self._perform(self._source.advance_statistics(self._clock.now()))
+                await asyncio.sleep(0)
             now = self._clock.now()
             request = self._source.next_scrape(now)
             if request is None:
@@ -158,9 +161,6 @@ class SourceRunner:
             self._counters["messages"] += 1
             self._counters["octets"] += outcome.size if isinstance(outcome, Scraped) else 0
             self._perform(self._source.scraped(request, outcome, now, self._clock.now()))
-            while statistics.busy:
-                self._perform(self._source.advance_statistics(self._clock.now()))
-                await asyncio.sleep(0)
 
     async def _carry_out(self, writer: Writer) -> None:
         """Make the requests of calls, beside the listings: nobody who waits for one waits for these."""

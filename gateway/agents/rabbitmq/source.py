@@ -293,23 +293,28 @@ class RabbitMqSource:
         """Where statistics come from beside the listings."""
         return self._view.statistics
 
+    @property
+    def takes_metrics(self) -> bool:
+        """Whether `advance_statistics` has something to do."""
+        return self._answers.metrics.busy
+
     def next_scrape(self, now: int) -> ScrapeRequest | None:
         """The metrics to ask for now, beside the requests of `next_request`."""
-        return self._answers.next_scrape(now)
+        return None if self._visibility.failure else self._answers.metrics.next_request(now)
 
     def sheet_for(self, request: ScrapeRequest) -> Sheet:
         """What takes the answer to ``request``."""
-        return self._answers.sheet_for(request)
+        return self._answers.metrics.sheet_for(request)
 
     def scraped(
         self, request: ScrapeRequest, outcome: Scraped | NotScraped, began: int, ended: int
     ) -> list[Effect]:
         """What came of ``request``, made at ``began`` and over at ``ended`` (ns)."""
-        return self._awake(self._answers.scraped(request, outcome, began, ended))
+        return self._awake(self._answers.metrics.scraped(request, outcome, began, ended))
 
     def advance_statistics(self, now: int) -> list[Effect]:  # noqa: ARG002  as of every other input
-        """Take the metrics of some more objects; call it while `statistics` is busy."""
-        return self._awake(self._answers.advance_statistics())
+        """Take the metrics of some more objects; call it while `takes_metrics`."""
+        return self._awake(self._answers.metrics.advance())
 
     # Calls of methods, and objects to be read again.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
@@ -169,3 +170,52 @@ async def test_a_broker_that_does_not_count_by_queue_is_read_by_listings(
 
             await eventually(are_there, "listings have the counters")
             await eventually(counts_by_protocol(watched), "the totals of AMQP 0-9-1 are there")
+
+
+@pytest.mark.each_rabbitmq
+async def test_raft_figures_are_what_rabbitmq_queues_says(rabbitmq_settings: BrokerSettings) -> None:
+    with broker_with_metrics(rabbitmq_settings) as broker:
+        async with watched_with_traffic(broker) as (watched, channel):
+            told = raft_figures_of(watched, "quorum")
+            await eventually(told, "the figures are there")
+            await publish(channel, "quorum", 50)
+            told = raft_figures_of(watched, "quorum", commit_index(broker, "quorum"))
+            await eventually(told, "the figures are those of the leader")
+            figures = raft(watched)
+            assert figures["quorum"]["raftUncommitted"] == figures["quorum"]["raftUnapplied"] == 0
+            assert "raftSnapshotIndex" not in figures["quorum"], "its log is short"
+            assert 0 <= int(str(figures["quorum"]["raftCommitLatency"])) < 10_000_000_000
+            assert (figures["classic"], figures["stream"]) == ({}, {})
+
+
+def raft(watched: Watch) -> Mapping[str, Mapping[str, Value]]:
+    """What is known of the Raft logs of each queue."""
+    names = [one.name for one in READER.schema.statistics]
+    return {
+        known.name.leaf: {
+            names[position]: value
+            for position in READER.led
+            if (value := known.statistics[position]) is not None
+        }
+        for known in watched.source.known("queue")
+    }
+
+
+def raft_figures_of(
+    watched: Watch, queue: str, expected: tuple[int, int] | None = None
+) -> Callable[[], Awaitable[bool]]:
+    """Whether the term and commit index of a queue are known; as ``expected``, if that is given."""
+
+    async def met() -> bool:
+        figures = raft(watched).get(queue, {})
+        found = figures.get("raftTerm"), figures.get("raftCommitIndex")
+        return found == expected if expected else None not in found
+
+    return met
+
+
+def commit_index(broker: PrivateBroker, queue: str) -> tuple[int, int]:
+    """Term and commit index of a queue's leader."""
+    replicas = json.loads(broker.run_tool("rabbitmq-queues", "quorum_status", queue, "--formatter", "json"))
+    (leader,) = [one for one in replicas if one["Raft State"] == "leader"]
+    return leader["Term"], leader["Commit Index"]
