@@ -330,16 +330,19 @@ async def test_a_method_is_carried_out_once_by_the_one_that_serves(
             assert json.loads(told.strip())["max-connections"] == limit
             await until(lambda: str(limit) in str(gateway.told("vhostLimitsSet")), "the setting is told")
 
-        def root() -> list[str]:
-            return [one.native_id for one in gateway.objects("vhost").get("/", [])]
+        def agents_of(class_name: str, leaf: str) -> set[str]:
+            return {one.agent for one in gateway.objects(class_name).get(leaf, [])}
 
-        await until(root, "the virtual host is known")
+        await until(lambda: agents_of("vhost", "/"), "the virtual host is known")
         await limited(1, 1111)
         shop.kill()
         await until(shop.serving, "the other serves")
         await shop.declare("marker")
         await until(lambda: "marker" in gateway.objects("queue"), "the gateway hears it")
-        await until(lambda: gateway.state is SourceState.SYNCHRONISED and root(), "the gateway knows all")
+        await until(
+            lambda: agents_of("vhost", "/") == agents_of("queue", "marker"), "all is that of the other now"
+        )
+        await until(lambda: gateway.state is SourceState.SYNCHRONISED, "the gateway knows all")
         await limited(2, 2222)
         # The broker tells each setting: none was made twice.
         assert sorted(gateway.told("vhostLimitsSet").values()) == [1, 1]
