@@ -318,6 +318,18 @@ class LeaderMetricsRule(StrictModel):
     of: Condition
 
 
+class DearMetricsRule(StrictModel):
+    """Metrics that are asked for less often where the broker has so many objects that they cost much.
+
+    Attributes:
+        families: what to ask ``/metrics/detailed`` of RabbitMQ for, beside the others.
+        metrics: the metrics that an answer without these families does not have.
+    """
+
+    families: Annotated[tuple[Name, ...], Field(min_length=1)]
+    metrics: Annotated[tuple[Name, ...], Field(min_length=1)]
+
+
 class MetricsRule(StrictModel):
     """Where Prometheus' metrics of a class's objects are.
 
@@ -328,12 +340,14 @@ class MetricsRule(StrictModel):
         holder: the property that names the node whose gauges count where several nodes have some. Counters of
             all nodes are added up.
         leader: what is asked for apart, and counts of that node alone.
+        dear: what is asked for with the others, but not each time.
     """
 
     families: Annotated[tuple[Name, ...], Field(min_length=1)]
     labels: Annotated[tuple[Name, ...], Field(min_length=1)]
     holder: Name
     leader: LeaderMetricsRule | None = None
+    dear: DearMetricsRule | None = None
 
 
 class ClassRule(StrictModel):

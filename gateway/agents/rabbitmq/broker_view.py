@@ -198,7 +198,8 @@ class BrokerView:
             if self._leaves_out(name, item):
                 return Taken([])
         measured = listing.class_name == "queue" and self.nodes.measuring and is_measured(item)
-        reading = reader.read(self._worked_out(listing.class_name, item), measured=measured)
+        worked_out = self._worked_out(listing.class_name, item)
+        reading = reader.read(worked_out, measured=measured, lean=listing.lean)
         ends = self._ended_with(restarted, now) if restarted else []
         if reading is None or self._is_unlisted(reading.name):
             return Taken(ends, restarted)

@@ -109,6 +109,7 @@ class ManagementAnswers:
         self._questioned: dict[ListingRequest, Broken] = {}
         self._gone_once: set[str] = set()
         self._early_faults = 0
+        self._answers_since = 0
         self._too_many_links: dict[str, int] = {}
         self._owners_asked: dict[tuple[ObjectName, int], int] = {}
         self._unmeasured = [one.class_name for one in listings if one.collection in UNMEASURED_COLLECTIONS]
@@ -139,7 +140,8 @@ class ManagementAnswers:
         effects: list[Effect] = []
         if self.visibility.answers():
             self._early_faults = 0
-            self.plan.hurry(ended)
+            self._answers_since = ended
+            self.plan.hurry(ended, values=True)
             self.plan.hurry_overview(ended)
             self.plan.retry(ended, at_once=False)
             effects.append(Note("management-answers"))
@@ -335,6 +337,7 @@ class ManagementAnswers:
         queues = totals.get("queues") if isinstance(totals, Mapping) else None
         if isinstance(queues, int) and queues > _LONG_LISTING and not self.visibility.complete:
             self.plan.list_names_first("queue")
+            self.visibility.expects("queues", queues)
 
     def _users(self, answer: Answer, began: int, ended: int) -> list[Effect]:
         # The right to do so may be missing for ever; a password will be right again.
@@ -459,6 +462,20 @@ class ManagementAnswers:
         """One object was asked for at ``began`` (ns) and answered as in a listing."""
         return self._item(Listing(class_name, began, sampled=now, single=True), item, now)
 
+    def metrics_taken(self, now: int) -> list[Effect]:
+        """Metrics were taken, or a listing without statistics: together they are all of a class.
+
+        What neither of them has is absent until a listing with statistics tells it.
+        """
+        statistics = self._view.statistics
+        if statistics is None or not statistics.active:
+            return []
+        class_name = statistics.columns.class_name
+        if class_name in self.visibility.named and statistics.applied >= self._answers_since:
+            self.visibility.listed(class_name)
+            return self.serve(now)
+        return []
+
     def _read_permissions(self, finished: Finished, now: int) -> None:
         """Ask which virtual hosts may be read, and read what may be only since now."""
         for host in finished.doubted:
@@ -486,7 +503,10 @@ class ManagementAnswers:
         self._suspect(listing.class_name, finished.suspects, now)
         if listing.lean:
             # What it lacks is still to be read.
-            return [*self._stream.apply(finished.changes), *self.serve(now)]
+            collection = self._readers[listing.class_name].rule.listing
+            self.visibility.names_listed(listing.class_name, collection, len(listing.seen))
+            effects = self._stream.apply(finished.changes)
+            return [*effects, *self.metrics_taken(now), *self.serve(now)]
         self.visibility.listed(listing.class_name)
         if not self.visibility.complete and self._view.is_unconfirmed(listing.class_name, now):
             self.plan.hurry(now + AGAIN, listing.class_name)

@@ -73,6 +73,9 @@ class MetricsAnswers:
     def next_request(self, now: int) -> ScrapeRequest | None:
         """The metrics to ask for now, if any are due and it is known of what."""
         statistics = self._view.statistics
+        # Before the names are known the values are of no use, and would take the broker's time from them.
+        if statistics is not None and self._plan.awaits_names(statistics.columns.class_name):
+            return None
         request = statistics.next_request(now) if statistics is not None else None
         for part in (self._totals, self._leaders):
             if request is None and part is not None:
@@ -113,7 +116,9 @@ class MetricsAnswers:
             statistics.scraped(request, outcome.sheet, began, began + outcome.waited, outcome.busy)
         class_name = statistics.columns.class_name
         if statistics.active:
-            self._plan.list_without_statistics(class_name, ended, share=statistics.share)
+            self._plan.list_without_statistics(
+                class_name, ended, share=statistics.share, intervals=statistics.intervals
+            )
         elif before:
             self._plan.list_with_statistics(class_name, ended)
         if statistics.trouble and statistics.trouble != trouble:

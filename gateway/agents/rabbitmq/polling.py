@@ -60,6 +60,8 @@ class PollingConfig:
         first_pause: after the first failure; doubled for each further one up to ``longest_pause``.
         urgent_share: share of time that listings may take while the known state is in doubt, and questions
             about virtual hosts.
+        first_time: what the requests of the first reading may take one right after the other; after that the
+            pages of a listing leave the broker as much time for others as they took, as later ones do.
     """
 
     budget: float = 0.04
@@ -74,6 +76,7 @@ class PollingConfig:
     first_pause: int = SECOND
     longest_pause: int = 30 * SECOND
     urgent_share: float = 0.25
+    first_time: int = 30 * SECOND
 
 
 @dataclass(slots=True)
@@ -136,6 +139,8 @@ class PollingPlan:
         self._users_refused = False
         self._reserved = 0.0
         self._beside: dict[str, tuple[int, float]] = {}
+        self._elsewhere: Mapping[str, int] = {}
+        self._first_time = self._config.first_time
         self._extras: dict[ExtraRequest, None] = {}
         self._extra_due = 0
         self._failures = 0
@@ -186,10 +191,12 @@ class PollingPlan:
         if request.page == 1:
             plan.began = began
         plan.spent += ended - began
+        is_first = plan.readings == 0 and self._first_time > 0
+        self._first_time -= ended - began
         if not last:
             self._page = replace(request, page=request.page + 1)
             # Whoever else asks the broker gets as much of its time as we do.
-            self._page_due = ended + (ended - began)
+            self._page_due = ended if is_first else ended + (ended - began)
             return
         self._page = None
         # The first listing shows what a broker costs that has to fill its caches, or has only just started.
@@ -354,16 +361,20 @@ class PollingPlan:
         self._extras[request] = None
         return True
 
-    def list_without_statistics(self, class_name: str, now: int, *, share: float) -> None:
+    def list_without_statistics(
+        self, class_name: str, now: int, *, share: float, intervals: Mapping[str, int]
+    ) -> None:
         """List a class without its statistics, and seldom with them, because these come from elsewhere.
 
         Args:
             class_name: the class.
             now: the time (ns).
             share: share of time that reading them elsewhere may take, which listings do not get.
+            intervals: nanoseconds between two readings elsewhere, by what people call it.
         """
         plan = self._classes[class_name]
         self._reserved = share
+        self._elsewhere = intervals
         plan.interval = self._config.lean
         first = replace(plan.first_page, columns=(), lean=True, totals_only=False)
         lean = self._classes.setdefault(_key(first), _ClassPlan(first, self._config.lean, due=now))
@@ -379,6 +390,7 @@ class PollingPlan:
         # It may be under way, and is dropped at its end.
         lean.interval = lean.due = _NEVER
         self._reserved = 0.0
+        self._elsewhere = {}
         plan.interval = self._config.interval
         plan.due = min(plan.due, max(now, plan.began + self._bearable(plan)))
         self._note_intervals()
@@ -390,20 +402,29 @@ class PollingPlan:
             self._note_intervals()
 
     def list_names_first(self, class_name: str) -> None:
-        """List a class without its statistics once before its first listing with them, which is long."""
+        """List a class without its statistics in its turn, and with them, which is long, after all others."""
         plan = self._classes[class_name]
         if plan.readings == 0 and plan.due == 0 and self._page is None:
             first = replace(plan.first_page, columns=(), lean=True, totals_only=False)
-            self._classes = {_key(first): _ClassPlan(first, _NEVER), **self._classes}
+            lean = _ClassPlan(first, _NEVER)
+            keys = {_key(first) if name == class_name else name: one for name, one in self._classes.items()}
+            self._classes = {**keys, _key(first): lean, class_name: plan}
 
-    def hurry(self, now: int, class_name: str = "") -> None:
+    def awaits_names(self, class_name: str) -> bool:
+        """Whether the first listing of a class is to come soon that shows its names alone."""
+        lean = self._classes.get(_lean_key(class_name))
+        return lean is not None and lean.interval == _NEVER > lean.due and not lean.refusals
+
+    def hurry(self, now: int, class_name: str = "", *, values: bool = False) -> None:
         """What is known is in doubt: list the class, or all of them, as soon as the broker can bear.
 
-        What could not be listed keeps its pause (see `retry`).
+        What could not be listed keeps its pause (see `retry`). ``values``: statistics are in doubt too, not
+        only what a listing without them shows.
         """
         for name, plan in self._classes.items():
-            # What a listing without statistics shows is all that is in doubt.
-            is_meant = class_name in {plan.first_page.class_name, ""} and _lean_key(name) not in self._classes
+            is_meant = class_name in {plan.first_page.class_name, ""} and (
+                values or _lean_key(name) not in self._classes
+            )
             if is_meant and plan.interval != _NEVER and not plan.refusals:
                 plan.again = self._page is not None and _key(self._page) == name
                 plan.due = min(plan.due, max(now, plan.began + self._bearable(plan)))
@@ -423,6 +444,7 @@ class PollingPlan:
             plan.first_page.collection + self._but(plan): self._interval(plan) for plan in known
         }
         self.intervals = {**self.intervals, **{what: every for what, (every, _) in self._beside.items()}}
+        self.intervals = {**self.intervals, **self._elsewhere}
         if self.sessions.round_time:
             self.intervals = {**self.intervals, "sessions": self.sessions.round_time}
 

@@ -65,6 +65,7 @@ class Columns(LabelledColumns):
         counters: the positions of those that are counters.
         unused: what stands for a counter that has no sample, because there was nothing to count.
         lapsing: positions of the statistics that are given up when a metric changes.
+        dear: the columns that an answer without the dear families does not have.
     """
 
     def __init__(self, reader: ClassReader) -> None:
@@ -87,6 +88,12 @@ class Columns(LabelledColumns):
         self.lapsing = tuple(
             position for position, element in enumerate(elements) if rules[element.name].lapses
         )
+        dear = reader.rule.metrics.dear if reader.rule.metrics else None
+        self.dear = frozenset(
+            column
+            for name, column in self.numbers.items()
+            if dear is not None and name.removeprefix(PREFIX) in dear.metrics
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,11 +104,13 @@ class ScrapeRequest:
         url: where the node answers: ``http://host:15692``.
         families: those that are wanted of each object; none for the totals.
         node: its name, which its answer has to repeat; empty where any name will do.
+        whole: it asks for the families too that are dear.
     """
 
     url: str
     families: tuple[str, ...]
     node: str = ""
+    whole: bool = True
 
     @property
     def address(self) -> str:

@@ -12,7 +12,6 @@ what was counted for the former queue is subtracted.
 from __future__ import annotations
 
 import ipaddress
-from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
@@ -29,16 +28,13 @@ from gateway.agents.rabbitmq.prometheus_samples import (
 )
 from gateway.agents.rabbitmq.queues import MEASURED_TYPES
 from gateway.agents.rabbitmq.reading import ClassReader, Reading
+from gateway.agents.rabbitmq.scrape_pace import ScrapePace
 from gateway.mapping.paths import Json
 from gateway.model.values import Value
 
 SECOND: Final = 1_000_000_000
 _HELD: Final = 60 * SECOND
 """For so long a counter that is smaller in a listing than in the metrics is taken to be older."""
-_COSTS: Final = 4
-"""Readings by whose costs their pace is known."""
-_FIRST_INTERVAL: Final = 15 * SECOND
-"""The longest pause before it is."""
 _APPLIED: Final = 200
 """Objects taken together, in about a millisecond."""
 _PROTOCOLS: Final = {"http/prometheus": "http", "https/prometheus": "https"}
@@ -91,27 +87,32 @@ class PrometheusStatistics:
     Attributes:
         active: the statistics that have a metric are those of the last reading.
         trouble: why they are not, in one line for people; empty where all is well or nothing is to be read.
-        interval: nanoseconds from one reading to the next as things stand.
+        pace: how often they are read as things stand.
+        applied: when the last reading began whose values were all taken (ns); 0 for none.
     """
 
     def __init__(self, reader: ClassReader, config: StatisticsConfig) -> None:
         self._config = config
         self.columns = Columns(reader)
-        self._families = reader.rule.metrics.families if reader.rule.metrics else ()
+        rule = reader.rule.metrics
+        self._families = rule.families if rule else ()
+        self._dear_families = rule.dear.families if rule and rule.dear else ()
         self._holder = reader.schema.positions[reader.rule.metrics.holder] if reader.rule.metrics else 0
         self._type = reader.schema.positions["type"]
         self._depth = [element.name for element in reader.schema.statistics].index("messages")
         self.active = False
         self.trouble = ""
-        self.interval = config.interval
+        self.pace = ScrapePace(config.interval, config.share, dear=bool(self._dear_families))
+        self.applied = 0
         self.names: dict[bytes, ObjectName | None] = {}
         urls = config.urls if config.enabled else ()
-        self._requests = tuple(ScrapeRequest(url, self._families) for url in urls)
+        self._requests = tuple(self._whole_request(url) for url in urls)
         self._nodes: set[str] = set()
         self._step = 0
         self._began = 0
         self._cost = 0
-        self._costs: deque[int] = deque(maxlen=_COSTS)
+        self._is_whole = True
+        self._terms = self.columns.terms
         self._due = 0
         self._failures = 0
         self._sheets: dict[str, _Sheet] = {}
@@ -138,7 +139,7 @@ class PrometheusStatistics:
         if self._config.urls:
             self._nodes = nodes
         elif found.keys() == nodes:
-            requests = tuple(ScrapeRequest(found[node], self._families, node) for node in sorted(found))
+            requests = tuple(self._whole_request(found[node], node) for node in sorted(found))
             self._learn_requests(requests, nodes)
         else:
             self._learn_requests((), nodes)
@@ -151,11 +152,15 @@ class PrometheusStatistics:
         """Where the metrics of each node are, by its name, or by the URL where the name is not known."""
         return {request.node or request.url: request.url for request in self._requests}
 
+    def _whole_request(self, url: str, node: str = "") -> ScrapeRequest:
+        return ScrapeRequest(url, (*self._families, *self._dear_families), node)
+
     def _learn_requests(self, requests: tuple[ScrapeRequest, ...], nodes: set[str]) -> None:
         if requests == self._requests:
             return
         self._requests, self._nodes = requests, nodes
         self._due = self._failures = 0
+        self.pace.restart()
         self._restart()
         self.active = self.active and bool(requests)
         self.trouble = ""
@@ -169,7 +174,15 @@ class PrometheusStatistics:
     @property
     def share(self) -> float:
         """Share of time that reading the metrics takes at most."""
-        return min(self._config.share, min(self._costs, default=0) / self.interval)
+        return self.pace.share
+
+    @property
+    def intervals(self) -> dict[str, int]:
+        """Nanoseconds between two readings of what is read as metrics, by what people call it."""
+        intervals = {"depths and counters of queues": self.pace.interval}
+        if self.pace.whole_interval > self.pace.interval:
+            intervals["numbers of consumers of queues"] = self.pace.whole_interval
+        return intervals
 
     @property
     def due(self) -> int:
@@ -182,7 +195,14 @@ class PrometheusStatistics:
             return None
         if self._step == 0:
             self._began = now
-        return self._requests[self._step]
+            self._is_whole = self.pace.is_whole(now)
+        return self._asked
+
+    @property
+    def _asked(self) -> ScrapeRequest:
+        """The request that is to be made, or under way."""
+        request = self._requests[self._step]
+        return request if self._is_whole else replace(request, families=self._families, whole=False)
 
     def scraped(self, request: ScrapeRequest, sheet: NodeSheet, began: int, ended: int, spent: int) -> None:
         """A node answered.
@@ -194,7 +214,7 @@ class PrometheusStatistics:
             ended: when its answer began (ns), which is when the values were so.
             spent: nanoseconds for which it was kept busy.
         """
-        if self._step >= len(self._requests) or request != self._requests[self._step]:
+        if self._step >= len(self._requests) or request != self._asked:
             return
         if request.node and sheet.node != request.node:
             self.failed(request, NotScraped(f"it says that it is {sheet.node}"), ended)
@@ -210,11 +230,10 @@ class PrometheusStatistics:
             self.failed(request, NotScraped(reason), ended)
             return
         self._failures = 0
-        self._costs.append(self._cost)
+        self.pace.read(self._began, self._cost, whole=self._is_whole)
         self.trouble = ""
         self.active = True
-        self.interval = max(self._config.interval, int(self._bearable()))
-        self._due = max(self._began + self.interval, ended)
+        self._due = max(self._began + self.pace.interval, ended)
         self._applying = None
 
     def failed(self, request: ScrapeRequest, why: NotScraped, ended: int) -> None:
@@ -225,13 +244,8 @@ class PrometheusStatistics:
         pause = self._config.first_pause << min(self._failures, 30)
         self._due = ended + min(pause, self._config.longest_pause)
         self._failures += 1
+        self.pace.restart()
         self._restart()
-
-    def _bearable(self) -> float:
-        """From the beginning of one reading to that of the next, by what they cost (ns)."""
-        # Others who keep the machine busy make a reading longer, never shorter.
-        bearable = min(self._costs) / self._config.share
-        return bearable if len(self._costs) == _COSTS else min(bearable, _FIRST_INTERVAL)
 
     # What it says of the objects.
 
@@ -252,12 +266,15 @@ class PrometheusStatistics:
         changes = next(self._applying, None)
         if changes is None:
             self._applying = None
+            self.applied = self._began
             self._restart()
             return []
         return changes
 
     def _applied(self, known: KnownObjects, hidden: frozenset[str]) -> Iterator[list[Change]]:
         sheets = self._sheets
+        unread: frozenset[int] = frozenset() if self._is_whole else self.columns.dear
+        self._terms = tuple(term for term in self.columns.terms if unread.isdisjoint(term[1]))
         changes: list[Change] = []
         former, self._counted = self._counted, {}
         for number, name in enumerate(
@@ -265,7 +282,7 @@ class PrometheusStatistics:
         ):
             one = known.get(name)
             if one is not None and name.parts[0] not in hidden:
-                changes += self._updated(known, one, former.get(name))
+                changes += self._updated(known, one, former.get(name), unread)
             elif name in former:
                 # It has ended. Its counters are subtracted from those of a successor that comes before the
                 # broker forgets them.
@@ -277,8 +294,13 @@ class PrometheusStatistics:
             self.names.clear()
         yield changes
 
-    def _updated(self, known: KnownObjects, one: KnownObject, former: _Counted | None) -> list[Change]:
+    def _updated(
+        self, known: KnownObjects, one: KnownObject, former: _Counted | None, unread: frozenset[int]
+    ) -> list[Change]:
         row, sampled = self._row(one)
+        if former is not None and former.number == one.number:
+            for column in unread:
+                row[column] = former.row[column]
         base = former.base if former is not None else None
         if former is not None and former.number != one.number:
             base = former.row
@@ -287,7 +309,8 @@ class PrometheusStatistics:
         self._counted[one.name] = _Counted(one.number, row, base)
         statistics = list(one.statistics)
         changed = former is None or former.number != one.number or former.row != row
-        for position, columns in self.columns.terms:
+        # What this reading left out stays as it was known.
+        for position, columns in self._terms:
             statistics[position] = self._value(position, columns, row, base)
         if one.properties[self._type] in MEASURED_TYPES and statistics[self._depth] is not None:
             for position, unused in self.columns.unused.items():

@@ -77,6 +77,9 @@ class ClassReader:
             for column in self._properties
             if column.element.index
         )
+        first = next((element for element in schema.properties if element.index), None)
+        self.in_virtual_host = first is not None and first.references == "vhost"
+        """Whether objects of the class are named by their virtual host first."""
         self.keeps = tuple(e.access is Access.READ_CREATE for e in schema.properties)
         """Per property, whether it is settled at creation: once known it stays, although a later answer
         may lack it."""
@@ -86,12 +89,6 @@ class ClassReader:
             if rule.statistics[element.name].leader_metric
         )
         """Positions of the statistics that are the leader's figures, which no listing tells."""
-
-    @property
-    def in_virtual_host(self) -> bool:
-        """Whether objects of the class are named by their virtual host first."""
-        first = next((element for element in self.schema.properties if element.index), None)
-        return first is not None and first.references == "vhost"
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -112,13 +109,14 @@ class ClassReader:
         column = next(column for column in self._properties if column.element.name == element)
         return self._value(column, document, measured=False)
 
-    def read(self, document: Json, *, measured: bool = False) -> Reading | None:
+    def read(self, document: Json, *, measured: bool = False, lean: bool = False) -> Reading | None:
         """What ``document`` says; ``None`` where it lacks what every object of the class must have.
 
         Args:
             document: the JSON object.
             measured: whether the broker measures the object, so that a counter that it leaves out is one of
                 which there was nothing to count.
+            lean: it is known to have no statistics, which are not looked for.
         """
         name = self.name_of(document)
         if name is None:
@@ -130,6 +128,8 @@ class ClassReader:
             if value is None and not element.optional:
                 self.unreadable[self.schema.key.name] += 1
                 return None
+        if lean:
+            return Reading(name, properties, (None,) * len(self._statistics))
         return Reading(name, properties, self._values(self._statistics, document, version, measured=measured))
 
     def statistic(self, position: int, told: Json) -> Value | None:

@@ -117,6 +117,11 @@ class RabbitMqSource:
         return self._stream.synchronised
 
     @property
+    def reads_first(self) -> bool:
+        """Whether the first reading is under way; values that listings alone have may still be to come."""
+        return not self._stream.synchronised or self._visibility.in_progress
+
+    @property
     def distrust(self) -> str:
         """Why no request of a console may be obeyed; empty where nothing speaks against it."""
         return self._impersonators.distrust
@@ -312,9 +317,10 @@ class RabbitMqSource:
         """What came of ``request``, made at ``began`` and over at ``ended`` (ns)."""
         return self._awake(self._answers.metrics.scraped(request, outcome, began, ended))
 
-    def advance_statistics(self, now: int) -> list[Effect]:  # noqa: ARG002  as of every other input
+    def advance_statistics(self, now: int) -> list[Effect]:
         """Take the metrics of some more objects; call it while `takes_metrics`."""
-        return self._awake(self._answers.metrics.advance())
+        effects = self._answers.metrics.advance()
+        return self._awake(effects if self.takes_metrics else [*effects, *self._answers.metrics_taken(now)])
 
     # Calls of methods, and objects to be read again.
 

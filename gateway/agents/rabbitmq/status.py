@@ -155,6 +155,7 @@ class Visibility:
         catching_up: events of the time while nobody listened are being told.
         without_majority: why changes may wait in the broker; empty where they do not.
         last_event: when the last one arrived, or when they were found to arrive (ns); 0 for never.
+        named: the classes that were listed without statistics since nobody vouched for anything.
     """
 
     def __init__(self, listed: Iterable[str], user: str, writer: str = "") -> None:
@@ -166,6 +167,7 @@ class Visibility:
         self.catching_up = False
         self.without_majority = ""
         self.last_event = 0
+        self.named: set[str] = set()
         self._user = user
         self._writer = writer
         self._listed = frozenset(listed)
@@ -178,6 +180,7 @@ class Visibility:
         self.left_out = ""
         self._seldom = _Seldom()
         self._progress: dict[str, str] = {}
+        self._read_whole: set[str] = set()
 
     def answers(self) -> bool:
         """The management API answers; whether that is news."""
@@ -240,6 +243,8 @@ class Visibility:
     def read_again(self) -> None:
         """Nobody vouches for what is known any more: it is not complete before all has been read again."""
         self._unlisted = set(self.readable)
+        self.named.clear()
+        self._read_whole.clear()
         self.complete = False
 
     def refuses(self, place: str, request: ManagementRequest, refusal: Refused | Broken, now: int) -> str:
@@ -249,6 +254,8 @@ class Visibility:
         former = self._refusals.get(place)
         withheld = isinstance(refusal, Refused) and is_administrative(request)
         self._refusals[place] = _Unreadable(text, withheld)
+        if isinstance(request, ListingRequest):
+            self._progress.pop(request.collection, None)
         self._unlisted.discard(place)
         return text if former is None or former.text != text else ""
 
@@ -269,14 +276,34 @@ class Visibility:
         return [place for place in long if place in self._listed]
 
     def progress(self, request: ListingRequest, answer: Answer) -> None:
-        """A page arrived: until everything has been read, people see how many more there are."""
+        """A page arrived: until all of a class has been read once, people see how many more there are."""
         body = answer.body if isinstance(answer, Document) else None
         total = body.get("total_count") if isinstance(body, Mapping) else None
         read = request.page * PAGE_SIZE
-        if isinstance(total, int) and read < total and not self.complete:
-            self._progress[request.collection] = f"{request.collection}: {read:,} of {total:,} read"
-        else:
+        if request.collection in self._read_whole:
+            return
+        if isinstance(total, int) and read < total:
+            what = "values of " if request.class_name in self.named else ""
+            self._progress[request.collection] = f"{what}{request.collection}: {read:,} of {total:,} read"
+        elif not request.lean:
             self._progress.pop(request.collection, None)
+            self._read_whole.add(request.collection)
+
+    def expects(self, collection: str, amount: int) -> None:
+        """A collection of so many objects is to be read, of which none is known yet."""
+        if collection not in self._read_whole:
+            self._progress.setdefault(collection, f"{collection}: 0 of {amount:,} read")
+
+    def names_listed(self, class_name: str, collection: str, amount: int) -> None:
+        """A listing without statistics of so many objects is complete."""
+        self.named.add(class_name)
+        if amount > PAGE_SIZE and collection not in self._read_whole:
+            self._progress[collection] = f"values of {collection}: 0 of {amount:,} read"
+
+    @property
+    def in_progress(self) -> bool:
+        """Whether a class is known in part: the first listing of it that is long has not come to its end."""
+        return bool(self._progress)
 
     def listed(self, class_name: str) -> None:
         """A listing of this class is complete."""

@@ -49,6 +49,8 @@ MILLISECOND = 1_000_000
 SECOND = 1_000 * MILLISECOND
 EPOCH = 1_795_000_000 * SECOND
 NODE = "rabbit@shop"
+_WITHOUT_STATISTICS = {"vhost", "name", "durable", "auto_delete", "exclusive", "type", "node", "state"}
+"""What a listing with ``disable_stats=true`` shows of a queue."""
 
 
 @dataclass(frozen=True)
@@ -149,6 +151,7 @@ class ImitatedBroker:
                         "erlang_version": "25",
                         "rabbitmq_version": self.version,
                         "disable_stats": self.statistics_off,
+                        "object_totals": {"queues": len(self.objects["queue"])},
                     }
                 )
             case ListingRequest():
@@ -202,11 +205,14 @@ class ImitatedBroker:
             items = []
         if request.class_name == "user" and self.users is None:
             return Refused(login=False, reason="Not administrator user")
+        if request.lean:
+            return Document([{key: item[key] for key in item.keys() & _WITHOUT_STATISTICS} for item in items])
         count = max(1, -(-len(items) // PAGE_SIZE))
         if request.page > count:
             return BeyondLastPage()
         part: list[Json] = [*items[(request.page - 1) * PAGE_SIZE : request.page * PAGE_SIZE]]
-        return Document({"items": part, "page": request.page, "page_count": count})
+        pages = {"page": request.page, "page_count": count, "total_count": len(items)}
+        return Document({"items": part, **pages})
 
 
 @dataclass

@@ -62,6 +62,13 @@ class Broker:
                 self.plan.extra_read(request, began, self.now)
         return request
 
+    def listing(self) -> tuple[str, bool]:
+        """Answer the next request for a listing: its class, and whether it is one without statistics."""
+        request = self.step()
+        while not isinstance(request, ListingRequest):
+            request = self.step()
+        return request.class_name, request.lean
+
     def run(self, seconds: float) -> None:
         end = self.now + seconds * SECOND
         while max(self.plan.due(), self.now) < end:
@@ -132,7 +139,7 @@ def test_dear_listings_share_what_is_left_by_their_paces() -> None:
 
 def test_between_pages_others_have_their_turn() -> None:
     broker = Broker(pages={"queue": 3}, wall={"queue": 100 * MILLISECOND})
-    while "queue" not in broker.begun:
+    while len(broker.begun.get("queue", [])) < 2:
         broker.step()
     assert broker.plan.next_request(broker.now) is None
     assert broker.plan.due() == broker.now + 100 * MILLISECOND
@@ -350,13 +357,16 @@ def users_plan() -> PollingPlan:
 def test_a_class_whose_statistics_come_from_elsewhere_is_listed_without_them() -> None:
     broker = Broker(pages={"queue": 40}, wall={"queue": 250 * MILLISECOND})
     broker.run(60)
-    broker.plan.list_without_statistics("queue", broker.now, share=0.02)
+    elsewhere = {"depths of queues": 15 * SECOND}
+    broker.plan.list_without_statistics("queue", broker.now, share=0.02, intervals=elsewhere)
+    assert broker.plan.intervals["depths of queues"] == 15 * SECOND
     broker.wall["queue"] = 100 * MILLISECOND
     lean = next(
         request for request in iter(broker.step, None) if isinstance(request, ListingRequest) and request.lean
     )
     assert lean.target == "queues?disable_stats=true"
     broker.plan.list_with_statistics("queue", broker.now)
+    assert "depths of queues" not in broker.plan.intervals
     requests = [broker.step() for _ in range(200)]
     assert not any(isinstance(request, ListingRequest) and request.lean for request in requests)
 
@@ -365,26 +375,67 @@ def test_a_lean_listing_that_is_under_way_when_it_is_not_wanted_any_more_ends_as
     polling = plan()
     polling.overview_read(0)
     polling.list_names_first("queue")
+    for _ in range(2):
+        before = polling.next_request(0)
+        assert isinstance(before, ListingRequest)
+        polling.page_read(before, 0, 0, last=True)
     request = polling.next_request(0)
     assert isinstance(request, ListingRequest)
     assert request.lean
-    polling.list_without_statistics("queue", 0, share=0.02)
+    polling.list_without_statistics("queue", 0, share=0.02, intervals={})
     polling.list_with_statistics("queue", 0)
     polling.page_read(request, 0, SECOND, last=True)
     following = [polling.next_request(0)]
     assert isinstance(following[0], ListingRequest)
-    assert following[0].class_name == "node"
+    assert following[0].class_name == "connection"
 
 
-def test_many_queues_are_listed_without_statistics_once_before_they_are_listed_with_them() -> None:
+def test_many_queues_are_listed_by_name_in_their_turn_and_with_statistics_after_everything_else() -> None:
     broker = Broker(pages={"queue": 2})
     broker.step()
     broker.plan.list_names_first("queue")
+    assert broker.plan.awaits_names("queue")
     requests = [
         request for request in (broker.step() for _ in range(30)) if isinstance(request, ListingRequest)
     ]
-    assert [(request.class_name, request.lean) for request in requests[:2]] == [
-        ("queue", True),
+    assert [(request.class_name, request.lean) for request in requests[:5]] == [
         ("node", False),
+        ("vhost", False),
+        ("queue", True),
+        ("connection", False),
+        ("queue", False),
     ]
     assert sum(request.lean for request in requests) == 1
+    assert not broker.plan.awaits_names("queue")
+
+
+def test_names_that_cannot_be_listed_or_are_listed_all_the_time_are_not_waited_for() -> None:
+    refused = plan()
+    refused.list_names_first("queue")
+    refused.refused(ListingRequest("queue", "queues", (), lean=True), SECOND)
+    assert not refused.awaits_names("queue")
+    measured = plan()
+    measured.list_without_statistics("queue", 0, share=0.02, intervals={})
+    assert not measured.awaits_names("queue")
+
+
+def test_pages_of_the_first_reading_follow_each_other_without_pauses_for_a_limited_time() -> None:
+    broker = Broker(pages={"queue": 50}, wall={"queue": SECOND})
+    pauses: list[int] = []
+    while not pauses or broker.busy < 49 * SECOND:
+        ended = broker.now
+        request = broker.step()
+        if isinstance(request, ListingRequest) and request.page > 1:
+            pauses.append(broker.now - SECOND - ended)
+    assert pauses[:29] == [0] * 29
+    assert sum(pauses[30:]) >= (len(pauses) - 31) * SECOND
+
+
+def test_after_an_outage_statistics_are_in_doubt_too_although_they_are_listed_seldom() -> None:
+    broker = Broker(wall={"queue": SECOND})
+    broker.plan.list_without_statistics("queue", 0, share=0.04, intervals={})
+    broker.run(60)
+    broker.plan.hurry(broker.now)
+    assert ("queue", False) not in [broker.listing() for _ in range(4)]
+    broker.plan.hurry(broker.now, values=True)
+    assert ("queue", False) in [broker.listing() for _ in range(4)]

@@ -110,11 +110,11 @@ class Broker:
         assert request is not None
         return request
 
-    def answers(self, *samples: str, seconds: float = 0.1) -> None:
+    def answers(self, *samples: str, seconds: float = 0.1, types: tuple[str, ...] = TYPES) -> None:
         """The node that is to be asked next answers."""
         request = self.request()
         sheet = NodeSheet(self.statistics.columns)
-        sheet.feed(body(request.node, *samples))
+        sheet.feed(body(request.node, *samples, types=types))
         sheet.finish()
         list(sheet.resolve(self.statistics.names))
         began, self.now = self.now, self.now + int(seconds * SECOND)
@@ -249,16 +249,41 @@ def test_all_nodes_have_to_have_metrics() -> None:
     assert broker.statistics.trouble == ""
 
 
-def test_reading_takes_no_more_than_its_share_of_time() -> None:
+def test_dear_metrics_are_asked_for_less_often_and_stay_as_they_were_meanwhile() -> None:
     broker = Broker("rabbit@a")
-    pauses = []
-    for seconds in (0.1, 0.6, 0.7, 0.8, 0.9, 0.5):
-        broker.request()
-        began = broker.now
-        broker.answers(seconds=seconds)
-        pauses.append((broker.statistics.due - began) / SECOND)
-    assert pauses[:3] == [5, 5, 5], "the least of what it took counts"
-    assert pauses[3:] == [5, 0.6 / 0.024, pytest.approx(0.5 / 0.024)]
+    broker.declared()
+    assert "queue_consumer_count" in broker.request().families
+    types = (*TYPES, "queue_consumers")
+    broker.answers("queue_messages 7", "queue_consumers 2", seconds=0.6, types=types)
+    request = broker.request()
+    assert "queue_consumer_count" not in request.families
+    broker.answers("queue_messages 8", seconds=0.1)
+    assert (broker.value("messages"), broker.value("consumers")) == (8, 2)
+    while not broker.request().whole:
+        broker.answers("queue_messages 8", seconds=0.1)
+    broker.answers("queue_messages 8", seconds=0.6, types=types)
+    assert broker.value("consumers") is None, "the broker does not tell it any more"
+
+
+def test_a_queue_declared_between_two_readings_of_dear_metrics_takes_nothing_from_its_predecessor() -> None:
+    broker = Broker("rabbit@a")
+    broker.declared()
+    broker.answers("queue_consumers 2", seconds=0.6, types=(*TYPES, "queue_consumers"))
+    broker.known.deleted(ORDERS, broker.now, broker.now)
+    broker.declared(created=broker.now + SECOND)
+    broker.answers("queue_messages 1", seconds=0.1)
+    assert (broker.value("messages"), broker.value("consumers")) == (1, None)
+
+
+def test_metrics_that_take_nodes_long_are_asked_of_all_nodes_alike() -> None:
+    broker = Broker()
+    for _ in range(2):
+        broker.answers(seconds=0.6)
+    asked = []
+    for _ in range(2):
+        asked.append(broker.request())
+        broker.answers(seconds=0.1)
+    assert [(request.node, request.whole) for request in asked] == [("rabbit@a", False), ("rabbit@b", False)]
 
 
 def test_a_broker_that_does_not_count_by_queue_is_no_source_of_statistics() -> None:
