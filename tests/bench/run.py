@@ -72,6 +72,10 @@ class Run:
             longest = max(longest, time.monotonic() - begun)
         self._spin()
 
+    def allow(self, seconds: float) -> None:
+        """Let the benchmark take so long from now on, because its sides have to be watched for long."""
+        self._end = time.monotonic() + seconds
+
     def seconds_left(self) -> float:
         """Until nothing more should be begun."""
         return self._end - time.monotonic()
@@ -123,6 +127,8 @@ class Benchmark(Protocol):
 
     def measure(self, run: Run) -> None:
         """Go through ``run.rounds()`` and leave readings and figures in ``run``; takes at most 8 minutes.
+
+        One that calls ``run.allow`` says why it takes longer.
 
         Answers of all sides are compared before they are timed. Whatever was started has ended afterwards,
         also after an exception.

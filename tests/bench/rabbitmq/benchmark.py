@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import statistics
 import time
 from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import aio_pika
 import psutil
+from aio_pika.abc import AbstractChannel
 
 from gateway.demo.broker import PrivateBroker
 from gateway.demo.debian_root import DebianRootError, ensure_made
@@ -27,15 +29,31 @@ _MEGABYTE: Final = 2**20
 _LEAST: Final = 0.01
 """Seconds of processor time that the kernel can tell from none."""
 _SETTLING_SECONDS: Final = 180.0
+_TURN_SECONDS: Final = 40
+_LOOKS_SECONDS: Final = 1.0
+"""Between two looks at how old values are."""
+_ROUNDS_SECONDS: Final = 640.0
+"""For all rounds: what is read every half minute has to be read often enough to be seen in a side's cost."""
+_CHANNELS: Final = 4
+"""Over which queues are declared side by side."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Turn:
+    """What a side's turn cost the broker, as a share of a processor, and how old the oldest value got (s)."""
+
+    share: float
+    oldest: float
 
 
 @dataclass(slots=True)
 class Watched:
-    """A broker, how many queues it has, and who may watch it."""
+    """A broker, how many queues it has, who may watch it, and its memory (bytes) at the end of each turn."""
 
     broker: PrivateBroker
     queues: int
     sides: Mapping[str, Watcher]
+    memory_with: dict[str, float] = field(default_factory=dict)
 
     def processor_time(self) -> float:
         """Seconds that its node has used so far."""
@@ -87,8 +105,8 @@ def _watched(stack: ExitStack, release: str, queues: int) -> Watched:
     )
     broker = stack.enter_context(PrivateBroker(settings=settings))
     sides: Mapping[str, Watcher] = {
-        OURS: Source(broker, metrics=True),
-        LISTING: Source(broker, metrics=False),
+        OURS: Source(broker, queues, metrics=True),
+        LISTING: Source(broker, queues, metrics=False),
         SCRAPE: scrape(broker),
         PAGE: management_page(broker),
         NOBODY: Nobody(),
@@ -98,49 +116,87 @@ def _watched(stack: ExitStack, release: str, queues: int) -> Watched:
 
 async def _measure(run: Run, brokers: list[Watched]) -> None:
     await asyncio.gather(*(_declare(one) for one in brokers))
-    seconds = run.count(20, 2)
-    memory: dict[str, list[float]] = {}
+    for side in brokers[0].sides:
+        run.say(f"first reading: {side}")
+        await asyncio.gather(*(_turn(one, side, 0) for one in brokers))
+    for one in brokers:
+        _tell_first_reading(run, one)
+    seconds = run.count(_TURN_SECONDS, 2)
+    run.allow(_ROUNDS_SECONDS)
+    spent: dict[tuple[int, str], list[float]] = {}
     for _ in run.rounds():
         for side in brokers[0].sides:
-            used = await asyncio.gather(*(_turn(one, side, seconds) for one in brokers))
-            for one, spent in zip(brokers, used, strict=True):
-                case = Case(f"cpu{one.queues}", "s of CPU a minute", Reading.COST)
-                run.record(case, side, max(spent, _LEAST) * 60 / seconds)
-                memory.setdefault(f"{one.queues} queues, {side}", []).append(one.memory())
-                watcher = one.sides[side]
-                if isinstance(watcher, Source) and one.queues:
-                    age = Case(f"age{one.queues}", "s, the oldest value", Reading.COST)
-                    run.record(age, side, max(watcher.ages()[1], _LEAST))
-    for name, sizes in memory.items():
-        run.figure(f"memory of the broker with {name}", f"{sizes[-1] / _MEGABYTE:.0f} MB")
+            turns = await asyncio.gather(*(_turn(one, side, seconds) for one in brokers))
+            for one, turn in zip(brokers, turns, strict=True):
+                _record(run, one, side, turn)
+                spent.setdefault((one.queues, side), []).append(turn.share)
+                one.memory_with[side] = one.memory()
+    for one in brokers:
+        for side, memory in one.memory_with.items():
+            more = statistics.median(spent[one.queues, side]) - statistics.median(spent[one.queues, NOBODY])
+            beside = "" if side == NOBODY else f", {100 * more:+.1f} % of a core"
+            run.figure(f"{one.queues} queues, {side}", f"{memory / _MEGABYTE:.0f} MB{beside}")
 
 
-async def _turn(watched: Watched, side: str, seconds: float) -> float:
-    """Let a side watch; the seconds of processor time that the broker used after it had settled."""
+def _tell_first_reading(run: Run, watched: Watched) -> None:
+    """How soon each of our sides had read what, of a broker that has queues."""
+    for side, watcher in watched.sides.items():
+        if isinstance(watcher, Source) and watched.queues:
+            times = ", ".join(f"{what} {seconds:.1f} s" for what, seconds in watcher.milestones.items())
+            run.figure(f"{watched.queues} queues, {side}, first reading", times)
+
+
+def _record(run: Run, watched: Watched, side: str, turn: _Turn) -> None:
+    processor = Case(f"cpu{watched.queues}", "s of CPU a minute", Reading.COST)
+    run.record(processor, side, max(60 * turn.share, _LEAST))
+    if isinstance(watched.sides[side], Source) and watched.queues:
+        age = Case(f"age{watched.queues}", "s, the oldest value", Reading.COST)
+        run.record(age, side, max(turn.oldest, _LEAST))
+
+
+async def _turn(watched: Watched, side: str, seconds: float) -> _Turn:
+    """Let a side watch until it has read everything once, and then for so long."""
     watcher = watched.sides[side]
     watching = asyncio.create_task(watcher.watch())
+    settling = asyncio.create_task(watcher.settled())
     try:
-        end = time.monotonic() + _SETTLING_SECONDS
-        while not watcher.is_settled:
-            if watching.done():
-                watching.result()
-            if time.monotonic() > end:
-                raise RuntimeError(f"{side} has not read {watched.queues} queues in {_SETTLING_SECONDS:g} s")
-            await asyncio.sleep(0.05)
-        began = watched.processor_time()
-        done, _ = await asyncio.wait({watching}, timeout=seconds)
+        await asyncio.wait(
+            {watching, settling}, timeout=_SETTLING_SECONDS, return_when=asyncio.FIRST_COMPLETED
+        )
+        if watching.done():
+            watching.result()
+        if not settling.done():
+            raise RuntimeError(f"{side} has not read {watched.queues} queues in {_SETTLING_SECONDS:g} s")
+        return await _measured(watched, watcher, watching, seconds)
+    finally:
+        for task in (watching, settling):
+            task.cancel()
+        await asyncio.gather(watching, settling, return_exceptions=True)
+
+
+async def _measured(
+    watched: Watched, watcher: Watcher, watching: asyncio.Task[None], seconds: float
+) -> _Turn:
+    """What the broker uses meanwhile, and how old the oldest value gets."""
+    began, used, oldest = time.monotonic(), watched.processor_time(), 0.0
+    while (left := began + seconds - time.monotonic()) > 0:
+        done, _ = await asyncio.wait({watching}, timeout=min(left, _LOOKS_SECONDS))
         for ended in done:
             ended.result()
-        return watched.processor_time() - began
-    finally:
-        watching.cancel()
-        await asyncio.gather(watching, return_exceptions=True)
+        if isinstance(watcher, Source):
+            oldest = max(oldest, watcher.ages()[1])
+    passed = max(time.monotonic() - began, _LEAST)
+    return _Turn((watched.processor_time() - used) / passed, oldest)
 
 
 async def _declare(watched: Watched) -> None:
     """Declare the broker's queues, and have a message in each."""
     async with await aio_pika.connect(watched.broker.amqp_url()) as client:
-        channel = await client.channel(publisher_confirms=False)
-        for number in range(watched.queues):
-            queue = await channel.declare_queue(f"customer-{number:06d}.orders", durable=True)
-            await channel.default_exchange.publish(aio_pika.Message(b"x"), queue.name)
+        channels = [await client.channel(publisher_confirms=False) for _ in range(_CHANNELS)]
+
+        async def declare(channel: AbstractChannel, first: int) -> None:
+            for number in range(first, watched.queues, _CHANNELS):
+                queue = await channel.declare_queue(f"customer-{number:06d}.orders", durable=True)
+                await channel.default_exchange.publish(aio_pika.Message(b"x"), queue.name)
+
+        await asyncio.gather(*(declare(channel, first) for first, channel in enumerate(channels)))

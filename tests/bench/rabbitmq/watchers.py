@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import statistics
-from collections.abc import Iterable
+import time
+from collections.abc import Iterable, Iterator
 from typing import Final, Protocol
 
 import httpx
@@ -16,7 +18,6 @@ from gateway.agents.rabbitmq.prometheus_reader import PrometheusReader
 from gateway.agents.rabbitmq.prometheus_statistics import StatisticsConfig
 from gateway.agents.rabbitmq.runner import SourceRunner
 from gateway.agents.rabbitmq.source import RabbitMqSource
-from gateway.clock import SystemClock
 from gateway.demo.broker import PrivateBroker
 from gateway.dialects.effects import Effect
 from gateway.mapping.files import load_shipped_mappings
@@ -41,16 +42,16 @@ class Watcher(Protocol):
         """Until it is cancelled; goes on where it was when called again."""
         ...
 
-    @property
-    def is_settled(self) -> bool:
-        """Whether it has read everything once."""
+    async def settled(self) -> None:
+        """Wait until it has read everything once; it has to `watch` meanwhile."""
         ...
 
 
 class Nobody:
     """Leaves the broker alone."""
 
-    is_settled = True
+    async def settled(self) -> None:
+        """At once."""
 
     async def watch(self) -> None:
         """Wait."""
@@ -66,12 +67,13 @@ class Polling:
         login: user and password; ``None`` to send none.
     """
 
-    is_settled = True
-
     def __init__(self, urls: Iterable[str], seconds: float, login: tuple[str, str] | None = None) -> None:
         self._urls = tuple(urls)
         self._seconds = seconds
         self._login = login
+
+    async def settled(self) -> None:
+        """At once."""
 
     async def watch(self) -> None:
         """Ask until cancelled."""
@@ -83,43 +85,93 @@ class Polling:
                 await pause
 
 
+class TurnClock:
+    """A clock that stands while it is not a side's turn: what is due meanwhile does not heap up."""
+
+    def __init__(self) -> None:
+        self._behind = 0
+        self._stopped_at = time.time_ns()
+
+    def now(self) -> int:
+        """Nanoseconds since 1970-01-01 UTC, less those of all pauses."""
+        return (self._stopped_at or time.time_ns()) - self._behind
+
+    @contextlib.contextmanager
+    def running(self) -> Iterator[None]:
+        """Let it go on for as long as the context lasts."""
+        self._behind += time.time_ns() - self._stopped_at
+        self._stopped_at = 0
+        try:
+            yield
+        finally:
+            self._stopped_at = time.time_ns()
+
+
 class Source:
     """The gateway's source, without what comes behind it.
 
     Args:
         broker: that it reads.
+        queues: how many queues the broker has.
         metrics: whether it may read Prometheus' metrics.
+
+    Attributes:
+        milestones: seconds from the first request until something was so, by what it is.
     """
 
-    def __init__(self, broker: PrivateBroker, *, metrics: bool) -> None:
-        self._broker = broker
+    def __init__(self, broker: PrivateBroker, queues: int, *, metrics: bool) -> None:
         login = broker.administrator
         config = RabbitMqAgentConfig(
             user=login.name, statistics=StatisticsConfig(broker.management_url, enabled=metrics)
         )
         self._source = RabbitMqSource(config, load_shipped_mappings()["rabbitmq"])
+        self._queues = queues
         self._metrics = metrics
         self._endpoint = ManagementEndpoint(
             broker.management_url, login.name, SecretStr(login.password), deadline=120
         )
+        self._clock = TurnClock()
+        self._began = self._clock.now()
+        self._settled = asyncio.Event()
+        self.milestones: dict[str, float] = {}
 
     async def watch(self) -> None:
         """Read until cancelled."""
         async with HttpReader(self._endpoint) as reader, PrometheusReader(deadline=120) as scraper:
-            await SourceRunner(self._source, reader, _no_effects, SystemClock(), scraper=scraper).run()
+            runner = SourceRunner(self._source, reader, self._performed, self._clock, scraper=scraper)
+            with self._clock.running():
+                await runner.run()
 
-    @property
-    def is_settled(self) -> bool:
-        """Whether everything was read once, and the metrics too."""
-        statistics = self._source.statistics
-        wanted = self._metrics and statistics is not None and not statistics.trouble
-        return self._source.synchronised and (not wanted or (statistics is not None and statistics.active))
+    async def settled(self) -> None:
+        """Wait until everything was read once, and the metrics too."""
+        await self._settled.wait()
 
     def ages(self) -> tuple[float, float]:
         """How old the values of queues are: seconds, the median and the most; 0 where there are none."""
-        now = SystemClock().now()
+        now = self._clock.now()
         ages = [(now - known.sampled) / 1e9 for known in self._source.known("queue")] or [0.0]
         return statistics.median(ages), max(ages)
+
+    def _performed(self, _effects: Iterable[Effect]) -> None:
+        """Nobody is behind the source; how far it is, is noted."""
+        if self._settled.is_set():
+            return
+        known = sum(1 for _ in self._source.known("queue"))
+        self._reached("first rows", known > 0)
+        self._reached("all rows", known >= self._queues)
+        self._reached("synchronised", self._source.synchronised)
+        if not self._source.reads_first and self._has_metrics():
+            self._reached("all values", True)
+            self._settled.set()
+
+    def _has_metrics(self) -> bool:
+        """Whether metrics were read, where they may be."""
+        metrics = self._source.statistics
+        return not self._metrics or metrics is None or bool(metrics.trouble) or metrics.applied > 0
+
+    def _reached(self, what: str, is_so: bool) -> None:  # noqa: FBT001  the milestone is a sentence's subject
+        if is_so:
+            self.milestones.setdefault(what, (self._clock.now() - self._began) / 1e9)
 
 
 def scrape(broker: PrivateBroker) -> Polling:
@@ -133,7 +185,3 @@ def management_page(broker: PrivateBroker) -> Polling:
     login = broker.administrator
     urls = (f"{broker.management_url}/api/{path}" for path in _PAGE)
     return Polling(urls, _PAGE_SECONDS, (login.name, login.password))
-
-
-def _no_effects(_effects: Iterable[Effect]) -> None:
-    """Nobody is behind the source."""
