@@ -62,6 +62,22 @@ async def aside(function: Callable[[], object]) -> None:
     await asyncio.to_thread(function)
 
 
+def leader_of(watch: ClusterWatch, queue: str) -> str | None:
+    node = watch.shown("queue").get(queue, {}).get("node")
+    return node.stable_name if node is not None else None
+
+
+@asynccontextmanager
+async def stream_led_by(node: ClusterNode) -> AsyncIterator[str]:
+    """A stream with a replica on each node."""
+    name, arguments = "ledger", {"x-queue-type": "stream", "x-queue-leader-locator": "client-local"}
+    with node.http() as client:
+        client.put(f"queues/%2F/{name}", json={"durable": True, "arguments": arguments}).raise_for_status()
+    yield name
+    with node.http() as client:
+        client.delete(f"queues/%2F/{name}").raise_for_status()
+
+
 @pytest.mark.each_rabbitmq
 async def test_the_node_that_is_asked_is_killed(cluster: PrivateCluster, tmp_path: Path) -> None:
     async with unharmed(cluster, tmp_path) as watch:
@@ -110,6 +126,24 @@ async def test_two_of_three_are_killed(cluster: PrivateCluster, tmp_path: Path) 
         await watch.until(
             lambda: {"nodeDown", "queueDown", "queueMinority"} <= watch.alarms, "each trouble is an alarm"
         )
+        (text,) = watch.texts("queueMinority")
+        assert text.endswith(
+            f'{ORDERS} of virtual host / lacks the majority of its replicas: online are ["{last.node_name}"]'
+        )
+
+
+@pytest.mark.each_rabbitmq(**LATER_RELEASES)
+async def test_the_node_of_a_streams_leader_is_killed(cluster: PrivateCluster, tmp_path: Path) -> None:
+    """The others elect a leader within seconds: no alarm is raised for that time."""
+    leading = cluster.nodes[-1]
+    async with stream_led_by(leading) as stream, unharmed(cluster, tmp_path) as watch:
+        await watch.until(lambda: leader_of(watch, stream) == leading.node_name, "its leader is known")
+        mark = len(watch.records)
+        await aside(leading.kill)
+        await watch.until(lambda: "nodeDown" in watch.alarms, "the node is down")
+        await watch.until(lambda: leader_of(watch, stream) in cluster.names[:2], "another leads it")
+        await watch.until(lambda: watch.shown("queue")[stream]["state"] == "running", "it is in use again")
+        assert watch.raised(mark, stream) == []
 
 
 @pytest.mark.each_rabbitmq(**FIRST_RELEASE)

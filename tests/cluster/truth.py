@@ -33,7 +33,11 @@ def nodes_of(node: ClusterNode) -> Shown:
 def replicas_of(node: ClusterNode, queue: str) -> list[str]:
     """The nodes on which a quorum queue of ``/`` has a replica that answers."""
     replicas = node.json("rabbitmq-queues", "quorum_status", queue)
-    return sorted(each["Node Name"] for each in replicas if "nodedown" not in str(each["Raft State"]))
+    # The latter from 4.3 on.
+    apart = ("nodedown", "noconnection")
+    return sorted(
+        each["Node Name"] for each in replicas if not any(word in str(each["Raft State"]) for word in apart)
+    )
 
 
 def _node(name: str, status: dict[str, Any]) -> dict[str, Any]:
@@ -49,7 +53,7 @@ def _node(name: str, status: dict[str, Any]) -> dict[str, Any]:
 def _queue(queue: dict[str, Any]) -> dict[str, Any]:
     kind = queue["type"].removeprefix("rabbit_").removesuffix("_queue")
     told = {"type": kind, "state": queue["state"]}
-    if kind == "quorum":
+    if kind in {"quorum", "stream"}:
         told |= {"node": queue["leader"], **{name: sorted(queue[name]) for name in _REPLICAS}}
     else:
         told |= {"node": queue["name"]}  # the one it was declared on

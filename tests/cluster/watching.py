@@ -97,13 +97,21 @@ class ClusterWatch:
             if isinstance(record, DeleteRecord) and record.lifetime is Lifetime.DURABLE
         ]
 
-    def raised(self, since: int) -> set[str]:
-        """Names of the alarms that were raised ``since`` so many records."""
-        return {
+    def raised(self, since: int, of: str) -> list[str]:
+        """Names of the alarms of an object, by its own name, that were raised ``since`` so many records."""
+        return [
             record.name
             for record in self.records[since:]
-            if isinstance(record, AlarmRecord) and not record.cleared
-        }
+            if isinstance(record, AlarmRecord)
+            and not record.cleared
+            and record.subject is not None
+            and record.subject.stable_name.endswith(f"|{of}")
+        ]
+
+    def texts(self, alarm: str) -> list[str]:
+        """What is said of each active alarm of a name."""
+        now = (record for record in self._now() if isinstance(record, AlarmRecord) and not record.cleared)
+        return [record.text for record in now if record.name == alarm]
 
     async def until(self, condition: Callable[[], object], what: str) -> None:
         """Wait for a condition of what is published."""

@@ -1,0 +1,89 @@
+"""What the alarms of a RabbitMQ's queues say to people."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gateway.agents.rabbitmq.queues import completed_queue
+from gateway.agents.rabbitmq.reading import class_readers
+from gateway.mapping.files import load_shipped_mappings
+from gateway.mapping.paths import Json
+from gateway.model.events import EventState
+from gateway.model.observations import ObjectSeen
+from gateway.model.values import Reference
+from tests.inventory.plant import alarms, events, standing
+from tests.inventory.playbook import AGENT, NOW, SECOND, Playbook
+
+MAPPING = load_shipped_mappings()["rabbitmq"]
+READERS = class_readers(MAPPING)
+NODES: list[Json] = ["rabbit@a", "rabbit@b", "rabbit@c"]
+MINORITY = 'Queue orders of virtual host / lacks the majority of its replicas: online are ["rabbit@c"]'
+
+
+def seen(class_name: str, document: dict[str, Json]) -> ObjectSeen:
+    """An object as a listing shows it; the native id of what has no virtual host is its name."""
+    reader = READERS[class_name]
+    reading = reader.read(document)
+    assert reading is not None
+    properties = [
+        Reference(str(value)) if element.references and value is not None else value
+        for element, value in zip(reader.schema.properties, reading.properties, strict=True)
+    ]
+    return ObjectSeen(
+        reader.schema.key,
+        AGENT,
+        reading.name.leaf,
+        NOW,
+        0,
+        0,
+        tuple(properties),
+        reading.statistics or None,
+    )
+
+
+def orders(**more: Json) -> ObjectSeen:
+    """A quorum queue on three nodes, as RabbitMQ's management API shows it."""
+    document: dict[str, Json] = {
+        "vhost": "/",
+        "name": "orders",
+        "durable": True,
+        "auto_delete": False,
+        "exclusive": False,
+        "type": "quorum",
+        "members": [*NODES],
+        "online": [*NODES],
+        "state": "running",
+        **more,
+    }
+    return seen("queue", dict(completed_queue(document)))
+
+
+@pytest.fixture
+def playbook(tmp_path: Path) -> Playbook:
+    schemas = [reader.schema for reader in READERS.values()]
+    playbook = Playbook(tmp_path, mapping=MAPPING, schemas=schemas)
+    playbook.synchronise(seen("vhost", {"name": "/", "cluster_state": {}}), orders())
+    playbook.now += 60 * SECOND
+    return playbook
+
+
+@pytest.mark.parametrize(
+    "state", ["minority", "running"]
+)  # of RabbitMQ 4.0, and of 3.10 on the leader's node
+def test_a_queue_in_a_minority_names_the_nodes_whose_replica_is_online(
+    playbook: Playbook, state: str
+) -> None:
+    records = playbook.tell(orders(online=["rabbit@c"], state=state))
+    (alarm,), (event,) = alarms(records), events(records)
+    assert (alarm.name, alarm.text) == ("queueMinority", MINORITY)
+    assert (event.state, event.text) == (EventState.RAISED, MINORITY)
+
+
+def test_a_stream_that_elects_its_leader_raises_no_alarm(playbook: Playbook) -> None:
+    playbook.tell(orders(type="stream", online=NODES[:2], state="down"))
+    playbook.tick(60)
+    assert standing(playbook) == []
+    playbook.tell(orders(type="stream", online=[], state="down"))
+    assert standing(playbook) == ["queueDown"]
