@@ -62,9 +62,13 @@ class LeaderColumns(LabelledColumns):
         }
 
     def figures(self, row: Row | None) -> dict[int, Value | None]:
-        """The value of each figure, by its position among the statistics; ``None`` where there is none."""
+        """The value of each figure, by its position among the statistics; ``None`` where there is none.
+
+        A replica that has only just come has zeros until RabbitMQ looks at it, every 5 s.
+        """
+        known = row if row is not None and any(value is not None and value > 0 for value in row) else None
         return {
-            position: self._figure(position, versions, row) if row is not None else None
+            position: self._figure(position, versions, known) if known is not None else None
             for position, versions in self._formulas.items()
         }
 

@@ -127,6 +127,15 @@ def test_entries_that_a_majority_lacks_and_those_that_have_not_come_to_pass() ->
     assert broker.shown() == {"raftCommitIndex": 100, "raftUncommitted": 0, "raftUnapplied": 0}
 
 
+def test_a_replica_that_has_only_just_come_has_no_figures() -> None:
+    broker = Broker()
+    broker.lists()
+    broker.answers(
+        told(term=0, commit_index=0, last_applied=0, last_written_index=0, commit_latency_seconds=0.0)
+    )
+    assert broker.shown() == {}
+
+
 def test_the_figures_of_the_leader_count_and_of_no_other_replica() -> None:
     broker = Broker()
     broker.lists()
