@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ssl
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,6 +43,11 @@ LISTING_SECONDS = 8.0
 PATIENCE_SECONDS = 6.0
 """For an answer of a node while others have not been asked. An agent that has waited 10 s for an answer says
 that the broker does not answer."""
+
+STARTING_SECONDS = 3.0
+"""For a node that says that it does not serve, which one in maintenance does too, until it is asked."""
+_SERVING = "health/checks/is-in-service"
+_SERVING_PAUSE = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +121,10 @@ class HttpReader:
 
     Of several nodes the one that answers is asked, until it does not: then each of the others, once.
 
+    A node that refused a connection may be starting: RabbitMQ 4.3 answers before it can say anything about
+    itself, and has a crash report for each request that wants that. It is asked nothing else before it says
+    that it serves, or does not know the question, as before 4.1.
+
     Args:
         endpoint: where it is and who reads it.
         administrator: the same with a user who may read what monitoring is not enough for, if there is one.
@@ -135,6 +145,7 @@ class HttpReader:
         self._nodes = nodes or NodeChoice(endpoint.urls)
         self._client = management_client(endpoint)
         self._administrator = management_client(administrator) if administrator else self._client
+        self._refusing: set[str] = set()
 
     async def __aenter__(self) -> Self:
         return self
@@ -180,6 +191,8 @@ class HttpReader:
         client = self._administrator if is_administrative(request) else self._client
         try:
             async with asyncio.timeout(seconds):
+                if node in self._refusing:
+                    await self._serving(node, min(STARTING_SECONDS, seconds / 2))
                 return await self._read(client, address_of(node, request.target))
         except httpx.ConnectTimeout:
             return Unavailable("no connection in time")
@@ -188,9 +201,21 @@ class HttpReader:
         except httpx.RemoteProtocolError as error:
             return _broken_off(error)
         except httpx.HTTPError as error:
+            if isinstance(error, httpx.ConnectError):
+                self._refusing.add(node)
             return Unavailable(one_line(error))
         except httpx.InvalidURL as error:
             return NotManagement(one_line(error))
+
+    async def _serving(self, node: str, seconds: float) -> None:
+        """Wait until a node that refused a connection serves, or for so long."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                answer: Answer = Unavailable("not asked", responded=True)
+                while isinstance(answer, Unavailable) and answer.responded:
+                    answer = await self._read(self._client, address_of(node, _SERVING))
+                    await asyncio.sleep(_SERVING_PAUSE if isinstance(answer, Unavailable) else 0)
+        self._refusing.discard(node)
 
     async def _read(self, client: httpx.AsyncClient, target: str) -> Answer:
         async with client.stream("GET", target) as response:

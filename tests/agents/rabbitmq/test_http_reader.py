@@ -12,6 +12,7 @@ import pytest
 from pydantic import SecretStr
 from structlog.testing import capture_logs
 
+from gateway.agents.rabbitmq import http_reader
 from gateway.agents.rabbitmq.http_reader import MAX_BODY_OCTETS, HttpReader, ManagementEndpoint
 from gateway.agents.rabbitmq.management_api import (
     Answer,
@@ -24,12 +25,13 @@ from gateway.agents.rabbitmq.management_api import (
     Refused,
     Unavailable,
 )
+from gateway.demo.node_setup import free_ports
 
 Serve = Callable[[bytes, asyncio.StreamWriter], Awaitable[None]]
 
 
 @asynccontextmanager
-async def server(serve: Serve) -> AsyncIterator[str]:
+async def server(serve: Serve, port: int = 0) -> AsyncIterator[str]:
     """A server on loopback that answers the head of each request by ``serve``; its URL."""
 
     async def converse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -43,7 +45,7 @@ async def server(serve: Serve) -> AsyncIterator[str]:
     def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         conversations.append((asyncio.ensure_future(converse(reader, writer)), writer))
 
-    listening = await asyncio.start_server(connected, "127.0.0.1", 0)
+    listening = await asyncio.start_server(connected, "127.0.0.1", port)
     async with listening:
         port = listening.sockets[0].getsockname()[1]
         yield f"http://127.0.0.1:{port}"
@@ -139,6 +141,45 @@ async def test_nobody_listening_is_unavailable() -> None:
         answer = await reader.read(OverviewRequest())
     assert isinstance(answer, Unavailable)
     assert "sesame" not in answer.reason
+
+
+NOT_SERVING = b'{"status":"failed","reason":"this rabbit node is not currently available to serve"}'
+
+
+@pytest.mark.parametrize("last", [response(b'{"status":"ok"}'), response(b'{"error":"x"}', "404 Not Found")])
+async def test_a_node_that_starts_is_asked_when_it_serves_or_does_not_know_that_question(last: bytes) -> None:
+    """RabbitMQ 4.3 has a crash report for what it is asked about itself before; 4.0 does not know it."""
+    answers = iter([response(NOT_SERVING, "503 Service Unavailable")] * 2 + [last] + [response(b"[1]")] * 2)
+    heads: list[bytes] = []
+
+    async def starting(head: bytes, writer: asyncio.StreamWriter) -> None:
+        heads.append(head.partition(b"?")[0].partition(b" HTTP")[0])
+        writer.write(next(answers))
+
+    port = free_ports(1)[0]
+    endpoint = ManagementEndpoint(f"http://127.0.0.1:{port}", "gateway", SecretStr("sesame"))
+    async with HttpReader(endpoint) as reader:
+        assert isinstance(await reader.read(OverviewRequest()), Unavailable)
+        async with server(starting, port):
+            assert await reader.read(OverviewRequest()) == Document([1])
+            assert await reader.read(OverviewRequest()) == Document([1])
+    assert heads == [*[b"GET /api/health/checks/is-in-service"] * 3, *[b"GET /api/overview"] * 2]
+
+
+async def test_a_node_that_never_serves_is_asked_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As one in maintenance, whose management API answers."""
+    monkeypatch.setattr(http_reader, "STARTING_SECONDS", 0.1)
+
+    async def in_maintenance(head: bytes, writer: asyncio.StreamWriter) -> None:
+        fails = b"health" in head
+        writer.write(response(NOT_SERVING, "503 Service Unavailable") if fails else response(b"[1]"))
+
+    port = free_ports(1)[0]
+    endpoint = ManagementEndpoint(f"http://127.0.0.1:{port}", "gateway", SecretStr("sesame"))
+    async with HttpReader(endpoint) as reader:
+        assert isinstance(await reader.read(OverviewRequest()), Unavailable)
+        async with server(in_maintenance, port):
+            assert await reader.read(OverviewRequest()) == Document([1])
 
 
 async def test_a_url_that_is_none_is_said_so() -> None:

@@ -19,15 +19,20 @@ from proton.handlers import MessagingHandler
 from proton.reactor import ApplicationEvent, Container, EventInjector
 from rstream import AMQPMessage, Consumer, Producer
 
+from gateway.agents.rabbitmq.polling import PollingConfig
 from gateway.demo.broker import BrokerSettings, PrivateBroker
 from tests.agents.rabbitmq.test_live import ready, until
-from tests.agents.rabbitmq.watching import MAPPING, Watch, watch
+from tests.agents.rabbitmq.test_live_versions import complaints
+from tests.agents.rabbitmq.watching import MAPPING, SECOND, Watch, watch
 from tests.components.rabbitmq import TEST_SETTINGS
+from tests.hypothesis_profiles import PROVING
 
 PLUGINS = ("rabbitmq_mqtt", "rabbitmq_stream", "rabbitmq_stream_management")
 RECEIVERS = 3
 CLIENT = "a-client"
 LEAVE = "leave"
+ROUNDS = 5 if PROVING else 2
+RAFT_TERM = list(MAPPING.classes["queue"].statistics).index("raftTerm")
 
 
 class Receivers(MessagingHandler):
@@ -187,6 +192,49 @@ async def test_consumers_without_channels_sessions_links_and_streams_are_shown(
         await until(lambda: not consumers_listed(broker), "the broker lists none")
         await until(lambda: not consumers_shown(watched), "those end of which no event says so")
         assert not list(watched.source.known("session"))
+
+
+@pytest.mark.long
+@pytest.mark.each_rabbitmq(since="4.0")
+async def test_reading_all_there_is_again_and_again_leaves_no_error_in_the_log_of_the_broker(
+    start_rabbitmq: Callable[[BrokerSettings], PrivateBroker],
+) -> None:
+    broker = start_rabbitmq(replace(TEST_SETTINGS, plugins=(*PLUGINS, "rabbitmq_prometheus")))
+    everything = {"configure": ".*", "write": ".*", "read": ".*"}
+    with broker.http() as client:
+        for name, kind in (("orders", "classic"), ("log", "stream"), ("ledger", "quorum")):
+            queue = {"durable": True, "arguments": {"x-queue-type": kind}}
+            client.put(f"queues/%2F/{name}", json=queue).raise_for_status()
+        for policies in ("policies", "operator-policies"):
+            policy = {"pattern": "^o", "definition": {"max-length": 9}}
+            client.put(f"{policies}/%2F/cap", json=policy).raise_for_status()
+        topic = {"exchange": "amq.topic", "write": ".*", "read": ".*"}
+        user = quote(broker.administrator.name)
+        client.put(f"topic-permissions/%2F/{user}", json=topic).raise_for_status()
+        client.put("vhosts/elsewhere", json={}).raise_for_status()
+        client.put(f"permissions/elsewhere/{user}", json=everything).raise_for_status()
+    administrator = broker.administrator
+    often = PollingConfig(budget=0.5, slow={}, overview=5 * SECOND, missing_pause=5 * SECOND)
+    watching = watch(broker, administrator, writer=administrator, metrics=True, polling=often)
+    with amqp10_clients(broker), mqtt_client(broker):
+        async with stream_clients(broker), watching as watched:
+            await ready(watched)
+            before = Counter(watched.asked)
+            paths = set(before)
+            assert {"overview", "stream/consumers", "feature-flags", "topic-permissions"} <= paths
+            repeated = {path for path in paths if "/%2F/" not in path and not path.startswith("exchanges/")}
+            await until(
+                lambda: all(watched.asked[path] > before[path] + ROUNDS for path in repeated),
+                "all is listed again and again",
+            )
+            statistics = watched.source.statistics
+            assert statistics is not None
+            assert statistics.active, "metrics are read"
+            await until(
+                lambda: any(known.statistics[RAFT_TERM] for known in watched.source.known("queue")),
+                "Raft figures are read",
+            )
+    assert complaints(broker) == []
 
 
 def provided_names(watched: Watch) -> set[Any]:

@@ -91,6 +91,21 @@ async def test_every_class_is_listed_and_the_log_of_the_broker_holds_no_crash(
     assert complaints(broker) == []
 
 
+async def test_a_broker_that_starts_is_asked_nothing_that_it_cannot_answer_yet(
+    own_rabbitmq: PrivateBroker,
+) -> None:
+    """RabbitMQ 4.3 answers before it can say anything about itself."""
+    broker = own_rabbitmq
+    async with watch(broker, broker.administrator) as watched:
+        await ready(watched)
+        await asyncio.to_thread(broker.kill_node)
+        await until(lambda: not synchronised(watched)(), "it is down")
+        said = len(complaints(broker))
+        await asyncio.to_thread(broker.start)
+        await ready(watched)
+    assert complaints(broker)[said:] == []
+
+
 async def test_what_a_version_does_not_measure_is_absent(own_rabbitmq: PrivateBroker) -> None:
     measures = version_of(own_rabbitmq) < (4, 0)
     async with watch(own_rabbitmq, own_rabbitmq.administrator) as watched:

@@ -16,6 +16,9 @@ from gateway.agents.rabbitmq.agent import RabbitMqAgent
 from gateway.agents.rabbitmq.agent_config import RabbitMqAgentConfig
 from gateway.agents.rabbitmq.http_reader import HttpReader, ManagementEndpoint
 from gateway.agents.rabbitmq.http_writer import HttpWriter
+from gateway.agents.rabbitmq.management_api import Answer as ManagementAnswer
+from gateway.agents.rabbitmq.management_api import ManagementRequest
+from gateway.agents.rabbitmq.polling import PollingConfig
 from gateway.agents.rabbitmq.prometheus_reader import PrometheusReader
 from gateway.agents.rabbitmq.prometheus_statistics import StatisticsConfig
 from gateway.agents.rabbitmq.provisioning import ProvisionedUser, provision
@@ -97,6 +100,8 @@ class Watch:
         self.call_source: Callable[[MethodCall, int], None]
         self.fetch_source: Callable[[ObjectFetch, int], None]
         self.statuses: list[AgentStatus] = []
+        self.asked: Counter[str] = Counter()
+        """How often each part of the management API was asked, by the path."""
 
     def observed(self, observations: Iterable[Observation]) -> None:
         for one in observations:
@@ -201,6 +206,20 @@ class Watch:
         return told[-1][list(rule.statistics).index(element)] if told else None
 
 
+class CountedReader:
+    """Counts the requests of a reader in ``asked``, by their path."""
+
+    def __init__(self, reader: HttpReader, asked: Counter[str]) -> None:
+        self._reader = reader
+        self._asked = asked
+
+    async def read(self, request: ManagementRequest) -> ManagementAnswer:
+        """As the reader does."""
+        answer = await self._reader.read(request)
+        self._asked[request.target.partition("?")[0]] += 1
+        return answer
+
+
 @asynccontextmanager
 async def watch(  # noqa: PLR0913  what a test chooses, by name
     broker: PrivateBroker,
@@ -213,10 +232,12 @@ async def watch(  # noqa: PLR0913  what a test chooses, by name
     virtual_host: str = "",
     by_am2: bool = False,
     metrics: bool = False,
+    polling: PollingConfig | None = None,
 ) -> AsyncIterator[Watch]:
     """A source, reading ``broker`` as ``user`` and changing it as ``writer``, for as long as the context.
 
     ``by_am2``: it is published by an agent, and watched by a console. ``metrics``: it reads them too.
+    ``polling``: how often it lists what, if otherwise than it does by itself.
     """
     clock = SystemClock()
     secret = SecretStr(password or user.password)
@@ -225,6 +246,7 @@ async def watch(  # noqa: PLR0913  what a test chooses, by name
         writer=writer.name if writer else "",
         lockout=frozenset(lockout),
         statistics=StatisticsConfig(broker.management_url, metrics, interval=SECOND, first_pause=SECOND),
+        polling=polling or PollingConfig(),
     )
     source = RabbitMqSource(config, MAPPING)
     watched = Watch(source, virtual_host)
@@ -241,7 +263,7 @@ async def watch(  # noqa: PLR0913  what a test chooses, by name
     ):
         runner = SourceRunner(
             source,
-            reader,
+            CountedReader(reader, watched.asked),
             perform,
             clock,
             events=amqp if events else None,
