@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from gateway.agents.rabbitmq.broker_view import BrokerView
-from gateway.agents.rabbitmq.event_kinds import OPERATOR_POLICY_SET, EventKinds, completed_headers
+from gateway.agents.rabbitmq.event_kinds import OPERATOR_POLICY_SET, REMOVALS, EventKinds, completed_headers
 from gateway.agents.rabbitmq.event_making import EventMaker, RaisedEvent
 from gateway.agents.rabbitmq.events import BrokerEvent, Changed, Created, Deleted, EventReader
 from gateway.agents.rabbitmq.headers import event_time, plain_headers, readable_headers
@@ -108,8 +108,9 @@ class BrokerEvents:
         if self._kinds.repeats(key, plain):
             return Heard(event)
         plain = completed_headers(key, plain)
-        # Whatever is told of an object after its end belongs to its end.
-        if any(self._view.known.has_ended(subject) for subject in self.maker.subjects(key, plain)):
+        # Whatever else is told of an object after its end belongs to its end.
+        subjects = () if key in REMOVALS else self.maker.subjects(key, plain)
+        if any(self._view.known.has_ended(subject) for subject in subjects):
             return Heard(event)
         return Heard(event, raised=self._raised(key, plain, time))
 

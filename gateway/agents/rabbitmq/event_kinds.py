@@ -30,6 +30,8 @@ _STATES: Final = {
     "federation.link.status": "federation",
     "federation.link.removed": "federation",
 }
+REMOVALS: Final = frozenset(event for event in _STATES if event.endswith(".removed"))
+"""They tell the end of what a parameter made, and come after that of the parameter itself."""
 _PASSING: Final = "starting"
 _WHICH: Final = ("vhost", "name", "upstream", "exchange", "queue", "id")
 

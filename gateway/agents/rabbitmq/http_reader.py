@@ -123,7 +123,7 @@ class HttpReader:
 
     A node that refused a connection may be starting: RabbitMQ 4.3 answers before it can say anything about
     itself, and has a crash report for each request that wants that. It is asked nothing else before it says
-    that it serves, or does not know the question, as before 4.1.
+    that it serves, or does not know the question, as 4.0.
 
     Args:
         endpoint: where it is and who reads it.

@@ -116,6 +116,16 @@ def test_a_shovel_that_fails_again_and_again_is_told_once() -> None:
     assert raised(shop) == ["shovelTerminated", "shovelRunning", "shovelRemoved"]
 
 
+def test_a_shovel_ends_after_the_parameter_that_made_it() -> None:
+    shop = shop_that_tells()
+    shop.event("parameter.set", component="shovel", **SHOVEL, value={})
+    shop.run(2)
+    shop.event("parameter.cleared", component="shovel", **SHOVEL)
+    shop.event("shovel.worker.removed", **SHOVEL)
+    shop.run(2)
+    assert raised(shop) == ["parameterSet", "parameterCleared", "shovelRemoved"]
+
+
 def test_a_federation_link_says_why_it_fails_without_what_it_quotes() -> None:
     shop = shop_that_tells()
     error = '{auth_failure,"ACCESS_REFUSED - user:secret"}'
