@@ -118,6 +118,11 @@ class Nodes:
         )
 
     @property
+    def running(self) -> set[str]:
+        """The nodes that run, by their listing."""
+        return {name for name, running in self._running.items() if running}
+
+    @property
     def names(self) -> set[str]:
         """The nodes that are known to have started."""
         return set(self._starts)

@@ -64,6 +64,8 @@ class MetricsAnswers:
     def listed(self, listing: Listing, now: int) -> None:
         """A listing is complete."""
         statistics = self._view.statistics
+        if statistics is not None and listing.class_name == "node":
+            statistics.learn_running(self._view.nodes.running)
         if statistics is None or listing.class_name != statistics.columns.class_name:
             return
         statistics.hurry(now, known=len(listing.seen))

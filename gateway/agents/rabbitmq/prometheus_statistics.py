@@ -12,7 +12,7 @@ what was counted for the former queue is subtracted.
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 from urllib.parse import urlsplit
@@ -108,6 +108,7 @@ class PrometheusStatistics:
         urls = config.urls if config.enabled else ()
         self._requests = tuple(self._whole_request(url) for url in urls)
         self._nodes: set[str] = set()
+        self._unlisted = False
         self._step = 0
         self._began = 0
         self._cost = 0
@@ -124,6 +125,7 @@ class PrometheusStatistics:
     def learn_listeners(self, overview: Json) -> None:
         """Take from the overview which nodes there are, and where their metrics are."""
         listeners = overview.get("listeners") if isinstance(overview, Mapping) else None
+        self._unlisted = not isinstance(listeners, list)
         if not isinstance(listeners, list) or not self._config.enabled:
             return
         nodes: set[str] = set()
@@ -146,6 +148,11 @@ class PrometheusStatistics:
             missing = sorted(nodes - found.keys())
             if found:
                 self.trouble = f"{', '.join(missing)} has no Prometheus metrics that may be read"
+
+    def learn_running(self, nodes: Iterable[str]) -> None:
+        """These nodes run, which counts where the overview tells no listeners: its statistics are off."""
+        if self._unlisted:
+            self._nodes = set(nodes)
 
     @property
     def urls(self) -> dict[str, str]:
@@ -369,6 +376,8 @@ class PrometheusStatistics:
             for position, _ in self.columns.terms:
                 statistics[position] = known.statistics[position]
             return replace(reading, statistics=tuple(statistics)), known.sampled
+        if self._unlisted and not self.active:
+            return reading, sampled  # no listing will have them
         for position in self.columns.counters:
             before, value = known.statistics[position], statistics[position]
             behind = isinstance(before, int) and (not isinstance(value, int) or value < before)

@@ -109,6 +109,7 @@ class RabbitMqSource:
             self._plan.intervals,
             blocked=self._events.alarms.blocked,
             statistics=self._view.statistics.trouble if self._view.statistics else "",
+            counted=self._view.statistics is not None and self._view.statistics.active,
         )
 
     @property

@@ -25,11 +25,13 @@ from gateway.model.observations import SourceState
 
 ADMINISTRATORS_ONLY = "users, permissions and runtime parameters are not shown: that needs an administrator"
 """As where nobody writes: said, although nothing is wrong, because no rows could be taken for none there."""
-STATISTICS_OFF = (
-    "statistics are off on this broker: connections, channels and consumers are known by events only, and"
-    " there are no counters"
+_EVENTS_ONLY = (
+    "statistics are off on this broker: connections, channels and consumers are known by events only"
 )
+STATISTICS_OFF = f"{_EVENTS_ONLY}, and there are no counters"
 """Said where ``management.disable_stats`` is set, or ``management_metrics_collection`` is not permitted."""
+STATISTICS_OF_METRICS = f"{_EVENTS_ONLY}, and counters of queues by Prometheus' metrics"
+"""Said there where these are read."""
 WITHIN_BUDGET = "within the budget"
 """Ends what is said of classes that are read seldom."""
 _NOT_ASKED = "not asked yet"
@@ -323,6 +325,7 @@ class Visibility:
         *,
         blocked: bool,
         statistics: str = "",
+        counted: bool = False,
     ) -> AgentStatus:
         """In one line for people.
 
@@ -332,6 +335,7 @@ class Visibility:
             intervals: nanoseconds between listings of a collection; another mapping where they changed.
             blocked: whether the broker takes no messages.
             statistics: why statistics do not come from where they should; empty where they do.
+            counted: whether statistics of queues come from elsewhere than listings.
         """
         if self.failure:
             state = SourceState.CONNECTING if self.failure == _NOT_ASKED else SourceState.DOWN
@@ -341,7 +345,7 @@ class Visibility:
             hosts = "1 virtual host" if not_permitted == 1 else f"{not_permitted} virtual hosts"
             parts.append(f"contents of {hosts} may not be read")
         if self.statistics_off:
-            parts.append(STATISTICS_OFF)
+            parts.append(STATISTICS_OF_METRICS if counted else STATISTICS_OFF)
         parts += self._refused_texts(withheld=False)
         if self.events_missing:
             parts.append(f"short-lived queues and connections cannot be seen: {self.events_missing}")

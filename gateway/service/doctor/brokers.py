@@ -39,7 +39,7 @@ _RIGHTS: Final = ("configure", "write", "read")
 _MAX_SHOWN: Final = 5
 _STATISTICS_ADVICE: Final = (
     "in rabbitmq.conf, management.disable_stats and deprecated_features.permit.management_metrics_collection"
-    " decide that"
+    " decide that; counters of queues are read from rabbitmq_prometheus where 'prometheus' names its URLs"
 )
 _MAX_ASKED: Final = 100
 """Virtual hosts that are tried."""

@@ -14,9 +14,11 @@ from aio_pika.abc import AbstractChannel
 
 from gateway.agents.rabbitmq.prometheus_samples import Columns
 from gateway.agents.rabbitmq.reading import class_readers
+from gateway.agents.rabbitmq.status import STATISTICS_OF_METRICS
 from gateway.demo.broker import BrokerSettings, PrivateBroker
 from gateway.mapping.files import load_shipped_mappings
 from gateway.model.values import Value
+from tests.agents.rabbitmq.test_versions import COUNTERS
 from tests.agents.rabbitmq.watching import Watch, reading_user, watch
 from tests.components.waiting import eventually
 
@@ -219,3 +221,70 @@ def commit_index(broker: PrivateBroker, queue: str) -> tuple[int, int]:
     replicas = json.loads(broker.run_tool("rabbitmq-queues", "quorum_status", queue, "--formatter", "json"))
     (leader,) = [one for one in replicas if one["Raft State"] == "leader"]
     return leader["Term"], leader["Commit Index"]
+
+
+@pytest.mark.each_rabbitmq(since="4.0")
+async def test_metrics_are_read_where_the_statistics_of_the_broker_are_off(
+    rabbitmq_settings: BrokerSettings,
+) -> None:
+    """Its overview does not say where they are, so that the configuration has to."""
+    off = replace(rabbitmq_settings, configuration=("management.disable_stats = true",))
+    with broker_with_metrics(off) as broker:
+        urls = (f"http://127.0.0.1:{broker.ports.prometheus}",)
+        async with await aio_pika.connect(broker.amqp_url()) as client:
+            channel = await client.channel()
+            for kind in KINDS:
+                await channel.declare_queue(kind, durable=True, arguments={"x-queue-type": kind})
+            async with watch(broker, broker.administrator, metrics=True, prometheus=urls) as watched:
+                await until(watched, STATISTICS_OF_METRICS, "the source says where its counters are from")
+                for kind in KINDS:
+                    await publish(channel, kind)
+                queue = await channel.get_queue("classic")
+                await (await queue.get()).ack()
+                await queue.get(no_ack=True)
+                await eventually(
+                    are_counted(watched, "classic", ACKNOWLEDGED), "what went through is counted"
+                )
+                await eventually(are_counted(watched, "quorum", PUBLISHED), "so it is for a quorum queue")
+                async with await aio_pika.connect(broker.amqp_url()) as other:
+                    await (await other.channel()).get_queue("quorum")
+                    await eventually(opened(watched, 1), "a connection is known by its event")
+                await eventually(opened(watched, 0), "its end is, too")
+                broker.rabbitmqctl("eval", "application:stop(rabbitmq_prometheus).")
+                await eventually(are_counted(watched, "classic", {"messages": 1}), "no counter is left")
+
+
+NOTHING: Mapping[str, Value | None] = dict.fromkeys(COUNTERS, 0)
+PUBLISHED = {"messages": 3, **NOTHING, "messagesPublished": 3}
+ACKNOWLEDGED = {
+    "messages": 1,
+    **NOTHING,
+    "messagesPublished": 3,
+    "messagesGot": 1,
+    "messagesGotWithoutAck": 1,
+    "messagesDeliveredOrGot": 2,
+    "messagesAcknowledged": 1,
+}
+
+
+def are_counted(
+    watched: Watch, queue: str, expected: Mapping[str, Value | None]
+) -> Callable[[], Awaitable[bool]]:
+    """Whether messages and counters of a queue are as expected, and none is known that is not."""
+
+    async def met() -> bool:
+        known = measured(watched).get(queue, {})
+        return {name: known.get(name) for name in ("messages", *COUNTERS)} == {
+            name: expected.get(name) for name in ("messages", *COUNTERS)
+        }
+
+    return met
+
+
+def opened(watched: Watch, count: int) -> Callable[[], Awaitable[bool]]:
+    """Whether so many connections are known, besides those of before events were heard."""
+
+    async def met() -> bool:
+        return len(list(watched.source.known("connection"))) == count
+
+    return met

@@ -111,10 +111,10 @@ class Broker:
         return request
 
     def answers(self, *samples: str, seconds: float = 0.1, types: tuple[str, ...] = TYPES) -> None:
-        """The node that is to be asked next answers."""
+        """The node that is to be asked next answers; ``rabbit@a`` where any name will do."""
         request = self.request()
         sheet = NodeSheet(self.statistics.columns)
-        sheet.feed(body(request.node, *samples, types=types))
+        sheet.feed(body(request.node or "rabbit@a", *samples, types=types))
         sheet.finish()
         list(sheet.resolve(self.statistics.names))
         began, self.now = self.now, self.now + int(seconds * SECOND)

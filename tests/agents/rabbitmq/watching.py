@@ -232,12 +232,14 @@ async def watch(  # noqa: PLR0913  what a test chooses, by name
     virtual_host: str = "",
     by_am2: bool = False,
     metrics: bool = False,
+    prometheus: tuple[str, ...] = (),
     polling: PollingConfig | None = None,
 ) -> AsyncIterator[Watch]:
     """A source, reading ``broker`` as ``user`` and changing it as ``writer``, for as long as the context.
 
-    ``by_am2``: it is published by an agent, and watched by a console. ``metrics``: it reads them too.
-    ``polling``: how often it lists what, if otherwise than it does by itself.
+    ``by_am2``: it is published by an agent, and watched by a console. ``metrics``: it reads them too, from
+    the URLs ``prometheus``, if the broker does not say where they are. ``polling``: how often it lists what,
+    if otherwise than it does by itself.
     """
     clock = SystemClock()
     secret = SecretStr(password or user.password)
@@ -245,7 +247,9 @@ async def watch(  # noqa: PLR0913  what a test chooses, by name
         user=user.name,
         writer=writer.name if writer else "",
         lockout=frozenset(lockout),
-        statistics=StatisticsConfig(broker.management_url, metrics, interval=SECOND, first_pause=SECOND),
+        statistics=StatisticsConfig(
+            broker.management_url, metrics, prometheus, interval=SECOND, first_pause=SECOND
+        ),
         polling=polling or PollingConfig(),
     )
     source = RabbitMqSource(config, MAPPING)
