@@ -70,7 +70,7 @@ class MetricsAnswers:
             return
         statistics.hurry(now, known=len(listing.seen))
         if self._leaders is not None:
-            self._leaders.learn_leaders(self._view.known)
+            self._leaders.learn_leaders(self._view.known, now)
 
     def next_request(self, now: int) -> ScrapeRequest | None:
         """The metrics to ask for now, if any are due and it is known of what."""

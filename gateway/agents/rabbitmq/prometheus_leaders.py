@@ -31,6 +31,8 @@ _INTERVAL: Final = 30 * _SECOND
 _SHARE: Final = 0.004
 """Share of time that reading all nodes may take."""
 _RETRY: Final = 60 * _SECOND
+_SETTLING: Final = 6 * _SECOND
+"""RabbitMQ 3.10 and 4.0 renew the figures of a replica every 5 s: those of a new leader are from before."""
 _APPLIED: Final = 200
 """Objects taken together, in about a millisecond."""
 
@@ -114,6 +116,9 @@ class LeaderFigures:
         metrics = reader.rule.metrics
         self._holder = reader.schema.positions[metrics.holder] if metrics else 0
         self._due: dict[ScrapeRequest, int] = {}
+        self._asked: dict[ScrapeRequest, int] = {}
+        self._bearable = 0
+        self._leaders: dict[ObjectName, str] = {}
         self._leading: frozenset[str] = frozenset()
         self._answered: dict[ScrapeRequest, str] = {}
         self._taking: Iterator[list[Change]] | None = None
@@ -129,19 +134,26 @@ class LeaderFigures:
         self._due = {request: self._due.get(request, 0) for request in requests}
         if not self._due:
             self.interval, self.share = 0, 0.0
+        self._asked = {request: when for request, when in self._asked.items() if request in self._due}
         lost = self._answered.keys() - self._due.keys()
         for request in lost:
             del self._answered[request]
         if lost:
             self._give_up()
 
-    def learn_leaders(self, known: KnownObjects) -> None:
-        """A listing is complete: take which nodes lead an object that has such figures."""
-        self._leading = frozenset(
-            str(one.properties[self._holder])
+    def learn_leaders(self, known: KnownObjects, now: int) -> None:
+        """A listing is complete: take which nodes lead an object, and ask soon where one leads another."""
+        leaders = {
+            one.name: str(one.properties[self._holder])
             for one in known.of_class(self.columns.class_name)
             if self._has(one)
-        )
+        }
+        new = {node for name, node in leaders.items() if self._leaders.get(name) != node}
+        self._leaders, self._leading = leaders, frozenset(leaders.values())
+        for request, due in self._due.items():
+            if self._node_of(request) in {*new, ""} and new:
+                earliest = max(now + _SETTLING, self._asked.get(request, 0) + self._bearable)
+                self._due[request] = min(due, earliest) if due > now else earliest
 
     def asks(self, request: ScrapeRequest) -> bool:
         """Whether ``request`` is one of these."""
@@ -156,8 +168,12 @@ class LeaderFigures:
         return request if request is not None and self._due[request] <= now else None
 
     def _is_wanted(self, request: ScrapeRequest) -> bool:
-        node = request.node or self._answered.get(request, "")
+        node = self._node_of(request)
         return node in self._leading if node else bool(self._leading)
+
+    def _node_of(self, request: ScrapeRequest) -> str:
+        """The node that is asked; empty while its name is not known."""
+        return request.node or self._answered.get(request, "")
 
     def _has(self, one: KnownObject) -> bool:
         return one.properties[self._type] == self._kind
@@ -178,10 +194,11 @@ class LeaderFigures:
             self.failed(request, NotScraped("another node"), ended)
         elif request in self._due:
             cost = spent * len(self._due)
-            self.interval = max(_INTERVAL, int(cost / _SHARE))
+            self._bearable = int(cost / _SHARE)
+            self.interval = max(_INTERVAL, self._bearable)
             self.share = cost / self.interval
             self._due[request] = ended + self.interval
-            self._answered[request] = sheet.node
+            self._answered[request], self._asked[request] = sheet.node, ended
             self._taken, self._taking = (sheet.node, sheet.values, began), None
 
     def failed(self, request: ScrapeRequest, why: NotScraped, ended: int) -> None:  # noqa: ARG002  said elsewhere

@@ -35,7 +35,7 @@ class Broker:
         self.figures.learn_nodes(NODES if nodes is None else nodes)
 
     def lists(self, name: str = "quorum", kind: str = "quorum", **more: Json) -> None:
-        """A listing shows a queue, and is complete."""
+        """A listing shows a queue, and is complete; then 6 s go by."""
         reading = READERS["queue"].read(
             {
                 "vhost": "/",
@@ -50,7 +50,8 @@ class Broker:
         )
         assert reading is not None
         self.known.listed(reading, self.now, self.now, self.now)
-        self.figures.learn_leaders(self.known)
+        self.figures.learn_leaders(self.known, self.now)
+        self.now += 6 * SECOND
 
     def queue(self, name: str = "quorum") -> KnownObject:
         known = self.known.get(ObjectName("queue", ("/", name)))
@@ -150,6 +151,34 @@ def test_the_figures_of_the_leader_count_and_of_no_other_replica() -> None:
     broker.goes_on()
     broker.answers(told(term=3), node="rabbit@b")
     assert broker.shown() == {"raftTerm": 3}
+
+
+def test_a_new_leader_is_asked_when_its_figures_have_been_renewed() -> None:
+    broker = Broker()
+    broker.lists()
+    broker.answers(told(term=1))
+    broker.lists("other", node="rabbit@b")
+    broker.answers(told(), node="rabbit@b")
+    broker.lists(node="rabbit@b")
+    broker.now -= SECOND
+    assert broker.request() is None
+    broker.now += SECOND
+    broker.answers(told(term=2), node="rabbit@b")
+    assert broker.shown() == {"raftTerm": 2}
+    assert broker.request() is None
+
+
+def test_leaders_that_move_again_and_again_cost_no_more_than_the_share() -> None:
+    broker = Broker()
+    broker.lists()
+    broker.answers(told(term=1), seconds=0.1)
+    moved = broker.now
+    for node in ("rabbit@b", "rabbit@a"):
+        broker.lists(node=node)
+    broker.now = moved + 49 * SECOND
+    assert broker.request() is None, "0.1 s of each of two nodes in 50 s"
+    broker.now = moved + 50 * SECOND
+    assert broker.request() is not None
 
 
 def test_nobody_is_asked_where_no_quorum_queue_is_led() -> None:
