@@ -40,8 +40,8 @@ def test_where_whole_readings_are_dear_the_others_stay_frequent() -> None:
     now, _, _ = run(readings, 0, 10 * MINUTE, 120 * MILLISECOND, 430 * MILLISECOND)
     begun = now
     now, busy, _ = run(readings, now, now + 60 * MINUTE, 120 * MILLISECOND, 430 * MILLISECOND)
-    assert readings.interval == pytest.approx(7.5 * SECOND)
-    assert readings.whole_interval == pytest.approx(38.75 * SECOND)
+    assert readings.interval == pytest.approx(6.667 * SECOND, rel=0.001)
+    assert readings.whole_interval == pytest.approx(51.667 * SECOND, rel=0.001)
     assert busy / (now - begun) < 0.024
     assert readings.share == pytest.approx(0.024)
 
@@ -49,8 +49,8 @@ def test_where_whole_readings_are_dear_the_others_stay_frequent() -> None:
 def test_one_slow_reading_at_the_start_does_not_make_the_next_ones_rare() -> None:
     readings = pace()
     readings.read(0, 9 * SECOND, whole=readings.is_whole(0))
-    assert readings.interval == 15 * SECOND
-    assert not readings.is_whole(15 * SECOND)
+    assert readings.interval == 12 * SECOND
+    assert not readings.is_whole(12 * SECOND)
     assert readings.is_whole(60 * SECOND)
 
 

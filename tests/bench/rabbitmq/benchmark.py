@@ -30,9 +30,11 @@ _LEAST: Final = 0.01
 """Seconds of processor time that the kernel can tell from none."""
 _SETTLING_SECONDS: Final = 180.0
 _TURN_SECONDS: Final = 40
+_BEGINNING_SECONDS: Final = 90
+"""After all was read once: a long listing comes again soon, and then at the pace that the budget allows."""
 _LOOKS_SECONDS: Final = 1.0
 """Between two looks at how old values are."""
-_ROUNDS_SECONDS: Final = 640.0
+_ROUNDS_SECONDS: Final = 630.0
 """For all rounds: what is read every half minute has to be read often enough to be seen in a side's cost."""
 _CHANNELS: Final = 4
 """Over which queues are declared side by side."""
@@ -116,11 +118,10 @@ def _watched(stack: ExitStack, release: str, queues: int) -> Watched:
 
 async def _measure(run: Run, brokers: list[Watched]) -> None:
     await asyncio.gather(*(_declare(one) for one in brokers))
-    for side in brokers[0].sides:
-        run.say(f"first reading: {side}")
-        await asyncio.gather(*(_turn(one, side, 0) for one in brokers))
-    for one in brokers:
-        _tell_first_reading(run, one)
+    for side, watcher in brokers[0].sides.items():
+        if isinstance(watcher, Source):
+            run.say(f"first reading: {side}")
+            await asyncio.gather(*(_first_reading(run, one, side) for one in brokers))
     seconds = run.count(_TURN_SECONDS, 2)
     run.allow(_ROUNDS_SECONDS)
     spent: dict[tuple[int, str], list[float]] = {}
@@ -138,12 +139,16 @@ async def _measure(run: Run, brokers: list[Watched]) -> None:
             run.figure(f"{one.queues} queues, {side}", f"{memory / _MEGABYTE:.0f} MB{beside}")
 
 
-def _tell_first_reading(run: Run, watched: Watched) -> None:
-    """How soon each of our sides had read what, of a broker that has queues."""
-    for side, watcher in watched.sides.items():
-        if isinstance(watcher, Source) and watched.queues:
-            times = ", ".join(f"{what} {seconds:.1f} s" for what, seconds in watcher.milestones.items())
-            run.figure(f"{watched.queues} queues, {side}, first reading", times)
+async def _first_reading(run: Run, watched: Watched, side: str) -> None:
+    """Let one of our sides begin, and go on until what is read again soon after the first time was."""
+    watcher = watched.sides[side]
+    if not isinstance(watcher, Source):
+        raise TypeError(f"{side} reads nothing first")
+    used, seconds = watched.processor_time(), run.count(_BEGINNING_SECONDS, 2)
+    await _turn(watched, side, seconds)
+    times = [f"{what} {seconds:.1f} s" for what, seconds in watcher.milestones.items()]
+    times.append(f"{watched.processor_time() - used:.1f} s of CPU until {seconds} s later")
+    run.figure(f"{watched.queues} queues, {side}, first reading", ", ".join(times))
 
 
 def _record(run: Run, watched: Watched, side: str, turn: _Turn) -> None:
