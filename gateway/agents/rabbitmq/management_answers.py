@@ -351,16 +351,7 @@ class ManagementAnswers:
             self.plan.ask_as_administrator(request, ended)
             return []
         if isinstance(answer, Refused | Broken):
-            lasting = isinstance(answer, Broken) and answer.lasting
-            # What the broker fails at may go well soon, and a password be right again; a right that is
-            # missing is given by somebody, which is told.
-            withheld = isinstance(answer, Refused) and is_administrative(request)
-            long = lasting or (withheld and rightless)
-            self.plan.refused(request, ended, long=long, withheld=withheld)
-            self._listing = None
-            if isinstance(answer, Refused) and withheld:
-                self._withhold(request.class_name, answer, ended)
-            return [*self._cannot_read(request.class_name, request, answer, ended), *self.serve(ended)]
+            return self._page_refused(request, answer, ended)
         if isinstance(answer, NotFound):
             return self._missing(request, ended)
         self._gone_once.discard(request.class_name)
@@ -382,6 +373,20 @@ class ManagementAnswers:
         self.visibility.progress(request, answer)
         self.plan.page_read(request, began, ended, last=last)
         return []
+
+    def _page_refused(self, request: ListingRequest, answer: Refused | Broken, ended: int) -> list[Effect]:
+        lasting = isinstance(answer, Broken) and answer.lasting
+        # What the broker fails at may go well soon, and a password be right again; a right that is missing is
+        # given by somebody, which is told.
+        withheld = isinstance(answer, Refused) and is_administrative(request)
+        long = lasting or (isinstance(answer, Refused) and withheld and not answer.login)
+        self.plan.refused(request, ended, long=long, withheld=withheld)
+        self._listing = None
+        if request.lean and lasting:  # too many for one answer: pages show them all the same
+            return []
+        if isinstance(answer, Refused) and withheld:
+            self._withhold(request.class_name, answer, ended)
+        return [*self._cannot_read(request.class_name, request, answer, ended), *self.serve(ended)]
 
     def _withhold(self, class_name: str, refusal: Refused, ended: int) -> None:
         """A class may not be listed, nor then what hangs on its objects; the broker logs each refusal."""
@@ -463,18 +468,11 @@ class ManagementAnswers:
         return self._item(Listing(class_name, began, sampled=now, single=True), item, now)
 
     def metrics_taken(self, now: int) -> list[Effect]:
-        """Metrics were taken, or a listing without statistics: together they are all of a class.
-
-        What neither of them has is absent until a listing with statistics tells it.
-        """
-        statistics = self._view.statistics
-        if statistics is None or not statistics.active:
-            return []
-        class_name = statistics.columns.class_name
-        if class_name in self.visibility.named and statistics.applied >= self._answers_since:
+        """Metrics were taken, or a listing without statistics: together they may be all of a class."""
+        class_name = self.metrics.completed(self.visibility.named, self._answers_since)
+        if class_name:
             self.visibility.listed(class_name)
-            return self.serve(now)
-        return []
+        return self.serve(now) if class_name else []
 
     def _read_permissions(self, finished: Finished, now: int) -> None:
         """Ask which virtual hosts may be read, and read what may be only since now."""

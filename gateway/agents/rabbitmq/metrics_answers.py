@@ -6,7 +6,7 @@ of the leaders of quorum queues.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from gateway.agents.rabbitmq.broker_view import BrokerView
 from gateway.agents.rabbitmq.listing import Listing
@@ -71,6 +71,20 @@ class MetricsAnswers:
         statistics.hurry(now, known=len(listing.seen))
         if self._leaders is not None:
             self._leaders.learn_leaders(self._view.known, now)
+
+    def completed(self, named: Collection[str], since: int) -> str:
+        """The class of which metrics and a listing without statistics have told all, if there is one.
+
+        What neither of them has is absent until a listing with statistics tells it.
+
+        Args:
+            named: the classes that were listed without statistics.
+            since: metrics that were asked for before this (ns) do not count.
+        """
+        statistics = self._view.statistics
+        if statistics is None or not statistics.active or statistics.applied < since:
+            return ""
+        return statistics.columns.class_name if statistics.columns.class_name in named else ""
 
     def next_request(self, now: int) -> ScrapeRequest | None:
         """The metrics to ask for now, if any are due and it is known of what."""

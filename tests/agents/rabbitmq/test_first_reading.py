@@ -5,6 +5,7 @@ from __future__ import annotations
 from gateway.agents.rabbitmq.agent_config import RabbitMqAgentConfig
 from gateway.agents.rabbitmq.management_api import (
     Answer,
+    Broken,
     ListingRequest,
     ManagementRequest,
     Refused,
@@ -188,6 +189,23 @@ def pages_until_synchronised(reading: Reading) -> list[tuple[str, int]]:
         if isinstance(request, ListingRequest) and not request.lean:
             pages.append((request.class_name, request.page))
     return pages
+
+
+def test_names_that_are_too_many_for_one_answer_come_with_the_pages() -> None:
+    def too_long(request: ManagementRequest) -> Answer | None:
+        is_lean = isinstance(request, ListingRequest) and request.lean
+        return Broken("an answer of more than 16777216 octets", lasting=True) if is_lean else None
+
+    reading = Reading()
+    reading.broker.failure = too_long
+    reading.until_names()
+    assert "not shown" not in reading.source.status.detail
+    reading.until_whole_page(1)
+    assert "queues: 500 of 2,000 read" in reading.source.status.detail
+    assert reading.scrape(), "names are not waited for"
+    reading.until_whole_page(4)
+    assert len(list(reading.source.known("queue"))) == QUEUES
+    assert reading.state() is SourceState.SYNCHRONISED
 
 
 def test_what_may_not_be_listed_is_not_said_to_be_read_some_time() -> None:
