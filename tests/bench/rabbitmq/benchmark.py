@@ -30,7 +30,7 @@ _LEAST: Final = 0.01
 """Seconds of processor time that the kernel can tell from none."""
 _SETTLING_SECONDS: Final = 180.0
 _TURN_SECONDS: Final = 40
-_BEGINNING_SECONDS: Final = 90
+_BEGINNING_SECONDS: Final = 75
 """After all was read once: a long listing comes again soon, and then at the pace that the budget allows."""
 _LOOKS_SECONDS: Final = 1.0
 """Between two looks at how old values are."""

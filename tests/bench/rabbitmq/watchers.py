@@ -81,8 +81,15 @@ class Polling:
             while True:
                 pause = asyncio.create_task(asyncio.sleep(self._seconds))
                 for url in self._urls:
-                    (await client.get(url)).raise_for_status()
+                    (await self._answer(client, url)).raise_for_status()
                 await pause
+
+    @staticmethod
+    async def _answer(client: httpx.AsyncClient, url: str) -> httpx.Response:
+        try:
+            return await client.get(url)
+        except httpx.RemoteProtocolError:  # the connection was closed meanwhile: a browser asks again, too
+            return await client.get(url)
 
 
 class TurnClock:
