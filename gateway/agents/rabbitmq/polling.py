@@ -457,7 +457,7 @@ class PollingPlan:
         """From the beginning of the listing that has ended to that of the next (ns)."""
         if plan.again:
             return self._bearable(plan)
-        if plan.readings == 1:
+        if plan.readings == 1 and _lean_key(plan.first_page.class_name) not in self._classes:
             return max(plan.interval, self._bearable(plan))
         return self._interval(plan)
 

@@ -371,6 +371,13 @@ def test_a_class_whose_statistics_come_from_elsewhere_is_listed_without_them() -
     assert not any(isinstance(request, ListingRequest) and request.lean for request in requests)
 
 
+def test_a_long_listing_keeps_its_pace_from_the_first_on_where_statistics_come_from_elsewhere() -> None:
+    broker = Broker(wall={"queue": 10 * SECOND})
+    broker.plan.list_without_statistics("queue", 0, share=0.02, intervals={})
+    began = [broker.now for _ in range(200) if broker.listing() == ("queue", False)]
+    assert began[1] - began[0] > 300 * SECOND
+
+
 def test_a_lean_listing_that_is_under_way_when_it_is_not_wanted_any_more_ends_as_usual() -> None:
     polling = plan()
     polling.overview_read(0)
