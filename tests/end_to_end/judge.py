@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 from gateway.demo.demonstration import AGENT_SOURCE
 from tests.end_to_end.shown import Shown
-from tests.end_to_end.truth import MARKER, Timeline
+from tests.end_to_end.truth import LOOK_SECONDS, MARKER, Timeline
 
 BROKER_SECONDS = 30.0
 """So long after its end a thing, or a value, may be shown as fresh: here a reading is up to 6 s old when the
@@ -19,7 +19,7 @@ CORE_SECONDS = 10.0
 """So long a core that is gone may be believed: the end of its feed is heard at once; the rest as above."""
 
 SAMPLE_SECONDS = 5.0
-"""So old the broker's own statistics may be when they are sampled, and again when it did not answer."""
+"""So often the broker's queues tell how long they are, and so often it collects that."""
 
 LISTING_SECONDS = 20.0
 """So late an end may be noticed of which no event told: what was read anew later must lack it."""
@@ -107,16 +107,29 @@ class Judge:
                 " everything was read anew"
             )
         if shown.thing == f"rmqQueue {MARKER}" and shown.length is not None:
-            possible = self._lengths.held(begun - BROKER_SECONDS, ended)
+            counted = begun - BROKER_SECONDS
             if shown.sampled is not None:
-                counted = self._answered(shown.sampled - SAMPLE_SECONDS) - SAMPLE_SECONDS
-                possible &= self._lengths.held(counted, ended)
+                counted = self._counted(max(shown.sampled, counted))
+            possible = self._lengths.held(counted, ended)
             if possible and shown.length not in possible:
                 age = f"{begun - (shown.sampled or 0):.1f} s old"
                 yield (
                     f"{_who(shown, source)} is shown as fresh with {shown.length} messages, {age},"
                     f" but had {min(possible)} to {max(possible)}"
                 )
+
+    def _counted(self, sampled: float) -> float:
+        """When a queue may have counted at the earliest what the broker said of it at a moment.
+
+        It tells what it counted at times, and what it told is collected at times.
+        """
+        return self._turn_before(self._turn_before(sampled))
+
+    def _turn_before(self, moment: float) -> float:
+        """When the broker last did at the latest what it does at times; it does not while it stands still."""
+        latest = moment - SAMPLE_SECONDS
+        answered = self._answered(latest)
+        return answered if latest - answered <= LOOK_SECONDS else answered - SAMPLE_SECONDS
 
     def _incarnation(self, shown: Shown, source: str) -> tuple[float, bool]:
         """When this row of the thing was shown first, and whether another row of it was shown before."""
