@@ -21,6 +21,7 @@ from gateway.model.values import Value
 from tests.agents.rabbitmq.test_versions import COUNTERS
 from tests.agents.rabbitmq.watching import Watch, reading_user, watch
 from tests.components.waiting import eventually
+from tests.hypothesis_profiles import PROVING
 
 READERS = class_readers(load_shipped_mappings()["rabbitmq"])
 READER, PROTOCOLS = READERS["queue"], READERS["protocol"]
@@ -174,7 +175,7 @@ async def test_a_broker_that_does_not_count_by_queue_is_read_by_listings(
             await eventually(counts_by_protocol(watched), "the totals of AMQP 0-9-1 are there")
 
 
-@pytest.mark.each_rabbitmq
+@pytest.mark.each_rabbitmq(**({} if PROVING else {"since": "4.0"}))
 async def test_raft_figures_are_what_rabbitmq_queues_says(rabbitmq_settings: BrokerSettings) -> None:
     with broker_with_metrics(rabbitmq_settings) as broker:
         async with watched_with_traffic(broker) as (watched, channel):

@@ -20,6 +20,7 @@ from tests.agents.rabbitmq.test_live import node_name, ready, synchronised, unti
 from tests.agents.rabbitmq.test_versions import COUNTERS, NOT_MEASURED_SINCE_4_0
 from tests.agents.rabbitmq.watching import Watch, watch
 from tests.components.rabbitmq import TEST_SETTINGS
+from tests.hypothesis_profiles import PROVING
 
 pytestmark = pytest.mark.each_rabbitmq
 
@@ -91,6 +92,7 @@ async def test_every_class_is_listed_and_the_log_of_the_broker_holds_no_crash(
     assert complaints(broker) == []
 
 
+@pytest.mark.each_rabbitmq(**({} if PROVING else {"since": "4.0"}))
 async def test_a_broker_that_starts_is_asked_nothing_that_it_cannot_answer_yet(
     own_rabbitmq: PrivateBroker,
 ) -> None:

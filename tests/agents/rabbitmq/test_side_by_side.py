@@ -78,6 +78,19 @@ def shown(watched: Watch) -> dict[int, object]:
     }
 
 
+async def same(directly: Watch, by_am2: Watch) -> None:
+    """Wait until both show the same.
+
+    Raises:
+        AssertionError: they do not; it says what differs.
+    """
+    try:
+        await until(lambda: shown(directly) == shown(by_am2), "both show the same")
+    except AssertionError as error:
+        one, other = (set(map(repr, shown(watched).items())) for watched in (directly, by_am2))
+        raise AssertionError(f"{error}: {sorted(one ^ other)}") from error
+
+
 def closed(watched: Watch) -> bool:
     return any(one.key.name == "connectionClosed" for one, _ in watched.events)
 
@@ -120,7 +133,7 @@ async def test_objects_values_and_events_are_the_same_both_ways(virtual_host: Vi
                     )
 
                 await until(lambda: counted(directly) and counted(by_am2), "messages were counted")
-                await until(lambda: shown(directly) == shown(by_am2), "both show the same")
+                await same(directly, by_am2)
             await until(lambda: directly.gone("queue", "live") and by_am2.gone("queue", "live"), "its end")
             await until(lambda: closed(directly) and closed(by_am2), "the event of the connection's end")
     assert events(directly, virtual_host.name) == events(by_am2, virtual_host.name)
