@@ -105,6 +105,9 @@ class RabbitMqAgent:
     def _begin_or_suspend(self, now: int) -> list[Effect]:
         """Follow the source: a console deletes the objects that an agent's answer lacks."""
         if self._source.synchronised:
+            # A console takes all that an agent publishes at first for what there is now.
+            if not self._publisher.serving and not self._source.confirmed:
+                return []
             return self._publisher.begin(now)
         self._publisher.suspend()
         return []

@@ -118,6 +118,11 @@ class RabbitMqSource:
         return self._stream.synchronised
 
     @property
+    def confirmed(self) -> bool:
+        """Whether everything has been read since the broker was last out of reach, however short that was."""
+        return self._visibility.complete and not self._visibility.failure
+
+    @property
     def reads_first(self) -> bool:
         """Whether the first reading is under way; values that listings alone have may still be to come."""
         return not self._stream.synchronised or self._visibility.in_progress

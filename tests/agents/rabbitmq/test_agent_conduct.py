@@ -198,6 +198,23 @@ def test_a_class_that_may_not_be_read_is_said_and_the_rest_is_served() -> None:
     assert shop.story("node")
 
 
+def test_an_agent_whose_link_broke_publishes_again_when_what_it_knew_is_confirmed() -> None:
+    """Link and management API break together when a broker is started again within a few seconds."""
+    shop = world()
+    shop.broker.failure = lambda _: Unavailable("connection refused")
+    shop.run(4)
+    assert not shop.source.confirmed
+    shop.agent_does(shop.agent.disconnected("the broker ended", shop.now))
+    before = len(shop.sent)
+    shop.agent_does(shop.agent.connected("", shop.now))
+    shop.run(2)
+    assert shop.source.synchronised
+    assert len(shop.sent) == before
+    shop.broker.failure = lambda _: None
+    shop.run(20)
+    assert len(shop.sent) > before
+
+
 def test_a_tag_that_is_given_back_is_noticed_at_once() -> None:
     shop = world()
     refused = Refused(login=False, reason="Not monitor user")
