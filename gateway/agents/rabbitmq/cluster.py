@@ -139,15 +139,15 @@ class Nodes:
         """When a node was started (ns, to the second); 0 where that is not known."""
         return self._starts[name].time if name in self._starts else 0
 
-    def unsettled(self, now: int, recovery: int) -> set[str]:
-        """The nodes that do not run, or were started less than ``recovery`` ns before ``now``.
+    def is_unsettled(self, name: object, now: int, recovery: int) -> bool:
+        """Whether a node does not run, or was started less than ``recovery`` ns before ``now``.
 
-        None where there is one node only: it answers nothing before it has recovered what it has.
+        Not where there is one node only: it answers nothing before it has recovered what it has.
         """
-        if len(self._running) == 1:
-            return set()
-        stopped = {name for name, running in self._running.items() if not running}
-        return stopped | {name for name, start in self._starts.items() if now - start.time < recovery}
+        if len(self._running) == 1 or not isinstance(name, str):
+            return False
+        start = self._starts.get(name)
+        return self._running.get(name) is False or (start is not None and now - start.time < recovery)
 
     def retain(self, names: set[str]) -> None:
         """Forget all nodes but these."""

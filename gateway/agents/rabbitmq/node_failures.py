@@ -53,16 +53,13 @@ class NodeFailures:
             return None
         match name.class_name:
             case "queue" if _ACTING_USER not in headers and headers.get("user") == _INTERNAL_USER:
-                unmeasured = self._known.without_statistics(name, known.sampled)
-                now = self._known.get(name) or known
-                return [*unmeasured, *self._known.with_property(now, "state", DOWN)]
+                return self._without_values(known, DOWN, known.sampled)
             case "binding" if headers.get(_ACTING_USER) == _INTERNAL_USER:
                 return []  # one that ended with its queue is gone with that
         return None
 
     def hides(self, known: KnownObject, now: int) -> bool:
         """Whether listings may lack an object although it goes on."""
-        unsettled = self._nodes.unsettled(now, RECOVERY)
         match known.name.class_name:
             case "queue":
                 queue: KnownObject | None = known
@@ -73,20 +70,23 @@ class NodeFailures:
         if queue is None or not self._is_kept(known):
             return False
         is_listed_as_down = queue is not known and self._property(queue, "state") == DOWN
-        return is_listed_as_down or self._property(queue, "node") in unsettled
+        return is_listed_as_down or self._nodes.is_unsettled(self._property(queue, "node"), now, RECOVERY)
 
     def missed(self, seen: set[ObjectName], now: int) -> list[Change]:
         """What is not known any more of queues that a listing lacked, and that may go on."""
-        if not self._nodes.unsettled(now, RECOVERY):
-            return []
-        changes: list[Change] = []
-        for known in list(self._known.of_class("queue")):
-            if known.name not in seen and known.listed and self.hides(known, now):
-                changes += self._known.without_statistics(known.name, now)
-                left = self._known.get(known.name)
-                if left is not None and self._property(left, "state") is not None:
-                    changes += self._known.with_property(left, "state", None)
-        return changes
+        missed = [known for known in self._known.of_class("queue") if known.name not in seen and known.listed]
+        return [
+            change
+            for known in missed
+            if self.hides(known, now)
+            for change in self._without_values(known, None, now)
+        ]
+
+    def _without_values(self, queue: KnownObject, state: str | None, now: int) -> list[Change]:
+        """The queue has this state, and its statistics are not known."""
+        unmeasured = self._known.without_statistics(queue.name, now)
+        left = self._known.get(queue.name) or queue
+        return [*unmeasured, *self._known.with_property(left, "state", state)]
 
     def _queue_of(self, binding: KnownObject) -> KnownObject | None:
         kind, name = (self._property(binding, element) for element in ("destinationType", "destination"))

@@ -440,11 +440,9 @@ class PollingPlan:
         known = [
             plan for plan in plans if plan.readings > 1 and not plan.withheld and not plan.first_page.lean
         ]
-        self.intervals = {
-            plan.first_page.collection + self._but(plan): self._interval(plan) for plan in known
-        }
-        self.intervals = {**self.intervals, **{what: every for what, (every, _) in self._beside.items()}}
-        self.intervals = {**self.intervals, **self._elsewhere}
+        listed = {plan.first_page.collection + self._but(plan): self._interval(plan) for plan in known}
+        beside = {what: every for what, (every, _) in self._beside.items()}
+        self.intervals = {**listed, **beside, **self._elsewhere}
         if self.sessions.round_time:
             self.intervals = {**self.intervals, "sessions": self.sessions.round_time}
 
