@@ -21,6 +21,7 @@ from gateway.service.exit_codes import ExitCode
 from tests.components.command_line import COMMAND, environment
 from tests.components.ports import free_tcp_port, free_udp_port
 from tests.components.waiting import wait_until
+from tests.hypothesis_profiles import PROVING
 
 CHECK_SECONDS = 1200.0
 START_SECONDS = 120.0
@@ -181,7 +182,7 @@ def test_a_broker_of_somebody_else_is_only_read(
 
 
 @pytest.mark.long
-@pytest.mark.each_rabbitmq
+@pytest.mark.each_rabbitmq(**({} if PROVING else {"since": "4.0"}))
 @pytest.mark.timeout(2 * CHECK_SECONDS)
 def test_its_check_keeps_every_promise(tmp_path: Path, rabbitmq_release: str) -> None:
     kept = tmp_path / "kept"

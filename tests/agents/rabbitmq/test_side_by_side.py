@@ -63,14 +63,23 @@ def living(watched: Watch) -> Mapping[int, Known]:
 
 
 def shown(watched: Watch) -> dict[int, object]:
-    """What must be the same: all but statistics that change from one reading to the next."""
+    """What must be the same: all but what differs from one reading to the next.
+
+    That is most statistics, and when a node was started, which is worked out from the time of a reading.
+    """
     queues = [element.name for element in watched.schemas["queue"].statistics]
     counted = [queues.index(name) for name in COUNTED]
+    started = [element.name for element in watched.schemas["node"].properties].index("startTime")
+
+    def lasting(known: Known) -> tuple[object, ...]:
+        properties = known.properties
+        return properties[:started] + properties[started + 1 :] if known.class_name == "node" else properties
+
     return {
         key: (
             known.class_name,
             known.created,
-            known.properties,
+            lasting(known),
             tuple(known.statistics[position] for position in counted) if known.class_name == "queue" else (),
         )
         for key, known in living(watched).items()
