@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from gateway.config.operations import SECOND
-from gateway.config.types import AmqpName, AmqpUrl, Duration, FilePath, SecretSource, between
+from gateway.config.types import AmqpName, AmqpUrls, Duration, FilePath, SecretSource, between
 from gateway.yaml_documents import StrictModel
 
 
@@ -13,10 +13,11 @@ class AmqpSettings(StrictModel):
     """How to reach a virtual host of a broker by AMQP 0-9-1.
 
     Attributes:
+        url: of one node, or of several nodes of the cluster.
         heartbeat: asked for; whole seconds.
     """
 
-    url: AmqpUrl
+    url: AmqpUrls
     vhost: AmqpName = "amqp-gateway"
     user: AmqpName
     password: SecretSource

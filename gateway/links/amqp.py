@@ -38,6 +38,7 @@ from gateway.links.election import Election
 from gateway.links.kept_counts import Loss
 from gateway.links.kept_deliveries import KeptDeliveries
 from gateway.links.kept_queue import KeptSubscription, kept_queue
+from gateway.links.node_choice import NodeChoice
 from gateway.links.own_queue import OwnQueue, WatchedQueue
 from gateway.links.publishing import Detour, Publisher
 from gateway.links.reconnecting import link_errors, reconnecting
@@ -110,7 +111,8 @@ class AmqpLink:
     """Keeps a session connected to a broker for as long as it runs.
 
     Args:
-        endpoint: of the broker.
+        endpoint: of the broker. After each end the next connection goes to another of several nodes:
+            what ended the connection may have ended its node.
         role: what to declare and bind.
         session: told when the link is up, down or in doubt.
         conversation: delivers to the session and holds what it wants sent.
@@ -133,7 +135,7 @@ class AmqpLink:
         detour: Detour | None = None,
         on_unsent: Callable[[Sequence[Send]], None] = lambda _: None,
     ) -> None:
-        self._endpoint = endpoint
+        self._nodes = NodeChoice(endpoint.nodes)
         self._role = role
         self._session = session
         self._conversation = conversation
@@ -144,12 +146,21 @@ class AmqpLink:
             watch_seconds,
             purpose=role.name,
         )
-        self._probe = BindingProbe(endpoint, role.probed, watch_seconds)
+        self._watch_seconds = watch_seconds
+        self._probe = self._new_probe()
         self._probed_queue = ""
         self._detour = detour
         self._on_unsent = on_unsent
         self._received: OrderedDict[tuple[str, str], None] = OrderedDict()
         self._missing_told = False  # that the kept queue is; it could not be made since
+
+    @property
+    def _endpoint(self) -> AmqpEndpoint:
+        """The node in use, or to be tried next."""
+        return self._nodes.preferred
+
+    def _new_probe(self) -> BindingProbe:
+        return BindingProbe(self._endpoint, self._role.probed, self._watch_seconds)
 
     async def run(self) -> None:
         """Connect, carry messages, reconnect with back-off and jitter; ends by cancellation only."""
@@ -374,4 +385,6 @@ class AmqpLink:
 
     def _down(self, error: LinkError) -> None:
         log.warning("link-down", role=self._role.name, trouble=error.trouble.value, detail=str(error))
+        if self._nodes.failed(self._endpoint):
+            self._probe = self._new_probe()
         self._conversation.perform(self._session.disconnected(str(error), self._clock.now()))

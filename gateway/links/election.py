@@ -23,7 +23,9 @@ from gateway.tasks import until_one_ends
 log = structlog.get_logger(__name__)
 
 TRY_SECONDS = 5.0
-"""Between two attempts while another serves, if no event tells of its end: RabbitMQ logs each as an error."""
+"""Between two attempts where no event tells of the other's end: RabbitMQ logs each as an error."""
+TOLD_TRY_SECONDS = 600.0
+"""Between two attempts where events tell of its end, in case one was lost unnoticed."""
 _PREFIX = "amqp-gateway.manager."
 _LONGEST = 255
 
@@ -42,14 +44,18 @@ class Election:
 
     Attributes:
         queue: which decides.
-        standing_by: told at each attempt that failed that another serves at this moment.
+        standing_by: told again and again that another serves at this moment.
         vacant: set when the queue may be free.
-        try_seconds: between two attempts.
+        told_since: since when (any clock) ``vacant`` has been set whenever the queue became free; 0 while
+            nothing tells of that.
+        try_seconds: between two attempts while nothing does; else it is looked that often whether the answer
+            of ``told_since`` is still the same.
     """
 
     queue: str
     standing_by: Callable[[], None] = lambda: None
     vacant: asyncio.Event = field(default_factory=asyncio.Event)
+    told_since: Callable[[], int] = lambda: 0
     try_seconds: float = TRY_SECONDS
 
     async def won(self, connection: AbstractConnection) -> None:
@@ -62,16 +68,28 @@ class Election:
         await until_one_ends(self._holding(connection), ended(connection))
 
     async def _holding(self, connection: AbstractConnection) -> None:
-        told = False
-        while not await self._holds(connection):
-            if not told:
+        logged = False
+        while True:
+            told_since = self.told_since()
+            if await self._holds(connection):
+                break
+            if not logged:
                 log.info("standing-by", queue=self.queue, detail="another agent serves")
-                told = True
-            self.standing_by()
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(self.try_seconds):
-                    await self.vacant.wait()
+                logged = True
+            await self._perhaps_vacant(told_since)
         log.info("elected", queue=self.queue)
+
+    async def _perhaps_vacant(self, told_since: int) -> None:
+        """Wait until the queue may be free, or may have become free unheard since ``told_since``."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(TOLD_TRY_SECONDS):
+                while not self.vacant.is_set():
+                    self.standing_by()
+                    with contextlib.suppress(TimeoutError):
+                        async with asyncio.timeout(self.try_seconds):
+                            await self.vacant.wait()
+                    if not told_since or self.told_since() != told_since:
+                        return
 
     async def _holds(self, connection: AbstractConnection) -> bool:
         self.vacant.clear()

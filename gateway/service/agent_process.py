@@ -100,7 +100,11 @@ async def _run(
     def heard(key: str, headers: Mapping[str, object], now: int) -> None:
         conversation.perform(agent.event(key, headers, now))
 
-    election = Election(manager_queue(publish.exchange), lambda: agent.stand_by(clock.now()))
+    election = Election(
+        manager_queue(publish.exchange),
+        lambda: agent.stand_by(clock.now()),
+        told_since=lambda: source.events_unbroken_since,
+    )
     agent.on_vacancy = election.vacant.set
     role = AmqpRole(
         "agent",

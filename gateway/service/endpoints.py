@@ -38,13 +38,15 @@ def amqp_endpoint(settings: AmqpSettings, folder: Path, name: str = "") -> AmqpE
     Raises:
         SecretError: it cannot be read.
     """
+    first, *others = settings.url
     return AmqpEndpoint(
-        settings.url,
+        first,
         settings.vhost,
         settings.user,
         settings.password.read(folder),
         folder / settings.ca_file if settings.ca_file else None,
         settings.heartbeat // SECOND,
+        others=tuple(others),
         source=name,
     )
 

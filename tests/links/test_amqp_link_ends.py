@@ -13,6 +13,7 @@ import structlog
 from gateway.demo.broker import PrivateBroker
 from gateway.dialects.effects import Delivery, Effect, Rebind, Send
 from gateway.links import amqp_connection
+from tests.components.ports import free_tcp_port
 from tests.components.rabbitmq import VirtualHost
 from tests.components.waiting import eventually
 from tests.links.broker_side import client, close_connection, published
@@ -36,6 +37,31 @@ async def test_it_comes_back_when_a_connection_is_closed(virtual_host: VirtualHo
         assert await link.up(2) != before
 
     assert "CONNECTION_FORCED - Closed via management plugin" in said
+
+
+async def test_it_goes_on_at_another_node_and_leaves_out_one_that_does_not_answer(
+    virtual_host: VirtualHost,
+) -> None:
+    broker = virtual_host.broker
+    nobody, address = f"amqp://127.0.0.1:{free_tcp_port()}", f"amqp://localhost:{broker.ports.amqp}"
+    endpoint = endpoint_of(broker, virtual_host.name)
+    several = replace(endpoint, others=(nobody, address))
+    mine = replace(role(), name="test-nodes")
+
+    async def closed() -> bool:
+        connection = "amqp-gateway test-nodes consume"
+        return await asyncio.to_thread(close_connection, broker, virtual_host.path, connection) > 0
+
+    async with linked(several, mine) as link:
+        await link.up()
+        await eventually(closed, "the broker lists the connection")
+        said = [await link.down()]
+        await link.up(2)
+        said.append(await link.down(2))
+        await eventually(closed, "the broker lists the connection")
+        said.append(await link.down(3))
+        await link.up(3)
+    assert [one.split(" (")[0].split(": ")[0] for one in said] == [endpoint.url, nobody, address]
 
 
 async def test_it_begins_anew_with_another_queue_when_its_session_wants_it_bound_anew(

@@ -37,7 +37,8 @@ async def told(settings: QmfSource, folder: Path) -> str:
     lines: list[str] = []
     await check_source(settings, folder, lines.append)
     (line,) = lines
-    where = f"amqp://127.0.0.1:{settings.amqp.url.rsplit(':', 1)[1]} (virtual host "
+    (url,) = settings.amqp.url
+    where = f"amqp://127.0.0.1:{url.rsplit(':', 1)[1]} (virtual host "
     assert line.startswith(where)
     return line.split("'): ", 1)[1]
 

@@ -128,6 +128,11 @@ class RabbitMqSource:
         return not self._stream.synchronised or self._visibility.in_progress
 
     @property
+    def events_unbroken_since(self) -> int:
+        """Since when (ns) every event of the broker has been heard, as far as is known; 0 while none is."""
+        return self._visibility.unbroken_since
+
+    @property
     def distrust(self) -> str:
         """Why no request of a console may be obeyed; empty where nothing speaks against it."""
         return self._impersonators.distrust
@@ -201,6 +206,7 @@ class RabbitMqSource:
         """Events arrive from now on; what happened before is in doubt."""
         again = bool(self._visibility.last_event)
         self._visibility.events_missing = ""
+        self._visibility.unbroken_since = now
         self._events.lost()
         effects = self._answers.doubted("events are connected", now, events_lost=again)
         if again:
@@ -214,6 +220,7 @@ class RabbitMqSource:
         Until `events_caught_up` nobody is told that all is known.
         """
         self._visibility.events_missing = ""
+        self._visibility.unbroken_since = now
         self._visibility.catching_up = True
         self._visibility.last_event = now
         if missed:
@@ -231,8 +238,15 @@ class RabbitMqSource:
     def events_lost(self, reason: str, now: int, since: int) -> list[Effect]:
         """Some events may have been lost since ``since``, although others arrive: list everything again."""
         self._events.lost()
+        self._visibility.unbroken_since = now
         lost = self._answers.doubted(reason, now, events_lost=True)
         return self._awake([*lost, *self._missed(reason, now, since)])
+
+    def doubt(self, reason: str, now: int) -> list[Effect]:
+        """The broker may have been out of reach unseen: nothing is `confirmed` before it was read anew."""
+        self._visibility.read_again()
+        self._view.known.doubt()
+        return self._awake(self._answers.doubted(reason, now))
 
     def remember(self, objects: Iterable[KnownObject]) -> None:
         """These existed when an agent before this one ended: should an event tell their end, it is told."""
@@ -247,6 +261,7 @@ class RabbitMqSource:
         """No events arrive, for ``reason``, which people are told."""
         news = reason != self._visibility.events_missing
         self._visibility.events_missing = reason
+        self._visibility.unbroken_since = 0
         self._visibility.catching_up = False  # what is stored is not waited for while it cannot be had
         return self._awake([Note("events-missing", reason)] if news else [])
 

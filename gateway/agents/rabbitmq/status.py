@@ -157,6 +157,7 @@ class Visibility:
         catching_up: events of the time while nobody listened are being told.
         without_majority: why changes may wait in the broker; empty where they do not.
         last_event: when the last one arrived, or when they were found to arrive (ns); 0 for never.
+        unbroken_since: since when every event has arrived, as far as is known (ns); 0 while they do not.
         named: the classes that were listed without statistics since nobody vouched for anything.
     """
 
@@ -169,6 +170,7 @@ class Visibility:
         self.catching_up = False
         self.without_majority = ""
         self.last_event = 0
+        self.unbroken_since = 0
         self.named: set[str] = set()
         self._user = user
         self._writer = writer
