@@ -74,8 +74,11 @@ Change = Put | Gone
 
 @dataclass(frozen=True, slots=True)
 class _End:
+    """When it was noticed, and when what ended was created (ns); ``unheard``: that, if no event told it."""
+
     heard: int
     created: int
+    unheard: KnownObject | None = None
 
 
 class KnownObjects:
@@ -108,8 +111,9 @@ class KnownObjects:
         self._remembered = {known.name: known for known in objects}
 
     def ending(self, name: ObjectName) -> KnownObject | None:
-        """The object that an end of this name would be the end of."""
-        return self.get(name) or self._remembered.get(name)
+        """The object that an end of this name would be the end of; it may have been missed already."""
+        end = self._ends.get(name)
+        return self.get(name) or self._remembered.get(name) or (end.unheard if end is not None else None)
 
     def has_ended(self, name: ObjectName) -> bool:
         """Whether an object of this name came to its end lately and none has come since."""
@@ -164,7 +168,7 @@ class KnownObjects:
         """An event tells that an object came to its end at ``time`` (ns, 0 unknown)."""
         known = self.get(name)
         if known is not None:
-            return self._removed(known, time or now, now)
+            return self._removed(known, time or now, now, heard=True)
         remembered = self._remembered.pop(name, None)
         self._remember_end(name, _End(now, 0))
         return [] if remembered is None else [Put(remembered, new=True), Gone(remembered, time or now)]
@@ -383,7 +387,8 @@ class KnownObjects:
         same = replace(updated, missed=former.missed, listed=former.listed) == former
         return [] if same else [Put(updated, former=former)]
 
-    def _removed(self, known: KnownObject, time: int, now: int) -> list[Change]:
+    def _removed(self, known: KnownObject, time: int, now: int, *, heard: bool = False) -> list[Change]:
+        """``heard``: an event told of its end, and none will."""
         changes: list[Change] = []
         for name in self._dependence.on(known.name):
             hanging = self.get(name)  # unless it ended with another that hangs on this one
@@ -392,7 +397,7 @@ class KnownObjects:
         del self._objects[known.name.class_name][known.name]
         self._dependence.forget(known.name, known.properties)
         self._unconfirmed.discard(known.name)
-        self._remember_end(known.name, _End(now, known.created))
+        self._remember_end(known.name, _End(now, known.created, None if heard else known))
         return [*changes, Gone(known, time)]
 
     def _forgotten(self, known: KnownObject, now: int) -> list[Change]:

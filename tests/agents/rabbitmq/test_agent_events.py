@@ -106,6 +106,21 @@ def test_a_closed_connection_is_told_with_what_the_broker_does_not_tell() -> Non
     assert last.arguments["node"] in {Reference(one.native_id) for one in shop.seen if one.key.name == "node"}
 
 
+def test_an_end_that_a_listing_shows_before_the_event_tells_it_is_told_with_the_facts() -> None:
+    shop = world()
+    shop.broker.objects["connection"].clear()
+    shop.run(40)
+    assert shop.story("connection")[-1] == ("peer -> us", "deleted")
+    assert shop.events() == []
+    closed(shop, "peer -> us")
+    shop.run(1)
+    event = only(shop.events())
+    facts = {name: event.arguments[name] for name in ("name", "user", "vhost", "lifetime")}
+    lifetime = event.time - CONNECTED_AT * MILLISECOND
+    assert facts == {"name": "peer -> us", "user": "app", "vhost": "/", "lifetime": lifetime}
+    assert shop.story("connection").count(("peer -> us", "deleted")) == 1
+
+
 def test_a_connection_known_from_listings_only_is_closed_with_the_facts() -> None:
     shop = world()
     closed(shop, "peer -> us", user_provided_name="till 4")
