@@ -83,7 +83,7 @@ class RabbitMqSettings(StrictModel):
     ca_file: FilePath | None = None
     events: EventSettings | None = None
     interval: Duration = 5 * SECOND
-    budget: Annotated[float, Field(gt=0, le=0.5)] = 0.04
+    budget: Annotated[float, Field(gt=0, le=0.5)] = 0.035
     show_own: bool = False
     own_users: tuple[str, ...] = ()
     prometheus: Literal["auto", "off"] | HttpUrls = "auto"

@@ -23,7 +23,7 @@ from gateway.dialects.qmf.addresses import MANAGEMENT_EXCHANGE
 from gateway.links.amqp_connection import AmqpEndpoint
 from gateway.service.exit_codes import CommandError, ExitCode
 
-_METRICS_SHARE = 0.6
+_METRICS_SHARE = 2 / 3
 """Share of a source's budget for metrics, where there are any; listings get what these do not need."""
 
 

@@ -57,7 +57,7 @@ class StatisticsConfig:
     enabled: bool = True
     urls: tuple[str, ...] = ()
     interval: int = 5 * SECOND
-    share: float = 0.024
+    share: float = 0.0233
     first_pause: int = 15 * SECOND
     longest_pause: int = 600 * SECOND
 

@@ -11,6 +11,7 @@ from urllib.parse import quote
 import pytest
 
 from gateway.demo.broker import BrokerSettings, PrivateBroker
+from gateway.demo.installation import NEWEST
 from gateway.demo.node_setup import free_ports
 from gateway.model.events import Severity
 from tests.agents.rabbitmq.test_live import ready, until
@@ -47,6 +48,11 @@ async def test_a_federation_link_fails_runs_and_ends(
             await told(watched, "federationLinkRunning", exchange="till", upstream="shop")
             client.delete("policies/%2F/federate").raise_for_status()
             await told(watched, "federationLinkRemoved", exchange="till", upstream="shop")
+            # The end of an upstream is that of its links, too.
+            client.put("policies/%2F/federate", json=policy).raise_for_status()
+            await until(lambda: len(watched.told("federationLinkRunning")) > 1, "it runs again")
+            client.delete(upstream).raise_for_status()
+            await until(lambda: len(watched.told("federationLinkRemoved")) > 1, "it is removed again")
             severities = {one.key.name: one.severity for one, _ in watched.events}
             assert severities["federationLinkFailed"] is Severity.WARNING
             assert broker.administrator.password not in repr(watched.events)
@@ -69,6 +75,31 @@ async def test_a_shovel_runs_and_ends(start_rabbitmq: Callable[[BrokerSettings],
             client.delete("parameters/shovel/%2F/mover").raise_for_status()
             await told(watched, "parameterCleared", component="shovel", name="mover")
             await told(watched, "shovelRemoved", vhost="/", name="mover")
+            assert broker.administrator.password not in repr(watched.events)
+
+
+async def test_a_shovel_that_cannot_work_is_told(
+    start_rabbitmq: Callable[[BrokerSettings], PrivateBroker], rabbitmq_release: str
+) -> None:
+    broker = start_rabbitmq(replace(TEST_SETTINGS, plugins=("rabbitmq_shovel",)))
+    (nobody,) = free_ports(1)
+    value = {
+        "src-uri": broker.amqp_url(),
+        "src-queue": "from",
+        "dest-uri": f"amqp://127.0.0.1:{nobody}",
+        "dest-queue": "to",
+        "reconnect-delay": 1,
+    }
+    with broker.http() as client:
+        async with watch(broker, broker.administrator, writer=broker.administrator) as watched:
+            await ready(watched)
+            client.put("parameters/shovel/%2F/mover", json={"value": value}).raise_for_status()
+            if rabbitmq_release == NEWEST:
+                ended = await told(watched, "shovelTerminated", vhost="/", name="mover")
+                assert "econnrefused" in ended["reason"]
+            else:
+                await told(watched, "shovelRemoved", vhost="/", name="mover")
+            assert watched.told("shovelRunning") == []
             assert broker.administrator.password not in repr(watched.events)
 
 

@@ -6,6 +6,7 @@ import itertools
 
 import pytest
 
+from gateway.agents.rabbitmq.polling import PollingConfig
 from gateway.agents.rabbitmq.status import WITHIN_BUDGET
 from gateway.model.observations import SourceState
 from tests.agents.rabbitmq.imitation import MILLISECOND, SECOND, World
@@ -13,7 +14,7 @@ from tests.agents.rabbitmq.story import world
 
 
 def test_what_is_read_seldom_is_said_because_values_may_be_as_old() -> None:
-    shop = world()
+    shop = world(polling=PollingConfig(budget=0.04))
     shop.run(60)
     assert shop.source.status.detail == ""
     shop.request_takes = 3 * SECOND
