@@ -78,8 +78,7 @@ async def test_a_shovel_runs_and_ends(start_rabbitmq: Callable[[BrokerSettings],
             assert broker.administrator.password not in repr(watched.events)
 
 
-@pytest.mark.each_rabbitmq(since="4.0")  # before, nothing was told of it
-async def test_a_shovel_that_cannot_work_is_told(
+async def test_a_shovel_that_cannot_work_is_not_told_as_running(
     start_rabbitmq: Callable[[BrokerSettings], PrivateBroker], rabbitmq_release: str
 ) -> None:
     broker = start_rabbitmq(replace(TEST_SETTINGS, plugins=("rabbitmq_shovel",)))
@@ -95,11 +94,13 @@ async def test_a_shovel_that_cannot_work_is_told(
         async with watch(broker, broker.administrator, writer=broker.administrator) as watched:
             await ready(watched)
             client.put("parameters/shovel/%2F/mover", json={"value": value}).raise_for_status()
+            await told(watched, "parameterSet", component="shovel", name="mover")
+            # RabbitMQ 4.0 sometimes tells that it was removed, and 3.10 nothing.
             if rabbitmq_release == NEWEST:
                 ended = await told(watched, "shovelTerminated", vhost="/", name="mover")
                 assert ended["reason"] == "failed to connect to destination"
-            else:
-                await told(watched, "shovelRemoved", vhost="/", name="mover")
+            client.delete("parameters/shovel/%2F/mover").raise_for_status()
+            await told(watched, "parameterCleared", component="shovel", name="mover")
             assert watched.told("shovelRunning") == []
             assert broker.administrator.password not in repr(watched.events)
 
