@@ -19,6 +19,8 @@ from typing import Any, Final, Self
 
 from gateway.demo import keeper
 from gateway.demo.broker import BrokerPorts, BrokerSettings, Credentials, PrivateBroker
+from gateway.demo.debian_root import machine_release
+from gateway.demo.installation import RELEASES
 from gateway.demo.node_setup import NodeDescription, free_ports
 from tests.components.rabbitmq import TEST_SETTINGS
 from tests.components.waiting import wait_until
@@ -114,7 +116,7 @@ class PrivateCluster:
     def _start(self) -> None:
         # Since 3.13 nodes wait for each other and agree on the one that forms the cluster. Before, each that
         # finds no other forms one of its own.
-        alone = 0 if self._settings.debian else 1
+        alone = 1 if (self._settings.debian or machine_release()) == RELEASES["3.10"] else 0
         start_together(self.nodes[:alone])
         start_together(self.nodes[alone:])
         self.wait_until_whole()

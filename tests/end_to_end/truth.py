@@ -185,6 +185,17 @@ class BrokerTruth:
         names = {(str(queue["vhost"]), str(queue["name"])) for queue in await self._listed("queues")}
         return {f"{vhost}|{name}" for vhost, name in names if not name.startswith(OWN_QUEUE_PREFIX)}
 
+    async def deprecated_in_use(self) -> set[str]:
+        """The deprecated features that something uses; none before RabbitMQ 3.13, which does not know them.
+
+        Raises:
+            httpx.HTTPError: the broker does not answer.
+        """
+        response = await self._client.get("deprecated-features/used")
+        if response.status_code == httpx.codes.NOT_FOUND:
+            return set()
+        return {str(feature["name"]) for feature in response.raise_for_status().json()}
+
     async def _listed(self, listing: str) -> list[dict[str, Any]]:
         response = await self._client.get(listing, params={"columns": "vhost,name,os_pid"})
         listed: list[dict[str, Any]] = response.raise_for_status().json()

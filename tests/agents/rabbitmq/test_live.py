@@ -144,6 +144,8 @@ async def test_a_broker_that_was_killed_and_is_back(own_rabbitmq: PrivateBroker)
         await until(synchronised(watched), "all is read again")
         await until(lambda: watched.gone("queue", "passing"), "what did not survive is gone")
         await until(lambda: watched.value("node", node_name(watched), "startTime") != started, "new start")
+        with broker.http() as client:
+            assert client.get("queues/%2F/lasting").is_success, "the broker lost it"
         assert watched.exists("queue", "lasting")
         assert len({one.native_id for one in watched.heard("queue", "lasting")}) == 1
 
