@@ -131,14 +131,10 @@ class RabbitMqAgent:
         self._publisher.connected()
         return self._awake(self._begin_or_suspend(now))
 
-    def disconnected(self, detail: str, now: int) -> list[Effect]:
-        """The link carries nothing: what there is then is published when it is up again.
-
-        The broker may have been killed, and be back before a request of the source's failed.
-        """
-        if not self._publisher.disconnected():
-            return []
-        return self.publish(self._source.doubt(f"the link to consoles ended: {detail}", now), now)
+    def disconnected(self, detail: str, now: int) -> list[Effect]:  # noqa: ARG002  as every session's
+        """The link carries nothing: what changes meanwhile is published when it is up again."""
+        self._publisher.disconnected()
+        return []
 
     def stand_by(self, now: int) -> None:
         """Another agent serves this broker's consoles now."""

@@ -68,15 +68,10 @@ class ConsolePublisher:
         """Messages reach consoles from now on."""
         self._linked = True
 
-    def disconnected(self) -> bool:
-        """No message reaches consoles: fall silent, and do not `begin` before they can be reached again.
-
-        Returns:
-            Whether they could be reached until now.
-        """
-        news, self._linked = self._linked, False
+    def disconnected(self) -> None:
+        """No message reaches consoles: fall silent, and do not `begin` before they can be reached again."""
+        self._linked = False
         self.suspend()
-        return news
 
     def stand_by(self, now: int) -> None:
         """Another agent serves now: what it published is not published again by this one."""

@@ -242,12 +242,6 @@ class RabbitMqSource:
         lost = self._answers.doubted(reason, now, events_lost=True)
         return self._awake([*lost, *self._missed(reason, now, since)])
 
-    def doubt(self, reason: str, now: int) -> list[Effect]:
-        """The broker may have been out of reach unseen: nothing is `confirmed` before it was read anew."""
-        self._visibility.read_again()
-        self._view.known.doubt()
-        return self._awake(self._answers.doubted(reason, now))
-
     def remember(self, objects: Iterable[KnownObject]) -> None:
         """These existed when an agent before this one ended: should an event tell their end, it is told."""
         self._view.known.remember(objects)

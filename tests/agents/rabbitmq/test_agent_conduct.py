@@ -215,32 +215,6 @@ def test_an_agent_whose_link_broke_publishes_again_when_what_it_knew_is_confirme
     assert len(shop.sent) > before
 
 
-def test_what_ended_while_the_link_was_broken_for_a_moment_is_not_published_again() -> None:
-    """A broker that was killed may be back before any request to the management API failed."""
-    shop = world()
-    assert ("orders", "there") in shop.story("queue")
-    before = len(shop.seen)
-    shop.broker.objects["queue"].clear()
-    shop.broker.add_queue("durable")
-    shop.agent_does(shop.agent.disconnected("the broker ended", shop.now))
-    shop.agent_does(shop.agent.connected("", shop.now))
-    assert not shop.source.confirmed
-    shop.run(20)
-    assert shop.source.confirmed
-    assert ("orders", "there") not in shop.story("queue", since=before)
-    assert ("durable", "there") in shop.story("queue", since=before)
-
-
-def test_a_link_that_does_not_come_up_costs_the_broker_no_readings() -> None:
-    shop = world()
-    shop.agent_does(shop.agent.disconnected("the broker ended", shop.now))
-    shop.run(10)
-    assert shop.source.confirmed
-    for _ in range(10):
-        shop.agent_does(shop.agent.disconnected("connection refused", shop.now))
-    assert shop.source.confirmed
-
-
 def test_a_tag_that_is_given_back_is_noticed_at_once() -> None:
     shop = world()
     refused = Refused(login=False, reason="Not monitor user")
