@@ -146,7 +146,6 @@ class AmqpLink:
             watch_seconds,
             purpose=role.name,
         )
-        self._watch_seconds = watch_seconds
         self._probe = self._new_probe()
         self._probed_queue = ""
         self._detour = detour
@@ -160,7 +159,7 @@ class AmqpLink:
         return self._nodes.preferred
 
     def _new_probe(self) -> BindingProbe:
-        return BindingProbe(self._endpoint, self._role.probed, self._watch_seconds)
+        return BindingProbe(self._endpoint, self._role.probed, self._queue.watch_seconds)
 
     async def run(self) -> None:
         """Connect, carry messages, reconnect with back-off and jitter; ends by cancellation only."""

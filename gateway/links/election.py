@@ -23,9 +23,9 @@ from gateway.tasks import until_one_ends
 log = structlog.get_logger(__name__)
 
 TRY_SECONDS = 5.0
-"""Between two attempts where no event tells of the other's end: RabbitMQ logs each as an error."""
-TOLD_TRY_SECONDS = 600.0
-"""Between two attempts where events tell of its end, in case one was lost unnoticed."""
+"""Between two attempts where no event reports the other's end: RabbitMQ logs each as an error."""
+REPORTED_TRY_SECONDS = 600.0
+"""Between two attempts where events report it, in case one was lost unnoticed."""
 _PREFIX = "amqp-gateway.manager."
 _LONGEST = 255
 
@@ -44,18 +44,18 @@ class Election:
 
     Attributes:
         queue: which decides.
-        standing_by: told again and again that another serves at this moment.
+        standing_by: called every ``try_seconds`` while another agent serves.
         vacant: set when the queue may be free.
-        told_since: since when (any clock) ``vacant`` has been set whenever the queue became free; 0 while
-            nothing tells of that.
-        try_seconds: between two attempts while nothing does; else it is looked that often whether the answer
-            of ``told_since`` is still the same.
+        reported_since: returns since when (any clock) ``vacant`` has been set each time that the queue became
+            free; 0 while no event reports that.
+        try_seconds: between two attempts while no event reports that; otherwise between two checks that
+            ``reported_since`` still returns the same.
     """
 
     queue: str
     standing_by: Callable[[], None] = lambda: None
     vacant: asyncio.Event = field(default_factory=asyncio.Event)
-    told_since: Callable[[], int] = lambda: 0
+    reported_since: Callable[[], int] = lambda: 0
     try_seconds: float = TRY_SECONDS
 
     async def won(self, connection: AbstractConnection) -> None:
@@ -70,26 +70,26 @@ class Election:
     async def _holding(self, connection: AbstractConnection) -> None:
         logged = False
         while True:
-            told_since = self.told_since()
+            reported_since = self.reported_since()
             if await self._holds(connection):
                 break
             if not logged:
                 log.info("standing-by", queue=self.queue, detail="another agent serves")
                 logged = True
-            await self._perhaps_vacant(told_since)
+            await self._perhaps_vacant(reported_since)
         log.info("elected", queue=self.queue)
 
-    async def _perhaps_vacant(self, told_since: int) -> None:
-        """Wait until the queue may be free, or may have become free unheard since ``told_since``."""
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(TOLD_TRY_SECONDS):
-                while not self.vacant.is_set():
-                    self.standing_by()
-                    with contextlib.suppress(TimeoutError):
-                        async with asyncio.timeout(self.try_seconds):
-                            await self.vacant.wait()
-                    if not told_since or self.told_since() != told_since:
-                        return
+    async def _perhaps_vacant(self, reported_since: int) -> None:
+        """Wait until the queue may be free, or an event that reports that may have been missed."""
+        checks = max(1, int(REPORTED_TRY_SECONDS / self.try_seconds)) if reported_since else 1
+        for _ in range(checks):
+            self.standing_by()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self.try_seconds):
+                    await self.vacant.wait()
+                return
+            if self.reported_since() != reported_since:
+                return
 
     async def _holds(self, connection: AbstractConnection) -> bool:
         self.vacant.clear()

@@ -103,7 +103,7 @@ async def _run(
     election = Election(
         manager_queue(publish.exchange),
         lambda: agent.stand_by(clock.now()),
-        told_since=lambda: source.events_unbroken_since,
+        reported_since=lambda: source.events_unbroken_since,
     )
     agent.on_vacancy = election.vacant.set
     role = AmqpRole(

@@ -13,7 +13,7 @@ from gateway.agents.rabbitmq.http_reader import HttpReader, ManagementEndpoint
 from gateway.agents.rabbitmq.http_writer import HttpWriter
 from gateway.agents.rabbitmq.polling import PollingConfig
 from gateway.agents.rabbitmq.prometheus_reader import PrometheusReader
-from gateway.agents.rabbitmq.prometheus_statistics import StatisticsConfig
+from gateway.agents.rabbitmq.prometheus_statistics import METRICS_SHARE, StatisticsConfig
 from gateway.config import sources
 from gateway.config.amqp import AmqpSettings
 from gateway.config.operations import SECOND
@@ -22,9 +22,6 @@ from gateway.config.types import SecretSource
 from gateway.dialects.qmf.addresses import MANAGEMENT_EXCHANGE
 from gateway.links.amqp_connection import AmqpEndpoint
 from gateway.service.exit_codes import CommandError, ExitCode
-
-_METRICS_SHARE = 2 / 3
-"""Share of a source's budget for metrics, where there are any; listings get what these do not need."""
 
 
 def amqp_endpoint(settings: AmqpSettings, folder: Path, name: str = "") -> AmqpEndpoint:
@@ -38,15 +35,14 @@ def amqp_endpoint(settings: AmqpSettings, folder: Path, name: str = "") -> AmqpE
     Raises:
         SecretError: it cannot be read.
     """
-    first, *others = settings.url
     return AmqpEndpoint(
-        first,
+        settings.url[0],
         settings.vhost,
         settings.user,
         settings.password.read(folder),
         folder / settings.ca_file if settings.ca_file else None,
         settings.heartbeat // SECOND,
-        others=tuple(others),
+        others=settings.url[1:],
         source=name,
     )
 
@@ -124,8 +120,8 @@ def management_endpoint(
         reason = error.strerror or str(error)
         text = f"{settings.management[0]}: 'ca_file' {ca_file} cannot be used: {reason}"
         raise CommandError(ExitCode.CONFIGURATION, text) from error
-    first, *others = settings.management
-    return ManagementEndpoint(first, user, password.read(folder), ca_file, others=tuple(others), source=name)
+    first, others = settings.management[0], settings.management[1:]
+    return ManagementEndpoint(first, user, password.read(folder), ca_file, others=others, source=name)
 
 
 def event_endpoint(settings: RabbitMqSettings, folder: Path, name: str = "") -> AmqpEndpoint | None:
@@ -138,10 +134,9 @@ def event_endpoint(settings: RabbitMqSettings, folder: Path, name: str = "") -> 
         return None
     ca_file = folder / settings.ca_file if settings.ca_file else None
     events = settings.events
-    first, *others = events.url
     password = settings.password.read(folder)
     return AmqpEndpoint(
-        first, events.vhost, settings.user, password, ca_file, others=tuple(others), source=name
+        events.url[0], events.vhost, settings.user, password, ca_file, others=events.url[1:], source=name
     )
 
 
@@ -156,7 +151,7 @@ def _statistics(settings: RabbitMqSettings) -> StatisticsConfig:
         enabled=settings.prometheus != "off",
         urls=() if isinstance(settings.prometheus, str) else settings.prometheus,
         interval=settings.interval,
-        share=_METRICS_SHARE * settings.budget,
+        share=METRICS_SHARE * settings.budget,
     )
 
 

@@ -10,14 +10,11 @@ import contextlib
 import logging
 from collections.abc import AsyncIterator
 
-import pytest
 import pytest_asyncio
 
 from gateway.demo.broker import BrokerSettings
 from gateway.demo.demonstration import Demonstration
-from gateway.demo.installation import debian_release
 from tests.components.ports import free_tcp_port, free_udp_port
-from tests.components.rabbitmq import INSTALLED
 from tests.end_to_end.chaos import Killer
 from tests.end_to_end.half_open import SilentWay, Ways
 from tests.end_to_end.observer import Observer
@@ -35,7 +32,7 @@ async def ways() -> AsyncIterator[Ways]:
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
-async def demonstration(ways: Ways, request: pytest.FixtureRequest) -> AsyncIterator[Demonstration]:
+async def demonstration(ways: Ways, rabbitmq_settings: BrokerSettings) -> AsyncIterator[Demonstration]:
     """Everything running, with quick statistics, also in the event log."""
     # Each attempt to reach a broker that is down is an error there; a failing test would print them all.
     logging.getLogger("aiormq").setLevel(logging.CRITICAL)
@@ -44,9 +41,7 @@ async def demonstration(ways: Ways, request: pytest.FixtureRequest) -> AsyncIter
         snmp_port=free_udp_port(),
         jmx_port=free_tcp_port(),
         agent=True,
-        settings=BrokerSettings(
-            statistics_interval=1.0, debian=debian_release(request.config.getoption("rabbitmq") or INSTALLED)
-        ),
+        settings=BrokerSettings(statistics_interval=1.0, debian=rabbitmq_settings.debian),
         amqp_port=ways.amqp.port,
         management_port=ways.http.port,
         log={"statistics_interval": "1s", "segment_duration": "20s"},

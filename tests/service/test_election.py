@@ -374,14 +374,11 @@ async def test_the_queue_that_decides_is_held_by_one_connection_at_a_time(virtua
             assert client.get(path).status_code in {200, 404}
 
 
-async def test_where_the_end_of_the_other_is_told_the_broker_is_asked_once(virtual_host: VirtualHost) -> None:
+async def test_where_an_event_reports_the_end_of_the_other_the_broker_is_asked_once(
+    virtual_host: VirtualHost,
+) -> None:
     queue, since = manager_queue("qpid.management"), 1
     stood_by: list[str] = []
-
-    def candidate() -> Election:
-        return Election(
-            queue, lambda: stood_by.append("stands by"), told_since=lambda: since, try_seconds=0.1
-        )
 
     def refusals() -> int:
         lines = virtual_host.broker.log_file.read_text()
@@ -391,16 +388,18 @@ async def test_where_the_end_of_the_other_is_told_the_broker_is_asked_once(virtu
     first = await aio_pika.connect(virtual_host.amqp_url())
     async with await aio_pika.connect(virtual_host.amqp_url()) as second:
         await Election(queue).won(first)
-        told = candidate()
-        waiting = asyncio.create_task(told.won(second))
+        candidate = Election(
+            queue, lambda: stood_by.append("stands by"), reported_since=lambda: since, try_seconds=0.1
+        )
+        waiting = asyncio.create_task(candidate.won(second))
         await until(lambda: len(stood_by) > 5, "it stands by")
         assert refusals() == before + 1
         since = 2
-        await until(lambda: refusals() == before + 2, "it asks again where something may not have been told")
+        await until(lambda: refusals() == before + 2, "it asks again where an event may have been missed")
         await first.close()
         await until(lambda: len(stood_by) > 10, "it stands by")
         assert not waiting.done()
-        told.vacant.set()
+        candidate.vacant.set()
         await waiting
         assert refusals() == before + 2
 

@@ -74,11 +74,17 @@ Change = Put | Gone
 
 @dataclass(frozen=True, slots=True)
 class _End:
-    """When it was noticed, and when what ended was created (ns); ``unheard``: that, if no event told it."""
+    """The end of an object.
+
+    Attributes:
+        heard: when it was noticed (ns).
+        created: when the object was created (ns); 0 where that is not known.
+        unreported: the object, where no event has reported its end; otherwise ``None``.
+    """
 
     heard: int
     created: int
-    unheard: KnownObject | None = None
+    unreported: KnownObject | None = None
 
 
 class KnownObjects:
@@ -111,9 +117,9 @@ class KnownObjects:
         self._remembered = {known.name: known for known in objects}
 
     def ending(self, name: ObjectName) -> KnownObject | None:
-        """The object that an end of this name would be the end of; it may have been missed already."""
+        """The object whose end an event with this name reports; a listing may have lacked it before."""
         end = self._ends.get(name)
-        return self.get(name) or self._remembered.get(name) or (end.unheard if end is not None else None)
+        return self.get(name) or self._remembered.get(name) or (end.unreported if end is not None else None)
 
     def has_ended(self, name: ObjectName) -> bool:
         """Whether an object of this name came to its end lately and none has come since."""
@@ -168,7 +174,7 @@ class KnownObjects:
         """An event tells that an object came to its end at ``time`` (ns, 0 unknown)."""
         known = self.get(name)
         if known is not None:
-            return self._removed(known, time or now, now, heard=True)
+            return self._removed(known, time or now, now, reported=True)
         remembered = self._remembered.pop(name, None)
         self._remember_end(name, _End(now, 0))
         return [] if remembered is None else [Put(remembered, new=True), Gone(remembered, time or now)]
@@ -387,8 +393,8 @@ class KnownObjects:
         same = replace(updated, missed=former.missed, listed=former.listed) == former
         return [] if same else [Put(updated, former=former)]
 
-    def _removed(self, known: KnownObject, time: int, now: int, *, heard: bool = False) -> list[Change]:
-        """``heard``: an event told of its end, and none will."""
+    def _removed(self, known: KnownObject, time: int, now: int, *, reported: bool = False) -> list[Change]:
+        """``reported``: an event has reported its end."""
         changes: list[Change] = []
         for name in self._dependence.on(known.name):
             hanging = self.get(name)  # unless it ended with another that hangs on this one
@@ -397,7 +403,7 @@ class KnownObjects:
         del self._objects[known.name.class_name][known.name]
         self._dependence.forget(known.name, known.properties)
         self._unconfirmed.discard(known.name)
-        self._remember_end(known.name, _End(now, known.created, None if heard else known))
+        self._remember_end(known.name, _End(now, known.created, None if reported else known))
         return [*changes, Gone(known, time)]
 
     def _forgotten(self, known: KnownObject, now: int) -> list[Change]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 from gateway.agents.rabbitmq.management_api import (
     UNMEASURED_COLLECTIONS,
@@ -38,6 +39,9 @@ _SLOW = {
 MAX_EXTRA_REQUESTS = 1_000
 """Single objects and virtual hosts that wait to be asked about; a listing answers for the rest."""
 
+DEFAULT_BUDGET: Final = 0.035
+"""Share of time that requests to a broker may take where nothing else is configured."""
+
 
 @dataclass(frozen=True, slots=True)
 class PollingConfig:
@@ -65,7 +69,7 @@ class PollingConfig:
             pages of a listing leave the broker as much time for others as they took, as later ones do.
     """
 
-    budget: float = 0.035
+    budget: float = DEFAULT_BUDGET
     interval: int = 5 * SECOND
     slow: Mapping[str, int] = field(default_factory=lambda: dict(_SLOW))
     overview: int = 60 * SECOND

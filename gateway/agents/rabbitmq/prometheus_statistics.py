@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 
 from gateway.agents.rabbitmq.known_objects import Change, KnownObject, KnownObjects
 from gateway.agents.rabbitmq.object_names import ObjectName
+from gateway.agents.rabbitmq.polling import DEFAULT_BUDGET
 from gateway.agents.rabbitmq.prometheus_samples import (
     Columns,
     NodeSheet,
@@ -39,6 +40,9 @@ _APPLIED: Final = 200
 """Objects taken together, in about a millisecond."""
 _PROTOCOLS: Final = {"http/prometheus": "http", "https/prometheus": "https"}
 
+METRICS_SHARE: Final = 2 / 3
+"""Share of a source's budget for metrics, where there are any; listings get what these do not need."""
+
 
 @dataclass(frozen=True, slots=True)
 class StatisticsConfig:
@@ -57,7 +61,7 @@ class StatisticsConfig:
     enabled: bool = True
     urls: tuple[str, ...] = ()
     interval: int = 5 * SECOND
-    share: float = 0.0233
+    share: float = METRICS_SHARE * DEFAULT_BUDGET
     first_pause: int = 15 * SECOND
     longest_pause: int = 600 * SECOND
 
