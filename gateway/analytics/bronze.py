@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from pyspark import StorageLevel
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StringType, StructField, StructType
@@ -23,7 +22,7 @@ from gateway.analytics.coverage import Stretch
 from gateway.analytics.errors import AnalyticsError, NoLogError
 from gateway.analytics.form import COMMIT_KIND, LAKE, RECORD
 from gateway.analytics.period import Period
-from gateway.analytics.session import reason
+from gateway.analytics.session import FILE_GONE, SPARK_ERRORS, reason
 from gateway.analytics.storage import Storage, below
 
 LAKE_FOLDER: Final = "lake"
@@ -178,10 +177,10 @@ def _lines(spark: SparkSession, storage: Storage, log: str) -> tuple[DataFrame, 
         )
         try:
             return lines, _segments(lines)
-        except PySparkException as error:
+        except SPARK_ERRORS as error:
             lines.unpersist()
             # Compacted, or given its final name, between listing and reading.
-            if "FILE_NOT_EXIST" not in str(error) or attempt == _ATTEMPTS - 1:
+            if FILE_GONE not in str(error) or attempt == _ATTEMPTS - 1:
                 raise AnalyticsError(f"{folder} cannot be read: {reason(error)}") from error
     raise AssertionError
 

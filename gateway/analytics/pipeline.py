@@ -13,14 +13,13 @@ from dataclasses import astuple, dataclass
 from threading import Event
 from typing import Final
 
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from gateway.analytics import bronze, coverage, gold, silver
 from gateway.analytics.coverage import Stretch
 from gateway.analytics.errors import AnalyticsError, NoLogError
-from gateway.analytics.session import reason
+from gateway.analytics.session import SPARK_ERRORS, reason
 from gateway.analytics.storage import Storage, below
 from gateway.analytics.tables import Tables
 
@@ -170,7 +169,7 @@ def run(
     query = writer.start()
     try:
         _wait(query, publisher, stopping or Event())
-    except PySparkException as error:
+    except SPARK_ERRORS as error:
         raise AnalyticsError(f"the stream ended: {reason(error)}") from error
     finally:
         query.stop()

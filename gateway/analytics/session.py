@@ -11,8 +11,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -21,10 +22,18 @@ from gateway.analytics.errors import AnalyticsError, MissingError
 JAVA_VERSION: Final = 17
 """The least that Spark 4 runs on."""
 
+SPARK_ERRORS: Final = (PySparkException, Py4JJavaError)
+"""What a failed job raises: PySpark translates some exceptions of Java, and lets the others through, such as
+that of a file that is gone (``SparkException: Job aborted due to stage failure``).
+"""
+
 _ADVICE: Final = (
     f"Spark needs a Java virtual machine of version {JAVA_VERSION} or newer: "
     f"install one (on Debian: apt-get install default-jre-headless) or name it by JAVA_HOME"
 )
+FILE_GONE: Final = "FILE_NOT_EXIST"
+"""Stands in an error of Spark about a file that was removed or renamed between listing and reading."""
+
 _LOGGING: Final = Path(__file__).with_name("log4j2.properties")
 _VERSION: Final = re.compile(r'version "(?:1\.)?(\d+)')
 _JAVA_SECONDS: Final = 60
@@ -87,7 +96,7 @@ def session(settings: SparkSettings, name: str = "AMQP management gateway") -> I
         builder = builder.config(key, value)
     try:
         spark = builder.getOrCreate()
-    except PySparkException as error:
+    except SPARK_ERRORS as error:
         raise AnalyticsError(f"Spark does not start: {reason(error)}") from error
     try:
         yield spark
@@ -116,11 +125,24 @@ def check_java() -> None:
 
 
 def reason(error: BaseException) -> str:
-    """What an error of Spark says, in one line: without the plan and the stack behind it."""
-    text = (str(error).strip() or type(error).__name__).splitlines()[0]
-    if "FILE_NOT_EXIST" not in str(error):
+    """What an error of Spark says, in one line: without the plan and the stack behind it.
+
+    Of an exception of Java it is the first cause: what failed in a task, not that the job failed.
+    """
+    said = _causes(error.java_exception) if isinstance(error, Py4JJavaError) else [str(error)]
+    text = (said[-1].strip() or type(error).__name__).splitlines()[0]
+    if not any(FILE_GONE in cause for cause in said):
         return text
     return (
-        f"{text} A file of the log was removed before it was read, by retention perhaps: try again, or go on "
-        "without it by --conf spark.sql.files.ignoreMissingFiles=true"
+        f"{text.rstrip('.')}. A file of the log was removed before it was read, by retention perhaps: "
+        "try again, or go on without it by --conf spark.sql.files.ignoreMissingFiles=true"
     )
+
+
+def _causes(java_exception: Any) -> list[str]:  # noqa: ANN401  a Throwable of Java has no type here
+    """What a Throwable and its causes say; the first cause last."""
+    causes = []
+    while java_exception is not None:
+        causes.append(str(java_exception))
+        java_exception = java_exception.getCause()
+    return causes

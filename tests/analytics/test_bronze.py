@@ -7,7 +7,9 @@ import datetime as dt
 import duckdb
 import msgspec
 import pytest
+from pyspark import StorageLevel
 from pyspark.sql import SparkSession
+from pyspark.sql.classic.dataframe import DataFrame
 from pyspark.sql.types import ArrayType, BooleanType, DataType, LongType, StringType, TimestampType
 
 from gateway.analytics.bronze import Bronze, bronze
@@ -17,6 +19,7 @@ from gateway.analytics.form import LAKE, RECORD
 from gateway.analytics.period import Period
 from gateway.eventlog.columns import COLUMNS
 from gateway.eventlog.record import Delta, LogRecord, RecordKind
+from gateway.eventlog.segment import segment_path
 from tests.analytics.logs import LOG_ID, NOON, WrittenLog, after, counted, of_object, told
 
 pytestmark = pytest.mark.xdist_group("spark")
@@ -143,3 +146,19 @@ def test_an_empty_log_has_no_records(spark: SparkSession, log: WrittenLog) -> No
 def test_where_there_is_no_log_that_is_said(spark: SparkSession, log: WrittenLog) -> None:
     with pytest.raises(NoLogError, match="holds no event log"), bronze(spark, log.path, DAY):
         pass
+
+
+def test_a_segment_that_got_its_final_name_between_listing_and_reading_is_read(
+    spark: SparkSession, log: WrittenLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = log.segment(updates(1, 3), is_open=True)
+    persist = DataFrame.persist
+
+    def renamed_meanwhile(listed: DataFrame, level: StorageLevel) -> DataFrame:
+        if opened.exists():
+            opened.rename(segment_path(log.folder, 1, is_open=False))
+        return persist(listed, level)
+
+    monkeypatch.setattr(DataFrame, "persist", renamed_meanwhile)
+    with bronze(spark, log.path, DAY) as found:
+        assert seqs(found) == [1, 2, 3]

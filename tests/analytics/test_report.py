@@ -14,6 +14,7 @@ from matplotlib.image import imread
 from msgspec.structs import replace
 from pyspark.sql import SparkSession
 
+from gateway.analytics.errors import AnalyticsError
 from gateway.analytics.period import Period
 from gateway.analytics.reports import files, page, terminal
 from gateway.analytics.reports.answers import Report, Row, number
@@ -211,3 +212,17 @@ def test_strange_names_and_the_largest_numbers_are_shown(
     assert f"{2 * (2**64 - 1) * 2**20:,}" in said
     assert "\ufffd[31m[bold]\ufffd$\\frac{$\ufffd" in "".join(said.split())
     assert "\x1b" not in said
+
+
+def test_a_file_of_the_lake_that_is_removed_meanwhile_ends_in_one_line(
+    spark: SparkSession, log: WrittenLog
+) -> None:
+    files_of_lake = [log.lake([told(of_object(RecordKind.UPDATE, 0, 1), messages=1)])]
+
+    def remove_after_the_first_read(step: str) -> None:
+        if step != "reading the log":
+            for file in files_of_lake:
+                file.unlink(missing_ok=True)
+
+    with pytest.raises(AnalyticsError, match="was removed before it was read, by retention perhaps"):
+        make_report(spark, log.path, PERIOD, remove_after_the_first_read)

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final, TypeAlias
 
-from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812
 
@@ -28,7 +27,7 @@ from gateway.analytics.reports import (
 from gateway.analytics.reports.answers import Report, Row, Series, Table, collected, number
 from gateway.analytics.reports.elements import CONNECTION, USERS
 from gateway.analytics.reports.layout import LAYOUTS
-from gateway.analytics.session import reason
+from gateway.analytics.session import SPARK_ERRORS, reason
 
 Tell: TypeAlias = Callable[[str], None]
 """Told in a few words what is being done."""
@@ -50,7 +49,7 @@ def make_report(spark: SparkSession, log: str, period: Period, tell: Tell, most_
         tell("reading the log")
         with bronze.bronze(spark, log, period) as found:
             return _Questions(found, period, tell, most_rows).answered(log)
-    except PySparkException as error:
+    except SPARK_ERRORS as error:
         raise AnalyticsError(reason(error)) from error
 
 
