@@ -8,8 +8,8 @@ import duckdb
 import msgspec
 import pytest
 from pyspark import StorageLevel
-from pyspark.sql import SparkSession
-from pyspark.sql.classic.dataframe import DataFrame
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.classic.dataframe import DataFrame as JavaDataFrame
 from pyspark.sql.types import ArrayType, BooleanType, DataType, LongType, StringType, TimestampType
 
 from gateway.analytics.bronze import Bronze, bronze
@@ -152,13 +152,13 @@ def test_a_segment_that_got_its_final_name_between_listing_and_reading_is_read(
     spark: SparkSession, log: WrittenLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened = log.segment(updates(1, 3), is_open=True)
-    persist = DataFrame.persist
+    persist = JavaDataFrame.persist
 
-    def renamed_meanwhile(listed: DataFrame, level: StorageLevel) -> DataFrame:
+    def renamed_meanwhile(listed: JavaDataFrame, level: StorageLevel) -> DataFrame:
         if opened.exists():
             opened.rename(segment_path(log.folder, 1, is_open=False))
         return persist(listed, level)
 
-    monkeypatch.setattr(DataFrame, "persist", renamed_meanwhile)
+    monkeypatch.setattr(JavaDataFrame, "persist", renamed_meanwhile)
     with bronze(spark, log.path, DAY) as found:
         assert seqs(found) == [1, 2, 3]
