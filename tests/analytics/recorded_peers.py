@@ -24,7 +24,6 @@ from gateway.eventlog.record import LogRecord, RecordKind
 from gateway.feed.operations import OperationKind, OperationRecord, OperationState
 from gateway.feed.records import Batch
 from gateway.inventory.classes import ClassRegistry
-from gateway.inventory.instances import InstanceIndex
 from gateway.inventory.inventory import Inventory
 from gateway.inventory.source import SourceInventory
 from gateway.mapping.files import is_statistic, load_shipped_mappings
@@ -34,6 +33,7 @@ from gateway.model.operations import Outcome, Principal
 from gateway.yaml_documents import parse_document
 from tests.analytics.logs import NOON, WrittenLog, text
 from tests.applications.plant import MAPPING
+from tests.components.opened_index import opened_index
 from tests.dialects.cml.playbook import ConsolePlay
 from tests.dialects.cml.recorded_broker import answer
 from tests.dialects.qmf.replaying import Replay
@@ -72,7 +72,7 @@ class Gateway:
         site = parse_document(MAPPING, Mapping, Path("plant.yaml"))
         self.mappings = {**load_shipped_mappings(), site.package: site}
         registry = ClassRegistry(self.mappings)
-        index = InstanceIndex(state / "instances.sqlite3")
+        index = opened_index(state / "instances.sqlite3")
         self.inventory = Inventory("gw", 1, registry, index, self._published)
         self._operations = 0
 

@@ -8,7 +8,6 @@ from typing import TypeVar
 
 from gateway.feed.records import Batch, ObjectRecord, Record, SourceRecord
 from gateway.inventory.classes import ClassRegistry
-from gateway.inventory.instances import InstanceIndex
 from gateway.inventory.inventory import Inventory
 from gateway.inventory.slices import Slicing
 from gateway.mapping.rules import Mapping
@@ -24,6 +23,7 @@ from gateway.model.observations import (
 )
 from gateway.model.schema import ClassKey, ClassSchema, Element, EventSchema, Kind
 from gateway.model.values import Reference, Value, ValueType
+from tests.components.opened_index import opened_index
 
 SECOND = 10**9
 NOW = 1_700_000_000 * SECOND
@@ -94,7 +94,7 @@ class Playbook:
     ) -> None:
         self.now = NOW
         self.batches: list[Batch] = []
-        self.index = InstanceIndex(state / "instances.sqlite3")
+        self.index = opened_index(state / "instances.sqlite3")
         self.schemas = schemas
         registry = ClassRegistry({mapping.package: mapping})
         self.inventory = Inventory("gw", boot, registry, self.index, self.batches.append, slicing)

@@ -18,9 +18,9 @@ from gateway.feed.records import (
 )
 from gateway.inventory.classes import ClassRegistry
 from gateway.inventory.event_log import HOLD
-from gateway.inventory.instances import InstanceIndex
 from gateway.inventory.inventory import Inventory
 from gateway.model.events import EventState, Severity
+from tests.components.opened_index import opened_index
 
 NOW = 1_790_000_000 * 10**9
 WELL = EventLogRecord(EventLogState.WRITING)
@@ -32,7 +32,7 @@ class Told:
     """An inventory without sources, and what it published."""
 
     def __init__(self, path: Path) -> None:
-        self.index = InstanceIndex(path)
+        self.index = opened_index(path)
         self.published: list[Batch] = []
         self.inventory = Inventory("gw", 3, ClassRegistry({}), self.index, self.published.append)
 

@@ -15,6 +15,7 @@ from gateway.inventory import instances
 from gateway.inventory.instance_file import InstanceIndexError
 from gateway.inventory.instance_upkeep import Reservation
 from gateway.inventory.instances import BLOCK, InstanceIndex
+from tests.components.opened_index import opened_index
 from tests.hypothesis_profiles import examples
 
 DAY = 24 * 3600 * 10**9
@@ -30,23 +31,23 @@ def statements(index: InstanceIndex) -> list[str]:
 
 
 def test_sources_keep_their_numbers_by_name(tmp_path: Path) -> None:
-    first = InstanceIndex(tmp_path / "i")
+    first = opened_index(tmp_path / "i")
     assert [first.source_number(name) for name in ("a", "b", "a")] == [1, 2, 1]
     first.close()
-    again = InstanceIndex(tmp_path / "i")
+    again = opened_index(tmp_path / "i")
     assert [again.source_number(name) for name in ("c", "b")] == [3, 2]
 
 
 def test_a_durable_row_survives_a_process_that_was_killed_after_the_commit(tmp_path: Path) -> None:
-    first = InstanceIndex(tmp_path / "i")
+    first = opened_index(tmp_path / "i")
     row = first.durable_row(1, "p:queue", "/|orders")
     first.commit()
     # Not closed: what a killed process leaves.
-    assert InstanceIndex(tmp_path / "i").durable_row(1, "p:queue", "/|orders") == row
+    assert opened_index(tmp_path / "i").durable_row(1, "p:queue", "/|orders") == row
 
 
 def test_counters_are_apart_for_each_source_and_class(tmp_path: Path) -> None:
-    index = InstanceIndex(tmp_path / "i")
+    index = opened_index(tmp_path / "i")
     assert [index.durable_row(1, "p:queue", "a"), index.durable_row(1, "p:vhost", "a")] == [1, 1]
     assert index.durable_row(2, "p:queue", "a") == 1
 
@@ -55,7 +56,7 @@ def test_numbers_wrap_at_the_end_and_pass_over_those_in_use(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(instances, "MAX_ROW", 6)
-    index = InstanceIndex(tmp_path / "i")
+    index = opened_index(tmp_path / "i")
     durable = index.durable_row(1, "c", "kept")
     transient = [index.transient_row(1, "c") for _ in range(5)]
     assert [durable, *transient] == [1, 2, 3, 4, 5, 6]
@@ -63,7 +64,7 @@ def test_numbers_wrap_at_the_end_and_pass_over_those_in_use(
 
 
 def test_a_retired_name_keeps_its_row_for_a_year_and_is_then_forgotten(tmp_path: Path) -> None:
-    index = InstanceIndex(tmp_path / "i")
+    index = opened_index(tmp_path / "i")
     row = index.durable_row(1, "c", "a")
     index.retire(1, "c", "a", now=1000 * DAY)
     assert index.forget_retired(now=1300 * DAY) == 0
@@ -212,7 +213,7 @@ class Life:
 
     def __init__(self, folder: Path) -> None:
         self.path, self.disk = folder / "i", folder / "disk"
-        self.index = InstanceIndex(self.path)
+        self.index = opened_index(self.path)
         self.owner: dict[int, str] = {}
         self.rows: dict[str, int] = {}
         self.on_disk: dict[str, int] = {}
@@ -253,7 +254,7 @@ class Life:
                 shutil.copy(path, self.path.parent)
             self.rows = dict(self.on_disk)
         self.asked = None
-        self.index = InstanceIndex(self.path, must_exist=True)
+        self.index = opened_index(self.path, must_exist=True)
 
 
 def played(*names: str) -> list[tuple[str, str]]:
@@ -295,7 +296,7 @@ def test_of_too_many_retired_names_the_oldest_are_forgotten_a_few_at_a_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(instances, "MAX_RETIRED", 3)
-    index = InstanceIndex(tmp_path / "i")
+    index = opened_index(tmp_path / "i")
     rows = {name: index.durable_row(1, "c", name) for name in "abcdefg"}
     for day, name in enumerate("abcdef"):
         index.retire(1, "c", name, now=(day + 1) * DAY)

@@ -16,9 +16,9 @@ from gateway.dialects.cml.reader import read_message
 from gateway.dialects.effects import Observed
 from gateway.feed.records import AgentRecord, DeleteRecord, Lifetime, ObjectRecord, Record
 from gateway.inventory.classes import ClassRegistry
-from gateway.inventory.instances import InstanceIndex
 from gateway.inventory.inventory import Inventory
 from gateway.mapping.files import is_statistic, load_shipped_mappings
+from tests.components.opened_index import opened_index
 from tests.dialects.cml.console_trial import Trial
 from tests.dialects.cml.playbook import ConsolePlay, Shop
 from tests.dialects.cml.recordings import exchange
@@ -37,7 +37,7 @@ class Polled:
 
     def __init__(self, state: Path) -> None:
         mappings = load_shipped_mappings()
-        index = InstanceIndex(state / "instances.sqlite3")
+        index = opened_index(state / "instances.sqlite3")
         self.records: list[Record] = []
         self.inventory = Inventory(
             "gw", 1, ClassRegistry(mappings), index, lambda batch: self.records.extend(batch.records)
@@ -173,7 +173,7 @@ def test_whatever_happens_the_inventory_shows_what_there_is(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject, matching: Matching, short_lived: ShortLived
 ) -> None:
     trial = Trial(data, matching, short_lived)
-    index = InstanceIndex(tmp_path_factory.mktemp("state") / "instances.sqlite3")
+    index = opened_index(tmp_path_factory.mktemp("state") / "instances.sqlite3")
     inventory = Inventory("gw", 1, ClassRegistry({}), index, lambda _: None)
     source = inventory.add_source("openamq", "cml", 10_000)
     trial.play.hears = lambda observed: inventory.observed(source, observed.observations, trial.play.now)

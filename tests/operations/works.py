@@ -23,7 +23,6 @@ from gateway.feed.operations import (
 from gateway.feed.records import Batch
 from gateway.feed.values import FeedValue
 from gateway.inventory.classes import ClassRegistry
-from gateway.inventory.instances import InstanceIndex
 from gateway.inventory.inventory import Inventory
 from gateway.mapping.files import class_schemas
 from gateway.mapping.rules import Mapping as MappingFile
@@ -46,6 +45,7 @@ from gateway.operations.effects import Effect, Reply, Send, Tell
 from gateway.operations.policy import Permission, Policy
 from gateway.operations.told_values import ToldValues
 from gateway.yaml_documents import parse_document
+from tests.components.opened_index import opened_index
 
 SECOND = 10**9
 NOW = 1_700_000_000 * SECOND
@@ -155,7 +155,7 @@ class Works:
         self._schema = schema
         self._requests = 0
         folder.mkdir(exist_ok=True)
-        self._index = InstanceIndex(folder / "instances.sqlite3")
+        self._index = opened_index(folder / "instances.sqlite3")
         classes = ClassRegistry({"works": MAPPING})
         self.inventory = Inventory("gw", 3, classes, self._index, self._published)
         self.source = self.inventory.add_source("works", "any", 1000, sets_natively=sets_natively)

@@ -23,7 +23,6 @@ from gateway.feed.operations import (
 )
 from gateway.feed.records import Batch, EventLogRecord, EventLogState
 from gateway.inventory.classes import ClassRegistry
-from gateway.inventory.instances import InstanceIndex
 from gateway.inventory.inventory import Inventory
 from gateway.model.observations import ClassLearned, ResyncBegan, ResyncEnded, SourceState, SourceStateSeen
 from gateway.model.operations import Answer, MethodCall, ObjectFetch, ObjectModify, Outcome
@@ -34,6 +33,7 @@ from gateway.operations.policy import CallMethod, Subject
 from gateway.operations.told_values import ToldValues
 from gateway.service import operations as operations_module
 from gateway.service.operations import CoreOperations, policy_of
+from tests.components.opened_index import opened_index
 from tests.components.waiting import DEADLINE
 from tests.operations.works import BOILER, BOILER_CLASS, MAPPING, OPERATOR, SECOND, boiler
 
@@ -71,7 +71,7 @@ class Site:
         self.event_log = event_log
         self.told: list[OperationRecord] = []
         self.sent: asyncio.Queue[MethodCall | ObjectModify | ObjectFetch] = asyncio.Queue()
-        index = InstanceIndex(folder / "instances.sqlite3")
+        index = opened_index(folder / "instances.sqlite3")
         self.inventory = Inventory("gw", 1, classes, index, self._published)
         source = self.inventory.add_source("works", "qmf")
         desk = OperationDesk(

@@ -27,6 +27,7 @@ from gateway.service.sources import source_of
 from gateway.service.surroundings import Surroundings
 from tests.components.called_agent import Told
 from tests.components.full_disk import full_disk
+from tests.components.opened_index import opened_index
 from tests.components.waiting import DEADLINE, eventually
 
 
@@ -44,7 +45,7 @@ async def test_a_fault_of_ours_is_told_and_the_source_begins_anew(
         }
     )
     mappings: dict[str, Mapping] = {}  # without its own mapping the agent cannot be made
-    inventory = Inventory("gw", 1, ClassRegistry({}), InstanceIndex(tmp_path / "i"), lambda _batch: None)
+    inventory = Inventory("gw", 1, ClassRegistry({}), opened_index(tmp_path / "i"), lambda _batch: None)
     around = Surroundings(inventory, mappings, SecretRules(), SystemClock(), tmp_path, 1)
     running = asyncio.create_task(source_of("shop", settings, around)())
 
@@ -72,7 +73,7 @@ async def test_operations_on_a_broker_that_is_not_reached_are_not_sent(tmp_path:
         }
     )
     told = Told()
-    inventory = Inventory("gw", 1, ClassRegistry({}), InstanceIndex(tmp_path / "i"), lambda _batch: None)
+    inventory = Inventory("gw", 1, ClassRegistry({}), opened_index(tmp_path / "i"), lambda _batch: None)
     around = Surroundings(
         *(inventory, load_shipped_mappings(), SecretRules(), SystemClock(), tmp_path, 1), operations=told
     )

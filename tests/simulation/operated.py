@@ -24,7 +24,6 @@ from gateway.feed.operations import (
 )
 from gateway.feed.records import Batch
 from gateway.inventory.classes import ClassRegistry
-from gateway.inventory.instances import InstanceIndex
 from gateway.inventory.inventory import Inventory
 from gateway.model.operations import Answer, MethodCall, ObjectFetch, ObjectModify
 from gateway.model.secrets import SecretRules
@@ -35,6 +34,7 @@ from gateway.operations.effects import Reply, Send, Tell
 from gateway.operations.policy import Policy
 from gateway.operations.told_values import ToldValues
 from gateway.service.console_port import ForeseeingSession, ModifyingSession, OperableSession
+from tests.components.opened_index import opened_index
 from tests.operations.works import ANYTHING, BOILER_CLASS, MAPPING, OPERATOR
 from tests.simulation.am01_boiler import am01_agent, am01_console
 from tests.simulation.amqp import AmqpBroker, AmqpClient
@@ -114,7 +114,7 @@ class OperatedCore:
         self._is_slow = False
         self._committed_at = scheduler.now
         self._timer: Timer | None = None
-        self._index = InstanceIndex(folder / "instances.sqlite3")
+        self._index = opened_index(folder / "instances.sqlite3")
         classes = ClassRegistry({"works": MAPPING})
         self._inventory = Inventory("gw", epoch, classes, self._index, self._published)
         self._source = self._inventory.add_source("works", "any", 1000, sets_natively=True)

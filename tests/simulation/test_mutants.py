@@ -34,6 +34,7 @@ from gateway.jmx import projection as jmx
 from gateway.model.events import EventState
 from gateway.model.observations import SourceState
 from gateway.snmp.projection import Projection
+from tests.components.opened_index import opened_index
 from tests.simulation.core import Parts
 from tests.simulation.simulation import Made, Simulation
 from tests.simulation.violations import ViolationError
@@ -72,7 +73,7 @@ def forgetful_index(path: Path) -> InstanceIndex:
     """Begins anew each time it is opened."""
     for old in path.parent.glob("instances*"):
         old.unlink()
-    return InstanceIndex(path)
+    return opened_index(path)
 
 
 class TransientIndex(InstanceIndex):

@@ -15,7 +15,6 @@ from gateway.dialects.qmf.console_content import ContentTranslator
 from gateway.dialects.qmf.messages import EventIndication, ObjectContent, PropertyContent, StatisticContent
 from gateway.feed.records import AlarmRecord, Batch, FeedMessage, ObjectRecord
 from gateway.inventory.classes import ClassRegistry
-from gateway.inventory.instances import InstanceIndex
 from gateway.inventory.inventory import Inventory
 from gateway.inventory.source import SourceInventory
 from gateway.mapping.files import is_statistic, secret_patterns
@@ -34,6 +33,7 @@ from gateway.snmp.lock_growth import new_lock
 from gateway.snmp.projection import Projection, ProjectionSettings
 from gateway.snmp.row_columns import RowColumn
 from gateway.snmp.store import Store
+from tests.components.opened_index import opened_index
 from tests.components.shop import START, Feeding
 from tests.dialects.cml.recordings import exchange, replies
 from tests.dialects.qmf.recordings import definitions, readable, recorded
@@ -110,7 +110,7 @@ class Site(Feeding):
             log=self.log,
         )
         self.classes = ClassRegistry(MAPPINGS)
-        index = InstanceIndex(folder / "instances.sqlite3")
+        index = opened_index(folder / "instances.sqlite3")
         self.inventory = Inventory("gw", 1, self.classes, index, self._published)
         self._is_fed = False
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from gateway.inventory.instances import InstanceIndex
 from gateway.service.index_upkeep import count_start
 from gateway.state_folder import StateFolder
+from tests.components.opened_index import opened_index
 
 NOW = dt.datetime(2026, 5, 1, 12, tzinfo=dt.UTC)
 DAY = dt.timedelta(days=1)
@@ -15,7 +16,7 @@ DAY = dt.timedelta(days=1)
 
 def started(state: StateFolder) -> InstanceIndex:
     """The index of a gateway that has just been started."""
-    index = InstanceIndex(state.instances, must_exist=state.boots > 0)
+    index = opened_index(state.instances, must_exist=state.boots > 0)
     count_start(state, index)
     return index
 

@@ -19,6 +19,7 @@ from gateway.inventory.classes import ClassRegistry
 from gateway.inventory.instances import BLOCK, InstanceIndex
 from gateway.inventory.inventory import Inventory
 from gateway.model.observations import ClassLearned, ObjectSeen, ResyncBegan, ResyncEnded
+from tests.components.opened_index import opened_index
 from tests.hypothesis_profiles import PROVING
 from tests.inventory.playbook import AGENT, CONNECTION, MAPPING, NOW, QUEUE, SECOND, VHOST, queue, vhost
 
@@ -36,7 +37,7 @@ class Core:
         self.told: Counter[type] = Counter()
         self.last_rows: Counter[int] = Counter()
         self.statements: Counter[str] = Counter()
-        self.index = InstanceIndex(folder / "instances.sqlite3", needs_upkeep=self._needs_upkeep)
+        self.index = opened_index(folder / "instances.sqlite3", needs_upkeep=self._needs_upkeep)
         self.index._database.set_trace_callback(self._written)  # noqa: SLF001  what is written is what counts
         self.asked = False
         self.inventory = Inventory("gw", 1, ClassRegistry({"shop": MAPPING}), self.index, self._published)
