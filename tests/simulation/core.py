@@ -29,6 +29,7 @@ from gateway.operations.policy import Permission, Policy
 from gateway.operations.told_values import ToldValues
 from gateway.service.former_operations import former_operations
 from gateway.service.operations import CoreOperations, RecordingLog
+from tests.components.opened_index import opened_index
 from tests.simulation.loop import VirtualLoop
 from tests.simulation.pipes import QUICK, Pipe
 from tests.simulation.scheduler import MILLISECOND, SECOND, Clock, Scheduler, Timer
@@ -61,7 +62,7 @@ class SourceRun(Protocol):
 class Parts:
     """The real parts that a simulation is made of; tests replace one to see that it is caught."""
 
-    index: Callable[[Path], InstanceIndex] = InstanceIndex
+    index: Callable[[Path], InstanceIndex] = opened_index
     inventory: type[Inventory] = Inventory
     subscription: type[Subscription] = Subscription
     desk: type[OperationDesk] = OperationDesk

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -244,7 +245,10 @@ MUTANTS: Iterable[tuple[str, Made]] = (
     ("an SNMP process that tells no end of an alarm", Made(projection=TellsNoEnd)),
     ("an inventory that takes no alarm back", Made(core=Parts(inventory=RaisesOnly))),
     ("an index that forgets everything", Made(core=Parts(index=forgetful_index))),
-    ("an index that gives a new row each time", Made(core=Parts(index=TransientIndex))),
+    (
+        "an index that gives a new row each time",
+        Made(core=Parts(index=partial(opened_index, kind=TransientIndex))),
+    ),
     ("a subscription that drops in silence", Made(core=Parts(subscription=ForgetfulSubscription))),
     ("an inventory that drops ends", Made(core=Parts(inventory=LosesDeletes))),
     ("an inventory that tells no gaps", Made(core=Parts(inventory=LosesGaps))),
