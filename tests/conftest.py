@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import signal
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
@@ -27,6 +28,12 @@ hypothesis_profiles.load()
 
 LONGEST_NAME = 60
 """Characters of one parameter in a test's name."""
+
+
+def pytest_configure() -> None:
+    """Let Ctrl-C end the commands under test, also where a shell started the tests in the background."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -161,7 +161,9 @@ async def test_no_right_to_declare_the_queue(virtual_host: VirtualHost, user: Ma
     endpoint = endpoint_of(virtual_host.broker, virtual_host.name, user(configure="^other"), PASSWORD)
     async with linked(endpoint, role()) as link:
         said = await link.down()
-    assert said.startswith(f"{endpoint}: ACCESS_REFUSED - access to queue 'amqp-gateway.test.")
+    assert said.replace("configure access", "access").startswith(  # the former since 4.0
+        f"{endpoint}: ACCESS_REFUSED - access to queue 'amqp-gateway.test."
+    )
     assert said.endswith(f"refused for user {endpoint.user!r}: grant what docs/rights.md lists")
 
 
@@ -171,7 +173,7 @@ async def test_no_right_to_read_from_an_exchange(virtual_host: VirtualHost, user
     endpoint = endpoint_of(virtual_host.broker, virtual_host.name, name, PASSWORD)
     async with linked(endpoint, role()) as link:
         said = await link.down()
-    assert said == (
+    assert said.replace("read access", "access") == (  # the former since 4.0
         f"{endpoint}: ACCESS_REFUSED - access to exchange 'amq.direct' in vhost '{virtual_host.name}' "
         f"refused for user '{name}': grant what docs/rights.md lists"
     )

@@ -33,7 +33,7 @@ def test_it_compacts_what_is_complete_when_it_comes_and_gives_way_to_others(tmp_
     with running("process", "compactor", "--config", site.configuration, log=tmp_path / "stderr") as process:
         process.ready()
         wait_until(lambda: len(list_segments(log)) == 1, "the segments are in the lake")
-        assert psutil.Process(process.process.pid).nice() == NICENESS
+        assert psutil.Process(process.process.pid).nice() == min(psutil.Process().nice() + NICENESS, 19)
         assert everything(log) == before
         (log / "segments" / f"{51:020}.open.jsonl").unlink()
         segment(log, 51, map(update, range(51, 60)))
