@@ -97,6 +97,7 @@ class PrivateCluster:
         self._size = size
         self._folder = Path(tempfile.mkdtemp(prefix="amqp-gateway-cluster-"))
         self.nodes: Sequence[ClusterNode] = ()
+        self._cut_off: ClusterNode | None = None
 
     def __enter__(self) -> Self:
         for attempts_left in reversed(range(_START_ATTEMPTS)):
@@ -184,11 +185,15 @@ class PrivateCluster:
         self.nodes[0].evaluate(f"rpc:multicall([node()|nodes()], application, set_env, {arguments}).")
 
     def cut_off(self, node: ClusterNode) -> None:
-        """Cut the connections between ``node`` and the others: with a wrong cookie none can be made again."""
+        """Cut the connections between ``node`` and the others: with wrong cookies none can be made again.
+
+        The two sides have different ones: two nodes with the same wrong cookie would connect.
+        """
+        self._cut_off = node
         others = self._others(node)
         node.evaluate(
             f"rpc:multicall({others}, erlang, set_cookie, [node(), wrong]),"
-            f" [erlang:set_cookie(Other, wrong) || Other <- {others}],"
+            f" [erlang:set_cookie(Other, wrong_as_well) || Other <- {others}],"
             f" [erlang:disconnect_node(Other) || Other <- {others}]."
         )
 
@@ -199,6 +204,7 @@ class PrivateCluster:
         right = f"['{node.node_name}', erlang:get_cookie()]"
         reached.evaluate(f"rpc:multicall({others}, erlang, set_cookie, {right}).")
         node.evaluate(f"[erlang:set_cookie(Other, erlang:get_cookie()) || Other <- {others}].")
+        self._cut_off = None
 
     def _others(self, node: ClusterNode) -> str:
         return "[" + ", ".join(f"'{name}'" for name in self.names if name != node.node_name) + "]"
@@ -209,7 +215,9 @@ class PrivateCluster:
             wait_until(partial(_sees, node, self.names), f"{node.node_name} sees all nodes")
 
     def restore(self) -> None:
-        """Start what is down, and wait until the cluster is whole: for the next test."""
+        """Connect and start what is not, and wait until the cluster is whole: for the next test."""
+        if self._cut_off is not None:
+            self.reconnect(self._cut_off)
         start_together([node for node in self.nodes if node.node_process() is None])
         self.wait_until_whole()
 
