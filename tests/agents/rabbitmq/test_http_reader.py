@@ -49,10 +49,12 @@ async def server(serve: Serve, port: int = 0) -> AsyncIterator[str]:
     async with listening:
         port = listening.sockets[0].getsockname()[1]
         yield f"http://127.0.0.1:{port}"
-    for conversation, writer in conversations:
-        conversation.cancel()
-        writer.close()
-    await asyncio.gather(*(conversation for conversation, _ in conversations), return_exceptions=True)
+        # Before the server's end, which waits for that of its connections since Python 3.12.
+        listening.close()
+        for conversation, writer in conversations:
+            conversation.cancel()
+            writer.close()
+        await asyncio.gather(*(conversation for conversation, _ in conversations), return_exceptions=True)
 
 
 def response(body: bytes, status: str = "200 OK", headers: str = "") -> bytes:
