@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -34,6 +35,7 @@ _ADVICE: Final = (
 FILE_GONE: Final = "FILE_NOT_EXIST"
 """Stands in an error of Spark about a file that was removed or renamed between listing and reading."""
 
+_TRACEBACK: Final = "Traceback (most recent call last):"
 _LOGGING: Final = Path(__file__).with_name("log4j2.properties")
 _VERSION: Final = re.compile(r'version "(?:1\.)?(\d+)')
 _JAVA_SECONDS: Final = 60
@@ -91,6 +93,9 @@ def session(settings: SparkSettings, name: str = "AMQP management gateway") -> I
     check_java()
     # It would print each error with its whole plan, beside the exception that tells it.
     logging.getLogger("DataFrameQueryContextLogger").setLevel(logging.CRITICAL)
+    if settings.master.startswith("local"):
+        # Not the first "python3" of the path, which may be of another version. No setting of Spark does this.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(name)
     for key, value in settings.all().items():
         builder = builder.config(key, value)
@@ -130,7 +135,8 @@ def reason(error: BaseException) -> str:
     Of an exception of Java it is the first cause: what failed in a task, not that the job failed.
     """
     said = _causes(error.java_exception) if isinstance(error, Py4JJavaError) else [str(error)]
-    text = (said[-1].strip() or type(error).__name__).splitlines()[0]
+    lines = (said[-1].strip() or type(error).__name__).splitlines()
+    text = lines[-1] if lines[0].endswith(_TRACEBACK) else lines[0]
     if not any(FILE_GONE in cause for cause in said):
         return text
     return (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -61,6 +62,22 @@ def test_a_report_is_printed_drawn_and_kept(
     progress = done.stderr.splitlines()
     assert progress[:2] == ["  ..  starting Spark", "  ..  reading the log"]
     assert all(line.startswith("  ..  ") for line in progress)
+
+
+@pytest.mark.long
+def test_spark_runs_on_the_interpreter_of_the_command_whatever_the_path_has(
+    log: WrittenLog, tmp_path: Path
+) -> None:
+    other = tmp_path / "bin" / "python3"
+    other.parent.mkdir()
+    other.write_text("#!/bin/sh\nexit 1\n")
+    other.chmod(0o755)
+    log.segment([told(of_object(RecordKind.CREATE, 1, 1, name="orders"), 1, messages=7)])
+    where = ("--log", log.path, "--master=local[1]", "--conf=spark.driver.memory=1g", "--json")
+    path = os.pathsep.join([str(other.parent), os.environ["PATH"]])
+    ended = amqp_gateway("analytics", "report", *where, *NOON_HOURS, PATH=path)
+    assert ended.code is ExitCode.OK, ended.errors
+    assert json.loads(ended.output)["contents"]["records"] == 1
 
 
 def test_without_the_extra_it_is_said_what_brings_it(tmp_path: Path) -> None:
