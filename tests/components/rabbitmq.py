@@ -61,6 +61,21 @@ def releases(since: str = "3.10", until: str = NEWEST, chosen: str | None = None
     return [name for name in wanted if PROVING or name != NEWEST]
 
 
+def version_of(broker: PrivateBroker) -> tuple[int, int]:
+    """Major and minor version of a RabbitMQ that runs."""
+    with broker.http() as client:
+        told: str = client.get("overview?columns=rabbitmq_version").json()["rabbitmq_version"]
+    major, minor, *_ = told.split(".")
+    return int(major), int(minor)
+
+
+def login_refusal(broker: PrivateBroker) -> str:
+    """What the management API says of a wrong password: "Login failed", or "Not_Authorized" since 4.0."""
+    with broker.http(Credentials(broker.administrator.name, "wrong")) as client:
+        reason: str = client.get("whoami").json()["reason"]
+    return reason
+
+
 @contextmanager
 def shared_broker(session_folder: Path, release: str = INSTALLED) -> Iterator[PrivateBroker]:
     """The one node of a release in a session: the first worker that needs it starts it, the last ends it."""

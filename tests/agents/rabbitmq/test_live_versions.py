@@ -19,17 +19,10 @@ from gateway.model.operations import Outcome
 from tests.agents.rabbitmq.test_live import node_name, ready, synchronised, until
 from tests.agents.rabbitmq.test_versions import COUNTERS, NOT_MEASURED_SINCE_4_0
 from tests.agents.rabbitmq.watching import Watch, watch
-from tests.components.rabbitmq import TEST_SETTINGS
+from tests.components.rabbitmq import TEST_SETTINGS, version_of
 from tests.hypothesis_profiles import PROVING
 
 pytestmark = pytest.mark.each_rabbitmq
-
-
-def version_of(broker: PrivateBroker) -> tuple[int, int]:
-    with broker.http() as client:
-        told: str = client.get("overview?columns=rabbitmq_version").json()["rabbitmq_version"]
-    major, minor, *_ = told.split(".")
-    return int(major), int(minor)
 
 
 def complaints(broker: PrivateBroker) -> list[str]:
