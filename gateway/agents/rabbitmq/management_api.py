@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias, cast
+from typing import Final, TypeAlias, cast
 from urllib.parse import quote
 
 from gateway.agents.rabbitmq.json_arrays import no_constant
@@ -228,6 +228,16 @@ Answer: TypeAlias = Document | NotFound | BeyondLastPage | Refused | Broken | Un
 NO_JSON = NotManagement("it answers with something else than JSON")
 
 
+WRONG_PASSWORD: Final = frozenset({"Login failed", "Not_Authorized"})
+"""Reasons that RabbitMQ gives for a wrong name or password; the latter since 4.0."""
+
+
+def is_login_refusal(error: str, reason: str) -> bool:
+    """Whether a refusal is of the login, and not for want of a right."""
+    # RabbitMQ spells the two cases apart: "authorized" for the login, "authorised" for a right.
+    return error == "not_authorized" or reason in {"Login failed", "Not management user"}
+
+
 def answer_of(status: int, body: bytes) -> Answer:
     """What an HTTP response says. Any status and any octets give an answer; nothing raises."""
     match status:
@@ -236,9 +246,7 @@ def answer_of(status: int, body: bytes) -> Answer:
         case 401 | 403:
             document = _document(body)
             error, reason = _error(document)
-            # RabbitMQ spells the two cases apart: "authorized" for the login, "authorised" for a right.
-            login = error == "not_authorized" or reason in {"Login failed", "Not management user"}
-            return Refused(login or document is None, reason or f"status {status}")
+            return Refused(is_login_refusal(error, reason) or document is None, reason or f"status {status}")
         case 404:
             document = _document(body)
             return NotManagement("it knows no such path (404)") if document is None else NotFound()

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 from urllib.parse import quote
 
-from gateway.agents.rabbitmq.management_api import Answer, NotFound, Refused, error_of
+from gateway.agents.rabbitmq.management_api import Answer, NotFound, Refused, error_of, is_login_refusal
 from gateway.mapping.paths import Json
 
 _SERVER_ERRORS = 500
@@ -116,9 +116,7 @@ def change_answer_of(status: int, body: bytes) -> ChangeAnswer:
     error, reason = error_of(body)
     text = f"status {status}{': ' if reason else ''}{reason}"
     if status in {401, 403}:
-        # RabbitMQ spells the two cases apart: "authorized" for the login, "authorised" for a right.
-        login = error == "not_authorized" or reason in {"Login failed", "Not management user"}
-        return Refused(login, reason or text)
+        return Refused(is_login_refusal(error, reason), reason or text)
     if status == 404 and error:  # noqa: PLR2004  not found; without JSON it is no RabbitMQ that says so
         return NotFound()
     if (status >= _SERVER_ERRORS and status != _UNAVAILABLE) or _is_timeout(reason):

@@ -14,6 +14,7 @@ from urllib.parse import quote
 import httpx
 
 from gateway.agents.rabbitmq.impersonators import tags_of
+from gateway.agents.rabbitmq.management_api import WRONG_PASSWORD
 from gateway.agents.rabbitmq.rights import MANAGEMENT_EXCHANGE, MANAGEMENT_VHOST, UserRights
 from gateway.links.amqp_connection import Trouble
 from gateway.mapping.paths import Json
@@ -236,7 +237,7 @@ def _answer(
     response = _response(client, method, path, body)
     if response.status_code in {httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN}:
         reason = _reason(response)
-        if reason == "Login failed":
+        if reason in WRONG_PASSWORD:
             text = f"{client.base_url}: {reason}: check name and password of the administrator"
             raise ProvisioningError(Trouble.REFUSED_CREDENTIALS, text)
         text = f"{method} {path}: refused; it takes a user with the tag administrator ({reason})"
