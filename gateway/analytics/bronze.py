@@ -22,7 +22,7 @@ from gateway.analytics.coverage import Stretch
 from gateway.analytics.errors import AnalyticsError, NoLogError
 from gateway.analytics.form import COMMIT_KIND, LAKE, RECORD
 from gateway.analytics.period import Period
-from gateway.analytics.session import FILE_GONE, SPARK_ERRORS, reason
+from gateway.analytics.session import SPARK_ERRORS, is_file_gone, reason
 from gateway.analytics.storage import Storage, below
 
 LAKE_FOLDER: Final = "lake"
@@ -180,7 +180,7 @@ def _lines(spark: SparkSession, storage: Storage, log: str) -> tuple[DataFrame, 
         except SPARK_ERRORS as error:
             lines.unpersist()
             # Compacted, or given its final name, between listing and reading.
-            if FILE_GONE not in str(error) or attempt == _ATTEMPTS - 1:
+            if not is_file_gone(error) or attempt == _ATTEMPTS - 1:
                 raise AnalyticsError(f"{folder} cannot be read: {reason(error)}") from error
     raise AssertionError
 

@@ -32,9 +32,7 @@ _ADVICE: Final = (
     f"Spark needs a Java virtual machine of version {JAVA_VERSION} or newer: "
     f"install one (on Debian: apt-get install default-jre-headless) or name it by JAVA_HOME"
 )
-FILE_GONE: Final = "FILE_NOT_EXIST"
-"""Stands in an error of Spark about a file that was removed or renamed between listing and reading."""
-
+_FILE_GONE: Final = "FILE_NOT_EXIST"
 _TRACEBACK: Final = "Traceback (most recent call last):"
 _LOGGING: Final = Path(__file__).with_name("log4j2.properties")
 _VERSION: Final = re.compile(r'version "(?:1\.)?(\d+)')
@@ -129,15 +127,19 @@ def check_java() -> None:
         raise MissingError(f"{found}. {_ADVICE}")
 
 
+def is_file_gone(error: BaseException) -> bool:
+    """Whether an error of Spark is that a file was removed or renamed between listing and reading."""
+    return any(_FILE_GONE in said for said in _said(error))
+
+
 def reason(error: BaseException) -> str:
     """What an error of Spark says, in one line: without the plan and the stack behind it.
 
     Of an exception of Java it is the first cause: what failed in a task, not that the job failed.
     """
-    said = _causes(error.java_exception) if isinstance(error, Py4JJavaError) else [str(error)]
-    lines = (said[-1].strip() or type(error).__name__).splitlines()
-    text = lines[-1] if lines[0].endswith(_TRACEBACK) else lines[0]
-    if not any(FILE_GONE in cause for cause in said):
+    lines = (_said(error)[-1].strip() or type(error).__name__).splitlines()
+    text = lines[-1] if any(line.endswith(_TRACEBACK) for line in lines) else lines[0]
+    if not is_file_gone(error):
         return text
     return (
         f"{text.rstrip('.')}. A file of the log was removed before it was read, by retention perhaps: "
@@ -145,10 +147,13 @@ def reason(error: BaseException) -> str:
     )
 
 
-def _causes(java_exception: Any) -> list[str]:  # noqa: ANN401  a Throwable of Java has no type here
-    """What a Throwable and its causes say; the first cause last."""
-    causes = []
-    while java_exception is not None:
-        causes.append(str(java_exception))
-        java_exception = java_exception.getCause()
-    return causes
+def _said(error: BaseException) -> list[str]:
+    """What an error says; of an exception of Java also what its causes say, the first cause last."""
+    if not isinstance(error, Py4JJavaError):
+        return [str(error)]
+    said = []
+    exception: Any = error.java_exception  # a Throwable of Java has no type here
+    while exception is not None:
+        said.append(str(exception))
+        exception = exception.getCause()
+    return said

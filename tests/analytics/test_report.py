@@ -217,12 +217,11 @@ def test_strange_names_and_the_largest_numbers_are_shown(
 def test_a_file_of_the_lake_that_is_removed_meanwhile_ends_in_one_line(
     spark: SparkSession, log: WrittenLog
 ) -> None:
-    files_of_lake = [log.lake([told(of_object(RecordKind.UPDATE, 0, 1), messages=1)])]
+    file = log.lake([told(of_object(RecordKind.UPDATE, 0, 1), messages=1)])
 
     def remove_after_the_first_read(step: str) -> None:
         if step != "reading the log":
-            for file in files_of_lake:
-                file.unlink(missing_ok=True)
+            file.unlink(missing_ok=True)
 
     with pytest.raises(AnalyticsError, match="was removed before it was read, by retention perhaps"):
         make_report(spark, log.path, PERIOD, remove_after_the_first_read)

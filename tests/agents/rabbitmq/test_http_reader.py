@@ -46,15 +46,16 @@ async def server(serve: Serve, port: int = 0) -> AsyncIterator[str]:
         conversations.append((asyncio.ensure_future(converse(reader, writer)), writer))
 
     listening = await asyncio.start_server(connected, "127.0.0.1", port)
-    async with listening:
+    try:
         port = listening.sockets[0].getsockname()[1]
         yield f"http://127.0.0.1:{port}"
-        # Before the server's end, which waits for that of its connections since Python 3.12.
+    finally:
         listening.close()
         for conversation, writer in conversations:
             conversation.cancel()
             writer.close()
         await asyncio.gather(*(conversation for conversation, _ in conversations), return_exceptions=True)
+        await listening.wait_closed()
 
 
 def response(body: bytes, status: str = "200 OK", headers: str = "") -> bytes:
