@@ -127,6 +127,7 @@ async def _run_locked(
         operations,
         state.path,
         _captures(loaded, clock),
+        settings.deadline,
     )
     sources = [source_of(name, settings, surroundings) for name, settings in loaded.settings.sources.items()]
     async with AsyncExitStack() as running:

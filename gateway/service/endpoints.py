@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from gateway.agents.rabbitmq.agent_config import RabbitMqAgentConfig
-from gateway.agents.rabbitmq.amqp_purger import AmqpPurger
+from gateway.agents.rabbitmq.amqp_purger import PURGE_SECONDS, AmqpPurger
 from gateway.agents.rabbitmq.http_publisher import HttpPublisher
 from gateway.agents.rabbitmq.http_reader import HttpReader, ManagementEndpoint
 from gateway.agents.rabbitmq.http_writer import HttpWriter
@@ -57,22 +57,32 @@ def http_reader(settings: RabbitMqSettings, folder: Path, name: str = "") -> Htt
     return HttpReader(*_both_accounts(settings, folder, name))
 
 
-def http_writer(settings: RabbitMqSettings, folder: Path, name: str = "") -> HttpWriter:
+def http_writer(settings: RabbitMqSettings, folder: Path, name: str = "", patience: int = 0) -> HttpWriter:
     """What carries calls and fresh reads out; it is not connected yet.
+
+    Args:
+        settings: of the broker.
+        folder: what paths are relative to.
+        name: of the source or agent, which the broker is given.
+        patience: nanoseconds that an operation may take.
 
     Raises:
         SecretError: a password cannot be read.
         CommandError: the certificates cannot.
     """
-    return HttpWriter(*_both_accounts(settings, folder, name), _purger(settings, folder, name))
+    seconds = patience / SECOND
+    return HttpWriter(
+        *_both_accounts(settings, folder, name), _purger(settings, folder, name, seconds), seconds
+    )
 
 
-def _purger(settings: RabbitMqSettings, folder: Path, name: str) -> AmqpPurger | None:
+def _purger(settings: RabbitMqSettings, folder: Path, name: str, patience: float) -> AmqpPurger | None:
     """What purges queues over AMQP, at the nodes that events come from; ``None`` without them or a writer."""
     events, writing = event_endpoint(settings, folder, name), settings.writing
     if events is None or writing is None:
         return None
-    return AmqpPurger(replace(events, user=writing.user, password=writing.password.read(folder)))
+    events = replace(events, user=writing.user, password=writing.password.read(folder))
+    return AmqpPurger(events, max(PURGE_SECONDS, patience))
 
 
 def http_publisher(settings: sources.RabbitMqAgent, folder: Path, name: str = "") -> HttpPublisher:

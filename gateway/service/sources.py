@@ -76,7 +76,7 @@ def source_of(name: str, settings: Source, around: Surroundings) -> RunSource:
         return partial(run_qmf, name, settings, endpoint, source, around)
     broker = BrokerAccess(
         http_reader(settings, around.folder, name),
-        http_writer(settings, around.folder, name),
+        http_writer(settings, around.folder, name, around.patience),
         event_endpoint(settings, around.folder, name),
         prometheus_reader(settings, around.folder, name),
     )

@@ -57,6 +57,7 @@ class Surroundings:
         operations: where sources take operations from, and bring their answers to.
         state: the state folder; ``None`` where nothing is kept.
         captures: of sessions; ``None`` where none is captured.
+        patience: nanoseconds that an operation may take.
     """
 
     inventory: Inventory
@@ -70,6 +71,7 @@ class Surroundings:
     operations: Operations = field(default_factory=NoOperations)
     state: Path | None = None
     captures: Captures | None = None
+    patience: int = 0
 
     def captured(
         self, source: str, kind: str, session: SessionT, config: object

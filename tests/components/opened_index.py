@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import sqlite3
+import threading
 import weakref
 from collections.abc import Callable
 from pathlib import Path
 
 from gateway.inventory.instances import InstanceIndex
+
+_NOT_CLOSED: list[sqlite3.Connection] = []
+"""Databases whose index another thread found to be garbage: only the thread that opened one may close it."""
 
 
 def opened_index(
@@ -21,5 +26,13 @@ def opened_index(
     Python 3.13 warns of databases that are left open. What is not committed is lost, as at a kill.
     """
     index = kind(path, must_exist=must_exist, needs_upkeep=needs_upkeep)
-    weakref.finalize(index, index._database.close)  # noqa: SLF001  `InstanceIndex.close` commits
+    # `InstanceIndex.close` would commit.
+    weakref.finalize(index, _close, index._database, threading.get_ident())  # noqa: SLF001
     return index
+
+
+def _close(database: sqlite3.Connection, opened_by: int) -> None:
+    if threading.get_ident() == opened_by:
+        database.close()
+    else:
+        _NOT_CLOSED.append(database)

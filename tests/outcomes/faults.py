@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -18,6 +19,17 @@ def standing_still(there: Scene) -> Iterator[None]:
         yield
     finally:
         go_on(there)
+
+
+@contextmanager
+def no_change_arriving(there: Scene) -> Iterator[None]:
+    """No change reaches the broker, which answers whoever reads it: its source is not called down."""
+    released = threading.Event()
+    with there.relay.stepping_in(before=released.wait):
+        try:
+            yield
+        finally:
+            released.set()
 
 
 @contextmanager

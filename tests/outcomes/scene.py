@@ -130,15 +130,18 @@ def scene(folder: Path, settings: BrokerSettings) -> Iterator[Scene]:
 def crowded_scene(there: Scene, folder: Path, max_running: int) -> Iterator[Scene]:
     """Another gateway at the same broker, in which few operations are under way at once, and may take long.
 
-    It looks at the broker once an hour, so that a broker that stands still is not called down meanwhile.
+    Its requests go through a relay of its own, as the distant source's of ``there``.
     """
     site, jmx_port = new_site(folder), free_tcp_port()
-    sources = {SOURCE: source(site, there.broker, there.passwords)}
-    configure(site, sources, jmx_port, deadline="60s", max_running=max_running)
-    with running_gateway(site) as gateway:
-        crowded = replace(there, site=site, gateway=gateway, jmx_port=jmx_port)
-        crowded.well_again()
-        yield crowded
+    with Relay(there.broker.ports.management) as relay:
+        distant = source(site, there.broker, there.passwords) | {
+            "management": f"http://127.0.0.1:{relay.port}"
+        }
+        configure(site, {SOURCE: distant}, jmx_port, deadline="60s", max_running=max_running)
+        with running_gateway(site) as gateway:
+            crowded = replace(there, relay=relay, site=site, gateway=gateway, jmx_port=jmx_port)
+            crowded.well_again()
+            yield crowded
 
 
 @contextmanager

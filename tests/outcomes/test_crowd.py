@@ -1,4 +1,4 @@
-"""As much as can be asked for at once, of a broker that does not answer."""
+"""As much as can be asked for at once, where no change reaches the broker."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from gateway.service.exit_codes import ExitCode
 from tests.components.operated_gateway import OPERATOR
 from tests.outcomes.attempts import Attempts, JavaClient, Told
-from tests.outcomes.faults import standing_still
+from tests.outcomes.faults import no_change_arriving
 from tests.outcomes.manager import Manager
 from tests.outcomes.scene import Scene, crowded_scene
 from tests.outcomes.targets import ORDERS, SHOP
@@ -55,7 +55,7 @@ def test_more_operations_than_may_wait(
     manager, mark = Manager(crowded, tmp_path), crowd.mark()
     crowded.fill(3)
     with ThreadPoolExecutor() as threads:
-        with standing_still(crowded):
+        with no_change_arriving(crowded):
             all_but_one: Future[Any] = threads.submit(
                 user.tryInvokeAtOnce, ORDERS.object_name, "purge", AT_ONCE - 1
             )
@@ -86,7 +86,7 @@ def test_as_many_invocations_as_the_virtual_machine_takes_do_not_hold_up_reading
 ) -> None:
     manager, mark = Manager(crowded, tmp_path), crowd.mark()
     with ThreadPoolExecutor() as threads:
-        with standing_still(crowded):
+        with no_change_arriving(crowded):
             invoked: Future[Any] = threads.submit(user.tryInvokeAtOnce, ORDERS.object_name, "purge", AT_ONCE)
             crowd.records(mark, AT_ONCE, "begun")
             user.timeOfRead(ORDERS.object_name, "messages", 1000)

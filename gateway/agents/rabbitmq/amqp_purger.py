@@ -31,6 +31,8 @@ from gateway.links.amqp_connection import (
 )
 from gateway.links.node_choice import NodeChoice
 
+PURGE_SECONDS: Final = 20.0
+"""For so long the answer to a purge is waited for at least."""
 OPEN_SECONDS: Final = 2.0
 """For so long a connection is waited for: the purge may still go by HTTP then."""
 UNREACHED_SECONDS: Final = 10.0
@@ -46,7 +48,7 @@ class AmqpPurger:
         deadline: seconds that a purge may take from when it was sent.
     """
 
-    def __init__(self, endpoint: AmqpEndpoint, deadline: float = 20.0) -> None:
+    def __init__(self, endpoint: AmqpEndpoint, deadline: float = PURGE_SECONDS) -> None:
         self._nodes = NodeChoice(endpoint.nodes)
         self._deadline = deadline
         self._not_before = 0.0

@@ -59,6 +59,8 @@ class HttpWriter:
         reading: of the user who reads the broker.
         writing: of the one who changes it; ``None`` where nobody does, and then only readings are made.
         purger: purges queues over AMQP; ``None`` where that is not configured.
+        patience: seconds that an operation may take. A change is waited for at least so long, and as long as
+            a reading.
 
     Raises:
         OSError: the CA file cannot be read.
@@ -70,6 +72,7 @@ class HttpWriter:
         reading: ManagementEndpoint,
         writing: ManagementEndpoint | None,
         purger: AmqpPurger | None = None,
+        patience: float = 0.0,
     ) -> None:
         self._nodes = NodeChoice(reading.urls)
         self._reader = HttpReader(reading, nodes=self._nodes)
@@ -77,9 +80,9 @@ class HttpWriter:
         self._client = management_client(writing) if writing is not None else None
         if self._client is not None:
             # So that a broker that cannot be reached is told from one that does not answer.
-            self._client.timeout = httpx.Timeout(reading.deadline, connect=CONNECT_SECONDS)
+            self._client.timeout = httpx.Timeout(max(reading.deadline, patience), connect=CONNECT_SECONDS)
         self._purger = purger
-        self._deadline = reading.deadline
+        self._deadline = max(reading.deadline, patience)
         self._open = contextlib.AsyncExitStack()
 
     async def __aenter__(self) -> Self:

@@ -13,7 +13,13 @@ from pydantic import SecretStr
 
 from gateway.agents.rabbitmq.http_reader import ManagementEndpoint
 from gateway.agents.rabbitmq.http_writer import HttpWriter
-from gateway.agents.rabbitmq.management_api import Document, NotFound, NotManagement, Refused
+from gateway.agents.rabbitmq.management_api import (
+    Document,
+    NotFound,
+    NotManagement,
+    Refused,
+    Unavailable,
+)
 from gateway.agents.rabbitmq.management_changes import (
     BrokerAnswer,
     BrokerRequest,
@@ -105,6 +111,22 @@ async def test_what_was_sent_and_is_not_answered_may_have_been_done_and_is_not_s
         (answer,) = await made(serve, Change("DELETE", "queues/x/y"), deadline=0.5)
         assert isinstance(answer, Unanswered), serve.__name__
         assert count == number
+
+
+async def test_a_change_is_waited_for_as_long_as_an_operation_may_take() -> None:
+    was_read_in_vain = asyncio.Event()
+
+    async def serve(_: bytes, writer: asyncio.StreamWriter) -> None:
+        await was_read_in_vain.wait()
+        writer.write(b"HTTP/1.1 204 No Content\r\n\r\n")
+
+    async with server(serve) as url:
+        accounts = endpoint(url, "reader", 0.5), endpoint(url, "writer", 0.5)
+        async with HttpWriter(*accounts, patience=60) as writer:
+            change = asyncio.create_task(writer.make(Change("DELETE", "queues/x/y")))
+            assert isinstance(await writer.make(Lookup("vhosts/x")), Unavailable)
+            was_read_in_vain.set()
+            assert await change == Changed()
 
 
 async def test_an_answer_that_breaks_off_behind_its_status_is_one() -> None:
