@@ -84,8 +84,9 @@ class Judge:
         if not shown.fresh:
             return
         # What came and went between two looks of ours was never seen: it counts from when it was shown first.
-        # So does a connection that has the port, and so the name, of one long gone: its row is another one.
-        last_seen = self._last_seen(shown.thing)
+        # So does a connection that has the port, and so the name, of one long gone: its row is another one,
+        # and it was made later.
+        last_seen = max(self._last_seen(shown.thing), shown.created or 0.0)
         seen = max(last_seen, first) if again else last_seen or first
         waits = [("the broker has it no more", seen, BROKER_SECONDS)]
         waits.append(("the core is gone", self._alive.get(CORE, begun), CORE_SECONDS))

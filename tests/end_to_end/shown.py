@@ -26,6 +26,7 @@ class Shown:
         full_name: with what tells the incarnations of a transient object apart.
         length: messages, of a queue.
         sampled: when the statistics were, in seconds since 1970.
+        created: when the object came into being, in seconds since 1970; ``None`` where that is not known.
     """
 
     north: str
@@ -38,6 +39,7 @@ class Shown:
     length: int | None
     sampled: float | None
     reading: Reading
+    created: float | None = None
 
 
 def shown_by_snmp(prefix: str, table: Table, reading: Reading) -> Iterator[Shown]:
@@ -48,6 +50,7 @@ def shown_by_snmp(prefix: str, table: Table, reading: Reading) -> Iterator[Shown
             source, row = index.split(".")
             full_name = cells[f"{prefix}RowFullName"]
             messages, sampled = cells.get(f"{prefix}Messages"), cells.get(f"{prefix}RowSampled")
+            created = cells.get(f"{prefix}RowCreated")
             yield Shown(
                 "SNMP",
                 source,
@@ -59,6 +62,7 @@ def shown_by_snmp(prefix: str, table: Table, reading: Reading) -> Iterator[Shown
                 length=None if messages is None else int(messages),
                 sampled=None if sampled is None else moment(sampled),
                 reading=reading,
+                created=None if created is None else moment(created),
             )
 
 

@@ -142,3 +142,10 @@ def test_a_port_that_is_used_again_is_another_connection() -> None:
     judging.is_alive(CORE, NOW + 31)
     (lie,) = judging.lies(later, SOURCE)
     assert "row 9" in lie
+
+
+def test_a_connection_may_be_shown_that_was_made_after_one_of_its_port_was_seen_last() -> None:
+    connection = replace(QUEUE, thing="rmqConnection 127.0.0.1:1 -> 127.0.0.1:2", transient=True)
+    assert list(judge(NOW - 300).lies(replace(connection, created=NOW - 2), SOURCE)) == []
+    (lie,) = judge(NOW - 300).lies(replace(connection, created=NOW - 302), SOURCE)
+    assert "since 300.0 s" in lie
