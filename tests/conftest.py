@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -31,7 +32,11 @@ LONGEST_NAME = 60
 
 
 def pytest_configure() -> None:
-    """Let Ctrl-C end the commands under test, also where a shell started the tests in the background."""
+    """Make what commands under test inherit.
+
+    Ctrl-C ends them, also where a shell started the tests in the background. Spark starts as suits few rows.
+    """
+    os.environ["SPARK_CONF_DIR"] = str(Path(__file__).parent / "components" / "spark")
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 

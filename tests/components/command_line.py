@@ -18,6 +18,7 @@ import yaml
 from gateway.service.exit_codes import ExitCode
 from gateway.service.lifeline import READY
 from gateway.state_folder import StateFolder
+from tests.components.forked_commands import can_be_forked, run
 from tests.components.ports import free_udp_port
 from tests.components.waiting import DEADLINE
 
@@ -67,6 +68,10 @@ def amqp_gateway(
     **variables: str,
 ) -> Ended:
     """Run a command to its end; ``program`` is how it is called."""
+    if program == COMMAND and can_be_forked(variables):
+        words = list(map(str, arguments))
+        ended = run(words, folder, environment(**variables), _COMMAND_SECONDS)
+        return Ended(ExitCode(ended.returncode), ended.stdout, ended.stderr)
     done = subprocess.run(  # noqa: S603  our own command
         [*map(str, program), *map(str, arguments)],
         cwd=folder,

@@ -1,0 +1,94 @@
+"""Commands that run to their end, each in a process forked from one that has imported what they need.
+
+The imports are most of the time of a command, and tests run some hundred of them. What happens in the process
+is what ``python -m gateway.cli.main`` does behind them.
+"""
+
+from __future__ import annotations
+
+import io
+import multiprocessing
+import os
+import runpy
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from gateway.cli.main import COMMANDS
+
+PROGRAM: Final = "gateway.cli.main"
+_NOT_IMPORTED: Final = frozenset({"analytics", "demo"})
+"""What these need would make the process large that all others are forked from."""
+
+_BEGIN: Final = ("PYTHON", "LC_", "LANG", "TZ")
+"""Variables that an interpreter looks at when it starts."""
+
+_forking = multiprocessing.get_context("forkserver")
+_forking.set_forkserver_preload(
+    [place.partition(":")[0] for name, place in COMMANDS.items() if name not in _NOT_IMPORTED]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """How a command ended: as `subprocess.CompletedProcess` has it."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def can_be_forked(variables: Mapping[str, str]) -> bool:
+    """Whether a command with these changes of its environment needs no interpreter of its own."""
+    return not any(name.startswith(_BEGIN) for name in variables)
+
+
+def run(
+    arguments: Sequence[str], folder: Path | None, environment: Mapping[str, str], seconds: float
+) -> Done:
+    """Run a command to its end, with nothing on its standard input.
+
+    Raises:
+        subprocess.TimeoutExpired: it did not end in time, and was killed.
+    """
+    with tempfile.TemporaryDirectory() as said:
+        output, errors = Path(said, "output"), Path(said, "errors")
+        place = folder or Path.cwd()
+        command = _forking.Process(
+            target=_become, args=(list(arguments), place, dict(environment), output, errors)
+        )
+        command.start()
+        command.join(seconds)
+        if command.exitcode is None:
+            command.kill()
+            command.join()
+            raise subprocess.TimeoutExpired(
+                list(arguments), seconds, output.read_bytes(), errors.read_bytes()
+            )
+        code = command.exitcode
+        command.close()
+        return Done(code, output.read_text("utf-8"), errors.read_text("utf-8"))
+
+
+def _become(
+    arguments: list[str], folder: Path, environment: dict[str, str], output: Path, errors: Path
+) -> None:
+    """Be the command; in the forked process."""
+    for number, path in ((1, output), (2, errors)):
+        file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        os.dup2(file, number)
+        os.close(file)
+    sys.stdout = io.TextIOWrapper(io.FileIO(1, "wb", closefd=False), "utf-8")
+    sys.stderr = io.TextIOWrapper(
+        io.FileIO(2, "wb", closefd=False), "utf-8", "backslashreplace", line_buffering=True
+    )
+    os.environ.clear()
+    os.environ.update(environment)
+    os.chdir(folder)
+    sys.argv = [PROGRAM, *arguments]
+    del sys.modules[PROGRAM]  # it is to be ``__main__``
+    runpy.run_module(PROGRAM, run_name="__main__", alter_sys=True)
