@@ -86,7 +86,9 @@ class Judge:
         # What came and went between two looks of ours was never seen: it counts from when it was shown first.
         # So does a connection that has the port, and so the name, of one long gone: its row is another one,
         # and it was made later.
-        last_seen = max(self._last_seen(shown.thing), shown.created or 0.0)
+        last_seen = self._last_seen(shown.thing)
+        if last_seen and shown.created is not None:
+            last_seen = max(last_seen, shown.created)
         seen = max(last_seen, first) if again else last_seen or first
         waits = [("the broker has it no more", seen, BROKER_SECONDS)]
         waits.append(("the core is gone", self._alive.get(CORE, begun), CORE_SECONDS))

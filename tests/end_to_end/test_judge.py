@@ -149,3 +149,6 @@ def test_a_connection_may_be_shown_that_was_made_after_one_of_its_port_was_seen_
     assert list(judge(NOW - 300).lies(replace(connection, created=NOW - 2), SOURCE)) == []
     (lie,) = judge(NOW - 300).lies(replace(connection, created=NOW - 302), SOURCE)
     assert "since 300.0 s" in lie
+    never_seen = judge(0, back_since=NOW - 1)
+    never_seen.source_is(SOURCE, "synchronised", NOW - 0.5, NOW)
+    assert list(never_seen.lies(replace(connection, created=NOW - 302), SOURCE)) == []
