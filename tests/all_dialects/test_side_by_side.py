@@ -198,10 +198,11 @@ def test_a_command_of_an_application_is_called(there: Scene) -> None:
         request = there.application.hears(r'E.*\|I="([^"]+)".*\|why="cleaning"')[1]
         there.application.say(f'R|I="{request}"|S=0|M="drained"')
 
+    calling = ("invoke", f"plant/ami-relay:application/{APPLICATION}", "drain", "why=cleaning")
+    wait_until(lambda: there.command(*calling, "--check").code is ExitCode.OK, "the command is known")
     answering = threading.Thread(target=answer)
     answering.start()
-    application = f"plant/ami-relay:application/{APPLICATION}"
-    drained = there.command("invoke", application, "drain", "why=cleaning")
+    drained = there.command(*calling)
     answering.join()
     assert drained.code is ExitCode.OK, drained.errors
     assert "drained" in drained.output

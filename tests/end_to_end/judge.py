@@ -83,13 +83,7 @@ class Judge:
         first, again = self._incarnation(shown, source)
         if not shown.fresh:
             return
-        # What came and went between two looks of ours was never seen: it counts from when it was shown first.
-        # So does a connection that has the port, and so the name, of one long gone: its row is another one,
-        # and it was made later.
-        last_seen = self._last_seen(shown.thing)
-        if last_seen and shown.created is not None:
-            last_seen = max(last_seen, shown.created)
-        seen = max(last_seen, first) if again else last_seen or first
+        seen = self._seen(shown, first, again=again)
         waits = [("the broker has it no more", seen, BROKER_SECONDS)]
         waits.append(("the core is gone", self._alive.get(CORE, begun), CORE_SECONDS))
         if source == AGENT_SOURCE:
@@ -120,6 +114,18 @@ class Judge:
                     f"{_who(shown, source)} is shown as fresh with {shown.length} messages, {age},"
                     f" but had {min(possible)} to {max(possible)}"
                 )
+
+    def _seen(self, shown: Shown, first: float, *, again: bool) -> float:
+        """When the broker had it last, as far as anybody saw.
+
+        What came and went between two looks of ours was never seen: it counts from when it was shown first.
+        So does a connection that has the port, and so the name, of one long gone: its row is another one, or
+        it was made later.
+        """
+        last_seen = self._last_seen(shown.thing)
+        if last_seen and shown.created is not None:
+            last_seen = max(last_seen, shown.created)
+        return max(last_seen, first) if again else last_seen or first
 
     def _counted(self, sampled: float) -> float:
         """When a queue may have counted at the earliest what the broker said of it at a moment.
