@@ -41,6 +41,18 @@ def known_time(time: int) -> str | None:
     return microseconds_text(time) if time else None
 
 
+def nanoseconds_of(text: object) -> int:
+    """Of a time of the log, since 1970-01-01 UTC; 0 for what is none."""
+    try:
+        time = dt.datetime.fromisoformat(text if isinstance(text, str) else "")
+    except ValueError:
+        return 0
+    if (offset := time.utcoffset()) is None:
+        return 0
+    since = time.replace(tzinfo=None) - offset - _EPOCH
+    return ((since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds) * 1_000
+
+
 @lru_cache(maxsize=_CACHED_SECONDS)
 def _second(seconds: int) -> str | None:
     try:

@@ -33,6 +33,7 @@ from gateway.eventlog.rotation import Rotation, Why, time_text
 from gateway.eventlog.segment_writer import SegmentWriter
 from gateway.eventlog.settings import LogFileSettings
 from gateway.eventlog.state import EventLogError
+from gateway.eventlog.timestamps import nanoseconds_of
 from gateway.eventlog.upkeep import Upkeep
 from gateway.eventlog.waiting import Batch, WaitingRecords
 from gateway.feed.records import EventLogRecord, EventLogState
@@ -224,6 +225,7 @@ class EventLog:
         self._state = EventLogRecord(EventLogState.WRITING, since=now)
         self._begin_segment(Why.RECOVERED if self.recovered else Why.BEGAN, time_text(now), now)
         if found.last_ts:
+            self._upkeep.ends_at(nanoseconds_of(found.last_ts))
             self._waiting.add(absence_record(self._rotation.last_ts, found.last_ts, self._covered))
         self._run(lambda: self._committer.run(self._files.close))
         self._run(self._tell_heads)

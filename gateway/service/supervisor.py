@@ -91,7 +91,8 @@ class Supervisor:
         """Run until `stop`, SIGINT or SIGTERM.
 
         Raises:
-            CommandError: a process could not do its work from the very start, and said why.
+            CommandError: a process could not do its work from the very start, and said why. One that was
+                killed is started again.
         """
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
@@ -147,8 +148,9 @@ class Supervisor:
             code = await self._run_once(plan, ready)
             if self._stopping.is_set():
                 return
-            if not ready.is_set():
+            if not ready.is_set() and code >= 0:
                 # It never worked and has said why on standard error: trying again would hide that.
+                # One that was killed could not say anything.
                 self._failure = _never_ready(plan.name, code)
                 self.stop()
                 return
@@ -200,9 +202,9 @@ class Supervisor:
 def _never_ready(name: str, code: int) -> CommandError:
     """How the supervisor ends with a process that never worked: with its exit code, where it means something.
 
-    A process that ended by one has said why; who was killed has not.
+    A process that ended by one has said why.
     """
     if code in set(ExitCode) - {ExitCode.OK}:
         return CommandError(ExitCode(code), "")
-    how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
-    return CommandError(ExitCode.FAILED, f"the process {name!r} {how} before it was ready: see the log above")
+    text = f"the process {name!r} ended with exit code {code} before it was ready: see the log above"
+    return CommandError(ExitCode.FAILED, text)

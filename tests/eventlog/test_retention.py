@@ -6,7 +6,9 @@ import os
 from pathlib import Path
 
 from gateway.eventlog.retention import Deleted, keep_within, stored, too_much
+from gateway.eventlog.segment import list_segments
 from gateway.eventlog.settings import LogFileSettings
+from gateway.eventlog.upkeep import BELIEVED_AFTER, AgeClock
 from tests.eventlog.plant import HOUR, Plant, until
 from tests.eventlog.reading import BEGIN, numbers, read_log, reasons
 from tests.eventlog.records import LOG_ID, write_segment
@@ -132,3 +134,38 @@ async def test_old_hours_go_while_the_gateway_runs(tmp_path: Path) -> None:
     async with plant.log() as log:
         await until(lambda: log.state.deleted_files == 1, "the old file goes")
     assert not old.exists()
+
+
+def test_a_clock_that_jumps_forward_makes_nothing_old() -> None:
+    ages = AgeClock(BEGIN, 0)
+    assert ages.now(BEGIN + HOUR, HOUR) == BEGIN + HOUR
+    assert ages.now(BEGIN + 90 * DAY, HOUR + 1) == BEGIN + HOUR + 1
+    assert ages.now(BEGIN + HOUR + 2, HOUR + 2) == BEGIN + HOUR + 2
+
+
+def test_a_clock_that_was_set_is_believed_when_it_has_agreed_with_the_monotonic_clock_for_long() -> None:
+    ages = AgeClock(BEGIN, 0)
+    late = BEGIN + 90 * DAY
+    assert ages.now(late, 1) == BEGIN + 1
+    assert ages.now(late + BELIEVED_AFTER // 2, BELIEVED_AFTER // 2) == BEGIN + BELIEVED_AFTER // 2
+    assert ages.now(late + BELIEVED_AFTER, BELIEVED_AFTER + 1) == late + BELIEVED_AFTER
+
+
+def test_a_clock_that_goes_back_makes_nothing_older() -> None:
+    ages = AgeClock(BEGIN, 0)
+    assert ages.now(BEGIN - DAY, 1) == BEGIN - DAY
+
+
+async def test_what_a_log_has_is_not_too_old_because_the_clock_was_set_while_no_gateway_ran(
+    tmp_path: Path,
+) -> None:
+    plant = Plant(tmp_path, LogFileSettings(commit_interval=0, min_free=0, max_age=DAY))
+    async with plant.log() as log:
+        await log.reached(log.append(plant.update(1)))
+    segments = {segment.path.name for segment in list_segments(plant.folder)}
+    plant.clock.time += 90 * DAY
+    async with plant.log() as log:
+        await log.reached(log.append(plant.update(2)))
+        await until(lambda: log.state.segments > len(segments), "the bounds were looked after")
+        assert log.state.deleted_files == 0
+    assert segments <= {segment.path.name for segment in list_segments(plant.folder)}
