@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TypeAlias
 
 import msgspec
 
 from gateway.eventlog.last_state import LastState
+from gateway.eventlog.logged_sources import FormerSource
 from gateway.eventlog.logged_values import object_id
 from gateway.eventlog.record import LogRecord, RecordKind
 from gateway.eventlog.timestamps import known_time
@@ -15,6 +17,22 @@ from gateway.feed.records import ObjectRecord
 
 _Key: TypeAlias = tuple[str, str]
 """``package:class`` and name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Meeting:
+    """What the log knows of an object that is told for the first time since the log ended.
+
+    Attributes:
+        kind: whether that is news, ``create`` or ``snapshot``; ``None`` where nothing is known of what was
+            before.
+        ended: the end of the one that had its name before, if that was another.
+        former: what the log told last of this one, if it was there before.
+    """
+
+    kind: RecordKind | None = None
+    ended: LogRecord | None = None
+    former: LogRecord | None = None
 
 
 class FormerObjects:
@@ -26,7 +44,9 @@ class FormerObjects:
 
     def __init__(self, state: LastState | None) -> None:
         state = state or LastState()
-        self._is_complete = state.is_complete
+        self._heard_until = state.heard_until
+        self._read_whole = state.read_whole
+        self._news = state.read_whole if state.is_complete else set()
         self._sources: dict[str, dict[_Key, LogRecord]] = {source: {} for source in state.heard_until}
         for record in state.objects.values():
             rows = self._sources.setdefault(record.source or "", {})
@@ -39,9 +59,16 @@ class FormerObjects:
                 if key in objects:
                     yield objects[key]
 
-    def meet(
-        self, source: str, class_name: str, record: ObjectRecord, ingest_ts: str
-    ) -> tuple[RecordKind | None, LogRecord | None]:
+    @property
+    def sources(self) -> set[str]:
+        """Names of those that the log knows."""
+        return set(self._heard_until)
+
+    def source(self, name: str) -> FormerSource:
+        """What the log knows of a source."""
+        return FormerSource(self._heard_until.get(name, 0), read_whole=name in self._read_whole)
+
+    def meet(self, source: str, class_name: str, record: ObjectRecord, ingest_ts: str) -> Meeting:
         """An object is told for the first time since the log ended.
 
         Args:
@@ -49,22 +76,19 @@ class FormerObjects:
             class_name: ``package:class``.
             record: it, whole.
             ingest_ts: now.
-
-        Returns:
-            Whether that is news, ``create`` or ``snapshot``; ``None`` where nothing is known of what was
-            before. And the end of the one that had its name before, if that was another.
         """
         objects = self._sources.get(source)
         if objects is None:
-            return None, None
+            return Meeting()
         former = objects.pop((class_name, record.stable_name), None)
         if former is None:
-            return (RecordKind.CREATE if self._is_complete else None), None
+            return Meeting(RecordKind.CREATE if source in self._news else None)
         created = known_time(record.created)
         if created is not None and former.create_ts is not None and created != former.create_ts:
-            return RecordKind.CREATE, ended(former, ingest_ts)
-        same = former.object_id == object_id(source, class_name, record.row)
-        return RecordKind.SNAPSHOT, None if same else ended(former, ingest_ts)
+            return Meeting(RecordKind.CREATE, ended=ended(former, ingest_ts))
+        if former.object_id == object_id(source, class_name, record.row):
+            return Meeting(RecordKind.SNAPSHOT, former=former)
+        return Meeting(RecordKind.SNAPSHOT, ended=ended(former, ingest_ts))
 
     def take(self, source: str) -> list[LogRecord]:
         """Those of a source that was read whole and told nothing of them: they are gone."""

@@ -7,7 +7,6 @@ head does. Only sources are looked at that ask for it.
 from __future__ import annotations
 
 import contextlib
-import datetime as dt
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,8 +16,10 @@ import msgspec
 
 from gateway.eventlog.block import DamageError
 from gateway.eventlog.late_deliveries import told_in
+from gateway.eventlog.logged_sources import HEARD_UNTIL, READ_WHOLE
 from gateway.eventlog.record import LogRecord, RecordKind
 from gateway.eventlog.segment import Segment, list_segments, read_segment
+from gateway.eventlog.timestamps import nanoseconds_of
 from gateway.model.observations import SourceState
 
 MAX_DELIVERIES: Final = 100_000
@@ -40,6 +41,8 @@ class LastState:
         objects: those that live, by ``object_id``, with all that is known of each; ``kind`` is ``snapshot``.
         heard_until: by source: until when it was listened to, nanoseconds since 1970 UTC. Absent where the
             log does not know the source.
+        read_whole: sources all of whose objects were told at one time at least: of these, what the log does
+            not know is new.
         deliveries: of durable subscriptions of any source, whose records are in the log; the last ones, in
             order.
         is_complete: no object that lived is missing.
@@ -47,6 +50,7 @@ class LastState:
 
     objects: dict[str, LogRecord] = field(default_factory=dict)
     heard_until: dict[str, int] = field(default_factory=dict)
+    read_whole: set[str] = field(default_factory=set)
     deliveries: dict[str, None] = field(default_factory=dict)
     is_complete: bool = True
 
@@ -97,11 +101,11 @@ class _Reader:
 
     def result(self, segments: list[Segment]) -> LastState:
         state = self._state
-        lasted = _nanoseconds(self._last_ts) - _nanoseconds(self._first_ts)
+        lasted = nanoseconds_of(self._last_ts) - nanoseconds_of(self._first_ts)
         whole = len(segments) == _SEGMENTS or lasted >= _HEAD_SECONDS * 10**9
         if not whole and segments and segments[0].first_seq > 1:  # a log's first segment has no head to tell
             state.is_complete = False
-        until = _nanoseconds(self._last_ts)
+        until = nanoseconds_of(self._last_ts)
         state.heard_until = {source: self._unheard.get(source, until) for source in self._known}
         return state
 
@@ -138,11 +142,17 @@ class _Reader:
 
     def _source_told(self, source: str, record: LogRecord) -> None:
         self._known.add(source)
-        if record.state not in _UNHEARD:
+        values = record.values or {}
+        if values.get(READ_WHOLE) is True:
+            self._state.read_whole.add(source)
+        until = nanoseconds_of(values.get(HEARD_UNTIL))
+        if until or record.state not in _UNHEARD:
             self._unheard.pop(source, None)
-        elif source not in self._unheard:
-            since = (record.values or {}).get("since")
-            self._unheard[source] = _nanoseconds(since) or _nanoseconds(record.ingest_ts)
+        if until:
+            self._unheard[source] = until
+        elif record.state in _UNHEARD and source not in self._unheard:
+            since = values.get("since")
+            self._unheard[source] = nanoseconds_of(since) or nanoseconds_of(record.ingest_ts)
 
 
 def _updated(former: LogRecord, update: LogRecord) -> LogRecord:
@@ -162,17 +172,4 @@ def _updated(former: LogRecord, update: LogRecord) -> LogRecord:
     )
 
 
-def _nanoseconds(text: object) -> int:
-    """Of a time of the log; 0 for what is none."""
-    try:
-        time = dt.datetime.fromisoformat(text if isinstance(text, str) else "")
-    except ValueError:
-        return 0
-    if time.tzinfo is None:
-        return 0
-    since = time - _EPOCH
-    return ((since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds) * 1_000
-
-
-_EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _DECODER: Final = msgspec.json.Decoder(LogRecord)

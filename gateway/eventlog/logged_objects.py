@@ -99,6 +99,25 @@ class LoggedObject:
             self._values[position] = value
             self.pending |= 1 << position
 
+    def resume(self, former: LogRecord) -> int:
+        """Go on from what the log told last of the object before the gateway was started.
+
+        Returns:
+            The bits of the counters that have moved since.
+        """
+        moved = 0
+        values = former.values or {}
+        for position in _positions(self.logged_class.counter_bits):
+            element = self.logged_class.elements[position]
+            value = values.get(element.name)
+            if isinstance(value, int) and not isinstance(value, bool):
+                self._told_counters[element.counter] = value
+                self._told |= 1 << position
+                moved |= (self._values[position] not in {None, value}) << position
+        self._told_sample = former.sample_ns or 0
+        self._told_reset = self._reset
+        return moved
+
     # ---- what the feed tells --------------------------------------------------------------------------
 
     def tell(self, record: ObjectRecord) -> int:
@@ -183,7 +202,9 @@ class LoggedObject:
 
     def whole(self, kind: RecordKind, ingest_ts: str) -> LogRecord:
         """Everything known of it, as ``create`` or ``snapshot``."""
-        values, _, _ = self._told_now((1 << len(self._values)) - 1)
+        # Not what has no value: a counter that has none yet goes on from its former value when it has one.
+        present = sum(1 << position for position, value in enumerate(self._values) if value is not None)
+        values, _, _ = self._told_now(present)
         sample = self._statistics_sampled or self._properties_sampled
         return LogRecord(
             kind=kind,

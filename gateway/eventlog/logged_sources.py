@@ -2,14 +2,33 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 from gateway.eventlog.record import Delta, LogRecord, RecordKind
-from gateway.eventlog.timestamps import nanoseconds_text
+from gateway.eventlog.timestamps import microseconds_text, nanoseconds_text
 from gateway.feed.records import AgentGoneRecord, AgentRecord, SourceRecord
 from gateway.model.observations import SourceState
 
+HEARD_UNTIL: Final = "heard_until"
+READ_WHOLE: Final = "read_whole"
+"""Values of a ``source`` record, for the next start."""
+
 _BELIEVED: Final = frozenset({SourceState.SYNCHRONISED, SourceState.DEGRADED})
+_UNHEARD: Final = frozenset({SourceState.CONNECTING, SourceState.DOWN})
+
+
+@dataclass(frozen=True, slots=True)
+class FormerSource:
+    """What the log knows of a source from before the start.
+
+    Attributes:
+        heard_until: until when it was listened to, nanoseconds since 1970 UTC; 0 where it is not known.
+        read_whole: all of its objects were told at one time at least.
+    """
+
+    heard_until: int = 0
+    read_whole: bool = False
 
 
 class LoggedSource:
@@ -17,25 +36,38 @@ class LoggedSource:
 
     Args:
         record: it as it stands.
+        former: what the log knows of it from before the start.
 
     Attributes:
         record: it as it stands now.
-        known: everything of it was read once, so what is told for the first time from then on is new.
+        read_whole: everything of it was read since the start, so what is told for the first time is new.
+        heard_until: while it is not listened to: until when it was, nanoseconds since 1970 UTC. 0 while it
+            is, and where it never was.
         told_at: when it was recorded, nanoseconds of the gateway's clock; 0 for never.
     """
 
-    __slots__ = ("_told", "known", "record", "told_at")
+    __slots__ = ("_former", "_told", "heard_until", "read_whole", "record", "told_at")
 
-    def __init__(self, record: SourceRecord) -> None:
-        self.record = record
-        self.known = record.state in _BELIEVED
-        self.told_at = 0
+    def __init__(self, record: SourceRecord, former: FormerSource = FormerSource()) -> None:
+        self._former = former
         self._told: SourceRecord | None = None
+        self.record = record
+        self.read_whole = False
+        self.heard_until = former.heard_until
+        self.told_at = 0
+        self._stands(record)
+
+    def _stands(self, record: SourceRecord) -> None:
+        if record.state in _BELIEVED:
+            self.read_whole = True
+            self.heard_until = 0
+        elif record.state in _UNHEARD and self.read_whole:
+            self.heard_until = self.heard_until or record.since
 
     def tell(self, record: SourceRecord) -> bool:
         """The source as it stands now; whether that is to be recorded at once."""
         self.record = record
-        self.known = self.known or record.state in _BELIEVED
+        self._stands(record)
         told = self._told
         return told is None or (told.state, told.detail, told.since) != (
             record.state,
@@ -65,9 +97,15 @@ class LoggedSource:
         values: dict[str, object] = dict(counters)
         values |= {
             name: nanoseconds_text(time)
-            for name, time in (("since", record.since), ("last_heard", record.last_heard))
+            for name, time in (
+                ("since", record.since),
+                ("last_heard", record.last_heard),
+                (HEARD_UNTIL, self.heard_until),
+            )
             if time
         }
+        if self.read_whole or self._former.read_whole:
+            values[READ_WHOLE] = True
         return LogRecord(
             kind=RecordKind.SOURCE,
             ingest_ts=ingest_ts,
@@ -78,6 +116,26 @@ class LoggedSource:
             values=values,
             deltas=deltas or None,
         )
+
+
+def absence_of(record: SourceRecord, heard_until: int, now: int, ingest_ts: str) -> LogRecord:
+    """A gap: from when a source was heard last before the gateway was started to now.
+
+    Args:
+        record: the source.
+        heard_until: by it the log ends, nanoseconds since 1970 UTC.
+        now: it is listened to again, and everything was read.
+        ingest_ts: the same as text.
+    """
+    return LogRecord(
+        kind=RecordKind.GAP,
+        ingest_ts=ingest_ts,
+        source=record.name,
+        dialect=record.kind,
+        text="the gateway was not running, or what it recorded last was not yet on the disk",
+        from_ts=microseconds_text(min(heard_until, now)),
+        to_ts=microseconds_text(now),
+    )
 
 
 def agent_record(record: AgentRecord, source: SourceRecord | None, ingest_ts: str) -> LogRecord:

@@ -3,15 +3,15 @@
 No file, no clock, no loop: batches and the time in, records out. What begins, ends or happens is recorded at
 once, and so is the change of a property. Statistics are recorded once in an interval for each object, merged
 to the latest, at instants that are spread over the interval; an object that ends tells first what still
-waited. Nothing is remembered from before the start: objects that a source tells before it is known for the
-first time were there already, and are snapshots; but of sources whose `LastState` is given it is known what
-the log told of them.
+waited. Of sources whose `LastState` is given it is known what the log told of them before the start: their
+objects and counters go on from there. Objects that another source tells before it is known for the first
+time were there already, and are snapshots.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any, Final
@@ -22,7 +22,12 @@ from gateway.eventlog.logged_happenings import event_record, gap_record, merged_
 from gateway.eventlog.logged_objects import LoggedObject
 from gateway.eventlog.logged_operations import LoggedOperations
 from gateway.eventlog.logged_schemas import LoggedClass, LoggedEvent
-from gateway.eventlog.logged_sources import LoggedSource, agent_gone_record, agent_record
+from gateway.eventlog.logged_sources import (
+    LoggedSource,
+    absence_of,
+    agent_gone_record,
+    agent_record,
+)
 from gateway.eventlog.pressure import Pressure
 from gateway.eventlog.record import AnyRecord, LogRecord, RecordKind
 from gateway.eventlog.schedule import SLOT, Schedule
@@ -77,7 +82,8 @@ class Mirror:
 
     Args:
         settings: what is configured.
-        former: how things stood when the log ended, of sources that miss nothing of what was since.
+        former: how sources stood when the log ended.
+        heard_all: names of those that tell by gaps of their own what they missed since, if anything.
 
     Attributes:
         pressure: of the log, to be kept up to date: under ``MERGE`` statistics are recorded less often; under
@@ -85,7 +91,9 @@ class Mirror:
         refused: records of things not known: a fault of ours.
     """
 
-    def __init__(self, settings: MirrorSettings, former: LastState | None = None) -> None:
+    def __init__(
+        self, settings: MirrorSettings, former: LastState | None = None, heard_all: Collection[str] = ()
+    ) -> None:
         self.pressure = Pressure.NONE
         self.refused = 0
         self._settings = settings
@@ -98,6 +106,7 @@ class Mirror:
         self._operations = LoggedOperations()
         self._schedule = Schedule()
         self._former = FormerObjects(former)
+        self._unheard = self._former.sources - set(heard_all)
         self._vanished: deque[LogRecord] = deque()
         self._now = 0
         self._ingest_ts = ""
@@ -212,9 +221,13 @@ class Mirror:
     def _source_told(self, record: SourceRecord) -> None:
         source = self._sources.get(record.number)
         if source is None:
-            source = self._sources[record.number] = LoggedSource(record)
+            source = self._sources[record.number] = LoggedSource(record, self._former.source(record.name))
+        unheard_since = source.heard_until
         if source.tell(record):
             self._out.append(source.told(self._ingest_ts, self._now))
+        if unheard_since and not source.heard_until and record.name in self._unheard:
+            self._unheard.discard(record.name)
+            self._out.append(absence_of(record, unheard_since, self._now, self._ingest_ts))
         if record.state is SourceState.SYNCHRONISED:
             self._vanished.extend(self._former.take(record.name))
 
@@ -260,10 +273,13 @@ class Mirror:
             self._tell_schema(logged_class)
             logged = LoggedObject(record, logged_class, source.record.name, source.record.kind)
             rows[record.row] = logged
-            kind, end = self._former.meet(source.record.name, logged_class.name, record, self._ingest_ts)
-            if end is not None:
-                self._out.append(end)
-            kind = kind or (RecordKind.CREATE if source.known else RecordKind.SNAPSHOT)
+            met = self._former.meet(source.record.name, logged_class.name, record, self._ingest_ts)
+            if met.ended is not None:
+                self._out.append(met.ended)
+            if met.former is not None:
+                # Readers that pass over snapshots miss nothing of what counters gained.
+                self._record(logged, logged.resume(met.former))
+            kind = met.kind or (RecordKind.CREATE if source.read_whole else RecordKind.SNAPSHOT)
             self._out.append(logged.whole(kind, self._ingest_ts))
             return
         bits = logged.tell(record)

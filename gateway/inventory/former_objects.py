@@ -30,10 +30,17 @@ class FormerObjects:
         self._links: dict[str, ObjectLink] = {}
         self._rows: dict[tuple[str, str], int] = {}
 
-    def remember(self, objects: Iterable[FormerObject]) -> None:
-        """These lived."""
+    def remember(self, objects: Iterable[FormerObject], *, by_native_id: bool) -> None:
+        """These lived.
+
+        Args:
+            objects: all of them.
+            by_native_id: whether what is told next may refer to them by their native ids. Otherwise an agent
+                that started anew meanwhile may have given these to others.
+        """
         for one in objects:
-            self._links[one.native_id] = ObjectLink(one.class_name, one.row, one.name)
+            if by_native_id:
+                self._links[one.native_id] = ObjectLink(one.class_name, one.row, one.name)
             if not one.durable:
                 self._rows[one.class_name, one.name] = one.row
 

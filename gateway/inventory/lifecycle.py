@@ -87,9 +87,9 @@ class ObjectLifecycle:
         """The current record of every object."""
         return (entry.record for entry in self._objects)
 
-    def remember(self, objects: Iterable[FormerObject]) -> None:
-        """These lived when the gateway before this one ended."""
-        self._former.remember(objects)
+    def remember(self, objects: Iterable[FormerObject], *, by_native_id: bool) -> None:
+        """These lived when the gateway before this one ended (`FormerObjects.remember`)."""
+        self._former.remember(objects, by_native_id=by_native_id)
 
     def count_of(self, agent: str) -> int:
         """How many objects an agent told of last."""
@@ -327,15 +327,18 @@ class ObjectLifecycle:
             alive = dataclasses.replace(seen, deleted=0)
             entry = self._appear(alive, class_record, now, self._resyncs.generation, provisionally=True)
             if entry is not None:
-                self.steps.add(self._deleted(entry, seen.deleted, now))  # behind who waited for it
+                self.steps.add(self._deleted(entry, seen, now))  # behind who waited for it
             return
         if seen.properties is not None or seen.statistics is not None:
             self._update(entry, seen, now)
-        self._remove(entry, seen.deleted, inferred=False, now=now)
+        self._remove_as_told(entry, seen, now)
 
-    def _deleted(self, entry: Entry, deleted: int, now: int) -> Iterator[None]:
-        self._remove(entry, deleted, inferred=False, now=now)
+    def _deleted(self, entry: Entry, seen: ObjectSeen, now: int) -> Iterator[None]:
+        self._remove_as_told(entry, seen, now)
         yield
+
+    def _remove_as_told(self, entry: Entry, seen: ObjectSeen, now: int) -> None:
+        self._remove(entry, 0 if seen.inferred else seen.deleted, inferred=seen.inferred, now=now)
 
     def _remove(self, entry: Entry, deleted: int, *, inferred: bool, now: int) -> None:
         record = entry.record

@@ -216,9 +216,9 @@ class SourceInventory:
         """The object that has this native id, or had it last and ended lately."""
         return self._objects.link(native_id)
 
-    def remember(self, objects: Iterable[FormerObject]) -> None:
-        """These lived when a gateway before this one ended, and nothing said since was missed."""
-        self._objects.remember(objects)
+    def remember(self, objects: Iterable[FormerObject], *, by_native_id: bool) -> None:
+        """These lived when a gateway before this one ended (`FormerObjects.remember`)."""
+        self._objects.remember(objects, by_native_id=by_native_id)
 
     @property
     def is_settling(self) -> bool:

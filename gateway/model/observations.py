@@ -43,7 +43,8 @@ class ObjectSeen:
     that group; a group is always told whole. ``native_id`` is unique within the source: where a dialect's
     own is unique within an agent only, the session puts the agent in front. ``sampled`` is when the agent
     read the values; 0 where the dialect does not tell, and then receipt stands for it. Where the dialect
-    tells that an object is gone but not when, ``deleted`` is the gateway's time of receipt.
+    tells that an object is gone but not when, ``deleted`` is the gateway's time of receipt. ``inferred``:
+    nobody reported the end; readings lack the object, and ``deleted`` is when that was noticed.
     """
 
     key: ClassKey
@@ -55,6 +56,7 @@ class ObjectSeen:
     properties: Values | None = None
     statistics: Values | None = None
     transient: bool = False
+    inferred: bool = False
 
 
 @dataclass(frozen=True, slots=True)

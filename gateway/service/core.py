@@ -189,7 +189,7 @@ def _event_log(
 def _last_state(loaded: LoadedConfiguration) -> LastState | None:
     """How sources stood that need to know, when the log ended; ``None`` where there are none."""
     asking = [name for name, settings in loaded.settings.sources.items() if needs_last_state(settings)]
-    if not asking:
+    if not asking or not loaded.settings.log.enabled:
         return None
     try:
         return last_state(loaded.log_folder, asking)

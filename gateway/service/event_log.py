@@ -54,7 +54,7 @@ class CoreEventLog:
         former: how sources that need to know stood when the log ended.
         disk: that the folder is on.
         durable: names of the sources with a durable subscription: those of them that the log knows tell
-            themselves what they missed while there was no core.
+            themselves what they missed while there was no core. Of others it is recorded here.
 
     Attributes:
         mirror: what has been told so far.
@@ -72,7 +72,7 @@ class CoreEventLog:
         durable: Collection[str] = (),
     ) -> None:
         mirrored = MirrorSettings(settings.statistics_interval, settings.statistics_intervals)
-        self.mirror = Mirror(mirrored, former)
+        self.mirror = Mirror(mirrored, former, heard_all=durable)
         self.last_seq = 0
         self._late = LateDeliveries(() if former is None else former.deliveries)
         self._folder = folder
@@ -94,7 +94,7 @@ class CoreEventLog:
             lambda: self.mirror.head(clock.now),
             lambda _state: self._stirred.set(),
             facts=lambda: {**(facts or {}), **self._late.values()},
-            covered=() if former is None else [name for name in former.heard_until if name in durable],
+            covered=() if former is None else list(former.heard_until),
             disk=disk,
         )
 

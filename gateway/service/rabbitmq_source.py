@@ -78,7 +78,7 @@ async def _observe(
     around: Surroundings,
 ) -> None:
     subscription = around.subscription("events", name, settings.durable)
-    config = replace(source_config(settings), awaits_events=subscription is not None)
+    config = replace(source_config(settings), awaits_events=broker.events is not None)
     rabbitmq = around.rabbitmq(name, config)
     driver = SourceDriver(
         name,
@@ -90,10 +90,12 @@ async def _observe(
         around.clock,
         source.counters,
     )
-    durable = around.usable_lasting if settings.durable is not None else None
-    if durable is not None:
-        rabbitmq.remember(former_objects(around.mappings["rabbitmq"], durable.last, name))
-        driver.received_until = durable.last.heard_until.get(name, 0)
+    lasting = around.usable_lasting
+    if lasting is not None:
+        former = former_objects(around.mappings["rabbitmq"], lasting.last, name)
+        rabbitmq.remember(former, around.clock.now(), events_kept=subscription is not None)
+        if subscription is not None:
+            driver.received_until = lasting.last.heard_until.get(name, 0)
     runner = SourceRunner(
         rabbitmq,
         reader,
@@ -104,7 +106,7 @@ async def _observe(
         scraper=broker.scraper,
         kept=None
         if subscription is None
-        else KeptEvents(subscription, lambda: rabbitmq.synchronised, driver.event_taken),
+        else KeptEvents(subscription, lambda: rabbitmq.understands_events, driver.event_taken),
         on_missed=driver.missed,
         counters=source.counters,
     )

@@ -33,8 +33,17 @@ RunSource = Callable[[], Coroutine[None, None, None]]
 """Runs a source until it is cancelled."""
 
 
+READ_WHOLE: Final = frozenset({"cml", "rabbitmq"})
+"""Kinds of source whose first complete reading shows everything that lives: what it lacks has ended."""
+
+
 def needs_last_state(settings: Source) -> bool:
     """Whether a source has to know how it stood when the event log ended."""
+    return hears_of_meanwhile(settings) or settings.kind in READ_WHOLE
+
+
+def hears_of_meanwhile(settings: Source) -> bool:
+    """Whether what is told next may be about the time before the start, with the native ids of then."""
     return settings.durable is not None or (isinstance(settings, AmiSource) and settings.remember)
 
 
@@ -61,7 +70,8 @@ def source_of(name: str, settings: Source, around: Surroundings) -> RunSource:
         whole=settings.durable is not None,
     )
     if needs_last_state(settings) and around.lasting is not None:
-        source.remember(former_identities(around.lasting.last, name))
+        former = former_identities(around.lasting.last, name)
+        source.remember(former, by_native_id=hears_of_meanwhile(settings))
     if isinstance(settings, AmiSource):
         return partial(run_ami, name, settings, source, around)
     if isinstance(settings, CmlSource):

@@ -13,10 +13,22 @@ from hypothesis import strategies as st
 from gateway.eventlog import last_state as last_state_module
 from gateway.eventlog.last_state import LastState, last_state
 from gateway.eventlog.mirror import Mirror, MirrorSettings
-from gateway.eventlog.record import AnyRecord, LogRecord, RecordKind
+from gateway.eventlog.record import AnyRecord, Delta, LogRecord, RecordKind
 from gateway.feed.records import Batch, ClassRecord, Lifetime, ObjectRecord, Record, SourceRecord
 from gateway.model.observations import SourceState
-from tests.eventlog.feeds import AGENT, QUEUE, SECOND, SHOP, T0, deletion, queue, update
+from tests.eventlog.feeds import (
+    AGENT,
+    DELIVERED,
+    NAME,
+    PUBLISHED,
+    QUEUE,
+    SECOND,
+    SHOP,
+    T0,
+    deletion,
+    queue,
+    update,
+)
 from tests.eventlog.records import block, with_all_fields, write_segment
 from tests.eventlog.replay import Replayed
 
@@ -133,7 +145,7 @@ def former(*records: ObjectRecord, complete: bool = True) -> LastState:
     """A log that ended with these objects."""
     told = recorded(SHOP, QUEUE, AGENT, *records)
     objects = {record.object_id: record for record in told if record.object_id is not None}
-    return LastState(objects, {"shop": T0}, {}, complete)
+    return LastState(objects, {"shop": T0}, {"shop"}, is_complete=complete)
 
 
 def test_what_lived_then_and_lives_now_is_no_news() -> None:
@@ -184,6 +196,58 @@ def test_a_transient_object_under_another_row_is_the_same_but_its_identity_ends(
         ("delete", 1),
         ("snapshot", 9),
     ]
+
+
+def test_counters_go_on_over_a_restart() -> None:
+    lived = queue(1, {NAME: "q1", PUBLISHED: 100, DELIVERED: 90})
+    now = T0 + MINUTE
+    lives = queue(1, {NAME: "q1", PUBLISHED: 130, DELIVERED: 7}, now)
+    told = recorded(CATCHING_UP, QUEUE, lives, former=former(lived), now=now)
+    gained, whole = (record for record in told if record.object_id is not None)
+    assert (gained.kind, whole.kind) == (RecordKind.UPDATE, RecordKind.SNAPSHOT)
+    assert gained.deltas == {"published": Delta(30, MINUTE), "delivered": Delta(7, MINUTE, reset=True)}
+    assert whole.values == {"name": "q1", "published": 130, "delivered": 7}
+
+
+def test_a_counter_that_is_read_later_than_its_object_goes_on_as_well() -> None:
+    mirror = Mirror(MirrorSettings(statistics_interval=1), former(queue(1, {NAME: "q1", PUBLISHED: 100})))
+    mirror.apply(
+        batch(CATCHING_UP, QUEUE, replace(queue(1, {NAME: "q1"}), statistics_sampled=0)), T0 + MINUTE
+    )
+    told = mirror.apply(batch(update({PUBLISHED: 130}, now=T0 + MINUTE)), T0 + MINUTE)
+    assert with_all_fields(told)[-1].deltas == {"published": Delta(30, MINUTE)}
+
+
+def test_a_source_that_is_read_again_was_not_heard_since_the_log_ended() -> None:
+    state = former(queue(1))
+    mirror = Mirror(MirrorSettings(), state)
+    told = mirror.apply(batch(CATCHING_UP, QUEUE, queue(1)), T0 + MINUTE)
+    told += mirror.apply(batch(SHOP), T0 + 2 * MINUTE)
+    told += mirror.apply(batch(AWAY), T0 + 3 * MINUTE)
+    told += mirror.apply(batch(SHOP), T0 + 4 * MINUTE)
+    (gap,) = (record for record in with_all_fields(told) if record.kind is RecordKind.GAP)
+    assert (gap.source, gap.from_ts) == ("shop", "2026-11-20T15:00:00.000000Z")
+    assert gap.to_ts == "2026-11-20T15:02:00.000000Z"
+
+
+def test_a_source_with_a_durable_subscription_tells_its_gaps_itself() -> None:
+    mirror = Mirror(MirrorSettings(), former(queue(1)), heard_all=["shop"])
+    told = mirror.apply(batch(CATCHING_UP, QUEUE, queue(1), SHOP), T0 + MINUTE)
+    assert not [record for record in with_all_fields(told) if record.kind is RecordKind.GAP]
+
+
+def test_starts_that_do_not_reach_a_source_do_not_change_until_when_it_was_heard(tmp_path: Path) -> None:
+    state = LastState({}, {"shop": T0}, {"shop"})
+    for number in range(3):
+        now = T0 + (number + 1) * MINUTE
+        told = recorded(replace(AWAY, since=now), now=now, former=state)
+        state = last_state(logged(tmp_path / str(number), told, told), ["shop"])
+    assert (state.heard_until, state.read_whole) == ({"shop": T0}, {"shop"})
+
+
+def test_what_is_told_of_a_source_that_was_never_read_whole_is_not_called_new() -> None:
+    state = LastState({}, {"shop": T0})
+    assert kinds(recorded(CATCHING_UP, QUEUE, queue(1), former=state)) == [("snapshot", "/|q1")]
 
 
 def test_where_the_log_may_lack_objects_nothing_is_called_new() -> None:

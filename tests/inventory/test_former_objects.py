@@ -21,7 +21,7 @@ from tests.inventory.playbook import NOW, SECOND, Playbook, connection, of, queu
 def returned(state: Path, *former: FormerObject) -> Playbook:
     """A gateway that starts again; the classes are known from before, nothing is read yet."""
     playbook = Playbook(state, boot=2)
-    playbook.source.remember(former)
+    playbook.source.remember(former, by_native_id=True)
     classes = [schema for schema in playbook.schemas if isinstance(schema, ClassSchema)]
     playbook.tell(*map(ClassLearned, classes))
     return playbook

@@ -26,8 +26,7 @@ class RabbitMqAgentConfig:
         obeyed: the users whose requests an agent serves; empty likewise.
         flush_delay: from the first change to its publication by an agent, so that what belongs together
             leaves together.
-        awaits_events: a durable subscription holds the events of the time before: not all is known until
-            these have been taken.
+        awaits_events: not all is known before it is known whether events arrive.
         silence_limit: without an answer for so long everything known is stale.
         suspects_asked: up to so many objects missing in one listing are asked for one by one.
         items_at_once: objects of a listing taken in one call of `RabbitMqAgent.advance`.

@@ -63,10 +63,17 @@ class Put:
 
 @dataclass(frozen=True, slots=True)
 class Gone:
-    """The object came to its end at ``time`` (ns)."""
+    """The object came to its end.
+
+    Attributes:
+        object: as it was known last.
+        time: of its end (ns).
+        inferred: no event reported that, or the end of what it hangs on; ``time`` is when it was noticed.
+    """
 
     object: KnownObject
     time: int
+    inferred: bool = False
 
 
 Change = Put | Gone
@@ -106,6 +113,7 @@ class KnownObjects:
         self._ends: OrderedDict[ObjectName, _End] = OrderedDict()
         self._unconfirmed: set[ObjectName] = set()
         self._remembered: dict[ObjectName, KnownObject] = {}
+        self._unpublished: set[ObjectName] = set()
         self.refused = 0
 
     def get(self, name: ObjectName) -> KnownObject | None:
@@ -113,8 +121,39 @@ class KnownObjects:
         return self._objects[name.class_name].get(name)
 
     def remember(self, objects: Iterable[KnownObject]) -> None:
-        """These existed before the agent was started; whether they still do is not known."""
+        """These existed before the start, and nobody tells what became of them.
+
+        One that a listing shows is the same as before, unless what is settled at creation differs. An event
+        of an end may be about another of the name.
+        """
         self._remembered = {known.name: known for known in objects}
+
+    def restore(self, objects: Iterable[KnownObject]) -> None:
+        """These existed before the start, and events are about to tell what became of them.
+
+        They are known, and published when they have been confirmed, or ended.
+        """
+        for known in objects:
+            self._objects[known.name.class_name][known.name] = known
+            self._dependence.note(known.name, known.properties)
+            self._unconfirmed.add(known.name)
+            self._unpublished.add(known.name)
+
+    def events_of_meanwhile_missed(self) -> None:
+        """Not every event since the former gateway ended is told after all."""
+        for name in self._unpublished:
+            known = self._objects[name.class_name].pop(name)
+            self._dependence.forget(name, known.properties)
+            self._remembered[name] = known
+        self._unconfirmed -= self._unpublished
+        self._unpublished.clear()
+
+    def everything_shown(self) -> list[Change]:
+        """Everything that exists has been listed, or is told of by events alone."""
+        self._remembered.clear()
+        lasting = [self._objects[name.class_name][name] for name in self._unpublished]
+        self._unpublished.clear()
+        return [Put(known, new=True) for known in lasting]
 
     def ending(self, name: ObjectName) -> KnownObject | None:
         """The object whose end an event with this name reports; a listing may have lacked it before."""
@@ -175,9 +214,9 @@ class KnownObjects:
         known = self.get(name)
         if known is not None:
             return self._removed(known, time or now, now, reported=True)
-        remembered = self._remembered.pop(name, None)
+        self._remembered.pop(name, None)
         self._remember_end(name, _End(now, 0))
-        return [] if remembered is None else [Put(remembered, new=True), Gone(remembered, time or now)]
+        return []
 
     def listed(self, reading: Reading, began: int, sampled: int, now: int) -> list[Change]:
         """A listing that began at ``began`` shows an object, with values read at ``sampled``."""
@@ -390,21 +429,28 @@ class KnownObjects:
 
     def _kept(self, updated: KnownObject, former: KnownObject) -> list[Change]:
         self._objects[updated.name.class_name][updated.name] = updated
+        if updated.name in self._unpublished:
+            self._unpublished.discard(updated.name)
+            return [Put(updated, new=True)]
         same = replace(updated, missed=former.missed, listed=former.listed) == former
         return [] if same else [Put(updated, former=former)]
 
     def _removed(self, known: KnownObject, time: int, now: int, *, reported: bool = False) -> list[Change]:
-        """``reported``: an event has reported its end."""
+        """``reported``: an event has reported its end, and so that of all that hangs on it."""
         changes: list[Change] = []
         for name in self._dependence.on(known.name):
             hanging = self.get(name)  # unless it ended with another that hangs on this one
             if hanging is not None:
-                changes += self._removed(hanging, time, now)
+                ends = self._removed(hanging, time, now)
+                changes += [
+                    replace(end, inferred=not reported) if isinstance(end, Gone) else end for end in ends
+                ]
         del self._objects[known.name.class_name][known.name]
         self._dependence.forget(known.name, known.properties)
         self._unconfirmed.discard(known.name)
+        self._unpublished.discard(known.name)
         self._remember_end(known.name, _End(now, known.created, None if reported else known))
-        return [*changes, Gone(known, time)]
+        return [*changes, Gone(known, time, inferred=not reported)]
 
     def _forgotten(self, known: KnownObject, now: int) -> list[Change]:
         """As `_removed`, but a listing that shows one of its name is believed at once."""

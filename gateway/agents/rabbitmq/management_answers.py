@@ -97,7 +97,7 @@ class ManagementAnswers:
         self.plan = PollingPlan(listings, config.polling, users=bool(config.management_virtual_host))
         classes = (listing.class_name for listing in listings)
         self.visibility = Visibility(classes, config.user, config.writer)
-        self.visibility.catching_up = config.awaits_events
+        self.visibility.awaits_events = config.awaits_events
         self._config = config
         self._readers = readers
         self._view = view
@@ -227,7 +227,8 @@ class ManagementAnswers:
         complete = self.visibility.is_complete(doubtful=doubtful)
         if self.visibility.failure or not complete:
             return []
-        return self._stream.complete(now)
+        shown = self._stream.apply(self._view.known.everything_shown())
+        return [*shown, *self._stream.complete(now)]
 
     # Each kind of request.
 

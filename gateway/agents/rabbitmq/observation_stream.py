@@ -170,6 +170,7 @@ class ObservationStream:
             known.created,
             gone.time,
             observed.properties(self._resolved(known, awaits=False)),
+            inferred=gone.inferred,
         )
 
     def _resolved(self, known: KnownObject, *, awaits: bool = True) -> Values:
@@ -202,9 +203,9 @@ class ObservationStream:
 
     # Events.
 
-    def raise_events(self, events: Iterable[RaisedEvent], now: int) -> list[Effect]:
-        """Publish events, or keep them until everything has been read once."""
-        if self._was_synchronised:
+    def raise_events(self, events: Iterable[RaisedEvent], now: int, *, at_once: bool = False) -> list[Effect]:
+        """Publish events, or keep them until everything has been read once, unless they are wanted before."""
+        if self._was_synchronised or at_once:
             return self._observed([self._event(event) for event in events])
         for event in events:
             self._numbered += 1

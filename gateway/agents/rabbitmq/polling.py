@@ -84,6 +84,10 @@ class PollingConfig:
     first_time: int = 30 * SECOND
 
 
+NEEDED_BY_EVENTS: Final = frozenset({"node", "vhost"})
+"""Classes whose objects others hang on that events tell of."""
+
+
 @dataclass(slots=True)
 class _ClassPlan:
     """The plan of one class: ``cost`` is what a whole listing took (ns), smoothed, of ``readings`` so far.
@@ -150,13 +154,37 @@ class PollingPlan:
         self._extra_due = 0
         self._failures = 0
         self._paused_until = 0
+        self._held_until = 0
+
+    def hold(self, until: int) -> None:
+        """List only what events need to be understood, until then (ns) or `release`.
+
+        Events of the time before are told first: a listing would show their outcome, without the times.
+        """
+        self._held_until = until
+        if self._page is not None and self._page.class_name not in NEEDED_BY_EVENTS:
+            self._classes[_key(self._page)].due = 0
+            self._page = None
+
+    def release(self) -> None:
+        """List everything again."""
+        self._held_until = 0
+
+    def is_holding(self, now: int) -> bool:
+        """Whether only what events need is listed."""
+        return now < self._held_until
+
+    def _due(self, plan: _ClassPlan) -> int:
+        """When to list a class, as things stand (ns)."""
+        is_held = plan.first_page.class_name not in NEEDED_BY_EVENTS
+        return max(plan.due, self._held_until) if is_held else plan.due
 
     def due(self) -> int:
         """When to ask for the next request (ns)."""
         if self._page is not None:
             soonest = self._page_due
         else:
-            soonest = min(plan.due for plan in self._classes.values())
+            soonest = min(self._due(plan) for plan in self._classes.values())
         soonest = min(soonest, self._overview_due, self._users_due, self.sessions.due())
         if self._extras:
             soonest = min(soonest, self._extra_due)
@@ -174,8 +202,8 @@ class PollingPlan:
         if self._page is not None:
             return self._page if now >= self._page_due else None
         # Ties go to the class named first: what others refer to comes before them.
-        soonest = min(self._classes.values(), key=lambda plan: plan.due)
-        if now < soonest.due:
+        soonest = min(self._classes.values(), key=self._due)
+        if now < self._due(soonest):
             return None
         soonest.spent = 0
         soonest.again = False

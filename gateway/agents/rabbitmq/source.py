@@ -23,6 +23,7 @@ from gateway.agents.rabbitmq.management_api import Answer, ManagementRequest
 from gateway.agents.rabbitmq.management_changes import BrokerAnswer, BrokerRequest
 from gateway.agents.rabbitmq.method_calls import MethodCalls
 from gateway.agents.rabbitmq.observation_stream import ObservationStream
+from gateway.agents.rabbitmq.polling import NEEDED_BY_EVENTS
 from gateway.agents.rabbitmq.prometheus_samples import NotScraped, Scraped, ScrapeRequest, Sheet
 from gateway.agents.rabbitmq.prometheus_statistics import PrometheusStatistics, statistics_of
 from gateway.agents.rabbitmq.reading import ClassReader, class_readers
@@ -34,6 +35,9 @@ from gateway.model.operations import Answer as ResultAnswer
 from gateway.model.operations import MethodCall, ObjectFetch
 from gateway.model.schema import EventSchema
 from gateway.model.secrets import SecretRules
+
+CATCHING_UP_LIMIT = 60_000_000_000
+"""Nanoseconds. Listings wait no longer for the events of the time before to be told."""
 
 _HURRIED = {"alarm.set": "node", "alarm.cleared": "node", "vhost.down": "vhost"}
 """Events that change values of objects: the class to be listed soon."""
@@ -133,6 +137,11 @@ class RabbitMqSource:
         return self._visibility.unbroken_since
 
     @property
+    def understands_events(self) -> bool:
+        """Whether what objects hang on is known, so that events of the time before can be told."""
+        return self._visibility.has_listed(NEEDED_BY_EVENTS)
+
+    @property
     def distrust(self) -> str:
         """Why no request of a console may be obeyed; empty where nothing speaks against it."""
         return self._impersonators.distrust
@@ -223,17 +232,18 @@ class RabbitMqSource:
         self._visibility.unbroken_since = now
         self._visibility.catching_up = True
         self._visibility.last_event = now
+        self._plan.hold(now + CATCHING_UP_LIMIT)
         if missed:
             self._events.lost()
-            self._view.known.remember(())  # nobody will tell what became of these
+            self._view.known.events_of_meanwhile_missed()
         reason = missed or "events are connected again"
         return self._awake(self._answers.doubted(reason, now, events_lost=bool(missed)))
 
-    def events_caught_up(self, now: int) -> list[Effect]:  # noqa: ARG002  as of every other input
+    def events_caught_up(self, now: int) -> list[Effect]:
         """The events of meanwhile have all been told."""
         self._visibility.catching_up = False
-        self._view.known.remember(())
-        return self._awake([])
+        self._plan.release()
+        return self._awake(self._answers.doubted("events have been caught up with", now))
 
     def events_lost(self, reason: str, now: int, since: int) -> list[Effect]:
         """Some events may have been lost since ``since``, although others arrive: list everything again."""
@@ -242,9 +252,19 @@ class RabbitMqSource:
         lost = self._answers.doubted(reason, now, events_lost=True)
         return self._awake([*lost, *self._missed(reason, now, since)])
 
-    def remember(self, objects: Iterable[KnownObject]) -> None:
-        """These existed when an agent before this one ended: should an event tell their end, it is told."""
-        self._view.known.remember(objects)
+    def remember(self, objects: Iterable[KnownObject], now: int, *, events_kept: bool) -> None:
+        """These existed when the gateway before this one ended.
+
+        Args:
+            objects: all of them.
+            now: the time (ns).
+            events_kept: whether every event of meanwhile is to be told.
+        """
+        if events_kept:
+            self._view.known.restore(objects)
+            self._plan.hold(now + CATCHING_UP_LIMIT)
+        else:
+            self._view.known.remember(objects)
 
     def _missed(self, reason: str, now: int, since: int) -> list[Effect]:
         since = min(since, self._visibility.last_event)
@@ -257,6 +277,7 @@ class RabbitMqSource:
         self._visibility.events_missing = reason
         self._visibility.unbroken_since = 0
         self._visibility.catching_up = False  # what is stored is not waited for while it cannot be had
+        self._plan.release()
         return self._awake([Note("events-missing", reason)] if news else [])
 
     def event(
@@ -266,7 +287,8 @@ class RabbitMqSource:
         self._visibility.last_event = now
         heard = self._events.take(key, headers, timestamp, now)
         effects = self._stream.apply(heard.changes)
-        effects += self._stream.raise_events(heard.raised, now)
+        # Events of the time before come before listings: what they tell of is known from then, or by them.
+        effects += self._stream.raise_events(heard.raised, now, at_once=self._visibility.catching_up)
         match heard.event:
             case Created(reading) if reading.name.class_name == "vhost":
                 self._answers.ask_permission(reading.name.leaf)
@@ -320,7 +342,9 @@ class RabbitMqSource:
 
     def next_scrape(self, now: int) -> ScrapeRequest | None:
         """The metrics to ask for now, beside the requests of `next_request`."""
-        return None if self._visibility.failure else self._answers.metrics.next_request(now)
+        if self._visibility.failure or self._plan.is_holding(now):
+            return None
+        return self._answers.metrics.next_request(now)
 
     def sheet_for(self, request: ScrapeRequest) -> Sheet:
         """What takes the answer to ``request``."""

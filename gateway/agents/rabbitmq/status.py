@@ -141,6 +141,9 @@ class _Seldom:
         return said if step <= said < 6 * minutes else step
 
 
+_NOT_CONNECTED = "events are not connected yet"
+
+
 class Visibility:
     """What of the broker can be seen, and whether it has all been seen.
 
@@ -154,6 +157,7 @@ class Visibility:
         asked_at: when what is not answered yet was asked (ns); 0 while nothing is asked.
         complete: whether everything has been read since nobody vouched for anything.
         events_missing: why no events arrive; empty while they do.
+        awaits_events: it is not complete before it is known whether events arrive.
         catching_up: events of the time while nobody listened are being told.
         without_majority: why changes may wait in the broker; empty where they do not.
         last_event: when the last one arrived, or when they were found to arrive (ns); 0 for never.
@@ -166,7 +170,8 @@ class Visibility:
         self.asked_at = 0
         self._failing_since = 0
         self.complete = False
-        self.events_missing = "events are not connected yet"
+        self.events_missing = _NOT_CONNECTED
+        self.awaits_events = False
         self.catching_up = False
         self.without_majority = ""
         self.last_event = 0
@@ -313,9 +318,15 @@ class Visibility:
         """A listing of this class is complete."""
         self._unlisted.discard(class_name)
 
+    def has_listed(self, class_names: Iterable[str]) -> bool:
+        """Whether listings of these classes are complete, and the management API still answers."""
+        return not self.failure and self._unlisted.isdisjoint(class_names)
+
     def is_complete(self, *, doubtful: bool) -> bool:
         """Whether everything has been read; what is ``doubtful`` delays it, but does not take it back."""
-        self.complete = self.complete or not (self._unlisted or doubtful)
+        # What came and went before events arrive would not be seen.
+        awaited = self.awaits_events and self.events_missing == _NOT_CONNECTED
+        self.complete = self.complete or not (self._unlisted or doubtful or awaited)
         self._was_complete |= self.complete
         return self.complete
 

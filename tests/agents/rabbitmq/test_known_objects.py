@@ -320,17 +320,14 @@ def remembering(created: int = T0 - 500 * SECOND) -> KnownObjects:
     former = KnownObjects(READERS)
     former.created(queue(state="running"), created, created)
     known = KnownObjects(READERS)
-    known.remember(former.of_class("queue"))
+    known.restore(former.of_class("queue"))
     return known
 
 
 def test_the_end_of_what_only_a_former_agent_knew_is_told_whole() -> None:
     known = remembering()
-    born, gone = known.deleted(ORDERS, T0 - SECOND, T0)
-    assert told([born, gone]) == [
-        ("new", "orders", T0 - 500 * SECOND),
-        ("gone", "orders", T0 - SECOND),
-    ]
+    (gone,) = known.deleted(ORDERS, T0 - SECOND, T0)
+    assert told([gone]) == [("gone", "orders", T0 - SECOND)]
     assert gone.object.properties[READERS["queue"].schema.positions["state"]] == "running"
     assert known.deleted(ORDERS, T0 - SECOND, T0) == []
 
@@ -359,3 +356,25 @@ def test_what_was_told_by_events_is_remembered_no_more() -> None:
     known.created(queue(), T0, T0)
     assert told(known.deleted(ORDERS, T0 + 1, T0 + 1)) == [("gone", "orders", T0 + 1)]
     assert known.deleted(ORDERS, T0 + 2, T0 + 2) == []
+
+
+def test_an_end_may_be_that_of_another_where_the_events_of_meanwhile_are_missing() -> None:
+    known = remembering()
+    known.events_of_meanwhile_missed()
+    assert known.deleted(ORDERS, T0 - SECOND, T0) == []
+    assert told(known.listed(queue(), T0 + 60 * SECOND, T0 + 60 * SECOND, T0 + 60 * SECOND)) == [
+        ("new", "orders", 0)
+    ]
+
+
+def test_an_end_that_no_event_reported_is_inferred() -> None:
+    known = known_queue()
+    began, later = T0 + 60 * SECOND, T0 + 120 * SECOND
+    known.swept("queue", set(), began, 0, began, lambda _: False)
+    (gone,), _ = known.swept("queue", set(), later, 0, later, lambda _: False)
+    assert isinstance(gone, Gone)
+    assert gone.inferred
+    known = known_queue()
+    (gone,) = known.deleted(ORDERS, T0 + SECOND, T0 + SECOND)
+    assert isinstance(gone, Gone)
+    assert not gone.inferred

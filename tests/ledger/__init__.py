@@ -1,0 +1,1 @@
+"""What a gateway says of a broker over kills, held against a ledger that shares no code with it."""

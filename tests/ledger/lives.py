@@ -1,0 +1,121 @@
+"""What the ledger says: which lives there were, when each began and ended, how many messages were taken."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeAlias
+
+Line: TypeAlias = Mapping[str, Any]
+Span: TypeAlias = tuple[float, float]
+"""From when at the earliest until when at the latest something happened; seconds since 1970."""
+
+_LASTING = frozenset({"durable", "user"})
+"""Kinds of objects that outlive a broker that is killed."""
+
+
+@dataclass
+class Life:
+    """One life of one object.
+
+    Attributes:
+        created: when it began.
+        kind: ``durable``, ``transient``, ``exclusive``, ``connection`` or ``user``.
+        ended: when it ended; ``None`` while it lives.
+        sure: whether it certainly was: nobody answered where it is not.
+        end_sure: the same of its end.
+    """
+
+    created: Span
+    kind: str
+    ended: Span | None = None
+    sure: bool = True
+    end_sure: bool = True
+
+    def end(self, span: Span, *, sure: bool) -> None:
+        """It ended then, unless it had ended before."""
+        if self.ended is None:
+            self.ended, self.end_sure = span, sure
+
+
+@dataclass
+class Truth:
+    """Everything that the ledger says.
+
+    Attributes:
+        lives: by class and name, in their order.
+        published: messages that were confirmed, by queue.
+        unconfirmed: messages beyond these that may have been taken, by queue.
+    """
+
+    lives: dict[tuple[str, str], list[Life]] = field(default_factory=dict)
+    published: Counter[str] = field(default_factory=Counter)
+    unconfirmed: Counter[str] = field(default_factory=Counter)
+
+
+def read_ledger(path: Path) -> list[Line]:
+    """The lines of a ledger; one that was cut off at the end is left out."""
+    text = path.read_text(encoding="utf-8")
+    return [json.loads(line) for line in text.splitlines(keepends=True) if line.endswith("\n")]
+
+
+def truth(lines: Iterable[Line], outages: Iterable[Span]) -> Truth:
+    """What follows from the lines, and from when the broker was away."""
+    reader = _Reader(sorted(outages))
+    for line in sorted(lines, key=lambda line: (line["to"], line["from"])):
+        reader.read(line)
+    return reader.result()
+
+
+class _Reader:
+    def __init__(self, outages: list[Span]) -> None:
+        self._outages = outages
+        self._found = Truth()
+        self._of_connection: dict[str, list[Life]] = {}
+
+    def read(self, line: Line) -> None:
+        name, span, sure = line.get("name", ""), (line["from"], line["to"]), line["outcome"] == "done"
+        what, _, act = line["act"].partition("-")
+        match act:
+            case "create" | "open":
+                life = Life(span, line.get("kind", what), sure=sure)
+                self._begin(self._lives(what, name), life)
+                if line.get("connection"):
+                    self._of_connection.setdefault(line["connection"], []).append(life)
+            case "delete":
+                for life in self._lives(what, name)[-1:]:
+                    life.end(span, sure=sure)
+            case "close":
+                for life in [*self._lives(what, name)[-1:], *self._of_connection.pop(name, ())]:
+                    life.end(span, sure=sure)
+            case _ if what == "publish":
+                self._found.published[name] += line["confirmed"]
+                self._found.unconfirmed[name] += not sure
+
+    def result(self) -> Truth:
+        """A broker that is killed takes along what does not last, whoever deletes it later."""
+        for lives in self._found.lives.values():
+            for life in lives:
+                self._end_with_outage(life)
+        return self._found
+
+    def _lives(self, what: str, name: str) -> list[Life]:
+        return self._found.lives.setdefault((what, name), [])
+
+    def _begin(self, lives: list[Life], life: Life) -> None:
+        """A transient object that is made anew ended with the broker, where nobody ended it."""
+        if lives and lives[-1].ended is None:
+            self._end_with_outage(lives[-1], before=life.created[0])
+        lives.append(life)
+
+    def _end_with_outage(self, life: Life, before: float = float("inf")) -> None:
+        if life.kind in _LASTING:
+            return
+        for began, ended in self._outages:
+            ended_before = life.ended is not None and life.ended[1] < began
+            if life.created[1] <= began < before and not ended_before:
+                life.ended, life.end_sure = (began, ended), True
+                return

@@ -1,0 +1,171 @@
+"""A broker that is churned, a gateway that reads it by two sources, and a killer of all of it."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from gateway.agents.rabbitmq.provisioning import ProvisionedUser, provision
+from gateway.agents.rabbitmq.rights import gateway_rights
+from gateway.demo.broker import Credentials, PrivateBroker
+from gateway.eventlog.query import ask
+from tests.components.command_line import RunningCommand, Site, environment, new_site, running
+from tests.components.waiting import wait_until
+from tests.ledger.lives import Span, Truth, read_ledger, truth
+
+KEPT, PLAIN = "kept", "plain"
+"""The sources: with a durable subscription, and without."""
+
+STARTED_SECONDS = 240.0
+"""Until both sources are synchronised again, on a busy machine."""
+
+
+@dataclass
+class Plant:
+    """Everything; the broker is churned until `rest`."""
+
+    broker: PrivateBroker
+    site: Site
+    ledger: Path
+    gateway: RunningCommand
+    _churn: subprocess.Popen[bytes]
+    _stack: ExitStack
+    outages: list[Span] = field(default_factory=list)
+    kills: list[str] = field(default_factory=list)
+
+    @property
+    def log(self) -> Path:
+        """The event log."""
+        return self.site.folder / "state" / "log"
+
+    def process(self, name: str) -> psutil.Process | None:
+        """A process of the gateway: ``supervisor``, ``core``, ``snmp``, ``compactor``."""
+        with contextlib.suppress(psutil.Error):
+            supervisor = psutil.Process(self.gateway.process.pid)
+            if name == "supervisor":
+                return supervisor
+            for child in supervisor.children():
+                if f" process {name} " in " ".join(child.cmdline()):
+                    return child
+        return None
+
+    def acts(self) -> int:
+        """How many acts the ledger has."""
+        return self.ledger.read_bytes().count(b"\n") if self.ledger.exists() else 0
+
+    def after(self, acts: int) -> None:
+        """Wait until the churn has done so many more: a slow machine has the same instants as a quick one."""
+        until = self.acts() + acts
+        wait_until(lambda: self.acts() >= until, f"{acts} acts are done")
+
+    def kill(self, victim: str) -> None:
+        """Kill it, as soon as it is there; what nobody else brings back is brought back."""
+        self.kills.append(victim)
+        if victim == "broker":
+            began = time.time()
+            self.broker.kill_node()
+            self.broker.start()
+            self.outages.append((began, time.time()))
+            return
+        wait_until(lambda: self._killed(victim), f"{victim} is there to be killed")
+        if victim == "supervisor":
+            self.gateway.process.wait()
+            self.start()
+
+    def _killed(self, victim: str) -> bool:
+        process = self.process(victim)
+        with contextlib.suppress(psutil.Error):
+            if process is not None:
+                process.kill()
+                return True
+        return False
+
+    def start(self) -> None:
+        """Start the gateway."""
+        self._stack.close()
+        number = len(list(self.site.folder.glob("gateway-*.log")))
+        log = self.site.folder / f"gateway-{number}.log"
+        self.gateway = self._stack.enter_context(running("run", "--config", self.site.configuration, log=log))
+
+    def rest(self) -> Truth:
+        """Let the churn come to rest and the gateway learn the last of it; what the ledger says then."""
+        self._churn.terminate()
+        assert self._churn.wait(timeout=120) == 0
+        lines = read_ledger(self.ledger)
+        assert lines[-1]["act"] == "rest"
+        return truth(lines, self.outages)
+
+
+@contextmanager
+def plant(broker: PrivateBroker, folder: Path, seed: int, pace: float = 0.1) -> Iterator[Plant]:
+    """A plant at work, both of whose sources know everything."""
+    user = Credentials.generate("gateway")
+    with broker.http() as client:
+        provision(client, (ProvisionedUser(user.name, user.password, gateway_rights()),))
+    site = new_site(folder)
+    source: dict[str, Any] = {
+        "kind": "rabbitmq",
+        "management": broker.management_url,
+        "events": {"url": f"amqp://127.0.0.1:{broker.ports.amqp}"},
+        "interval": "1s",
+        "budget": 0.2,
+        "user": user.name,
+        "password": site.secret(user.password),
+    }
+    site.configure(
+        sources={KEPT: {**source, "durable": {}}, PLAIN: source},
+        log={"statistics_interval": "1s", "segment_duration": "10s"},
+    )
+    ledger = folder / "ledger"
+    with ExitStack() as stack, ExitStack() as processes:
+        log = folder / "gateway-0.log"
+        gateway = processes.enter_context(running("run", "--config", site.configuration, log=log))
+        gateway.ready()
+        log = site.folder / "state" / "log"
+        wait_until(
+            lambda: _synchronised(log) == {KEPT, PLAIN}, "both sources are synchronised", STARTED_SECONDS
+        )
+        churn = stack.enter_context(_churning(broker, ledger, folder / "churn.log", seed, pace))
+        made = Plant(broker, site, ledger, gateway, churn, processes)
+        yield made
+
+
+def _synchronised(log: Path) -> set[str]:
+    """The sources that the log says are synchronised."""
+    with ask(log, "SELECT source FROM log WHERE kind = 'source' AND state = 'synchronised'") as answer:
+        return {str(source) for (source,) in answer.rows}
+
+
+@contextmanager
+def _churning(
+    broker: PrivateBroker, ledger: Path, log: Path, seed: int, pace: float
+) -> Iterator[subprocess.Popen[bytes]]:
+    login = broker.administrator
+    words = {
+        "--amqp": broker.amqp_url(),
+        "--management": broker.management_url,
+        "--user": login.name,
+        "--password": login.password,
+        "--ledger": str(ledger),
+        "--seed": str(seed),
+        "--pace": str(pace),
+    }
+    options = [word for pair in words.items() for word in pair]
+    with log.open("wb") as errors:
+        process = subprocess.Popen(  # noqa: S603  our own program
+            [sys.executable, "-m", "tests.ledger.churn", *options], env=environment(), stderr=errors
+        )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()

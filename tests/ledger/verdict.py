@@ -1,0 +1,230 @@
+"""What the event log says of lives and counters, held against what the ledger says."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+import msgspec
+
+from gateway.eventlog.query import ask
+from tests.ledger.lives import Life, Span, Truth
+
+MILLISECONDS = 0.005
+"""Seconds: the broker tells times to the millisecond."""
+
+CLOSING_SECONDS = 2.0
+"""The broker reports the end of a connection, and of what ends with it, when it has cleaned up."""
+
+UNDER_WAY_SECONDS = 1.0
+"""The broker collects events for so long at most before it publishes them."""
+
+_RECORDS = """
+    SELECT seq, source, kind, class, object_id, object_name, epoch(create_ts), epoch(delete_ts),
+      coalesce(inferred, false), "values", deltas
+    FROM log WHERE class IN ('queue', 'connection')
+      AND kind IN ('create', 'snapshot', 'update', 'delete')
+    ORDER BY seq
+"""
+_GAPS = """
+    SELECT source, epoch(from_ts), epoch(to_ts), "values"->'covered' FROM log WHERE kind = 'gap'
+"""
+
+
+class Record(msgspec.Struct, frozen=True):
+    """A record of an object; times are seconds since 1970."""
+
+    seq: int
+    source: str
+    kind: str
+    class_name: str
+    object_id: str
+    name: str
+    created: float | None
+    deleted: float | None
+    inferred: bool
+    values: str | None
+    deltas: str | None
+
+    @property
+    def leaf(self) -> str:
+        """The object's own name."""
+        return self.name.rpartition("|")[2].partition("#")[0]
+
+
+@dataclass
+class Told:
+    """A life as the log tells it.
+
+    Attributes:
+        first: the first record of it.
+        created: when it began, as far as it is told.
+        last: the record of its end.
+    """
+
+    first: Record
+    created: float | None
+    last: Record | None = None
+
+
+def violations(log: Path, source: str, truth: Truth) -> list[str]:
+    """What the log says of ``source`` that the ledger contradicts, one line each."""
+    told = [record for record in _records(log) if record.source == source]
+    reader = _Lives(truth)
+    found = list(reader.read(told))
+    missed = gaps(log, source)
+    for key, real in sorted(truth.lives.items()):
+        if key[0] != "user":  # no listing that the gateway may read shows users
+            found += _compared(" ".join(key), reader.told.get(key, []), real, missed)
+    return [*found, *_counters(told, truth)]
+
+
+def gaps(log: Path, source: str) -> list[Span]:
+    """When a source was not heard, as the log says."""
+    with ask(log, _GAPS) as answer:
+        return [
+            (float(str(began)), float(str(ended)))
+            for of, began, ended, covered in answer.rows
+            if (of == source if of else source not in json.loads(str(covered or "[]")))
+        ]
+
+
+def _records(log: Path) -> list[Record]:
+    fields = Record.__struct_fields__
+    with ask(log, _RECORDS) as answer:
+        return [msgspec.convert(dict(zip(fields, row, strict=True)), Record) for row in answer.rows]
+
+
+class _Lives:
+    """Makes lives of records, and says where these contradict themselves."""
+
+    def __init__(self, truth: Truth) -> None:
+        self.told: dict[tuple[str, str], list[Told]] = {}
+        self._truth = truth
+        self._clients: dict[str, str] = {}
+        self._names: dict[str, str] = {}
+
+    def read(self, records: Iterable[Record]) -> Iterator[str]:
+        for record in records:
+            key = record.class_name, self._called(record)
+            if key in self._truth.lives:
+                where = f"{' '.join(key)} ({record.kind} {record.object_id}, seq {record.seq})"
+                yield from (f"{where}: {what}" for what in self._take(self.told.setdefault(key, []), record))
+                if self._names.setdefault(record.object_id, record.name) != record.name:
+                    yield f"{where}: was the identity of {self._names[record.object_id]}"
+
+    def _take(self, lives: list[Told], record: Record) -> Iterator[str]:
+        alive = lives[-1] if lives and lives[-1].last is None else None
+        if alive is None:
+            if record.kind in {"create", "snapshot"}:
+                lives.append(Told(record, record.created))
+            else:
+                yield f"{record.kind} of what did not live"
+        elif record.kind == "create":
+            yield f"created, and the one before (seq {alive.first.seq}) had not ended"
+            lives.append(Told(record, record.created))
+        else:
+            if alive.first.object_id != record.object_id:
+                yield f"was {alive.first.object_id}"
+            if record.kind == "delete":
+                alive.last = record
+            alive.created = alive.created if record.created is None else record.created
+
+    def _called(self, record: Record) -> str:
+        """What the ledger calls it: a connection by its client's name, which its end does not repeat."""
+        if record.class_name != "connection":
+            return record.leaf
+        client = json.loads(record.values or "{}").get("providedName")
+        if isinstance(client, str):
+            self._clients[record.object_id] = client
+        return self._clients.get(record.object_id, "")
+
+
+def _compared(what: str, told: list[Told], real: list[Life], missed: list[Span]) -> Iterator[str]:
+    unseen = sum(not life.sure or _within_a_gap(life, missed) for life in real)
+    # Where nobody heard the end of one and the beginning of the next, they may be taken for the same.
+    alike = sum(
+        one.ended is not None and _touches(one.ended, missed) and _touches(next_one.created, missed)
+        for one, next_one in pairwise(real)
+    )
+    if not len(real) - unseen - alike <= len(told) <= len(real):
+        seqs = [one.first.seq for one in told]
+        yield f"{what}: {len(told)} lives (seq {seqs}) of {len(real)}; {unseen} unseen, {alike} alike"
+    if len(told) != len(real):
+        return  # which of them is missing is not known
+    for one, life in zip(told, real, strict=True):
+        where = f"{what} (seq {one.first.seq})"
+        yield from (f"{where}: {wrong}" for wrong in _wrong_begin(one, life, missed))
+        yield from (f"{where}: {wrong}" for wrong in _wrong_end(one, life, missed))
+
+
+def _wrong_begin(told: Told, life: Life, missed: list[Span]) -> Iterator[str]:
+    if told.created is None:
+        # A listing may have shown it before its event, which was on its way, arrived.
+        early = [(began - UNDER_WAY_SECONDS, ended) for began, ended in missed]
+        if not _touches(life.created, early):
+            yield f"no time of its creation, which was {_span(life.created)}"
+    elif not _in(told.created, life.created, MILLISECONDS):
+        yield f"created at {_time(told.created)}, which was {_span(life.created)}"
+
+
+def _wrong_end(told: Told, life: Life, missed: list[Span]) -> Iterator[str]:
+    if told.last is None:
+        if life.ended is not None and life.end_sure:
+            yield f"no end, which was {_span(life.ended)}"
+        return
+    slack = CLOSING_SECONDS if life.kind in {"connection", "exclusive"} else MILLISECONDS
+    if life.ended is None:
+        yield f"ended (seq {told.last.seq}), and lives"
+    elif told.last.inferred:
+        if not _touches(life.ended, missed):
+            yield f"its end is inferred (seq {told.last.seq}), which was {_span(life.ended)}"
+    elif told.last.deleted is None or not _in(told.last.deleted, life.ended, slack):
+        yield f"ended at {_time(told.last.deleted)} (seq {told.last.seq}), which was {_span(life.ended)}"
+
+
+def _counters(told: Iterable[Record], truth: Truth) -> Iterator[str]:
+    first: dict[str, int] = {}
+    gained: dict[str, int] = {}
+    last: dict[str, int] = {}
+    for record in told:
+        if record.class_name != "queue" or record.leaf not in truth.published:
+            continue
+        value = json.loads(record.values or "{}").get("messagesPublished")
+        delta = json.loads(record.deltas or "{}").get("messagesPublished", {}).get("delta")
+        if value is not None:
+            first.setdefault(record.leaf, int(value))
+            last[record.leaf] = int(value)
+        if delta is not None:
+            gained[record.leaf] = gained.get(record.leaf, 0) + int(delta)
+    for name, count in truth.published.items():
+        total = first.get(name, 0) + gained.get(name, 0)
+        if not count <= total <= count + truth.unconfirmed[name]:
+            yield f"queue {name}: {total} messages of {count} were counted; the last value is {last[name]}"
+
+
+def _within_a_gap(life: Life, missed: list[Span]) -> bool:
+    """Whether the whole life may lie in a gap."""
+    if life.ended is None:
+        return False
+    return any(began <= life.created[1] and life.ended[0] <= ended for began, ended in missed)
+
+
+def _touches(span: Span, missed: list[Span]) -> bool:
+    return any(began - MILLISECONDS <= span[1] and span[0] <= ended + MILLISECONDS for began, ended in missed)
+
+
+def _in(time: float, span: Span, slack: float) -> bool:
+    return span[0] - MILLISECONDS <= time <= span[1] + slack
+
+
+def _time(seconds: float | None) -> str:
+    return "no time" if seconds is None else dt.datetime.fromtimestamp(seconds, dt.UTC).isoformat()[11:26]
+
+
+def _span(span: Span) -> str:
+    return f"{_time(span[0])} to {_time(span[1])}"
