@@ -140,8 +140,11 @@ def _summary_lines(folder: Path, summary: Summary) -> Iterator[str]:
 @log.command()
 @config_option
 @folder_option
-def compact(config: Path | None, folder: Path | None) -> None:
+@click.option("--all", "standing", is_flag=True, help="also the segments from which the next start goes on")
+def compact(config: Path | None, folder: Path | None, *, standing: bool) -> None:
     """Make Parquet of all complete segments now.
+
+    Those stay in which the gateway finds at its next start how everything stood, unless --all is given.
 
     Ends with 12 where a segment is damaged: it is then in lost/, and what is whole in it in the lake.
     """
@@ -149,9 +152,15 @@ def compact(config: Path | None, folder: Path | None) -> None:
     _give_way()
     damaged, failed = 0, 0
     with _files_told(), _compactor(place) as compactor:
-        segments = compactable(place)
+        segments = compactable(place, standing=standing)
         if not segments:
-            click.echo("no segment waits")
+            left = len(compactable(place))
+            click.echo(
+                f"no segment waits but {left}, from which the next start goes on: --all takes "
+                f"{'them' if left > 1 else 'it'} too"
+                if left
+                else "no segment waits"
+            )
         for number, segment in enumerate(segments, start=1):
             try:
                 done = compactor.compact(segment)

@@ -25,7 +25,7 @@ import duckdb
 from gateway.durable_files import sync_folder
 from gateway.eventlog.database import database
 from gateway.eventlog.disk import FILE_MODE, FOLDER_MODE
-from gateway.eventlog.identity import read_identity
+from gateway.eventlog.identity import read_identity, standing_seq
 from gateway.eventlog.lake import DRAFTS, LAKE, LakeFile, lake_file, lake_files
 from gateway.eventlog.parquet import (
     Contents,
@@ -261,11 +261,15 @@ class Compactor:
         return Compacted(segment, file, records, octets, size, tuple(problems), aside)
 
 
-def compactable(folder: Path) -> list[Segment]:
+def compactable(folder: Path, *, standing: bool = True) -> list[Segment]:
     """The segments that wait to be compacted, oldest first.
 
     These are the complete ones; the newest only where the file ``LOG`` says that it knows of its end, because
     otherwise that is where a writer looks for where to go on.
+
+    Args:
+        folder: of the log.
+        standing: also those in which the next core finds how everything stood.
 
     Raises:
         OSError: the folder cannot be read.
@@ -274,7 +278,12 @@ def compactable(folder: Path) -> list[Segment]:
     newest = segments[-1:]
     if newest and not _is_known_to_end(folder, newest[0]):
         segments.pop()
-    return [segment for segment in segments if not segment.is_open]
+    left_from = 0 if standing else standing_seq(folder)
+    return [
+        segment
+        for segment in segments
+        if not segment.is_open and (not left_from or segment.first_seq < left_from)
+    ]
 
 
 def _is_known_to_end(folder: Path, segment: Segment) -> bool:

@@ -1,4 +1,4 @@
-"""The file ``LOG``: which log this is, and how far it is known to have come.
+"""The file ``LOG``: which log this is, how far it has come, and from where on it says how all stands.
 
 ``log_id`` stays for ever. ``next_seq`` and ``last_ts`` are of the time when the last segment was completed:
 compaction may take that segment away then, and with it the place where they could be read.
@@ -6,12 +6,14 @@ compaction may take that segment away then, and with it the place where they cou
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
 from gateway.eventlog.block import is_log_id, shown
+from gateway.eventlog.segment import Segment, list_segments
 from gateway.eventlog.state import EventLogError
 
 VERSION: Final = 1
@@ -20,6 +22,8 @@ VERSION: Final = 1
 _NAME: Final = "LOG"
 _MAX_SEQ: Final = 2**63 - 1
 _MAX_OCTETS: Final = 4096
+_SEGMENTS_OF_BEFORE: Final = 2
+"""Of a log that does not say which have a whole head: the last may end before its head does."""
 
 
 class LogIdentity(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,12 +34,15 @@ class LogIdentity(msgspec.Struct, frozen=True, kw_only=True):
         log_id: of the log.
         next_seq: every complete segment ends before it.
         last_ts: ``ingest_ts`` of the last record before ``next_seq``; empty for none.
+        standing_seq: first seq of the last segment whose whole head is on the disk: it and those behind it
+            say how everything stands. 1 in a log that has none yet; 0 in one of an earlier version.
     """
 
     version: int
     log_id: str
     next_seq: int = 1
     last_ts: str = ""
+    standing_seq: int = 0
 
     def text(self) -> str:
         """As it stands in the file."""
@@ -73,6 +80,29 @@ def read_identity(folder: Path) -> LogIdentity | None:
     if found.version < 1 or not is_log_id(found.log_id) or not 1 <= found.next_seq <= _MAX_SEQ:
         raise EventLogError(f"{path}: is damaged, it says {shown(octets)}: {WHAT_TO_DO}")
     return found
+
+
+def standing_segments(folder: Path) -> list[Segment]:
+    """The segments at the end of the log in ``folder`` that say how everything stands, oldest first.
+
+    More than one where the core ended again before it had told that anew. The first of them is missing where
+    somebody took it away. Where `standing_seq` does not know it, they are the last two.
+
+    Raises:
+        OSError: the folder cannot be read.
+    """
+    first, segments = standing_seq(folder), list_segments(folder)
+    if not first:
+        return segments[-_SEGMENTS_OF_BEFORE:]
+    return [segment for segment in segments if segment.first_seq >= first]
+
+
+def standing_seq(folder: Path) -> int:
+    """``standing_seq`` of the log in ``folder``; 0 where the file ``LOG`` does not tell it, or is damaged."""
+    with contextlib.suppress(EventLogError):  # whoever opens the log says what is wrong
+        identity = read_identity(folder)
+        return identity.standing_seq if identity is not None else 0
+    return 0
 
 
 WHAT_TO_DO: Final = (

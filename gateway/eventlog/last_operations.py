@@ -1,6 +1,6 @@
 """Operations that the log saw begin, and not end: the core ended before they did.
 
-Each segment tells at its head which are under way, so the last two are enough.
+Each segment tells at its head which are under way, so those from the last whole head on are enough.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from typing import Final
 import msgspec
 
 from gateway.eventlog.block import DamageError
+from gateway.eventlog.identity import standing_segments
 from gateway.eventlog.record import LogRecord, RecordKind
-from gateway.eventlog.segment import Segment, list_segments, read_segment
+from gateway.eventlog.segment import Segment, read_segment
 from gateway.feed.operations import OperationState
 
 MAX_UNFINISHED: Final = 10_000
 """Many times what a core has under way."""
 
-_SEGMENTS: Final = 2
 _MARK: Final = b'"kind":"operation"'
 
 
@@ -32,7 +32,7 @@ def unfinished_operations(folder: Path) -> list[LogRecord]:
         OSError: it cannot be read.
     """
     begun: dict[str, LogRecord] = {}
-    for segment in list_segments(folder)[-_SEGMENTS:]:
+    for segment in standing_segments(folder):
         try:
             _read(segment, begun)
         except FileNotFoundError:

@@ -1,7 +1,7 @@
 """How things stood when the log ended: what a gateway that starts again need not tell, or find out, anew.
 
-Each segment tells at its head how everything stands, so the last two are enough: the last may end before its
-head does. Only sources are looked at that ask for it.
+Each segment tells at its head how everything stands, so those from the last whole head on are enough. Only
+sources are looked at that ask for it.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Final
 import msgspec
 
 from gateway.eventlog.block import DamageError
+from gateway.eventlog.identity import standing_segments, standing_seq
 from gateway.eventlog.late_deliveries import told_in
 from gateway.eventlog.logged_sources import HEARD_UNTIL, READ_WHOLE
 from gateway.eventlog.record import LogRecord, RecordKind
@@ -25,10 +26,9 @@ from gateway.model.observations import SourceState
 MAX_DELIVERIES: Final = 100_000
 """Identities of deliveries that are remembered: many times what a broker delivers again."""
 
-_SEGMENTS: Final = 2
 _ATTEMPTS: Final = 3
 _HEAD_SECONDS: Final = 60.0
-"""A segment that spans so much time has told all of its head."""
+"""In a log of an earlier version, a segment that spans so much time has told all of its head."""
 
 _UNHEARD: Final = frozenset({SourceState.CONNECTING.value, SourceState.DOWN.value})
 
@@ -71,15 +71,15 @@ def last_state(folder: Path, sources: Collection[str]) -> LastState:
     """
     for _ in range(_ATTEMPTS):
         with contextlib.suppress(FileNotFoundError):  # a segment became Parquet in between
-            return _read(list_segments(folder)[-_SEGMENTS:], sources)
-    return _read(list_segments(folder)[-1:], sources)
+            return _read(folder, standing_segments(folder), sources)
+    return _read(folder, list_segments(folder)[-1:], sources)
 
 
-def _read(segments: list[Segment], sources: Collection[str]) -> LastState:
+def _read(folder: Path, segments: list[Segment], sources: Collection[str]) -> LastState:
     reader = _Reader(frozenset(sources))
     for segment in segments:
         reader.read(segment)
-    return reader.result(segments)
+    return reader.result(segments, standing_seq(folder))
 
 
 class _Reader:
@@ -99,10 +99,13 @@ class _Reader:
         except (DamageError, msgspec.MsgspecError):
             self._state.is_complete = False
 
-    def result(self, segments: list[Segment]) -> LastState:
+    def result(self, segments: list[Segment], first_seq: int) -> LastState:
         state = self._state
         lasted = nanoseconds_of(self._last_ts) - nanoseconds_of(self._first_ts)
-        whole = len(segments) == _SEGMENTS or lasted >= _HEAD_SECONDS * 10**9
+        if first_seq:
+            whole = bool(segments) and segments[0].first_seq == first_seq
+        else:
+            whole = len(segments) > 1 or lasted >= _HEAD_SECONDS * 10**9
         if not whole and segments and segments[0].first_seq > 1:  # a log's first segment has no head to tell
             state.is_complete = False
         until = nanoseconds_of(self._last_ts)

@@ -63,6 +63,7 @@ class SegmentWriter:
         unclosed_because: what stood in the way the last time.
         written: octets so far.
         segments: begun so far.
+        head_ends_at: seq of the last record of the last head that was told whole; 0 for none.
     """
 
     def __init__(
@@ -77,6 +78,7 @@ class SegmentWriter:
         self.unclosed_because = ""
         self.written = 0
         self.segments = 0
+        self.head_ends_at = 0
         self._folder = folder
         self._identity = identity
         self._identity_is_written = False
@@ -114,6 +116,7 @@ class SegmentWriter:
             kept.path, kept.first_seq, batch.last_seq, batch.last_ts, kept.octets + octets
         )
         self.written += octets
+        self._note_head(self._open.kept)
 
     def close(self) -> None:
         """Complete the open segment, and what is unclosed; where that fails it is tried again later."""
@@ -129,6 +132,13 @@ class SegmentWriter:
                 self.unclosed_because = f"{unclosed.path}: {error.strerror or error}"
             else:
                 self.unclosed.remove(unclosed)
+
+    def _note_head(self, written: Unclosed) -> None:
+        """Where the whole head of the open segment is on the disk, older ones need not be read at a start."""
+        is_there = written.first_seq <= self.head_ends_at <= written.last_seq
+        if is_there and self._identity.standing_seq < written.first_seq:
+            with contextlib.suppress(OSError):  # with the next batch then
+                self._write_identity(msgspec.structs.replace(self._identity, standing_seq=written.first_seq))
 
     def _begin(self, batch: Batch) -> None:
         self._write_identity(self._identity)

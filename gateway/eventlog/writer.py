@@ -205,7 +205,7 @@ class EventLog:
             EventLogError: another process writes the log, or it cannot be read, or must not be gone on with.
         """
         found = await asyncio.to_thread(self._open)
-        identity = found.identity or LogIdentity(version=VERSION, log_id=str(uuid.uuid4()))
+        identity = found.identity or LogIdentity(version=VERSION, log_id=str(uuid.uuid4()), standing_seq=1)
         self._next_seq = found.next_seq
         self.problems = found.problems
         self.recovered = bool(found.unclosed)
@@ -328,6 +328,7 @@ class EventLog:
                     self._append_of_head(record)
                 else:
                     self._rotation.complete_head(self._waiting.appended)
+                    self._files.head_ends_at = self._waiting.next_seq - 1
                     break
 
     def _append_of_head(self, record: AnyRecord) -> None:

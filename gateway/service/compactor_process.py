@@ -127,9 +127,10 @@ class Compaction:
         return bool(failures)
 
     def _due(self) -> list[Segment]:
-        """What waits, but for the newest segment: where no core is, the next one begins with its end."""
+        """What waits, but for the segments from which the next core goes on, should this one end."""
         newest = list_segments(self._folder)[-1:]
-        return [segment for segment in compactable(self._folder) if segment not in newest]
+        waiting = compactable(self._folder, standing=False)
+        return [segment for segment in waiting if segment not in newest]
 
     def readings(self) -> Iterator[Reading]:
         """For the metrics."""

@@ -20,6 +20,7 @@ from gateway.cli.main import main
 from gateway.eventlog.compaction import Compactor, compactable
 from gateway.eventlog.identity import LogIdentity, identity_path
 from gateway.eventlog.record import LogRecord, RecordKind
+from gateway.eventlog.segment import list_segments
 from gateway.service.exit_codes import ExitCode
 from tests.components.command_line import COMMAND, Ended, Site, environment
 from tests.components.waiting import DEADLINE, wait_until
@@ -318,6 +319,15 @@ def test_compact_makes_parquet_of_all_that_is_complete(log: Path) -> None:
     assert (log / file).exists()
     assert command("compact", "--folder", log).output == "no segment waits\n"
     assert command("verify", "--folder", log).code is ExitCode.OK
+
+
+def test_compact_leaves_what_the_next_start_goes_on_from(log: Path) -> None:
+    identity = LogIdentity(version=1, log_id=LOG_ID, next_seq=51, standing_seq=26)
+    identity_path(log).write_text(identity.text(), encoding="utf-8")
+    ended = command("compact", "--folder", log)
+    assert (ended.code, list_segments(log)[0].first_seq) == (ExitCode.OK, 26)
+    assert ended.output == "no segment waits but 1, from which the next start goes on: --all takes it too\n"
+    assert command("compact", "--all", "--folder", log).output.startswith(f"1 of 1: {26:020}.jsonl: ")
 
 
 def test_compact_tells_what_is_damaged(log: Path) -> None:

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.eventlog import last_state as last_state_module
+from gateway.eventlog.identity import LogIdentity, identity_path
 from gateway.eventlog.last_state import LastState, last_state
 from gateway.eventlog.mirror import Mirror, MirrorSettings
 from gateway.eventlog.record import AnyRecord, Delta, LogRecord, RecordKind
@@ -29,7 +30,7 @@ from tests.eventlog.feeds import (
     queue,
     update,
 )
-from tests.eventlog.records import block, with_all_fields, write_segment
+from tests.eventlog.records import LOG_ID, block, with_all_fields, write_segment
 from tests.eventlog.replay import Replayed
 
 MINUTE = 60 * SECOND
@@ -62,6 +63,19 @@ def logged(folder: Path, *segments: Sequence[AnyRecord]) -> Path:
 
 def objects_of(state: LastState) -> dict[str, dict[str, object] | None]:
     return {identifier: record.values for identifier, record in state.objects.items()}
+
+
+def test_what_was_told_before_some_starts_that_ended_at_once_is_known(tmp_path: Path) -> None:
+    head = recorded(SHOP, QUEUE, AGENT, queue(1), queue(2))
+    cut_off = recorded(SHOP, QUEUE)
+    folder = logged(tmp_path, head, cut_off, cut_off, cut_off)
+    for standing, known in ((1, 2), (1 + len(head), 0)):
+        identity = LogIdentity(version=1, log_id=LOG_ID, standing_seq=standing)
+        identity_path(folder).write_text(identity.text(), encoding="utf-8")
+        state = last_state(folder, ["shop"])
+        assert (len(state.objects), state.is_complete) == (known, True)
+    (folder / "segments" / f"{1 + len(head):020}.jsonl").unlink()
+    assert not last_state(folder, ["shop"]).is_complete
 
 
 def test_objects_that_live_are_known_with_their_last_values(tmp_path: Path) -> None:

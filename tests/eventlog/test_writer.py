@@ -9,11 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from gateway.eventlog.identity import standing_segments, standing_seq
 from gateway.eventlog.pressure import Pressure
 from gateway.eventlog.record import LogRecord, RecordKind
 from gateway.eventlog.segment import list_segments
 from gateway.eventlog.settings import LogFileSettings
 from gateway.eventlog.state import EventLogClosedError, EventLogError
+from gateway.eventlog.writer import EventLog
 from gateway.feed.records import EventLogState
 from tests.components.waiting import DEADLINE
 from tests.eventlog.plant import HOUR, SECOND, Plant, until
@@ -76,6 +78,30 @@ async def test_each_segment_begins_with_how_all_stands(tmp_path: Path) -> None:
     assert reasons(records) == ["began", "age"]
     assert [record["values"]["number"] for record in of_kind(records, "snapshot")] == [1, 2, 3, 2, 3]
     assert [segment.first_seq for segment in list_segments(plant.folder)] == [1, 5]
+
+
+async def test_the_identity_tells_which_segments_say_how_all_stands(tmp_path: Path) -> None:
+    plant = Plant(tmp_path)
+    plant.standing = [1, 2, 3]
+    async with plant.log() as log:
+        await log.reached(await whole_head(plant, log))
+    assert standing_seq(plant.folder) == 1
+    for _ in range(2):
+        async with plant.log():
+            pass  # it ends before its head is told
+    assert standing_seq(plant.folder) == 1
+    assert standing_segments(plant.folder) == list_segments(plant.folder)
+    assert len(list_segments(plant.folder)) == 3
+    async with plant.log() as log:
+        await log.reached(await whole_head(plant, log))
+    assert standing_segments(plant.folder) == list_segments(plant.folder)[3:]
+
+
+async def whole_head(plant: Plant, log: EventLog) -> int:
+    """Seq of the first record behind the head of the first segment that this log writes."""
+    first = log.append(plant.update(0))
+    await until(lambda: log.committed >= first + len(plant.standing), "the head")
+    return log.append(plant.update(1))
 
 
 async def test_a_full_hour_begins_a_segment_with_the_first_record_of_it(tmp_path: Path) -> None:
