@@ -20,13 +20,16 @@ from gateway.feed.operations import (
     ReadFresh,
     without_values,
 )
-from gateway.feed.records import FeedMessage, Hello
+from gateway.feed.records import Alive, FeedMessage, Hello
 from gateway.model.operations import Outcome
 
 log = structlog.get_logger(__name__)
 
 RETRY_SECONDS = 0.25
 """Between attempts to reach the core: it is on this machine, so a fixed short wait does no harm."""
+
+SILENCE_SECONDS: Final = 5.0
+"""A core that says nothing for so long stands still: it says every second at least that it lives."""
 
 GRACE_SECONDS: Final = 5.0
 """The core answers by a request's deadline; one that is so much later, as when it is stopped, is given up."""
@@ -67,6 +70,7 @@ class FeedLink:
         ready: awaited after each message; while it lasts nothing is read, and the core merges what waits.
         grace: seconds after its timeout at which a request is given up.
         interest: the objects that snapshots are to tell of; all where ``None``. Others may be told, too.
+        silence: seconds without a word after which the core is taken for gone.
     """
 
     def __init__(
@@ -76,7 +80,9 @@ class FeedLink:
         ready: Callable[[], Awaitable[None]] = at_once,
         grace: float = GRACE_SECONDS,
         interest: Interest | None = None,
+        silence: float = SILENCE_SECONDS,
     ) -> None:
+        self._silence = silence
         self._path = path
         self._subscriber = subscriber
         self._ready = ready
@@ -167,7 +173,7 @@ class FeedLink:
         reader, writer = await asyncio.open_unix_connection(self._path)
         try:
             frames = FrameReader()
-            while octets := await reader.read(_CHUNK_OCTETS):
+            while octets := await self._octets(reader):
                 for message in frames.feed(octets):
                     self._received(message, writer)
                     await self._ready()  # a snapshot is thousands of messages: answer requests in between
@@ -177,6 +183,13 @@ class FeedLink:
             writer.close()
             with contextlib.suppress(ConnectionError):
                 await writer.wait_closed()
+
+    async def _octets(self, reader: asyncio.StreamReader) -> bytes:
+        try:
+            async with asyncio.timeout(self._silence):
+                return await reader.read(_CHUNK_OCTETS)
+        except TimeoutError:
+            raise FeedError(f"the core has said nothing for {self._silence:g} s: it stands still") from None
 
     def _received(self, message: FeedMessage, writer: asyncio.StreamWriter) -> None:
         if isinstance(message, OperationAnswer):
@@ -189,7 +202,8 @@ class FeedLink:
             self._writer = writer
             if self._interest is not None:
                 writer.write(encode(self._interest))
-        self._subscriber.received(message)
+        if not isinstance(message, Alive):
+            self._subscriber.received(message)
 
     def _answered(self, answer: OperationAnswer) -> None:
         asked = self._asked.get(answer.request)

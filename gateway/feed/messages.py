@@ -32,6 +32,7 @@ from gateway.feed.records import (
     AgentGoneRecord,
     AgentRecord,
     AlarmRecord,
+    Alive,
     Batch,
     ClassRecord,
     DeleteRecord,
@@ -66,7 +67,7 @@ from gateway.model.schema import (
 )
 from gateway.model.values import Reference
 
-VERSION = 7
+VERSION = 8
 """Of the feed; told in `Hello`. A client refuses another one."""
 
 MAX_FRAME_OCTETS = 16 * 1024 * 1024
@@ -324,6 +325,7 @@ _MESSAGES: dict[str, Callable[..., FeedMessage]] = {
     "end": SnapshotEnded,
     "batch": _batch,
     "answer": _answer,
+    "alive": Alive,
 }
 _REQUESTS: dict[str, Callable[..., OperationRequest | Interest]] = {
     "request": _request,
@@ -355,6 +357,7 @@ _TAG_OF: dict[type, str] = {
     Interest: "interest",
     OperationAnswer: "answer",
     Hello: "hello",
+    Alive: "alive",
     SnapshotBegan: "begin",
     SnapshotEnded: "end",
     Batch: "batch",

@@ -315,5 +315,10 @@ class Batch:
     records: tuple[Record, ...]
 
 
-FeedMessage: TypeAlias = Hello | SnapshotBegan | SnapshotEnded | Batch | OperationAnswer
+@dataclass(frozen=True, slots=True)
+class Alive:
+    """The core lives and has had nothing else to tell for a moment."""
+
+
+FeedMessage: TypeAlias = Hello | SnapshotBegan | SnapshotEnded | Batch | OperationAnswer | Alive
 """What the core says; a north says `OperationRequest` only."""

@@ -16,7 +16,7 @@ import structlog
 from gateway.feed.interest import Interest
 from gateway.feed.messages import FeedError, RequestReader, encode
 from gateway.feed.operations import OperationAnswer, OperationRequest
-from gateway.feed.records import Batch, FeedMessage, Hello, Record
+from gateway.feed.records import Alive, Batch, FeedMessage, Hello, Record
 from gateway.feed.subscription import Subscription
 from gateway.model.operations import Outcome
 
@@ -30,6 +30,9 @@ MAX_UNANSWERED = 256
 
 MAX_UNREAD = 4 * MAX_UNANSWERED
 """Answers that one north may leave unread."""
+
+ALIVE_SECONDS = 1.0
+"""A north that was told nothing for so long is told that the core lives."""
 
 _CHUNK_OCTETS = 64 * 1024
 _CREDENTIALS = struct.Struct("3i")
@@ -197,8 +200,9 @@ class FeedServer:
                 message = subscription.take()
                 if message is None:
                     wake.clear()
-                    await wake.wait()
-                    continue
+                    message = await _idle(wake)
+                    if message is None:
+                        continue
                 self._write(writer, message)
                 await writer.drain()
                 await asyncio.sleep(0)  # drain returns at once while the buffer has room: let others run
@@ -240,6 +244,16 @@ class FeedServer:
         octets = encode(message)
         self.counters.octets += len(octets)
         writer.write(octets)
+
+
+async def _idle(wake: asyncio.Event) -> Alive | None:
+    """Wait for something to tell; what to tell a north that has waited for long."""
+    try:
+        async with asyncio.timeout(ALIVE_SECONDS):
+            await wake.wait()
+    except TimeoutError:
+        return Alive()
+    return None
 
 
 class _Unanswered:

@@ -68,6 +68,8 @@ class Attribute:
         always: shown even while the object's group is withheld (name, native id, times).
         readable: whether it has a value to show; what has none is nil in `Register`.
         writable: whether clients may try to set it.
+        when_abandoned: what it shows while nobody tells the JVM anything, as when our process stands still;
+            ``None`` for its last value.
     """
 
     name: str
@@ -81,6 +83,7 @@ class Attribute:
     always: bool = False
     readable: bool = True
     writable: bool = False
+    when_abandoned: JmxValue = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +144,8 @@ class NotificationType:
 class DefineClass:
     """A class, new or as it is from now on for objects registered later.
 
-    Every object has, beside ``attributes``, one that the JVM makes of its group: ``Stale`` (Boolean).
+    Every object has, beside ``attributes``, one that the JVM makes of its group: ``Stale`` (Boolean). It is
+    true too while no batch has come for some seconds.
     """
 
     class_number: int
@@ -256,6 +260,7 @@ def _attribute(attribute: Attribute) -> list[Any]:
         attribute.always,
         attribute.readable,
         attribute.writable,
+        attribute.when_abandoned,
     ]
 
 

@@ -28,6 +28,9 @@ MAX_WAITING = 20_000
 """Commands that wait; while there are more, no more of the feed is read."""
 
 TICK_SECONDS = 1.0
+ALIVE_SECONDS = 1.0
+"""An empty batch says that we live: the virtual machine believes nothing that nobody vouches for any more."""
+
 BUSY_TICK_SECONDS = 0.002
 
 
@@ -95,7 +98,7 @@ class Delivery:
         """
         try:
             while True:
-                await self._wake.wait()
+                await self._something_waits()
                 self._on_its_way = True
                 commands = self._projection.take(BATCH_COMMANDS)
                 self._taken += len(commands)
@@ -107,6 +110,17 @@ class Delivery:
         finally:
             self._has_ended = True
             self._look()
+
+    async def _something_waits(self) -> None:
+        """Wait until there is something to push; tell the virtual machine meanwhile that we live."""
+        while True:
+            try:
+                async with asyncio.timeout(ALIVE_SECONDS):
+                    await self._wake.wait()
+            except TimeoutError:
+                await self._push(encode_batch(()))
+            else:
+                return
 
     async def caught_up(self) -> None:
         """Wait until the virtual machine has what was told so far, or there is nobody to tell it."""

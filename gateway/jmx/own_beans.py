@@ -29,6 +29,8 @@ from gateway.model.observations import SourceState
 UNKNOWN = "unknown"
 """State of every source while the core cannot be reached."""
 
+_STANDS_STILL = "the process 'jmx' of the gateway stands still"
+
 COUNTERS = {
     "messages": ("Messages", "Messages received."),
     "octets": ("Octets", "Octets of the messages received."),
@@ -50,13 +52,37 @@ _SEVERITIES = tuple(severity.name.lower() for severity in Severity)
 Tell: TypeAlias = Callable[[Command], None]
 
 
-def _text(name: str, description: str, *legal: str, notifies: bool = False) -> Attribute:
-    return Attribute(name, AttributeType.STRING, description, legal=legal, notifies=notifies, always=True)
+def _text(
+    name: str, description: str, *legal: str, notifies: bool = False, when_abandoned: str | None = None
+) -> Attribute:
+    return Attribute(
+        name,
+        AttributeType.STRING,
+        description,
+        legal=legal,
+        notifies=notifies,
+        always=True,
+        when_abandoned=when_abandoned,
+    )
 
 
-def _number(name: str, description: str, units: str = "", *, counter: bool = False) -> Attribute:
+def _number(
+    name: str,
+    description: str,
+    units: str = "",
+    *,
+    counter: bool = False,
+    when_abandoned: int | None = None,
+) -> Attribute:
     descriptor = {"metricType": "counter" if counter else "gauge"} | ({"units": units} if units else {})
-    return Attribute(name, AttributeType.LONG, description, descriptor=descriptor, always=True)
+    return Attribute(
+        name,
+        AttributeType.LONG,
+        description,
+        descriptor=descriptor,
+        always=True,
+        when_abandoned=when_abandoned,
+    )
 
 
 def _time(name: str, description: str) -> Attribute:
@@ -91,6 +117,7 @@ GATEWAY_ATTRIBUTES = (
         "Whether the core is there; while it is not, everything is stale.",
         notifies=True,
         always=True,
+        when_abandoned=False,
     ),
     _time("FeedStaleSince", "Since when the core is not there; null while it is."),
     _time("LastMessageTime", "When the core last told something."),
@@ -100,7 +127,7 @@ GATEWAY_ATTRIBUTES = (
     _number("UnfitValues", "Elements with a value that could not be shown, likewise.", "elements"),
     _number("VirtualMachineStarts", "Of the virtual machine, since its process was started.", counter=True),
     _number("Sources", "Sources configured.", "sources"),
-    _number("SourcesSynchronised", "Sources of which everything is known.", "sources"),
+    _number("SourcesSynchronised", "Sources of which everything is known.", "sources", when_abandoned=0),
     *_COUNTS,
     _number("EventsEmitted", "Events told to listeners, in this life of the virtual machine.", counter=True),
     Attribute(
@@ -115,6 +142,7 @@ GATEWAY_ATTRIBUTES = (
         *(state.value for state in EventLogState),
         UNKNOWN,
         notifies=True,
+        when_abandoned=UNKNOWN,
     ),
     _text("EventLogDetail", "Why, and what to do about it."),
     _time("EventLogSince", "When the state began."),
@@ -141,8 +169,9 @@ SOURCE_ATTRIBUTES = (
         *(state.value for state in SourceState),
         UNKNOWN,
         notifies=True,
+        when_abandoned=UNKNOWN,
     ),
-    _text("Detail", "Why, and what to do about it."),
+    _text("Detail", "Why, and what to do about it.", when_abandoned=_STANDS_STILL),
     _time("Since", "When the state began."),
     _time("LastHeardTime", "When something was last heard of it."),
     *_COUNTS,

@@ -62,6 +62,7 @@ class MachineSettings:
         notification_buffer: how many notifications are kept for clients that fetch them late.
         listen_for: seconds that a taken port is tried for: a predecessor may be dying.
         operation_deadline: seconds in which the operator answers.
+        silence: seconds without a batch after which everything is stale: we stand still.
     """
 
     address: str
@@ -72,6 +73,7 @@ class MachineSettings:
     notification_buffer: int = 100_000
     listen_for: float = _LISTEN_SECONDS
     operation_deadline: float = 10.0
+    silence: float = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,6 +287,7 @@ class JavaMachine:
             settings.hostname or _hostname(settings.address),
             int(settings.listen_for * 1000),
             int(patience * 1000),
+            int(settings.silence * 1000),
             settings.notification_buffer,
             DOMAIN,
         )

@@ -1,4 +1,4 @@
-"""Runs the gateway's processes, restarts those that die, and takes them along when it ends."""
+"""Runs the gateway's processes, restarts those that die or hang, and takes them along when it ends."""
 
 from __future__ import annotations
 
@@ -33,6 +33,12 @@ STEADY_SECONDS = 60.0
 STOP_SECONDS = 8.0
 ANSWER_SECONDS = 3.0
 """How long a process that is asked for its metrics may take; Prometheus waits for 10 s."""
+
+LOOK_SECONDS = 2.0
+"""Between two looks at whether a process answers."""
+
+HUNG_QUESTIONS = 6
+"""A process that leaves so many in a row without an answer is hung, after half a minute."""
 
 OWN_NAME = "supervisor"
 
@@ -181,9 +187,14 @@ class Supervisor:
             hearing = asyncio.create_task(line.hear(ready))
             ended = asyncio.create_task(process.wait())
             stopping = asyncio.create_task(self._stopping.wait())
-            await asyncio.wait({ended, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            hanging = asyncio.create_task(_until_hung(line))
+            await asyncio.wait({ended, stopping, hanging}, return_when=asyncio.FIRST_COMPLETED)
             stopping.cancel()
-            if not ended.done():
+            if hanging.done() and not ended.done():
+                log.warning("process-killed", name=plan.name, reason="it hangs: it lives and does not answer")
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+            elif not ended.done():
                 with contextlib.suppress(ProcessLookupError):
                     process.terminate()
                 try:
@@ -194,9 +205,22 @@ class Supervisor:
                         os.killpg(process.pid, signal.SIGKILL)
             code = await ended
             hearing.cancel()
-            await asyncio.gather(hearing, return_exceptions=True)
+            hanging.cancel()
+            await asyncio.gather(hearing, hanging, return_exceptions=True)
             del self.processes[plan.name], self._lines[plan.name]
             return code
+
+
+async def _until_hung(line: ProcessLine) -> None:
+    """Return when a process that was ready has left `HUNG_QUESTIONS` without an answer.
+
+    Not after a time: where the supervisor itself, or the machine, stood still, time passed for all of them.
+    """
+    unanswered = 0
+    while unanswered < HUNG_QUESTIONS:
+        await asyncio.sleep(LOOK_SECONDS)
+        silent = line.is_ready and await line.ask(ANSWER_SECONDS) is None
+        unanswered = unanswered + 1 if silent else 0
 
 
 def _never_ready(name: str, code: int) -> CommandError:

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from gateway.feed.client import FeedLink
-from gateway.feed.messages import VERSION
-from gateway.feed.records import Batch, FeedMessage, Hello, Record, SnapshotBegan, SnapshotEnded
+from gateway.feed.messages import VERSION, FrameReader, encode
+from gateway.feed.records import Alive, Batch, FeedMessage, Hello, Record, SnapshotBegan, SnapshotEnded
 from gateway.feed.server import FeedServer
 from tests.components.waiting import DEADLINE
 from tests.feed.test_messages import OBJECT, RECORDS
@@ -44,9 +44,9 @@ def server(path: Path, epoch: int, records: list[Record], limit: int = 1000) -> 
 
 
 @contextlib.asynccontextmanager
-async def following(path: Path) -> AsyncIterator[Recorder]:
+async def following(path: Path, silence: float = DEADLINE) -> AsyncIterator[Recorder]:
     recorder = Recorder()
-    task = asyncio.create_task(FeedLink(path, recorder).run())
+    task = asyncio.create_task(FeedLink(path, recorder, silence=silence).run())
     try:
         yield recorder
     finally:
@@ -83,6 +83,39 @@ async def test_a_north_finds_a_new_core_again_and_hears_that_it_is_another(tmp_p
         await second.start()
         await north.until(SnapshotEnded(2, 5))
         await second.close()
+
+
+async def test_a_core_with_nothing_to_tell_says_that_it_lives(tmp_path: Path) -> None:
+    path = tmp_path / "f.sock"
+    feed = server(path, 1, [])
+    await feed.start()
+    reader, writer = await asyncio.open_unix_connection(path)
+    frames, told = FrameReader(), list[FeedMessage]()
+    async with asyncio.timeout(DEADLINE):
+        while told.count(Alive()) < 2:
+            told += frames.feed(await reader.read(1024))
+    assert told == [Hello(VERSION, 1, "gw", 0), SnapshotBegan(1, 5), SnapshotEnded(1, 5), Alive(), Alive()]
+    writer.close()
+    await feed.close()
+
+
+async def test_a_core_that_stands_still_is_taken_for_gone_and_found_again(tmp_path: Path) -> None:
+    path = tmp_path / "f.sock"
+
+    async def stand_still(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(encode(Hello(VERSION, 1, "gw", 0)))
+        await reader.read()  # until the north hangs up
+        writer.close()
+
+    still = await asyncio.start_unix_server(stand_still, path)
+    async with following(path, silence=0.2) as north:
+        await north.until("the core has said nothing for 0.2 s: it stands still")
+        path.unlink()
+        feed = server(path, 1, [])
+        await feed.start()
+        await north.until(SnapshotEnded(1, 5))
+        await feed.close()
+    still.close()
 
 
 async def test_a_socket_left_by_a_killed_core_is_no_obstacle(tmp_path: Path) -> None:

@@ -192,6 +192,17 @@ async def test_who_waits_for_the_machine_to_catch_up_waits_for_what_was_told_bef
     await asyncio.wait_for(delivery.caught_up(), 60)
 
 
+async def test_a_machine_that_is_told_nothing_is_told_that_we_live() -> None:
+    machine = SlowMachine()
+    machine.let.set()
+    async with delivering(machine):
+
+        async def twice() -> bool:
+            return machine.batches.count([]) >= 2
+
+        await eventually(twice, "empty batches were pushed")
+
+
 def test_a_batch_that_is_too_large_is_halved_and_a_command_left_out() -> None:
     commands = [Unregister(number) for number in range(1, 101)]
     limit = len(encode_batch(commands)) // 3

@@ -28,7 +28,8 @@ async def authenticate(user: str, password: str) -> bool:
 
 
 def settings(**changes: Any) -> MachineSettings:  # noqa: ANN401  fields of the settings
-    return MachineSettings(**{"address": "127.0.0.1", "port": 0, "heap": 128, **changes})
+    """Where nothing else is wanted, it may be told nothing for as long as a test takes."""
+    return MachineSettings(**{"address": "127.0.0.1", "port": 0, "heap": 128, "silence": 900.0, **changes})
 
 
 async def tell(machine: JavaMachine, *commands: Command) -> PushResult:

@@ -112,7 +112,7 @@ NO_BATCHES = (
     (packed([[7, 1]]), "command 0: 7 is not from 1 to 6"),
     (packed([[5]]), "command 0: has 2 fields, not 1"),
     (packed([[2, 1, 4]]), "command 0: 4 is not from 1 to 3"),
-    (packed([[1, 1, "n", "d", [["a", 99]], [], []]]), "command 0: an attribute has 11 fields, not 2"),
+    (packed([[1, 1, "n", "d", [["a", 99]], [], []]]), "command 0: an attribute has 12 fields, not 2"),
 )
 
 

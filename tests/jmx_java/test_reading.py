@@ -18,7 +18,8 @@ from gateway.jmx.commands import (
     Unregister,
 )
 from gateway.jmx.virtual_machine import JavaMachine
-from tests.jmx_java.conftest import AsyncClient, tell, tell_well
+from tests.components.waiting import eventually
+from tests.jmx_java.conftest import AsyncClient, Connect, authenticate, settings, tell, tell_well
 
 QUEUE = DefineClass(
     1,
@@ -63,6 +64,30 @@ VALUES: tuple[tuple[AttributeType, JmxValue, str], ...] = (
     (AttributeType.LIST, ("x", "y"), "String[] [x, y]"),
     *((kind, None, "null") for kind in AttributeType),
 )
+
+
+async def test_nothing_is_believed_while_nobody_says_that_it_lives(connect: Connect) -> None:
+    state = Attribute("state", AttributeType.STRING, "d", always=True, when_abandoned="unknown")
+    told = (
+        DefineClass(1, "test:source", "d", (state,)),
+        FRESH,
+        Register(1, 1, 1, ORDERS, ("synchronised",)),
+    )
+    async with JavaMachine(settings(silence=2.0), authenticate) as machine:
+        await tell_well(machine, *told)
+        await machine.open()
+        async with connect(machine) as client:
+
+            async def shows(text: str, stale: str) -> bool:
+                found = await client("attributes", ORDERS, ["state", "Stale"])
+                return bool(found == [f"state=java.lang.String {text}", f"Stale=java.lang.Boolean {stale}"])
+
+            async def is_believed_again() -> bool:
+                await tell_well(machine)  # an empty batch
+                return await shows("synchronised", "false")
+
+            await eventually(lambda: shows("unknown", "true"), "it is doubted")
+            await eventually(is_believed_again, "it is believed again")
 
 
 async def test_a_value_has_the_class_of_its_attribute(machine: JavaMachine, client: AsyncClient) -> None:

@@ -264,6 +264,21 @@ async def test_one_that_does_not_answer_is_told_to_be_silent(
     assert up["second"] == 0
 
 
+async def test_one_that_hangs_is_killed_and_started_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervisor, "ANSWER_SECONDS", 0.5)
+    monkeypatch.setattr(supervisor, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(supervisor, "HUNG_QUESTIONS", 3)
+    first, second = Diary(tmp_path / "first"), Diary(tmp_path / "second")
+    async with supervised(plan(tmp_path, "first"), plan(tmp_path, "second")) as (supervising, _, _line):
+        os.kill(await second.has("ready"), signal.SIGSTOP)
+        await second.has("ready", 2)
+        assert supervising.restarts == {"second": 1}
+    assert first.words() == ["started", "ready", "ended"]
+    assert second.words() == ["started", "ready", "started", "ready", "ended"]
+
+
 async def test_one_that_is_being_started_is_not_silent(tmp_path: Path) -> None:
     diary = Diary(tmp_path / "first")
     async with supervised(plan(tmp_path, "first", "silent")) as (supervising, _, _line):

@@ -13,10 +13,14 @@ final class AttributeDefinition {
     final boolean always;
     final boolean readable;
     final boolean writable;
+
+    /** What is shown while nobody tells; null where that is the last value. */
+    final Object whenAbandoned;
+
     private final Description description;
 
     private AttributeDefinition(MessageReader reader) throws MalformedException, CommandException {
-        reader.readArray(Description.FIELDS + 4, "an attribute");
+        reader.readArray(Description.FIELDS + 5, "an attribute");
         description = Description.read(reader);
         name = description.name;
         type = description.type;
@@ -24,6 +28,7 @@ final class AttributeDefinition {
         always = reader.readBoolean();
         readable = reader.readBoolean();
         writable = reader.readBoolean();
+        whenAbandoned = reader.skipNil() ? null : type.read(reader);
     }
 
     static AttributeDefinition read(MessageReader reader) throws MalformedException, CommandException {

@@ -10,13 +10,20 @@ public final class Bridge {
     private final Connector connector;
     private final Operations operations;
     private final ServerSocket door;
+    private final SignsOfLife life;
 
-    /** Python comes in by {@code door}, which is shut behind it. */
-    Bridge(ManagedObjects objects, Connector connector, Operations operations, ServerSocket door) {
+    /** Python comes in by {@code door}, which is shut behind it; each of its calls is a sign of life. */
+    Bridge(
+            ManagedObjects objects,
+            Connector connector,
+            Operations operations,
+            ServerSocket door,
+            SignsOfLife life) {
         this.objects = objects;
         this.connector = connector;
         this.operations = operations;
         this.door = door;
+        this.life = life;
     }
 
     /** Python is here: from now on nobody else can come. */
@@ -28,6 +35,7 @@ public final class Bridge {
     public synchronized byte[] push(byte[] batch) {
         MessageWriter answer = new MessageWriter();
         new Batch(batch, objects, eventTypes).carryOut().write(answer);
+        life.heard();
         return answer.toBytes();
     }
 

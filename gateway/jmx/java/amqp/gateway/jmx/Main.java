@@ -32,12 +32,14 @@ public final class Main {
         new Thread(Main::endWithParent, "parent-watch").start();
         CallbackClient python = callbackClient(settings);
         MBeanServer mbeans = ManagementFactory.getPlatformMBeanServer();
-        ManagedObjects objects = new ManagedObjects(mbeans, settings.domain);
+        SignsOfLife life = new SignsOfLife(settings.silenceMilliseconds);
+        ManagedObjects objects = new ManagedObjects(mbeans, settings.domain, life);
         Backend backend = backend(python);
         Operations operations = new Operations(objects, backend);
         Connector connector = connector(settings, mbeans, backend, operations, answers);
         ServerSocket door = new ServerSocket();
-        GatewayServer server = bridgeServer(new Bridge(objects, connector, operations, door), door, python, settings);
+        Bridge bridge = new Bridge(objects, connector, operations, door, life);
+        GatewayServer server = bridgeServer(bridge, door, python, settings);
         server.start();
         answers.println("listening " + server.getListeningPort() + " " + connector.port());
         answers.flush();

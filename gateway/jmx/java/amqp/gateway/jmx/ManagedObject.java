@@ -96,6 +96,10 @@ class ManagedObject implements DynamicMBean {
         if (position == ClassDefinition.STALE_POSITION) {
             return group.isStale();
         }
+        Object doubtful = definition.attribute(position).whenAbandoned;
+        if (doubtful != null && group.isAbandoned()) {
+            return doubtful;
+        }
         return shows(position) ? taken[position] : null;
     }
 

@@ -13,15 +13,17 @@ import javax.management.ObjectName;
 final class ManagedObjects {
     private final MBeanServer server;
     private final String domain;
+    private final SignsOfLife python;
     private final Map<Long, ClassDefinition> classes = new HashMap<>();
     private final Map<Long, Group> groups = new HashMap<>();
     private final Map<Long, ManagedObject> objects = new HashMap<>();
     private final Map<ObjectName, ManagedObject> named = new ConcurrentHashMap<>();
 
-    /** Objects are MBeans of {@code server}, and only of the domain. */
-    ManagedObjects(MBeanServer server, String domain) {
+    /** Objects are MBeans of {@code server}, and only of the domain; believed only while {@code python} lives. */
+    ManagedObjects(MBeanServer server, String domain, SignsOfLife python) {
         this.server = server;
         this.domain = domain;
+        this.python = python;
     }
 
     /** Told in the same words as before, a class stays what it is, and its MBeans with it. */
@@ -40,7 +42,7 @@ final class ManagedObjects {
     }
 
     Group group(long number) {
-        return groups.computeIfAbsent(number, key -> new Group());
+        return groups.computeIfAbsent(number, key -> new Group(python));
     }
 
     /** The object of that number; null where there is none. */

@@ -24,12 +24,14 @@ final class Settings {
     final int listenMilliseconds;
     /** How long Python may take to answer. */
     final int backendMilliseconds;
+    /** How long Python may say nothing before it is taken to stand still. */
+    final int silenceMilliseconds;
     final int notificationBuffer;
     /** Of all our object names. */
     final String domain;
 
     private Settings(MessageReader reader) throws MalformedException, CommandException {
-        reader.readArray(10, "the settings");
+        reader.readArray(11, "the settings");
         backendPort = reader.readInt(1, 65_535);
         backendToken = reader.readString();
         bridgeToken = reader.readString();
@@ -38,6 +40,7 @@ final class Settings {
         hostname = reader.readString();
         listenMilliseconds = reader.readInt(0, Integer.MAX_VALUE);
         backendMilliseconds = reader.readInt(1, Integer.MAX_VALUE);
+        silenceMilliseconds = reader.readInt(1, Integer.MAX_VALUE);
         notificationBuffer = reader.readInt(1, Integer.MAX_VALUE);
         domain = reader.readString();
     }
