@@ -1,0 +1,64 @@
+"""SIGSTOP of a process of the gateway: what it said is believed no longer, and another one takes its place."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import psutil
+import pytest
+
+from gateway.demo.demonstration import SOURCE
+from gateway.demo.jmx_client import JmxClientError
+from tests.end_to_end.observer import Observer
+from tests.end_to_end.rightness import Rightness
+from tests.end_to_end.story import Story
+from tests.end_to_end.test_kills import stale_in_jmx
+from tests.end_to_end.witness import GATEWAY_BEAN, Witness
+
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.xdist_group("demonstration")]
+
+
+async def core_said(observer: Observer, witness: Witness) -> None:
+    """Everything is stale in both norths."""
+    await observer.until("SNMP calls every row stale", observer.all_stale)
+    await observer.until("JMX says so too", partial(stale_in_jmx, witness, SOURCE))
+
+
+async def jmx_said(observer: Observer, witness: Witness) -> None:
+    """The virtual machine, which lives, doubts everything; SNMP goes on as if nothing had happened."""
+
+    async def doubts() -> bool:
+        if witness.client is None:
+            raise JmxClientError("there is no client now")
+        gateway = await witness.client.read(GATEWAY_BEAN)
+        source = await witness.client.read(f"amqp.gateway:type=Source,source={SOURCE}")
+        (queue, *_) = await witness.client.names(f"amqp.gateway:source={SOURCE},type=queue,*")
+        stale = (await witness.client.read(queue))["Stale"].value
+        return (gateway["FeedConnected"].value, source["State"].value, stale) == (False, "unknown", True)
+
+    await observer.until("the virtual machine doubts everything", doubts)
+    assert not await observer.stale(SOURCE)
+
+
+SAID = {"core": core_said, "jmx": jmx_said}
+
+
+@pytest.mark.parametrize("victim", SAID)
+async def test_a_process_that_stands_still_is_not_believed_and_replaced(
+    victim: str, observer: Observer, witness: Witness, rightness: Rightness
+) -> None:
+    await rightness.at_first()
+    story = await Story.begin(observer, rightness)
+    stopped = observer.process(victim)
+    stopped.suspend()
+    await SAID[victim](observer, witness)
+
+    async def is_replaced() -> bool:
+        try:
+            return observer.process(victim) != stopped
+        except (AssertionError, psutil.Error):
+            return False
+
+    await observer.until("another process has taken its place", is_replaced)
+    await rightness.again()
+    await story.end({victim})
