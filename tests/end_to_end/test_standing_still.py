@@ -1,4 +1,4 @@
-"""SIGSTOP of a process of the gateway: what it said is believed no longer, and another one takes its place."""
+"""SIGSTOP of a process of the gateway: its last word is believed no longer, and another takes its place."""
 
 from __future__ import annotations
 
