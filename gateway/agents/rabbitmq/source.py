@@ -85,6 +85,7 @@ class RabbitMqSource:
         self._plan = self._answers.plan
         self._visibility = self._answers.visibility
         self._woken_at = 0
+        self._events_are_kept = False  # while nobody listens, by a durable subscription
         self._state = SourceStateSeen(SourceState.CONNECTING)
 
     # What the driver asks.
@@ -230,7 +231,7 @@ class RabbitMqSource:
         """
         self._visibility.events_missing = ""
         self._visibility.unbroken_since = now
-        self._visibility.catching_up = True
+        self._visibility.catching_up = self._events_are_kept = True
         self._visibility.last_event = now
         self._plan.hold(now + CATCHING_UP_LIMIT)
         if missed:
@@ -287,8 +288,9 @@ class RabbitMqSource:
         self._visibility.last_event = now
         heard = self._events.take(key, headers, timestamp, now)
         effects = self._stream.apply(heard.changes)
-        # Events of the time before come before listings: what they tell of is known from then, or by them.
-        effects += self._stream.raise_events(heard.raised, now, at_once=self._visibility.catching_up)
+        # Of a durable subscription they cannot wait: what has been told of an event is acknowledged. What
+        # they refer to is known from before the start, or by them.
+        effects += self._stream.raise_events(heard.raised, now, at_once=self._events_are_kept)
         match heard.event:
             case Created(reading) if reading.name.class_name == "vhost":
                 self._answers.ask_permission(reading.name.leaf)

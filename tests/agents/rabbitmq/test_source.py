@@ -165,3 +165,17 @@ def test_a_call_without_an_answer_in_time_is_unknown_until_its_answer_comes() ->
             shop.source_does(shop.source.call_answered(NotFound(), shop.now))
     assert shop.answers[1].outcome is Outcome.APPLIED
     assert seen(shop.observed, "queue")[-1].deleted
+
+
+def test_events_of_a_durable_subscription_do_not_wait_until_everything_has_been_read() -> None:
+    shop = World()
+    shop.broker.failure = lambda request: (
+        Unavailable("busy") if getattr(request, "class_name", "") == "connection" else None
+    )
+    shop.source_does(shop.source.events_resumed("", shop.now))
+    shop.run(3)
+    shop.source_does(shop.source.events_caught_up(shop.now))
+    shop.run(3)
+    shop.queue_created("orders")
+    assert shop.source.status.state is not SourceState.SYNCHRONISED
+    assert [one.key.name for one in shop.observed if isinstance(one, EventSeen)] == ["queueCreated"]
