@@ -204,7 +204,7 @@ def _counters(told: Iterable[Record], truth: Truth) -> Iterator[str]:
     for name, count in truth.published.items():
         total = first.get(name, 0) + gained.get(name, 0)
         if not count <= total <= count + truth.unconfirmed[name]:
-            yield f"queue {name}: {total} messages of {count} were counted; the last value is {last[name]}"
+            yield f"queue {name}: {total} messages of {count} were counted; the last value: {last.get(name)}"
 
 
 def _within_a_gap(life: Life, missed: list[Span]) -> bool:
