@@ -304,6 +304,10 @@ class ObjectLifecycle:
         self._references.note(entry.class_record.schema, seen)
         update = update_record(entry, seen, self._link, now)
         self._out.append(entry.apply(update, self._parent(entry, seen)))
+        if seen.created and not entry.record.created:
+            # It was seen before its agent heard when it began. Row and name stay.
+            entry.record = dataclasses.replace(entry.record, created=seen.created)
+            self._out.append(entry.record)
         self.touched.tell(entry)
 
     def _parent(self, entry: Entry, seen: ObjectSeen) -> ObjectLink | None:

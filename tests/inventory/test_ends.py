@@ -54,6 +54,16 @@ def test_the_end_of_an_object_tells_what_it_was(playbook: Playbook) -> None:
     )
 
 
+def test_when_an_object_was_created_may_be_heard_after_it_was_seen(playbook: Playbook) -> None:
+    (seen,) = of(ObjectRecord, playbook.tell(visitor("Bob", "v1")))
+    (heard,) = of(ObjectRecord, playbook.tell(visitor("Bob", "v1", created=NOW - 7)))
+    assert (seen.created, heard.created) == (0, NOW - 7)
+    assert (heard.row, heard.stable_name) == (seen.row, seen.stable_name)
+    assert of(ObjectRecord, playbook.tell(visitor("Bob", "v1", created=NOW - 7))) == []
+    (end,) = of(DeleteRecord, playbook.tell(visitor("Bob", "v1", created=NOW - 7, deleted=NOW)))
+    assert end.created == NOW - 7
+
+
 def test_what_came_and_went_is_told_once_as_both_in_one_batch_with_both_times(playbook: Playbook) -> None:
     came, went = playbook.tell(visitor("Bob", "v1", created=NOW, deleted=NOW + 5))
     assert isinstance(came, ObjectRecord)
