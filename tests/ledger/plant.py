@@ -159,7 +159,7 @@ def _churning(
         "--seed": str(seed),
         "--pace": str(pace),
     }
-    options = [word for pair in words.items() for word in pair]
+    options = [f"{name}={value}" for name, value in words.items()]  # a password may begin with a hyphen
     with log.open("wb") as errors:
         process = subprocess.Popen(  # noqa: S603  our own program
             [sys.executable, "-m", "tests.ledger.churn", *options], env=environment(), stderr=errors
