@@ -1,11 +1,12 @@
-"""Whether the log is what was written: each block and Parquet file by its CRC and by reading it, no hole.
+"""Whether the log is what was written: each block and file by its CRC and by reading it, no hole, no stray.
 
 The gateway may run meanwhile: files that come and go are looked up again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,13 +14,14 @@ from typing import Final, Self
 
 from gateway.eventlog.database import database
 from gateway.eventlog.identity import read_identity
-from gateway.eventlog.lake import LakeFile, lake_files
+from gateway.eventlog.lake import LAKE, LakeFile, lake_files
 from gateway.eventlog.parquet import Contents, ParquetError, contents
 from gateway.eventlog.parquet_checksum import ChecksumError, check
 from gateway.eventlog.salvage import salvage
-from gateway.eventlog.segment import LOST, Segment, list_segments
+from gateway.eventlog.segment import LOST, SEGMENTS, Segment, list_segments
 from gateway.eventlog.state import EventLogError
 
+_SET_ASIDE: Final = re.compile(r"([0-9]{20})\.damaged\.jsonl")
 _ROUNDS: Final = 5
 """So often files are looked up that came, or went, while others were read."""
 
@@ -158,6 +160,7 @@ class _Verification:
                     yield from self._lake_file(reader, file)
                     self._progress(self._summary.octets, of)
         yield from self._contiguity()
+        yield from self._strays()
         self._summary.lost_files = _visible_files(self._folder / LOST)
 
     def _identity(self) -> Iterator[Problem]:
@@ -223,6 +226,7 @@ class _Verification:
 
     def _contiguity(self) -> Iterator[Problem]:
         before: _Span | None = None
+        aside = _set_aside(self._folder)
         for span in self._each_once():
             self._summary.records += span.records
             self._summary.first_seq.setdefault(span.log_id, span.first_seq)
@@ -230,11 +234,26 @@ class _Verification:
             if before is not None and before.log_id == span.log_id:
                 if span.first_seq > before.last_seq + 1:
                     missing = f"seq {before.last_seq + 1} to {span.first_seq - 1} are missing before it"
-                    yield Problem(span.file, None, missing)
+                    yield Problem(
+                        span.file, None, missing + _named(aside, before.last_seq + 1, span.first_seq)
+                    )
                 elif span.first_seq <= before.last_seq:
                     last = min(before.last_seq, span.last_seq)
                     yield Problem(span.file, None, f"seq {span.first_seq} to {last} are in {before.file} too")
+            elif span.log_id == self._log_id and (named := _named(aside, 1, span.first_seq)):
+                # Of what retention took nothing is left, in lost/ neither.
+                yield Problem(span.file, None, f"what came before it is missing{named}")
             before = span
+
+    def _strays(self) -> Iterator[Problem]:
+        """Files that are none of the log's, which whoever reads all of a folder reads too."""
+        found = [path for name in (SEGMENTS, LAKE) for path in sorted((self._folder / name).rglob("*"))]
+        ours = {segment.path for segment in list_segments(self._folder)}
+        ours |= {file.path for file in lake_files(self._folder)}
+        for path in found:
+            is_hidden = any(part.startswith(".") for part in path.relative_to(self._folder).parts)
+            if path not in ours and not is_hidden and path.is_file():
+                yield Problem(path, None, "is no file of the log, and may be read as one: move it away")
 
     def _each_once(self) -> list[_Span]:
         """What there is, by log and seq, without segments beside the file that they became."""
@@ -245,6 +264,18 @@ class _Verification:
         self._summary.uncommitted = sum(self._uncommitted.values())
         spans = [*self._segments.values(), *self._lake.values()]
         return sorted(spans, key=lambda span: (span.log_id, span.first_seq))
+
+
+def _set_aside(folder: Path) -> dict[int, Path]:
+    """Damaged segments that compaction set aside, by their first seq."""
+    names = (_SET_ASIDE.fullmatch(path.name) for path in (folder / LOST).glob("*"))
+    return {int(name[1]): Path(LOST, name[0]) for name in names if name is not None}
+
+
+def _named(aside: Mapping[int, Path], first: int, behind: int) -> str:
+    """Which of the segments that begin with these seqs, up to the one ``behind`` them, were set aside."""
+    names = [str(path) for seq, path in sorted(aside.items()) if first <= seq < behind]
+    return f": damaged, and set aside as {', '.join(names)}" if names else ""
 
 
 def _against_its_name(file: LakeFile, found: Contents) -> Iterator[Problem]:

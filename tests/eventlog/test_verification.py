@@ -112,6 +112,35 @@ def test_the_oldest_files_may_be_gone(log: Path) -> None:
     assert (problems, summary.first_seq) == ([], {LOG_ID: 26})
 
 
+@pytest.mark.parametrize("gone", [1, 51])
+def test_a_segment_that_was_set_aside_is_told_from_one_that_retention_took(log: Path, gone: int) -> None:
+    file = lake_file(log, gone) if gone == 1 else segment_file(log, gone)
+    file.unlink()
+    (log / "lost").mkdir()
+    (log / "lost" / f"{gone:020}.damaged.jsonl").write_text("nothing in it is whole", encoding="utf-8")
+    told = only(log)
+    assert told.endswith(f": damaged, and set aside as lost/{gone:020}.damaged.jsonl")
+    assert str(lake_file(log, 26) if gone == 1 else segment_file(log, 76)).endswith(told.partition(":")[0])
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "lake/report.parquet",
+        f"lake/dt=2026-11-20/hour=08/copy of {LOG_ID}.parquet",
+        f"lake/dt=2026-11-20/hour=88/{LOG_ID}-{1:020}.parquet",
+        "segments/1.jsonl",
+    ],
+)
+def test_a_file_that_is_none_of_the_logs_is_told(log: Path, name: str) -> None:
+    path = log / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(lake_file(log, 1).read_bytes())
+    assert only(log) == f"{name}: is no file of the log, and may be read as one: move it away"
+    path.rename(path.with_name(f".{path.name}"))
+    assert verified(log)[0] == []
+
+
 def test_a_parquet_file_that_is_damaged_is_told(log: Path) -> None:
     path = lake_file(log, 26)
     path.write_bytes(path.read_bytes()[:-20])
