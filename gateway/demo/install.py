@@ -67,7 +67,13 @@ def _java_runs() -> bool:
 
 
 def _java_can_be_compiled() -> bool:
-    return _command("javac")() or _command("ecj")()
+    return _command("javac")() or _ecj_is_there()
+
+
+def _ecj_is_there() -> bool:
+    """From Debian 13 on there is a command ``ecj`` that does not find the compiler."""
+    jar = Path("/usr/share/java/eclipse-jdt-core-compiler-batch.jar")
+    return jar.exists() or (_ECJ == "ecj" and _command("ecj")())
 
 
 def _c_can_be_compiled() -> bool:
@@ -95,8 +101,9 @@ _DEBOOTSTRAP = Package(
     "debootstrap", "makes a folder with a Debian release, for its RabbitMQ", _command("debootstrap")
 )
 _JAVA = Package("default-jre-headless", "the Java machine that JMX needs", _java_runs)
+_ECJ: Final = "ecj" if machine_release() in {"", "bookworm"} else "libeclipse-jdt-core-compiler-batch-java"
 _JAVA_COMPILER = Package(
-    "ecj", "the compiler of the gateway's Java classes in a source checkout", _java_can_be_compiled
+    _ECJ, "the compiler of the gateway's Java classes in a source checkout", _java_can_be_compiled
 )
 
 RUN_PACKAGES: Final = (_JAVA,)
@@ -144,7 +151,7 @@ TEST_PACKAGES: Final = (
     Package("snmpd", "net-snmp's agent, whose answers ours are compared with", _command("snmpd")),
     Package("smitools", "smilint, which checks MIB modules", _command("smilint")),
     Package("systemd", "systemd-analyze, which checks units", _command("systemd-analyze")),
-    Package("ecj", "the other Java compiler, which must understand the same classes", _command("ecj")),
+    Package(_ECJ, "the other Java compiler, which must understand the same classes", _ecj_is_there),
     Package("default-jdk-headless", "javac, and Java clients of the tests", _command("javac")),
     _DEBOOTSTRAP,
     Package("openssl", "certificates for tests of TLS", _command("openssl")),

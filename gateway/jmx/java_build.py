@@ -28,7 +28,10 @@ JAVA_RELEASE = 11
 
 _EARLIEST_ZIP_TIME = (1980, 1, 1, 0, 0, 0)
 _FILE_MODE = 0o100644 << 16
-_ECJ_JAR = Path("/usr/share/java/ecj.jar")
+_ECJ_JARS = tuple(
+    Path("/usr/share/java", name) for name in ("ecj.jar", "eclipse-jdt-core-compiler-batch.jar")
+)
+"""For where the command ``ecj`` is missing, or as in Debian 13 does not find its own classes."""
 _COMPILE_SECONDS = 300
 _DIGEST_LINE = "Source-Digest: "
 
@@ -66,8 +69,9 @@ def find_compilers() -> Iterator[Compiler]:
     if ecj:
         yield Compiler((ecj,), _ECJ_OPTIONS)
     java = shutil.which("java")
-    if java and _ECJ_JAR.exists():
-        yield Compiler((java, *_QUICK_START, "-jar", str(_ECJ_JAR)), _ECJ_OPTIONS)
+    for jar in _ECJ_JARS if java else ():
+        if jar.exists():
+            yield Compiler((str(java), *_QUICK_START, "-jar", str(jar)), _ECJ_OPTIONS)
 
 
 def find_py4j_jar() -> Path:
@@ -112,8 +116,9 @@ def build_jar(target: Path, sources: Path = SOURCES, compilers: Iterable[Compile
     found = list(find_compilers() if compilers is None else compilers)
     if not found:
         raise JavaBuildError(
-            "no Java compiler was found for the JMX agent's classes: install ecj or a JDK "
-            "(on Debian: apt-get install ecj, or default-jdk-headless)"
+            "no Java compiler was found for the JMX agent's classes: install ecj or a JDK (on Debian 12: "
+            "apt-get install ecj; on newer ones libeclipse-jdt-core-compiler-batch-java; on any "
+            "default-jdk-headless)"
         )
     failures = []
     with tempfile.TemporaryDirectory(prefix="amqp-gateway-java-") as folder:

@@ -195,7 +195,9 @@ def address_of_text(text: str) -> str:
 def _ipv6_text(groups: tuple[int, ...]) -> str:
     """The form of `inet:ntoa`: the longest run of zero groups shortened, mapped IPv4 dotted."""
     packed = b"".join((group & 0xFFFF).to_bytes(2, "big") for group in groups)
-    return str(IPv6Address(packed))
+    address = IPv6Address(packed)
+    # Python does so itself from 3.13 on.
+    return str(address) if address.ipv4_mapped is None else f"::ffff:{address.ipv4_mapped}"
 
 
 def protocol_of_text(text: str) -> str:

@@ -173,8 +173,10 @@ def _started(
 
 def answers_with(port: int, after: Oid, name: Oid, community: bytes = COMMUNITY) -> bool:
     """Whether the agent on this port of the loopback says that ``name`` is next after ``after``."""
-    answer = _answer(port, request(GET_NEXT, [after], community=community))
-    return answer is not None and read_answer(answer).varbinds[0][0] == name
+    question = request(GET_NEXT, [after], community=community)
+    answer = _answer(port, question)
+    # While nobody has the port, the one who asks may be given it, and hear itself.
+    return answer not in {None, question} and read_answer(answer).varbinds[0][0] == name
 
 
 def _wait_for_last_row(port: int, entry: Oid, rows: int) -> None:
@@ -186,11 +188,9 @@ def _wait_for_last_row(port: int, entry: Oid, rows: int) -> None:
 
 def _answer(port: int, question: bytes) -> bytes | None:
     try:
-        answer = exchange(port, question, seconds=1.0)
+        return exchange(port, question, seconds=1.0)
     except OSError:
         return None
-    # While nobody has the port, the one who asks may be given it, and hear itself.
-    return None if answer == question else answer
 
 
 def _compile(*words: str | Path) -> None:
