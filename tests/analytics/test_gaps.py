@@ -61,6 +61,11 @@ def test_what_a_covered_source_missed_all_the_same_counts(spark: SparkSession, l
     assert not_heard(spark, log, records) == {"kept": 2}
 
 
+def test_a_time_in_several_gaps_counts_once(spark: SparkSession, log: WrittenLog) -> None:
+    records = [source(0, "one"), source(0, "two"), away(10, 70), gap(40, 100, "one"), gap(45, 50, "one")]
+    assert not_heard(spark, log, records) == {"one": 90, "two": 60}
+
+
 def test_what_the_gateway_lost_is_no_source_s(spark: SparkSession, log: WrittenLog) -> None:
     assert not_heard(spark, log, [source(0, "kept"), gap(10, 11, None, lost=7)]) == {None: 1}
 

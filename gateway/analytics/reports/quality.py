@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
 from gateway.analytics.bronze import Bronze
@@ -46,7 +46,8 @@ def gaps_of_sources(gaps: DataFrame, states: DataFrame) -> DataFrame:
 
     While the gateway was not running (a gap without a source, of which nothing is known to be lost) no source
     was heard but those that the gap says are covered. What the gateway lost itself stays without a source,
-    and so does such a gap where no source was ever told of.
+    and so does such a gap where no source was ever told of. ``missed``: seconds of it that are in no gap
+    of the same source that began before.
 
     Args:
         gaps: of `gateway.analytics.silver.gaps`.
@@ -60,19 +61,32 @@ def gaps_of_sources(gaps: DataFrame, states: DataFrame) -> DataFrame:
     return (
         gaps.join(F.broadcast(known), "log_id", "left")
         .withColumn("source", F.explode(concerned.otherwise(F.array("source"))))
+        .withColumn("missed", _missed())
         .drop("known")
     )
 
 
+def _missed() -> Column:
+    earlier = (
+        Window.partitionBy("log_id", "source")
+        .orderBy("from_ts", "to_ts", "seq")
+        .rowsBetween(Window.unboundedPreceding, -1)
+    )
+    begin = F.greatest("from_ts", F.max("to_ts").over(earlier))  # which passes over null
+    return F.greatest(F.lit(0.0), (F.unix_micros("to_ts") - F.unix_micros(begin)) / 1e6)
+
+
 def gaps_by_source(gaps: DataFrame) -> DataFrame:
     """One row for each source: ``gaps``, ``seconds`` not heard, ``lost`` records, ``last``, ``text``.
+
+    A time in several gaps counts once.
 
     Args:
         gaps: of `gaps_of_sources`.
     """
     return gaps.groupBy("source").agg(
         F.count(F.lit(1)).alias("gaps"),
-        F.coalesce(F.sum("seconds"), F.lit(0.0)).alias("seconds"),
+        F.coalesce(F.sum("missed"), F.lit(0.0)).alias("seconds"),
         F.coalesce(F.sum("lost"), F.lit(0)).alias("lost"),
         F.max("to_ts").alias("last"),
         F.max_by("text", "seq").alias("text"),
@@ -86,7 +100,7 @@ def not_heard(gaps: DataFrame, states: DataFrame) -> Row:
         gaps: of `gaps_of_sources`.
         states: of `gateway.analytics.reports.sources.silence`.
     """
-    of_gaps = gaps.agg(F.coalesce(F.sum("seconds"), F.lit(0.0)).alias("seconds"))
+    of_gaps = gaps.agg(F.coalesce(F.sum("missed"), F.lit(0.0)).alias("seconds"))
     of_states = states.agg(F.coalesce(F.max("silent_seconds"), F.lit(0.0)).alias("longest"))
     return collected(of_gaps.crossJoin(of_states))[0]
 
