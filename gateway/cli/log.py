@@ -154,13 +154,7 @@ def compact(config: Path | None, folder: Path | None, *, standing: bool) -> None
     with _files_told(), _compactor(place) as compactor:
         segments = compactable(place, standing=standing)
         if not segments:
-            left = len(compactable(place))
-            click.echo(
-                f"no segment waits but {left}, from which the next start goes on: --all takes "
-                f"{'them' if left > 1 else 'it'} too"
-                if left
-                else "no segment waits"
-            )
+            click.echo(_none_waits(len(compactable(place))))
         for number, segment in enumerate(segments, start=1):
             try:
                 done = compactor.compact(segment)
@@ -177,6 +171,14 @@ def compact(config: Path | None, folder: Path | None, *, standing: bool) -> None
         )
     if damaged:
         sys.exit(ExitCode.DIFFERENCE)
+
+
+def _none_waits(left: int) -> str:
+    """``left``: segments that stay for the next start."""
+    if not left:
+        return "no segment waits"
+    them = "them" if left > 1 else "it"
+    return f"no segment waits but {left}, from which the next start goes on: --all takes {them} too"
 
 
 @contextlib.contextmanager

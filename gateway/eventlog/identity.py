@@ -82,19 +82,23 @@ def read_identity(folder: Path) -> LogIdentity | None:
     return found
 
 
-def standing_segments(folder: Path) -> list[Segment]:
+def standing_segments(folder: Path, first_seq: int) -> list[Segment]:
     """The segments at the end of the log in ``folder`` that say how everything stands, oldest first.
 
     More than one where the core ended again before it had told that anew. The first of them is missing where
-    somebody took it away. Where `standing_seq` does not know it, they are the last two.
+    somebody took it away.
+
+    Args:
+        folder: of the log.
+        first_seq: its `standing_seq`; where that is not known, they are the last two.
 
     Raises:
         OSError: the folder cannot be read.
     """
-    first, segments = standing_seq(folder), list_segments(folder)
-    if not first:
+    segments = list_segments(folder)
+    if not first_seq:
         return segments[-_SEGMENTS_OF_BEFORE:]
-    return [segment for segment in segments if segment.first_seq >= first]
+    return [segment for segment in segments if segment.first_seq >= first_seq]
 
 
 def standing_seq(folder: Path) -> int:

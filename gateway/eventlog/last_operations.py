@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 from gateway.eventlog.block import DamageError
-from gateway.eventlog.identity import standing_segments
+from gateway.eventlog.identity import standing_segments, standing_seq
 from gateway.eventlog.record import LogRecord, RecordKind
 from gateway.eventlog.segment import Segment, read_segment
 from gateway.feed.operations import OperationState
@@ -32,7 +32,7 @@ def unfinished_operations(folder: Path) -> list[LogRecord]:
         OSError: it cannot be read.
     """
     begun: dict[str, LogRecord] = {}
-    for segment in standing_segments(folder):
+    for segment in standing_segments(folder, standing_seq(folder)):
         try:
             _read(segment, begun)
         except FileNotFoundError:

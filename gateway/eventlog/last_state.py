@@ -17,11 +17,10 @@ import msgspec
 from gateway.eventlog.block import DamageError
 from gateway.eventlog.identity import standing_segments, standing_seq
 from gateway.eventlog.late_deliveries import told_in
-from gateway.eventlog.logged_sources import HEARD_UNTIL, READ_WHOLE
+from gateway.eventlog.logged_sources import HEARD_UNTIL, READ_WHOLE, UNHEARD
 from gateway.eventlog.record import LogRecord, RecordKind
 from gateway.eventlog.segment import Segment, list_segments, read_segment
 from gateway.eventlog.timestamps import nanoseconds_of
-from gateway.model.observations import SourceState
 
 MAX_DELIVERIES: Final = 100_000
 """Identities of deliveries that are remembered: many times what a broker delivers again."""
@@ -30,7 +29,7 @@ _ATTEMPTS: Final = 3
 _HEAD_SECONDS: Final = 60.0
 """In a log of an earlier version, a segment that spans so much time has told all of its head."""
 
-_UNHEARD: Final = frozenset({SourceState.CONNECTING.value, SourceState.DOWN.value})
+_UNHEARD: Final = frozenset(state.value for state in UNHEARD)
 
 
 @dataclass(slots=True)
@@ -71,15 +70,16 @@ def last_state(folder: Path, sources: Collection[str]) -> LastState:
     """
     for _ in range(_ATTEMPTS):
         with contextlib.suppress(FileNotFoundError):  # a segment became Parquet in between
-            return _read(folder, standing_segments(folder), sources)
-    return _read(folder, list_segments(folder)[-1:], sources)
+            first_seq = standing_seq(folder)
+            return _read(standing_segments(folder, first_seq), first_seq, sources)
+    return _read(list_segments(folder)[-1:], standing_seq(folder), sources)
 
 
-def _read(folder: Path, segments: list[Segment], sources: Collection[str]) -> LastState:
+def _read(segments: list[Segment], first_seq: int, sources: Collection[str]) -> LastState:
     reader = _Reader(frozenset(sources))
     for segment in segments:
         reader.read(segment)
-    return reader.result(segments, standing_seq(folder))
+    return reader.result(segments, first_seq)
 
 
 class _Reader:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+import msgspec
+
+from gateway.eventlog.own_records import absence_record
 from gateway.eventlog.record import Delta, LogRecord, RecordKind
 from gateway.eventlog.timestamps import microseconds_text, nanoseconds_text
 from gateway.feed.records import AgentGoneRecord, AgentRecord, SourceRecord
@@ -15,7 +18,8 @@ READ_WHOLE: Final = "read_whole"
 """Values of a ``source`` record, for the next start."""
 
 _BELIEVED: Final = frozenset({SourceState.SYNCHRONISED, SourceState.DEGRADED})
-_UNHEARD: Final = frozenset({SourceState.CONNECTING, SourceState.DOWN})
+UNHEARD: Final = frozenset({SourceState.CONNECTING, SourceState.DOWN})
+"""States of a source that is not listened to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +65,7 @@ class LoggedSource:
         if record.state in _BELIEVED:
             self.read_whole = True
             self.heard_until = 0
-        elif record.state in _UNHEARD and self.read_whole:
+        elif record.state in UNHEARD and self.read_whole:
             self.heard_until = self.heard_until or record.since
 
     def tell(self, record: SourceRecord) -> bool:
@@ -127,14 +131,11 @@ def absence_of(record: SourceRecord, heard_until: int, now: int, ingest_ts: str)
         now: it is listened to again, and everything was read.
         ingest_ts: the same as text.
     """
-    return LogRecord(
-        kind=RecordKind.GAP,
-        ingest_ts=ingest_ts,
+    return msgspec.structs.replace(
+        absence_record(ingest_ts, ingest_ts),
         source=record.name,
         dialect=record.kind,
-        text="the gateway was not running, or what it recorded last was not yet on the disk",
         from_ts=microseconds_text(min(heard_until, now)),
-        to_ts=microseconds_text(now),
     )
 
 

@@ -191,24 +191,27 @@ class Supervisor:
             await asyncio.wait({ended, stopping, hanging}, return_when=asyncio.FIRST_COMPLETED)
             stopping.cancel()
             if hanging.done() and not ended.done():
-                log.warning("process-killed", name=plan.name, reason="it hangs: it lives and does not answer")
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(process.pid, signal.SIGKILL)
+                _kill(process, plan.name, "it hangs: it lives and does not answer")
             elif not ended.done():
                 with contextlib.suppress(ProcessLookupError):
                     process.terminate()
                 try:
                     await asyncio.wait_for(asyncio.shield(ended), timeout=STOP_SECONDS)
                 except TimeoutError:
-                    log.warning("process-killed", name=plan.name, reason="did not end when asked")
-                    with contextlib.suppress(ProcessLookupError):
-                        os.killpg(process.pid, signal.SIGKILL)
+                    _kill(process, plan.name, "did not end when asked")
             code = await ended
             hearing.cancel()
             hanging.cancel()
             await asyncio.gather(hearing, hanging, return_exceptions=True)
             del self.processes[plan.name], self._lines[plan.name]
             return code
+
+
+def _kill(process: asyncio.subprocess.Process, name: str, reason: str) -> None:
+    """End a process, and all that it has started, at once."""
+    log.warning("process-killed", name=name, reason=reason)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
 
 
 async def _until_hung(line: ProcessLine) -> None:

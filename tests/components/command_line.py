@@ -68,20 +68,20 @@ def amqp_gateway(
     **variables: str,
 ) -> Ended:
     """Run a command to its end; ``program`` is how it is called."""
+    words, inherited = list(map(str, arguments)), environment(**variables)
     if program == COMMAND and can_be_forked(variables):
-        words = list(map(str, arguments))
-        ended = run(words, folder, environment(**variables), _COMMAND_SECONDS)
-        return Ended(ExitCode(ended.returncode), ended.stdout, ended.stderr)
-    done = subprocess.run(  # noqa: S603  our own command
-        [*map(str, program), *map(str, arguments)],
-        cwd=folder,
-        env=environment(**variables),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=_COMMAND_SECONDS,
-        check=False,
-    )
+        done = run(words, folder, inherited, _COMMAND_SECONDS)
+    else:
+        done = subprocess.run(  # noqa: S603  our own command
+            [*map(str, program), *words],
+            cwd=folder,
+            env=inherited,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=_COMMAND_SECONDS,
+            check=False,
+        )
     return Ended(ExitCode(done.returncode), done.stdout, done.stderr)
 
 

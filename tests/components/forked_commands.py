@@ -14,7 +14,6 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -33,15 +32,6 @@ _forking.set_forkserver_preload(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Done:
-    """How a command ended: as `subprocess.CompletedProcess` has it."""
-
-    returncode: int
-    stdout: str
-    stderr: str
-
-
 def can_be_forked(variables: Mapping[str, str]) -> bool:
     """Whether a command with these changes of its environment needs no interpreter of its own."""
     return not any(name.startswith(_BEGIN) for name in variables)
@@ -49,7 +39,7 @@ def can_be_forked(variables: Mapping[str, str]) -> bool:
 
 def run(
     arguments: Sequence[str], folder: Path | None, environment: Mapping[str, str], seconds: float
-) -> Done:
+) -> subprocess.CompletedProcess[str]:
     """Run a command to its end, with nothing on its standard input.
 
     Raises:
@@ -71,7 +61,9 @@ def run(
             )
         code = command.exitcode
         command.close()
-        return Done(code, output.read_text("utf-8"), errors.read_text("utf-8"))
+        return subprocess.CompletedProcess(
+            arguments, code, output.read_text("utf-8"), errors.read_text("utf-8")
+        )
 
 
 def _become(

@@ -90,11 +90,11 @@ async def test_the_identity_tells_which_segments_say_how_all_stands(tmp_path: Pa
         async with plant.log():
             pass  # it ends before its head is told
     assert standing_seq(plant.folder) == 1
-    assert standing_segments(plant.folder) == list_segments(plant.folder)
+    assert standing_segments(plant.folder, standing_seq(plant.folder)) == list_segments(plant.folder)
     assert len(list_segments(plant.folder)) == 3
     async with plant.log() as log:
         await log.reached(await whole_head(plant, log))
-    assert standing_segments(plant.folder) == list_segments(plant.folder)[3:]
+    assert standing_segments(plant.folder, standing_seq(plant.folder)) == list_segments(plant.folder)[3:]
 
 
 async def whole_head(plant: Plant, log: EventLog) -> int:

@@ -22,7 +22,7 @@ import signal
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, TextIO
@@ -196,19 +196,25 @@ class Churn:
     ) -> None:
         self.ledger.write(act, began, time.time(), outcome, name=name, kind=kind, connection=connection)
 
+    async def _over_connections(
+        self, purpose: str, act: Callable[[AbstractChannel], Awaitable[None]]
+    ) -> None:
+        """Act again and again, over a connection that stays while it can."""
+        while not self.ending.is_set():
+            connection = await self._connected(purpose)
+            with contextlib.suppress(*_FAILURES):
+                channel = await connection.channel()
+                while not self.ending.is_set():
+                    await act(channel)
+                    await self._pause()
+            await self._closed(connection)
+
     # Queues.
 
     async def _queues(self) -> None:
         """Durable and transient queues, each made and deleted over a connection that stays while it can."""
         alive: list[tuple[str, str]] = []
-        while not self.ending.is_set():
-            connection = await self._connected("queues")
-            with contextlib.suppress(*_FAILURES):
-                channel = await connection.channel()
-                while not self.ending.is_set():
-                    await self._change_queues(channel, alive)
-                    await self._pause()
-            await self._closed(connection)
+        await self._over_connections("queues", lambda channel: self._change_queues(channel, alive))
 
     async def _change_queues(self, channel: AbstractChannel, alive: list[tuple[str, str]]) -> None:
         if alive and self.chance.random() < len(alive) / QUEUES_AT_ONCE:
@@ -235,22 +241,18 @@ class Churn:
     async def _bindings(self) -> None:
         """Bindings of counted queues, each with a key of its own."""
         alive: list[tuple[str, str]] = []
-        while not self.ending.is_set():
-            connection = await self._connected("bindings")
-            with contextlib.suppress(*_FAILURES):
-                channel = await connection.channel()
-                while not self.ending.is_set():
-                    queue = await channel.get_queue(self.chance.choice(COUNTED), ensure=False)
-                    if alive and self.chance.random() < 0.5:
-                        name, key = alive.pop()
-                        of = await channel.get_queue(name, ensure=False)
-                        await self._act("unbind", key, name, of.unbind(EXCHANGE, key))
-                    else:
-                        key = self._fresh("key")
-                        alive.append((queue.name, key))
-                        await self._act("bind", key, queue.name, queue.bind(EXCHANGE, key))
-                    await self._pause()
-            await self._closed(connection)
+        await self._over_connections("bindings", lambda channel: self._change_bindings(channel, alive))
+
+    async def _change_bindings(self, channel: AbstractChannel, alive: list[tuple[str, str]]) -> None:
+        queue = await channel.get_queue(self.chance.choice(COUNTED), ensure=False)
+        if alive and self.chance.random() < 0.5:
+            name, key = alive.pop()
+            of = await channel.get_queue(name, ensure=False)
+            await self._act("unbind", key, name, of.unbind(EXCHANGE, key))
+        else:
+            key = self._fresh("key")
+            alive.append((queue.name, key))
+            await self._act("bind", key, queue.name, queue.bind(EXCHANGE, key))
 
     async def _users(self) -> None:
         """Users without a password, who come and go."""
@@ -296,14 +298,7 @@ class Churn:
 
     async def _publishes(self, name: str) -> None:
         """Persistent messages with confirms: what was not confirmed may have been counted or not."""
-        while not self.ending.is_set():
-            connection = await self._connected(f"publish {name}")
-            with contextlib.suppress(*_FAILURES):
-                channel = await connection.channel()
-                while not self.ending.is_set():
-                    await self._publish_some(channel, name)
-                    await self._pause()
-            await self._closed(connection)
+        await self._over_connections(f"publish {name}", lambda channel: self._publish_some(channel, name))
 
     async def _publish_some(self, channel: AbstractChannel, name: str) -> None:
         count = self.chance.randrange(1, 20)

@@ -78,11 +78,11 @@ class HttpWriter:
         self._reader = HttpReader(reading, nodes=self._nodes)
         self._looker = HttpReader(writing, nodes=self._nodes) if writing is not None else None
         self._client = management_client(writing) if writing is not None else None
+        self._deadline = max(reading.deadline, patience)
         if self._client is not None:
             # So that a broker that cannot be reached is told from one that does not answer.
-            self._client.timeout = httpx.Timeout(max(reading.deadline, patience), connect=CONNECT_SECONDS)
+            self._client.timeout = httpx.Timeout(self._deadline, connect=CONNECT_SECONDS)
         self._purger = purger
-        self._deadline = max(reading.deadline, patience)
         self._open = contextlib.AsyncExitStack()
 
     async def __aenter__(self) -> Self:

@@ -435,22 +435,21 @@ class KnownObjects:
         same = replace(updated, missed=former.missed, listed=former.listed) == former
         return [] if same else [Put(updated, former=former)]
 
-    def _removed(self, known: KnownObject, time: int, now: int, *, reported: bool = False) -> list[Change]:
-        """``reported``: an event has reported its end, and so that of all that hangs on it."""
+    def _removed(
+        self, known: KnownObject, time: int, now: int, *, reported: bool = False, implied: bool = False
+    ) -> list[Change]:
+        """``reported``: an event has reported its end; ``implied``: it has that of what this one hangs on."""
         changes: list[Change] = []
         for name in self._dependence.on(known.name):
             hanging = self.get(name)  # unless it ended with another that hangs on this one
             if hanging is not None:
-                ends = self._removed(hanging, time, now)
-                changes += [
-                    replace(end, inferred=not reported) if isinstance(end, Gone) else end for end in ends
-                ]
+                changes += self._removed(hanging, time, now, implied=reported or implied)
         del self._objects[known.name.class_name][known.name]
         self._dependence.forget(known.name, known.properties)
         self._unconfirmed.discard(known.name)
         self._unpublished.discard(known.name)
         self._remember_end(known.name, _End(now, known.created, None if reported else known))
-        return [*changes, Gone(known, time, inferred=not reported)]
+        return [*changes, Gone(known, time, inferred=not (reported or implied))]
 
     def _forgotten(self, known: KnownObject, now: int) -> list[Change]:
         """As `_removed`, but a listing that shows one of its name is believed at once."""
