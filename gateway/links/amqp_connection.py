@@ -153,7 +153,7 @@ async def close_soon(connection: AbstractConnection | None) -> None:
     """Close, if it was opened, without waiting long for a broker that has stopped answering, or reading."""
     if connection is None:
         return
-    closing = asyncio.ensure_future(connection.close())
+    closing = asyncio.ensure_future(_close_in_order(connection))
     try:
         await asyncio.wait({closing}, timeout=CLOSE_SECONDS)
     finally:
@@ -163,6 +163,19 @@ async def close_soon(connection: AbstractConnection | None) -> None:
         await asyncio.wait_for(closing, timeout=CLOSE_SECONDS)
     if not connection.is_closed:
         await connection.close()  # the transport is given up by now: this only notes the end
+
+
+async def _close_in_order(connection: AbstractConnection) -> None:
+    """Close the channels, then their connection.
+
+    A RabbitMQ whose client closes a connection with open channels, or goes away, ends them on its own; where
+    that takes it a moment too long, its log has an error of a supervisor (``shutdown_error``).
+    """
+    transport = connection.transport
+    if transport is not None and not connection.is_closed:
+        channels = [channel for channel in transport.connection.channels.values() if channel is not None]
+        await asyncio.gather(*(channel.close() for channel in channels), return_exceptions=True)
+    await connection.close()
 
 
 async def close_channel(channel: AbstractChannel) -> None:

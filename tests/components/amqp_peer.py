@@ -97,6 +97,7 @@ class AmqpPeer:
         tuned: the heartbeats that clients accepted.
         heartbeats: how many were heard.
         complaints: what ended connections, in the order in which it did.
+        closed: what clients closed, in the order in which they did: ``channel``, ``connection``.
     """
 
     script: Script = echo
@@ -108,6 +109,7 @@ class AmqpPeer:
     heartbeats: int = 0
     connections: int = 0
     complaints: list[str] = field(default_factory=list)
+    closed: list[str] = field(default_factory=list)
     routing: Routing = field(default_factory=Routing)
     port: int = 0
     _server: asyncio.Server | None = None
@@ -240,6 +242,7 @@ class _Connection:
             case Heartbeat():
                 self._peer.heartbeats += 1
             case spec.Connection.Close():
+                self._peer.closed.append("connection")
                 self._say(0, spec.Connection.CloseOk())
                 return False
             case Frame() if channel > 1:
@@ -255,6 +258,7 @@ class _Connection:
             case spec.Channel.Open():
                 self._say(1, spec.Channel.OpenOk())
             case spec.Channel.Close():
+                self._peer.closed.append("channel")
                 self._say(1, spec.Channel.CloseOk())
             case spec.Queue.Declare():
                 self._declare_queue(frame)

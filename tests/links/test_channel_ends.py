@@ -1,12 +1,14 @@
-"""Closing channels at a real RabbitMQ, and being cancelled while doing so."""
+"""Closing channels, before their connection too, and being cancelled while doing so."""
 
 from __future__ import annotations
 
 import asyncio
 
 import aio_pika
+from pydantic import SecretStr
 
-from gateway.links.amqp_connection import close_channel
+from gateway.links.amqp_connection import AmqpEndpoint, close_channel, close_soon, open_connection
+from tests.components.amqp_peer import AmqpPeer
 from tests.components.rabbitmq import VirtualHost
 
 
@@ -23,3 +25,12 @@ async def test_whoever_is_cancelled_while_a_channel_closes_is_cancelled(virtual_
             assert closing.cancelled() is asked
             cancelled += asked
     assert cancelled
+
+
+async def test_channels_are_closed_before_their_connection() -> None:
+    async with AmqpPeer() as peer:
+        endpoint = AmqpEndpoint(f"amqp://127.0.0.1:{peer.port}", "/", "reader", SecretStr("secret"))
+        connection = await open_connection(endpoint, "test")
+        await connection.channel(publisher_confirms=False)
+        await close_soon(connection)
+    assert peer.closed == ["channel", "connection"]
