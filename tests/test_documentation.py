@@ -87,6 +87,7 @@ SECTIONS: dict[str, type[StrictModel]] = {
     "## Operations": operations.OperationSettings,
     "### A rule": operations.OperationRule,
     "## Event log": model.LogSettings,
+    "## History": model.HistorySettings,
     "## Metrics": model.MetricsSettings,
     "## State": model.StateSettings,
     "## Feed": model.FeedSettings,

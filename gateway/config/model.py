@@ -96,6 +96,24 @@ class LogSettings(StrictModel):
     compact: bool = True
 
 
+class HistorySettings(StrictModel):
+    """What of the past is told to each north that connects, and shown in tables: so much of each source.
+
+    The gateway itself counts as one source.
+
+    Attributes:
+        events: the last ones.
+        ends: of objects, the last ones.
+        operations: that have ended, the last ones.
+        memory: MiB that the events of a source take at most; and so many its ends, and its operations.
+    """
+
+    events: Annotated[int, Field(ge=10, le=1_000_000)] = 2_000
+    ends: Annotated[int, Field(ge=10, le=1_000_000)] = 1_000
+    operations: Annotated[int, Field(ge=10, le=1_000_000)] = 1_000
+    memory: Annotated[int, Field(ge=1, le=4096)] = 8
+
+
 class StateSettings(StrictModel):
     """Where identities, boots and secrets are kept; the folder must outlive the gateway."""
 
@@ -137,6 +155,7 @@ class Configuration(StrictModel):
     jmx: JmxSettings = JmxSettings()
     operations: OperationSettings = OperationSettings()
     log: LogSettings = LogSettings()
+    history: HistorySettings = HistorySettings()
     metrics: MetricsSettings = MetricsSettings()
     state: StateSettings = StateSettings()
     feed: FeedSettings = FeedSettings()

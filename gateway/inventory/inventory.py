@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
+from gateway.feed.latest import HistoryLimits
 from gateway.feed.operations import OperationRecord
 from gateway.feed.records import Batch, EventLogRecord, Record
 from gateway.inventory.classes import ClassRegistry
@@ -26,6 +27,7 @@ class Inventory:
         index: row numbers.
         publish: called with each batch; never raises, never waits.
         slicing: how what takes long is cut; ``None`` has all applied at once.
+        limits: how much of the past is told again.
     """
 
     def __init__(
@@ -36,6 +38,7 @@ class Inventory:
         index: InstanceIndex,
         publish: Callable[[Batch], None],
         slicing: Slicing | None = None,
+        limits: HistoryLimits | None = None,
     ) -> None:
         self._epoch = epoch
         self._classes = classes
@@ -46,7 +49,7 @@ class Inventory:
         self._slices: dict[int, Slices] = {}
         self._numbers = Numbers(gateway, epoch, index)
         self._event_log = EventLogCondition(classes, self._numbers)
-        self._history = History()
+        self._history = History(limits)
         self._sequence = 0
 
     @property

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from gateway.feed.latest import HistoryLimits, Latest, memory_of
 from gateway.feed.operations import OperationKind, OperationRecord, OperationState
 from gateway.feed.values import FeedValue
 from gateway.jmx import types
@@ -40,14 +41,11 @@ OPERATION_ITEMS: Final = (
 )
 """The user data of each."""
 
-MAX_REMEMBERED: Final = 1000
-"""Objects of which the last operation is remembered."""
-
 SHOWN_OPERATIONS: Final = 100
-"""Entries of the attribute ``LastOperations`` of the Gateway MBean."""
+"""Entries of the attribute ``LastOperations`` of the Gateway MBean, of each source."""
 
 MAX_TOLD: Final = 10_000
-"""Operations of which it is remembered how far they were told; the core tells fewer of them again."""
+"""Operations of which it is remembered how far they were told, unless the core tells more of them again."""
 
 
 def operation_notice(record: OperationRecord, emitter: int, source: str, object_name: str | None) -> Emit:
@@ -117,9 +115,13 @@ class OperationCursor:
 
     A snapshot repeats the last ones. What was told is passed over; what the first snapshot tells that this
     process hears ended before anybody could listen, and is only remembered.
+
+    Args:
+        most: of which it is remembered: more than a snapshot tells.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, most: int = MAX_TOLD) -> None:
+        self._most = most
         self._epoch = 0
         self._told: dict[int, OperationState] = {}
         self._forgotten = 0
@@ -144,7 +146,7 @@ class OperationCursor:
         ):
             return False
         self._told[record.number] = record.state
-        if len(self._told) > MAX_TOLD:
+        if len(self._told) > self._most:
             forgotten = next(iter(self._told))
             self._forgotten = max(self._forgotten, forgotten)
             del self._told[forgotten]
@@ -156,16 +158,17 @@ class OperationCursor:
 
 
 class LastOperations:
-    """A line on the last operation of each object, of the objects that had one last.
+    """A line on the last operation of each object, of the objects of each source that had one last.
 
     Args:
-        limit: of objects.
+        limits: of the objects of each source.
     """
 
-    def __init__(self, limit: int = MAX_REMEMBERED) -> None:
-        self._limit = limit
+    def __init__(self, limits: HistoryLimits) -> None:
         self._lines: dict[Target, str] = {}
         self._recent: dict[str, str] = {}
+        self._latest_lines: Latest[Target] = Latest(limits.operations, limits.octets)
+        self._latest: Latest[str] = Latest(SHOWN_OPERATIONS, limits.octets)
 
     @property
     def recent(self) -> tuple[str, ...]:
@@ -179,15 +182,17 @@ class LastOperations:
     def tell(self, record: OperationRecord) -> list[Target]:
         """Remember an operation; the objects of which another line is remembered now, or none any more."""
         line = operation_line(record)
-        self._recent.pop(record.operation_id, None)
-        self._recent[record.operation_id] = types.text(f"{line} {record.class_name} {record.stable_name}")
-        if len(self._recent) > SHOWN_OPERATIONS:
-            del self._recent[next(iter(self._recent))]
+        if self._recent.pop(record.operation_id, None) is not None:
+            self._latest.remove(record.source, record.operation_id)
+        shown = types.text(f"{line} {record.class_name} {record.stable_name}")
+        self._recent[record.operation_id] = shown
+        for left in self._latest.put(record.source, record.operation_id, memory_of(shown)):
+            del self._recent[left]
         target = Target(record.source, record.class_name, record.row)
-        self._lines.pop(target, None)
+        if self._lines.pop(target, None) is not None:
+            self._latest_lines.remove(target.source, target)
         self._lines[target] = line
-        changed = [target]
-        if len(self._lines) > self._limit:
-            changed.append(next(iter(self._lines)))
-            del self._lines[changed[-1]]
-        return changed
+        gone = self._latest_lines.put(target.source, target, memory_of(line))
+        for each in gone:
+            del self._lines[each]
+        return [target, *gone]

@@ -133,7 +133,7 @@ GATEWAY_ATTRIBUTES = (
     Attribute(
         "LastOperations",
         AttributeType.LIST,
-        "The operations that ended last, the latest first: what came of each, what, who, when, object.",
+        "The operations that ended last, 100 of each source, latest first: outcome, what, who, when, object.",
         always=True,
     ),
     _text(
@@ -184,7 +184,7 @@ SOURCE_ATTRIBUTES = (
     Attribute(
         "RecentlyDeleted",
         AttributeType.LIST,
-        "The objects that went last, the latest first: class, stable name, created, deleted.",
+        "The objects that went last, 100, the latest first: class, stable name, created, deleted.",
         always=True,
     ),
     *(_number(name, description, counter=True) for name, description in COUNTERS.values()),

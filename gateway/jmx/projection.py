@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from gateway.feed.latest import HistoryLimits
 from gateway.feed.operations import OperationRecord
 from gateway.feed.records import (
     AgentGoneRecord,
@@ -62,12 +63,14 @@ class ProjectionSettings:
         version: of the gateway's software.
         buckets: into how many groups the names of a class (``package:class``) are split.
         virtual_machine_starts: how many there were in this process, with this one.
+        history: of how many objects of each source the last operation is shown.
     """
 
     serve_stale_for: int
     version: str
     buckets: Mapping[str, int] = field(default_factory=dict)
     virtual_machine_starts: int = 1
+    history: HistoryLimits = field(default_factory=HistoryLimits)
 
 
 class Projection:
@@ -104,7 +107,7 @@ class Projection:
         self._events: dict[int, ShownEvent] = {}
         self._sources: dict[int, ShownSource] = {}
         self._unfit = UnfitValues(log)
-        self._last_operations = LastOperations()
+        self._last_operations = LastOperations(settings.history)
         self._objects = ShownObjects(
             self._sources,
             settings.buckets,

@@ -202,6 +202,8 @@ class ArgumentRule(StrictModel):
         scale: the value read is multiplied by this.
         optional: empty text, zero or a reference to nothing stands for an absent value; events have no other
             way to say so on the wire.
+        snmp_also: a finer unit than ``snmp_unit``: notifications have a second object in it, behind all that
+            they had before.
         secret: dropped in the session.
     """
 
@@ -216,6 +218,7 @@ class ArgumentRule(StrictModel):
     known: str = ""
     scale: int = 1
     snmp_unit: str = ""
+    snmp_also: str = ""
     optional: bool = False
     secret: bool = False
 

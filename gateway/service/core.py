@@ -34,6 +34,7 @@ from gateway.service.event_log import OFF, CoreEventLog, file_settings
 from gateway.service.exit_codes import CommandError, ExitCode
 from gateway.service.former_operations import former_operations
 from gateway.service.garbage import tune_garbage_collection
+from gateway.service.history import history_limits
 from gateway.service.index_upkeep import count_start, keep_index
 from gateway.service.lifeline import Lifeline
 from gateway.service.mappings import load_mappings
@@ -103,7 +104,8 @@ async def _run_locked(
 
     classes, secrets = ClassRegistry(mappings), SecretRules(patterns)
     is_left = asyncio.Event()
-    inventory = Inventory(state.identity, epoch, classes, index, publish, Slicing(is_left.set))
+    limits = history_limits(loaded.settings.history)
+    inventory = Inventory(state.identity, epoch, classes, index, publish, Slicing(is_left.set), limits)
     settings = loaded.settings.operations
     desk = OperationDesk(
         inventory,
@@ -139,8 +141,8 @@ async def _run_locked(
         numbers = {source.identity.name: source.identity.number for source in inventory.sources}
         operations.recover(former_operations(unfinished, numbers))
         hello = Hello(VERSION, epoch, state.identity, clock.now())
-        limit = loaded.settings.feed.max_waiting_records
-        feed = FeedServer(loaded.feed_socket, hello, inventory.snapshot, limit, operations.asked)
+        waiting = loaded.settings.feed.max_waiting_records
+        feed = FeedServer(loaded.feed_socket, hello, inventory.snapshot, waiting, operations.asked)
         running.push_async_callback(feed.close)
         try:
             await feed.start()

@@ -27,7 +27,7 @@ from gateway.jmx.classes import ColumnOids
 from gateway.jmx.delivery import Delivery
 from gateway.jmx.errors import JavaMissingError, JmxError, ListenError, MachineEndedError
 from gateway.jmx.events import EventCursor
-from gateway.jmx.operation_notices import OperationCursor
+from gateway.jmx.operation_notices import MAX_TOLD, OperationCursor
 from gateway.jmx.operations import Operations
 from gateway.jmx.projection import Projection, ProjectionSettings
 from gateway.jmx.users import Users
@@ -35,6 +35,7 @@ from gateway.jmx.virtual_machine import JavaMachine, MachineSettings
 from gateway.model.schema import ClassKey
 from gateway.service.exit_codes import CommandError, ExitCode
 from gateway.service.garbage import tune_garbage_collection
+from gateway.service.history import history_limits
 from gateway.service.lifeline import Lifeline
 from gateway.service.metrics.jmx import LoginOutcome, agent_readings, delivery_readings, machine_readings
 from gateway.snmp.lock import Lock
@@ -169,7 +170,8 @@ class _JmxAgent:
         self._users = users
         self._oids = oids
         self._cursor = EventCursor()
-        self._operation_cursor = OperationCursor()
+        sources = len(loaded.settings.sources) + 1
+        self._operation_cursor = OperationCursor(2 * sources * loaded.settings.history.operations + MAX_TOLD)
         self._starts = 0
         self._logins: Counter[LoginOutcome] = Counter()
         self._was_ready = False
@@ -246,8 +248,9 @@ class _JmxAgent:
     def _projection(self) -> Projection:
         settings = self._loaded.settings.jmx
         version = importlib.metadata.version("amqp-management-gateway")
+        history = history_limits(self._loaded.settings.history)
         return Projection(
-            ProjectionSettings(settings.serve_stale_for, version, settings.buckets, self._starts),
+            ProjectionSettings(settings.serve_stale_for, version, settings.buckets, self._starts, history),
             cursor=self._cursor,
             operations=self._operation_cursor,
             clock=self._clock.now,

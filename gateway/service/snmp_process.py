@@ -20,6 +20,7 @@ from gateway.feed.refusal_reports import RefusalReports
 from gateway.mapping.files import MappingError
 from gateway.service.exit_codes import CommandError, ExitCode
 from gateway.service.garbage import tune_garbage_collection
+from gateway.service.history import history_limits
 from gateway.service.lifeline import Lifeline
 from gateway.service.mappings import load_mappings
 from gateway.service.metrics.snmp import (
@@ -104,7 +105,9 @@ async def _run(loaded: LoadedConfiguration, state: StateFolder, clock: Clock, li
     )
     projection = Projection(
         store,
-        ProjectionSettings(root, locks, settings.serve_stale_for, _version()),
+        ProjectionSettings(
+            root, locks, settings.serve_stale_for, _version(), history_limits(loaded.settings.history)
+        ),
         provisional=site.load(dt.datetime.fromtimestamp(clock.now() / 10**9, dt.UTC).date()),
         save=site.save,
         clock=clock.now,

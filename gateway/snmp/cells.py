@@ -252,9 +252,16 @@ def _enumeration_encoder(numbers: Mapping[int | str, int]) -> Encoder:
 def _unit_encoder(unit_nanoseconds: int, encode_number: Encoder) -> Encoder:
     def encode(value: FeedValue) -> bytes | None:
         number = _integer(value)
+        if number is not None and 0 < number < unit_nanoseconds and encode_number is _encode_decimal:
+            return ber.encode_octets(_fraction(number, unit_nanoseconds))  # what lived 0.4 s did not live 0 s
         return None if number is None else encode_number(number // unit_nanoseconds)
 
     return encode
+
+
+def _fraction(number: int, of: int) -> bytes:
+    """Digits of a number between 0 and 1, as many as tell a nanosecond of a day from nothing: ``0.4``."""
+    return f"{number / of:.15f}".rstrip("0").encode()
 
 
 def _measured_encoder(whole: _Whole, shown: _Shown) -> Encoder:

@@ -7,7 +7,7 @@ its own, and the arguments of a notification grow at their end only.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -19,8 +19,8 @@ from gateway.snmp.lock_growth import LockFullError, extended_values, revised
 from gateway.snmp.names import unique, upper_camel
 from gateway.snmp.syntax import Form, Syntax, argument_fits, argument_form, element_of
 
-ArgumentUnits: TypeAlias = Mapping[tuple[str, str], str]
-"""``snmp_unit`` of durations and times, by event and argument."""
+ArgumentUnits: TypeAlias = Mapping[tuple[str, str], Sequence[str]]
+"""``snmp_unit`` of durations and times, and ``snmp_also`` where there is one, by event and argument."""
 
 MAX_EVENTS = 1_000
 MAX_ARGUMENTS = 2_000
@@ -31,10 +31,10 @@ _ROW_SUFFIX = "Row"
 _NAME_SUFFIX = "FullName"
 
 
-def argument_units(mapping: MappingFile) -> dict[tuple[str, str], str]:
+def argument_units(mapping: MappingFile) -> dict[tuple[str, str], tuple[str, ...]]:
     """The units that a mapping names for arguments of events, for `extend_events`."""
     return {
-        (event_name, name): argument.snmp_unit
+        (event_name, name): (argument.snmp_unit, *filter(None, [argument.snmp_also]))
         for event_name, rule in mapping.events.items()
         for name, argument in rule.arguments.items()
         if argument.snmp_unit
@@ -96,9 +96,8 @@ class _Growing:
     def grow_event(self, schema: EventSchema, units: ArgumentUnits) -> None:
         event_lock = self._event(self.lock.entry_name(schema.key))
         arcs = list(event_lock.arguments)
-        for argument in schema.arguments:
-            form = argument_form(argument, units.get((schema.key.name, argument.name), ""))
-            arc = self._argument(argument, form, arcs)
+        for argument, unit, is_first in _in_units(schema, units):
+            arc = self._argument(argument, argument_form(argument, unit), arcs, is_first=is_first)
             self._wanted.add(arc)
             if arc not in arcs:
                 arcs.append(arc)
@@ -128,7 +127,7 @@ class _Growing:
             self.events[name] = EventLock(name=name, arc=arc, descriptor=descriptor)
         return self.events[name]
 
-    def _argument(self, argument: Argument, form: Form, of_event: Sequence[int]) -> int:
+    def _argument(self, argument: Argument, form: Form, of_event: Sequence[int], *, is_first: bool) -> int:
         """The arc of the argument that takes these values: one that the event has before any other."""
         fitting = [
             lock
@@ -139,18 +138,18 @@ class _Growing:
             fitting, key=lambda lock: (lock.form != form, lock.arc not in of_event, lock.arc), default=None
         )
         if found is None or (found.form != form and found.arc not in of_event):
-            found = self._new_argument(argument, form)
+            found = self._new_argument(argument, form, "" if is_first else upper_camel(form.unit))
         if form.syntax is Syntax.ENUMERATION:
             values = extended_values(found.values, element_of(argument))
             found = found.model_copy(update={"values": values})
         self.arguments[found.arc] = found
         return found.arc
 
-    def _new_argument(self, argument: Argument, form: Form) -> ArgumentLock:
+    def _new_argument(self, argument: Argument, form: Form, suffix: str) -> ArgumentLock:
         arc = max((arc for lock in self.arguments.values() for arc in lock.arcs), default=0) + 1
         if len(self.arguments) >= MAX_ARGUMENTS:
             raise LockFullError(f"{argument.name}: a module has at most {MAX_ARGUMENTS} arguments of events")
-        base = f"{self.lock.prefix}Event{upper_camel(argument.name)}"
+        base = f"{self.lock.prefix}Event{upper_camel(argument.name)}{suffix}"
         reference = form.syntax is Syntax.ROW_POINTER
         descriptor = self._take(base + _ROW_SUFFIX if reference else base)
         twin = ArgumentTwin(arc=arc + 1, descriptor=self._take(base + _NAME_SUFFIX)) if reference else None
@@ -170,3 +169,18 @@ class _Growing:
         descriptor = unique(wanted, self._taken)
         self._taken.add(descriptor.lower())
         return descriptor
+
+
+def _in_units(schema: EventSchema, units: ArgumentUnits) -> Iterator[tuple[Argument, str, bool]]:
+    """The arguments in the order of their objects, each with its unit, and whether it is the first one.
+
+    Objects in further units come behind all others.
+    """
+    named = {
+        argument.name: units.get((schema.key.name, argument.name), ("",)) for argument in schema.arguments
+    }
+    for argument in schema.arguments:
+        yield argument, named[argument.name][0], True
+    for argument in schema.arguments:
+        for unit in named[argument.name][1:]:
+            yield argument, unit, False

@@ -9,8 +9,9 @@ rows are made in slices, so that requests are answered in between.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from gateway.feed.latest import HistoryLimits
 from gateway.feed.operations import OperationRecord
 from gateway.feed.records import (
     AgentGoneRecord,
@@ -70,12 +71,14 @@ class ProjectionSettings:
         locks: the shipped locks.
         serve_stale_for: nanoseconds for which the values of a stale row are still shown.
         version: of the gateway's software.
+        history: how many objects that ended, and how many operations, are shown of each source.
     """
 
     root: Oid
     locks: tuple[Lock, ...]
     serve_stale_for: int
     version: str
+    history: HistoryLimits = field(default_factory=HistoryLimits)
 
 
 class Projection:
@@ -116,7 +119,7 @@ class Projection:
         self._tables = ClassTables(store, self._summaries, self._locks, root)
         self._events = Events(self._locks, self._tables, root)
         self._alarms = AlarmTable(store, root, self._alarm_is_stale)
-        self._history = History(store, root, self._tables.row_oid)
+        self._history = History(store, root, self._tables.row_oid, settings.history)
         self._operation = operation or _to_nobody
         self._freshness = RowFreshness(clock, settings.serve_stale_for, self._alarms.unsettle)
         self._classes: dict[int, BoundClass] = {}

@@ -221,8 +221,8 @@ def argument_form(argument: Argument, snmp_unit: str = "") -> Form:
 
     As that of an element, but numbers of 64 bits are decimal text: SNMPv1 has no Counter64, and RFC 3584
     section 3.2 knows no trap for a notification that carries one. So are times and durations in a unit that
-    may be absent: 0 would be either, since the rest of a unit is dropped. Floats are text, and only text: who
-    receives a notification reads it, and has no second look at another column.
+    may be absent: 0 would be either, and less than a unit is told with its fraction. Floats are text, and
+    only text: who receives a notification reads it, and has no second look at another column.
 
     Raises:
         ValueError: as `form_of`.

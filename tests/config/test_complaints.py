@@ -58,6 +58,10 @@ def test_the_sample_that_the_others_vary_is_right() -> None:
             "2: feed.max_waiting_records: Input should be greater than or equal to 1000",
         ),
         (
+            "version: 1\nhistory:\n  ends: 2\n",
+            "3: history.ends: Input should be greater than or equal to 10",
+        ),
+        (
             RABBITMQ + "    budget: 0.9\n",
             "8: sources.orders.budget: Input should be less than or equal to 0.5",
         ),

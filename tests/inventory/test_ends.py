@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from gateway.feed.latest import HistoryLimits, memory_of
 from gateway.feed.records import (
     AgentRecord,
     AlarmRecord,
@@ -18,7 +20,7 @@ from gateway.feed.records import (
     ObjectRecord,
     SourceRecord,
 )
-from gateway.inventory.history import MAX_ENDS, MAX_EVENTS
+from gateway.inventory.history import History
 from gateway.model.observations import ClassLearned, EventLearned, RecordLost
 from gateway.model.schema import ClassKey
 from tests.inventory.plant import EVENTS, VISITOR, alarms, event, events, machine, plant, visitor
@@ -94,14 +96,42 @@ def test_a_snapshot_tells_ends_before_objects_and_events_and_alarms_last(playboo
 
 
 def test_a_snapshot_tells_the_last_ends_and_events_as_they_were_told_first(playbook: Playbook) -> None:
+    limits = HistoryLimits()
     told = [
         playbook.tell(visitor("Bob", f"v{n}", created=n, deleted=NOW), event("whistle", "", n))
-        for n in range(1, MAX_EVENTS + 10)
+        for n in range(1, limits.events + 10)
     ]
     first = [record for records in told for record in records]
     again = playbook.snapshot()
-    assert of(DeleteRecord, again) == of(DeleteRecord, first)[-MAX_ENDS:]
-    assert events(again) == events(first)[-MAX_EVENTS:]
+    assert of(DeleteRecord, again) == of(DeleteRecord, first)[-limits.ends :]
+    assert events(again) == events(first)[-limits.events :]
+
+
+def test_a_source_with_many_events_leaves_the_past_of_others(playbook: Playbook) -> None:
+    limits = HistoryLimits(events=3, ends=2)
+    history = History(limits)
+    records = playbook.tell(visitor("Bob", "v1", created=1, deleted=NOW), event("whistle", "", 1))
+    history.note(records)
+    (first,) = of(EventRecord, records)
+    (end,) = of(DeleteRecord, records)
+    noise = [replace(first, source=2, number=number) for number in range(10, 20)]
+    ends = [replace(end, source=2, number=number) for number in range(10, 20)]
+    history.note([*noise, *ends])
+    assert history.events() == [first, *noise[-3:]]
+    assert history.ends() == [end, *ends[-2:]]
+    history.forget(2)
+    assert (history.events(), history.ends()) == ([first], [end])
+
+
+def test_the_past_of_a_source_takes_bounded_memory(playbook: Playbook) -> None:
+    (first,) = of(EventRecord, playbook.tell(event("whistle", "", 1)))
+    long = [replace(first, number=number, text="x" * 100_000) for number in range(20)]
+    history = History(HistoryLimits(octets=5 * memory_of(long[0])))
+    history.note(long)
+    assert history.events() == long[-5:]
+    huge = replace(first, number=99, values={0: {"of": ("x" * 1_000_000,)}})
+    history.note([huge])
+    assert history.events() == [huge]
 
 
 def test_an_object_that_came_and_went_before_its_class_was_known_is_a_gap(tmp_path: Path) -> None:

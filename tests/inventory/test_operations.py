@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from gateway.feed.latest import HistoryLimits
 from gateway.feed.operations import OperationState
-from gateway.inventory import history
 from gateway.inventory.classes import ClassRegistry
 from gateway.inventory.history import History
 from gateway.mapping.rules import Mapping
@@ -159,9 +159,8 @@ def test_an_operation_is_told_to_all_and_again_to_who_comes_later(tmp_path: Path
     assert RECORD not in book.inventory.snapshot()[0]
 
 
-def test_old_operations_are_forgotten_but_not_what_is_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(history, "MAX_OPERATIONS", 2)
-    past = History()
+def test_old_operations_are_forgotten_but_not_what_is_under_way() -> None:
+    past = History(HistoryLimits(operations=2))
     numbered = [dataclasses.replace(RECORD, number=number) for number in range(2, 6)]
     past.note([BEGUN, *numbered])
     assert past.operations() == [BEGUN, *numbered[-2:]]

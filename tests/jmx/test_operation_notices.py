@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from gateway.feed.latest import HistoryLimits
 from gateway.feed.operations import OperationKind, OperationState
 from gateway.jmx import own_beans
 from gateway.jmx.commands import AttributeType
@@ -149,7 +150,7 @@ def test_what_is_remembered_is_bounded() -> None:
     cursor.snapshot_ended()
     assert all(cursor.is_new(1, operation(number), repeated=False) for number in range(1, MAX_TOLD + 3))
     assert not any(cursor.is_new(1, operation(number), repeated=False) for number in (1, 2, 3, MAX_TOLD))
-    last = LastOperations(limit=2)
+    last = LastOperations(HistoryLimits(operations=2))
     changed = [last.tell(operation(row, row=row)) for row in (1, 2, 1, 3)]
     rows = [[target.row for target in targets] for targets in changed]
     assert rows == [[1], [2], [1], [3, 2]]
@@ -158,6 +159,16 @@ def test_what_is_remembered_is_bounded() -> None:
         last.tell(operation(number))
     assert len(last.recent) == SHOWN_OPERATIONS
     assert f"o{2 * SHOWN_OPERATIONS - 1}]" in last.recent[0]
+
+
+def test_a_source_with_many_operations_leaves_the_lines_of_others() -> None:
+    last = LastOperations(HistoryLimits(operations=2))
+    last.tell(operation(1, source=2))
+    for number in range(2, SHOWN_OPERATIONS + 10):
+        last.tell(operation(number, row=number))
+    assert last.of(Target(2, "shop:safe", 1)) is not None
+    assert "o1]" in last.recent[-1]
+    assert len(last.recent) == SHOWN_OPERATIONS + 1
 
 
 def test_values_that_are_nested_too_deeply_are_left_out(gateway: Gateway) -> None:

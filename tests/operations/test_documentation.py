@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from gateway.eventlog.last_operations import MAX_UNFINISHED
-from gateway.inventory.history import MAX_OPERATIONS
+from gateway.feed.latest import HistoryLimits
 from gateway.model.operations import Outcome
 from gateway.operations.told_values import MAX_LENGTH
 from gateway.operations.unsettled import CERTAIN_AFTER, MAX_UNSETTLED, READ_AFTER
@@ -35,6 +35,6 @@ def test_numbers_are_those_of_the_code() -> None:
     assert f"after {', '.join(map(str, first))} and {last} s" in PAGE
     assert f"at least {CERTAIN_AFTER // SECOND} s apart" in " ".join(PAGE.split())
     assert f"The last {MAX_UNSETTLED} such operations" in PAGE
-    assert f"The last {MAX_OPERATIONS:,} that ended" in PAGE
+    assert f"The last {HistoryLimits().operations:,} of each source that ended" in PAGE
     assert f"longer than {MAX_LENGTH:,} characters" in PAGE
     assert MAX_UNFINISHED > MAX_UNSETTLED

@@ -7,6 +7,7 @@ import errno
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from gateway.feed.latest import HistoryLimits
 from gateway.feed.records import (
     AlarmRecord,
     ClassRecord,
@@ -98,11 +99,12 @@ class Gateway(Feeding):
     notified: list[Notification] = field(default_factory=list)
     with_receivers: bool = True
     root: Oid = ROOT
+    history: HistoryLimits = field(default_factory=HistoryLimits)
 
     def __post_init__(self) -> None:
         self.projection = Projection(
             self.store,
-            ProjectionSettings(self.root, (LOCK,), SERVE_STALE_FOR, "1.2.3"),
+            ProjectionSettings(self.root, (LOCK,), SERVE_STALE_FOR, "1.2.3", self.history),
             provisional=self.provisional,
             save=self.save,
             clock=lambda: self.now,

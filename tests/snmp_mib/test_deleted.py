@@ -6,14 +6,15 @@ from dataclasses import replace
 
 import pytest
 
+from gateway.feed.latest import HistoryLimits
 from gateway.snmp import ber
 from gateway.snmp.cells import date_and_time
 from gateway.snmp.fixed_mib import DELETED, DELETED_ENTRY, HEALTH, DeletedColumn, DeletedScalar, Health
 from gateway.snmp.row_columns import RowColumn, RowLifetime
-from gateway.snmp.tables.latest_rows import MAX_ROWS
 from tests.components.shop import SECOND, START, agent, hall, source
 from tests.snmp_mib.shop import ROOT, TILL_ENTRY, Gateway, classes, delete, end, till
 
+MAX_ROWS = HistoryLimits().ends
 ENTRY = (*ROOT, *DELETED_ENTRY)
 TRUE, FALSE = ber.encode_integer(1), ber.encode_integer(2)
 KNOWN = (source(), *classes(), agent(fresh=True))
@@ -33,6 +34,12 @@ def gateway() -> Gateway:
 
 def row(gateway: Gateway, number: int) -> dict[int, bytes]:
     return {column: tlv for (column, index), tlv in gateway.walk(ENTRY).items() if index == number}
+
+
+def row_of(gateway: Gateway, number: int) -> dict[int, bytes]:
+    """The row of an end that is told now."""
+    gateway.tell(end(number, number))
+    return row(gateway, number)
 
 
 def numbers(gateway: Gateway) -> list[int]:
@@ -88,6 +95,21 @@ def test_the_oldest_row_leaves_when_there_are_too_many(gateway: Gateway) -> None
     assert scalar(gateway, DeletedScalar.COUNT) == ber.encode_gauge32(MAX_ROWS)
     assert scalar(gateway, DeletedScalar.LAST) == ber.encode_integer(first)
     assert scalar(gateway, DeletedScalar.TOLD) == ber.encode_counter64(first)
+
+
+def test_a_source_with_many_ends_leaves_the_rows_of_others(gateway: Gateway) -> None:
+    gateway.tell(source(number=2), replace(end(1), source=2))
+    gateway.tell(*(end(n, n) for n in range(2, MAX_ROWS + 3)))
+    assert numbers(gateway) == [1, *range(3, MAX_ROWS + 3)]
+
+
+def test_rows_are_bounded_by_what_is_in_them(gateway: Gateway) -> None:
+    octets = sum(map(len, row_of(gateway, 1).values()))
+    small = Gateway(history=HistoryLimits(octets=3 * octets))
+    small.hello()
+    small.snapshot(*KNOWN)
+    small.tell(*(end(n, n) for n in range(1, 6)))
+    assert numbers(small) == [3, 4, 5]
 
 
 def test_the_oldest_row_leaves_also_when_numbers_begin_again(gateway: Gateway) -> None:

@@ -154,7 +154,7 @@ def test_the_unit_of_a_duration_comes_from_the_mapping_and_makes_another_argumen
         }
     )
     units = argument_units(mapping)
-    assert units == {("closed", "open"): "minutes"}
+    assert units == {("closed", "open"): ("minutes",)}
     schema = [event(name, Argument("open", ValueType.DURATION)) for name in ("closed", "burnt")]
     lock = extend_events(EMPTY, schema, DAY, units=units)
     assert [(a.syntax, a.unit) for a in lock.arguments] == [
@@ -163,6 +163,22 @@ def test_the_unit_of_a_duration_comes_from_the_mapping_and_makes_another_argumen
     ]
     optional = [event("closed", Argument("open", ValueType.DURATION, optional=True))]
     assert extend_events(EMPTY, optional, DAY, units=units).arguments[0].syntax is Syntax.DECIMAL
+
+
+def test_an_object_in_a_finer_unit_comes_behind_all_that_were_there() -> None:
+    closed = event("closed", Argument("open", ValueType.DURATION, optional=True), CLERK)
+    seconds = {("closed", "open"): ("seconds",)}
+    both = {("closed", "open"): ("seconds", "milliseconds")}
+    old = extend_events(EMPTY, [closed], DAY, units=seconds)
+    assert events(old) == {"closed": (1, (1, 2))}
+    grown = extend_events(old, [closed], DAY, units=both)
+    assert events(grown) == {"closed": (1, (1, 2, 3))}
+    assert [(a.descriptor, a.unit) for a in grown.arguments][::2] == [
+        ("shpEventOpen", "seconds"),
+        ("shpEventOpenMilliseconds", "milliseconds"),
+    ]
+    assert grown == extend_events(EMPTY, [closed], DAY, units=both)
+    assert extend_events(grown, [closed], NEXT_DAY, units=both) is grown
 
 
 def test_descriptors_of_classes_and_events_are_kept_apart() -> None:

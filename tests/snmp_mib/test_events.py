@@ -310,7 +310,7 @@ def arc(name: str) -> int:
         ("waiting", 7, ber.encode_gauge32(7)),
         ("drift", -3, ber.encode_integer(-3)),
         ("open", 90 * SECOND, text("1")),
-        ("open", 30 * SECOND, text("0")),
+        ("open", 30 * SECOND, text("0.5")),
         ("busy", 5, text("5")),
         ("mean", 2.5, text("2.5")),
         ("mean", -math.inf, text("-Infinity")),

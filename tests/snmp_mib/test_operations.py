@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from gateway.feed.latest import HistoryLimits
 from gateway.feed.operations import OperationKind, OperationRecord, OperationState
 from gateway.model.operations import Outcome, Principal
 from gateway.snmp import ber
@@ -20,10 +21,10 @@ from gateway.snmp.fixed_mib import (
     OutcomeNumber,
 )
 from gateway.snmp.row_columns import RowColumn
-from gateway.snmp.tables.latest_rows import MAX_ROWS
 from tests.components.shop import SECOND, START, agent, hall, source
 from tests.snmp_mib.shop import ROOT, TILL_ENTRY, Gateway, classes, till
 
+MAX_ROWS = HistoryLimits().operations
 ENTRY = (*ROOT, *OPERATION_ENTRY)
 KNOWN = (source(), *classes(), agent(fresh=True), hall(), till(1))
 BEGUN = OperationRecord(
@@ -129,6 +130,13 @@ def test_the_oldest_row_leaves_when_there_are_too_many(gateway: Gateway) -> None
     gateway.tell(*(replace(ENDED, number=number) for number in range(1, MAX_ROWS + 11)))
     assert indexes(gateway) == list(range(11, MAX_ROWS + 11))
     assert scalar(gateway, OperationScalar.COUNT) == ber.encode_gauge32(MAX_ROWS)
+
+
+def test_a_source_with_many_operations_leaves_those_of_others(gateway: Gateway) -> None:
+    refused = replace(ENDED, source=0, number=1, class_name="", row=0)
+    gateway.tell(replace(ENDED, number=2), refused)
+    gateway.tell(*(replace(refused, number=number) for number in range(3, MAX_ROWS + 3)))
+    assert indexes(gateway) == list(range(2, MAX_ROWS + 3))
 
 
 def test_after_a_restart_of_the_core_a_number_is_another_operation(gateway: Gateway) -> None:

@@ -18,6 +18,7 @@ from gateway.snmp.syntax import (
     MAX_JSON_OCTETS,
     MAX_TEXT_OCTETS,
     SMI_TYPES,
+    UNIT_NANOSECONDS,
     Syntax,
     argument_fits,
     argument_form,
@@ -56,6 +57,7 @@ NOTHING = {
 }
 """What stands for an absent argument; an empty string where nothing is said here."""
 
+_DIVIDED = UNIT_NANOSECONDS.keys() - {"nanoseconds"}
 _LONGEST = {Syntax.TEXT: MAX_TEXT_OCTETS, Syntax.OCTETS: MAX_BYTES_OCTETS}
 
 
@@ -218,6 +220,8 @@ def _argument_description(argument: ArgumentLock, told: Sequence[tuple[str, Elem
     if not argument.current:
         return f"Obsolete: '{argument.name}' has another object now, or none. {nothing} for ever."
     sentences = [_what_it_is(argument, told)]
+    if argument.syntax is Syntax.DECIMAL and argument.unit in _DIVIDED:
+        sentences.append(f"Whole {argument.unit}, and less than one with its fraction.")
     longest = _LONGEST.get(argument.syntax)
     promised = [element.max_length for _, element in told]
     if argument.syntax in _CUT and not (

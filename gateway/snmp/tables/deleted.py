@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gateway.feed.latest import HistoryLimits
 from gateway.feed.records import DeleteRecord
 from gateway.snmp import ber
 from gateway.snmp.ber import Oid
@@ -18,13 +19,15 @@ class DeletedTable:
     Args:
         store: where they are made.
         root: the configured root.
+        limits: of the rows of each source.
 
     Attributes:
         rows: to be swept after a snapshot.
     """
 
-    def __init__(self, store: Store, root: Oid) -> None:
-        self.rows = LatestRows(store.table((*root, *DELETED_ENTRY), tuple(DeletedColumn)))
+    def __init__(self, store: Store, root: Oid, limits: HistoryLimits) -> None:
+        table = store.table((*root, *DELETED_ENTRY), tuple(DeletedColumn))
+        self.rows = LatestRows(table, limits.ends, limits.octets)
         base = (*root, *DELETED)
         self.rows.serve(
             store, (*base, DeletedScalar.COUNT), (*base, DeletedScalar.LAST), (*base, DeletedScalar.TOLD)
@@ -35,7 +38,7 @@ class DeletedTable:
         if self.rows.knows(record.number):  # ends never change, and their numbers ascend for ever
             self.rows.told_again(record.number, generation)
         else:
-            self.rows.put(record.number, "", _cells(record, class_name, row), generation)
+            self.rows.put(record.source, record.number, "", _cells(record, class_name, row), generation)
 
 
 def _cells(record: DeleteRecord, class_name: str, row: Oid) -> dict[int, bytes | None]:

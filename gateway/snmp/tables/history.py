@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
+from gateway.feed.latest import HistoryLimits
 from gateway.feed.operations import OperationRecord
 from gateway.feed.records import DeleteRecord
 from gateway.feed.values import ObjectLink
@@ -24,12 +25,13 @@ class History:
         store: where they are made.
         root: the configured root.
         row_oid: where rows of objects are.
+        limits: of the rows of each source.
     """
 
-    def __init__(self, store: Store, root: Oid, row_oid: RowOid) -> None:
+    def __init__(self, store: Store, root: Oid, row_oid: RowOid, limits: HistoryLimits) -> None:
         self._row_oid = row_oid
-        self._deleted = DeletedTable(store, root)
-        self._operations = OperationTable(store, root)
+        self._deleted = DeletedTable(store, root, limits)
+        self._operations = OperationTable(store, root, limits)
         self._rows = (self._deleted.rows, self._operations.rows)
 
     @property

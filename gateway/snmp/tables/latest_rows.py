@@ -1,18 +1,15 @@
-"""Rows of a table of what happened lately: bounded in number, and swept after each snapshot of the feed."""
+"""Rows of a table of what happened lately: bounded for each source, and swept after each snapshot."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
 
+from gateway.feed.latest import Latest
 from gateway.snmp import ber
 from gateway.snmp.ber import Oid
 from gateway.snmp.cells import counter64, gauge32
 from gateway.snmp.store import Store
 from gateway.snmp.table import Table
-
-MAX_ROWS: Final = 1_000
-"""Of each of these tables: when one more comes, the oldest leaves."""
 
 
 class LatestRows:
@@ -20,10 +17,14 @@ class LatestRows:
 
     Args:
         table: with one index, which ascends as long as nothing numbers anew.
+        most: rows of each source: when one more comes, the oldest of that source leaves.
+        octets: that the values in the rows of one source take together.
     """
 
-    def __init__(self, table: Table) -> None:
+    def __init__(self, table: Table, most: int, octets: int) -> None:
         self._table = table
+        self._latest: Latest[int] = Latest(most, octets)
+        self._sources: dict[int, int] = {}
         self._ids: dict[int, str] = {}
         self._generations: dict[int, int] = {}  # in the order in which the rows came
         self._unswept: list[int] = []
@@ -41,24 +42,29 @@ class LatestRows:
         """Whether there is such a row."""
         return index in self._generations
 
-    def put(self, index: int, identity: str, cells: Mapping[int, bytes | None], generation: int) -> None:
+    def put(
+        self, source: int, index: int, identity: str, cells: Mapping[int, bytes | None], generation: int
+    ) -> None:
         """A row as it is now, told by this snapshot or since.
 
         Args:
+            source: the number of its source.
             index: of the row.
             identity: of what it tells; another one at the same index is another row.
             cells: all of them.
             generation: of the snapshot.
         """
         if self._ids.get(index) != identity:
-            self._generations.pop(index, None)
-            self._ids[index] = identity
+            self._leave(index)
+            self._ids[index], self._sources[index] = identity, source
             self._last = index
             self._told += 1
         self._generations[index] = generation
         self._table.put((index,), cells)
-        if len(self._generations) > MAX_ROWS:
-            self._remove(next(iter(self._generations)))
+        for left in self._latest.put(
+            self._sources[index], index, sum(map(len, filter(None, cells.values())))
+        ):
+            self._remove(left)
 
     def told_again(self, index: int, generation: int) -> None:
         """A row that there is, and that is as it was, is told by this snapshot."""
@@ -82,5 +88,10 @@ class LatestRows:
         return bool(self._unswept)
 
     def _remove(self, index: int) -> None:
-        del self._generations[index], self._ids[index]
+        self._leave(index)
         self._table.remove((index,))
+
+    def _leave(self, index: int) -> None:
+        if self._ids.pop(index, None) is not None:
+            self._latest.remove(self._sources.pop(index), index)
+            del self._generations[index]

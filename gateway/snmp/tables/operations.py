@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 
 from gateway.feed.json_values import as_json
+from gateway.feed.latest import HistoryLimits
 from gateway.feed.operations import OperationRecord
 from gateway.feed.values import FeedValue
 from gateway.snmp import ber
@@ -34,13 +35,15 @@ class OperationTable:
     Args:
         store: where they are made.
         root: the configured root.
+        limits: of the rows of each source.
 
     Attributes:
         rows: to be swept after a snapshot. A core that was started again numbers anew.
     """
 
-    def __init__(self, store: Store, root: Oid) -> None:
-        self.rows = LatestRows(store.table((*root, *OPERATION_ENTRY), tuple(OperationColumn)))
+    def __init__(self, store: Store, root: Oid, limits: HistoryLimits) -> None:
+        table = store.table((*root, *OPERATION_ENTRY), tuple(OperationColumn))
+        self.rows = LatestRows(table, limits.operations, limits.octets)
         base = (*root, *OPERATIONS)
         self.rows.serve(
             store,
@@ -52,7 +55,7 @@ class OperationTable:
     def tell(self, record: OperationRecord, row: Oid, generation: int) -> None:
         """An operation on an object that has ``row``, as it is now; or that it is still told."""
         index = (record.number - 1) % _INDEXES + 1
-        self.rows.put(index, record.operation_id, _cells(record, row), generation)
+        self.rows.put(record.source, index, record.operation_id, _cells(record, row), generation)
 
 
 def _cells(record: OperationRecord, row: Oid) -> dict[int, bytes | None]:
