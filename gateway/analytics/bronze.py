@@ -40,6 +40,8 @@ class Bronze:
 
     Attributes:
         records: columns of `gateway.analytics.form.LAKE`; each record once by (``log_id``, ``seq``).
+        standing: records of the period, and those before it that the same files hold, from the begin of its
+            first hour on at least: there stands the head of a segment, which tells schemas and what lives.
         held: which records the files of these hours hold, as stretches of seq.
         duplicates: how many records stood in the files once more.
         uncommitted: lines behind the last commit line of their segment.
@@ -47,6 +49,7 @@ class Bronze:
     """
 
     records: DataFrame
+    standing: DataFrame
     held: tuple[Stretch, ...]
     duplicates: int
     uncommitted: int
@@ -101,9 +104,11 @@ def bronze(spark: SparkSession, log: str, period: Period) -> Iterator[Bronze]:
         held = coverage.union(stretch for file in files for stretch in file.stretches)
         duplicates = count - coverage.size(held)
         wanted = records.where(period.holds()).drop(_FILE)
+        standing = records.where(F.col("ingest_ts") < F.lit(period.end)).drop(_FILE)
         committed = sum(file.records for file in files if file.file in {segment.file for segment in segments})
         yield Bronze(
             records=once(wanted) if duplicates else wanted,
+            standing=once(standing) if duplicates else standing,
             held=tuple(held),
             duplicates=duplicates,
             uncommitted=sum(segment.records for segment in segments) - committed,

@@ -209,7 +209,10 @@ def gaps(records: DataFrame) -> DataFrame:
 
 
 def schemas(records: DataFrame) -> DataFrame:
-    """One row for each element of each class, as last told: type, kind, unit, description."""
+    """One row for each element of each class, as last told.
+
+    Columns: ``group`` (``property`` or ``statistic``), ``type``, ``kind``, ``unit``, ``description``.
+    """
     newest = F.row_number().over(
         Window.partitionBy("log_id", "package", "class").orderBy(F.col("seq").desc())
     )

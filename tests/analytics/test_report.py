@@ -20,7 +20,7 @@ from gateway.analytics.reports import files, page, terminal
 from gateway.analytics.reports.answers import Report, Row, number
 from gateway.analytics.reports.findings import findings
 from gateway.analytics.reports.layout import LAYOUTS
-from gateway.analytics.reports.report import make_report, step_seconds
+from gateway.analytics.reports.report import drawn_of, make_report, step_seconds
 from gateway.eventlog.record import Delta, RecordKind
 from tests.analytics import story
 from tests.analytics.logs import MINUTE, NOON, WrittenLog, after, counted, event, of_object, told
@@ -122,10 +122,36 @@ def test_silence_gaps_and_quality(made: Report, told_story: tuple[WrittenLog, Le
 def test_what_flowed_is_spread_over_the_time_it_took(made: Report) -> None:
     rates = {row["step"]: row["published"] for row in made.series.throughput}
     steady = sum(queue.published for queue in story.QUEUES)
-    assert made.series.step_seconds == step_seconds(PERIOD) == 60
+    assert made.series.step_seconds == 60
     assert rates[600] == pytest.approx(steady)
     total = sum(number(row, "published") for row in made.table("queues").rows)
     assert sum(number(row, "published") for row in made.series.throughput) * 60 == pytest.approx(total)
+
+
+@pytest.mark.parametrize(
+    ("hours", "step"),
+    [(1 / 60, 1), (0.25, 5), (2, 60), (24, 600), (24 * 14, 7200), (24 * 400, 86_400)],
+    ids="{}h".format,
+)
+def test_steps_are_as_fine_as_the_log_is_short(hours: float, step: int) -> None:
+    """Whatever was asked for: ``--last`` is a day where nobody says otherwise, also of a log of a minute."""
+    asked = Period(after(-1000 * 86_400), after(1000 * 86_400))
+    drawn = drawn_of(asked, {"begin": after(0.5), "end": after(hours * 3600 - 0.5)})
+    assert drawn == Period(NOON, after(hours * 3600))
+    assert step_seconds(drawn) == step
+
+
+def test_a_day_that_has_a_log_of_two_hours_is_drawn_as_these_two_hours(
+    spark: SparkSession, made: Report, told_story: tuple[WrittenLog, Ledger]
+) -> None:
+    asked = Period(after(-86_400), after(86_400))
+    report = make_report(spark, told_story[0].path, asked, lambda _: None)
+    assert report.series == made.series
+    assert report.table("growing").rows == made.table("growing").rows
+    assert findings(report) == [
+        "the log ends at 2026-11-20 13:59:00: nothing was recorded in the rest of the period",
+        *findings(made),
+    ]
 
 
 def test_duckdb_counts_the_same_over_the_same_files(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import enum
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Final, TypeAlias
 
@@ -81,13 +81,15 @@ class Series:
     """What is drawn over time, in steps.
 
     Attributes:
-        step_seconds: length of a step; ``step`` in rows is the seconds from the period's begin to the step's.
+        drawn: from the first record to the last.
+        step_seconds: length of a step; ``step`` in rows: seconds from the begin of ``drawn`` to the step's.
         throughput: ``source``, ``step``, ``published``, ``delivered``, ``acknowledged`` per second.
         depths: ``queue``, ``step``, ``messages`` of the queues that matter most.
         events: ``severity``, ``step``, ``events``.
         gaps: ``from_ts``, ``to_ts``.
     """
 
+    drawn: Period
     step_seconds: int
     throughput: tuple[Row, ...] = ()
     depths: tuple[Row, ...] = ()
@@ -111,7 +113,7 @@ class Report:
     period: Period
     contents: Row
     tables: tuple[Table, ...]
-    series: Series = field(default_factory=lambda: Series(60))
+    series: Series
 
     def table(self, name: str) -> Table:
         """The answer of this name."""

@@ -10,12 +10,25 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from gateway.analytics import gold, silver
 from gateway.analytics.reports.elements import BROKERS, QUEUE
-from gateway.analytics.reports.lines import grows, line
+from gateway.analytics.reports.lines import grows, is_clock, line
 
 _CLASS: Final = ("log_id", "source", "package", "class")
 _ELEMENT: Final = (*_CLASS, "element")
 _OBJECT: Final = (*_ELEMENT, "object_id")
 _GAUGE: Final = "gauge"
+_STATISTIC: Final = "statistic"
+_DURATION: Final = "duration"
+_NANOSECOND: Final = 1e-9
+_TIME_UNITS: Final = {
+    _NANOSECOND: ("ns", "nanosecond", "nanoseconds"),
+    1e-6: ("us", "microsecond", "microseconds"),
+    1e-3: ("ms", "msec", "millisecond", "milliseconds"),
+    1.0: ("s", "sec", "second", "seconds"),
+    60.0: ("min", "minute", "minutes"),
+    3600.0: ("h", "hour", "hours"),
+    86_400.0: ("d", "day", "days"),
+}
+"""Seconds of a unit of time, by its names."""
 
 
 def objects(lives: DataFrame) -> DataFrame:
@@ -70,28 +83,30 @@ def counters(records: DataFrame, schemas: DataFrame, seconds: float) -> DataFram
         found.where(F.col("gained") > 0)
         .withColumn("per_second", mean)
         .join(F.broadcast(_described(schemas)), ["log_id", "package", "class", "element"], "left")
-        .drop("log_id", "element_kind")
+        .drop("log_id")
     )
 
 
 def rising(records: DataFrame, schemas: DataFrame, begin: dt.datetime, step_seconds: int) -> DataFrame:
-    """One row for each number of an object that follows a line upwards; no counters, which all do.
+    """One row for each number of an object that follows a line upwards, and that may grow or not.
 
-    As for queues (which brokers tell, and which are left out here): by least squares through the last number
-    of each step of time. Columns: the object and its ``element``; ``points``; ``first``, ``last``;
-    ``per_hour``, ``fit``, ``in_24_hours``; ``growth``: last by first, less 1, where the first is not 0;
-    ``unit``.
+    So no counters, which all go up; no properties, which are what somebody set, such as limits, ports and
+    ids; no time of day, and no time that passes, such as an uptime (`is_clock`). As for queues (which brokers
+    tell, and which are left out here): by least squares through the last number of each step of time.
+    Columns: the object and its ``element``; ``points``, ``over``; ``first``, ``last``; ``per_hour``, ``fit``,
+    ``in_24_hours``; ``growth``: last by first, less 1, where the first is not 0; ``unit``.
 
     Args:
         records: bronze.
-        schemas: of `gateway.analytics.silver.schemas`; what is no gauge by them is left out.
-        begin: of the period.
+        schemas: of `gateway.analytics.silver.schemas`. Of an element that they do not tell nothing is known
+            but its numbers.
+        begin: of what is drawn.
         step_seconds: length of a step.
     """
     at = F.unix_micros("ingest_ts") / 1e6 - begin.timestamp()
+    numbers = silver.samples(_others(records)).where(F.col("number").isNotNull())
     by_step = (
-        silver.samples(_others(records))
-        .where(F.col("number").isNotNull())
+        _that_may_grow(numbers, schemas)
         .withColumns({"at": at, "step": F.floor(at / step_seconds)})
         .groupBy(*_OBJECT, "step")
         .agg(
@@ -100,9 +115,13 @@ def rising(records: DataFrame, schemas: DataFrame, begin: dt.datetime, step_seco
             F.max_by("number", "seq").alias("last"),
             F.max_by("at", "seq").alias("at"),
             F.bool_or(F.col("delta").isNotNull()).alias("counted"),
+            F.first("unit").alias("unit"),
+            F.first("unit_seconds").alias("unit_seconds"),
         )
     )
     found = by_step.groupBy(*_OBJECT).agg(
+        F.first("unit").alias("unit"),
+        is_clock(F.col("last"), F.col("at"), F.col("unit_seconds"), begin).alias("is_clock"),
         F.max("object").alias("object"),
         F.min_by("first", "step").alias("first"),
         F.max_by("last", "step").alias("last"),
@@ -111,12 +130,37 @@ def rising(records: DataFrame, schemas: DataFrame, begin: dt.datetime, step_seco
     )
     share = F.when(F.col("first") != 0, F.col("last") / F.col("first") - 1)
     return (
-        grows(found.where(~F.col("counted")))
+        grows(found.where(~F.col("counted") & ~F.col("is_clock")))
         .withColumn("growth", share)
-        .join(F.broadcast(_described(schemas)), ["log_id", "package", "class", "element"], "left")
-        .where(F.coalesce("element_kind", F.lit(_GAUGE)) == _GAUGE)
-        .drop("log_id", "element_kind", "counted")
+        .drop("log_id", "counted", "is_clock")
     )
+
+
+def _that_may_grow(numbers: DataFrame, schemas: DataFrame) -> DataFrame:
+    """Statistics that are gauges, with ``unit``, and ``unit_seconds`` where that is one of time.
+
+    The mappings of known brokers give a unit to all that is counted or measured: what has none there is an
+    id, a term or a position.
+    """
+    known = schemas.select(
+        *("log_id", "package", "class", "element", "unit"),
+        _unit_seconds().alias("unit_seconds"),
+        (F.coalesce("group", F.lit(_STATISTIC)) == _STATISTIC).alias("is_statistic"),
+        (F.coalesce("kind", F.lit(_GAUGE)) == _GAUGE).alias("is_gauge"),
+        (F.col("unit").isNull() & F.col("package").isin(*BROKERS)).alias("is_no_quantity"),
+    )
+    is_unknown = F.col("is_statistic").isNull()
+    may_grow = F.col("is_statistic") & F.col("is_gauge") & ~F.col("is_no_quantity")
+    joined = numbers.join(F.broadcast(known), ["log_id", "package", "class", "element"], "left")
+    return joined.where(is_unknown | may_grow)
+
+
+def _unit_seconds() -> Column:
+    unit = F.lower("unit")
+    seconds = F.when(F.col("type") == _DURATION, _NANOSECOND)  # the log's form, whatever the unit shown
+    for length, names in _TIME_UNITS.items():
+        seconds = seconds.when(unit.isin(*names), length)
+    return seconds
 
 
 def _others(records: DataFrame) -> DataFrame:
@@ -130,5 +174,4 @@ def _is_known_queue() -> Column:
 
 
 def _described(schemas: DataFrame) -> DataFrame:
-    kind = F.coalesce("kind", F.lit(_GAUGE))
-    return schemas.select("log_id", "package", "class", "element", "unit", kind.alias("element_kind"))
+    return schemas.select("log_id", "package", "class", "element", "unit")

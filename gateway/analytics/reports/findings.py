@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Iterator
 from typing import Final
 
@@ -11,6 +12,9 @@ from gateway.analytics.reports.readable import readable
 
 MOST_OF_A_KIND: Final = 3
 """Sentences about the same; the tables have the rest."""
+
+_ENDED_SECONDS: Final = 900
+"""A log that is written has a new segment long before."""
 
 _SHORT_SHARE: Final = 0.5
 _SHORT_LEAST: Final = 10
@@ -25,6 +29,7 @@ _NUMBER_OF: Final = {
 def findings(report: Report) -> list[str]:
     """The sentences, the most urgent first; none where nothing is conspicuous."""
     return [
+        *_ended(report),
         *_silent(report),
         *_worst_events(report),
         *_growing(report),
@@ -34,6 +39,12 @@ def findings(report: Report) -> list[str]:
         *_unknown(report),
         *_doubts(report),
     ]
+
+
+def _ended(report: Report) -> Iterator[str]:
+    end = report.contents["end"]
+    if isinstance(end, dt.datetime) and (report.period.end - end).total_seconds() > _ENDED_SECONDS:
+        yield f"the log ends at {readable(end)}: nothing was recorded in the rest of the period"
 
 
 def _silent(report: Report) -> Iterator[str]:

@@ -333,9 +333,9 @@ def _lines(sentences: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def _over_time(axes: Axes, report: Report) -> None:
-    """The period as horizontal axis, with what was not heard in grey."""
-    period = report.period
-    axes.set_xlim(_date(period.begin), _date(period.end))
+    """The time of the log as horizontal axis, with what was not heard in grey."""
+    drawn = report.series.drawn
+    axes.set_xlim(_date(drawn.begin), _date(drawn.end))
     locator = AutoDateLocator(minticks=4, maxticks=9, tz=dt.UTC)  # type: ignore[no-untyped-call]
     axes.xaxis.set_major_locator(locator)
     axes.xaxis.set_major_formatter(ConciseDateFormatter(locator, tz=dt.UTC, show_offset=False))  # type: ignore[no-untyped-call]
@@ -364,21 +364,19 @@ def _nothing(axes: Axes, why: str) -> None:
 
 
 def _steps(report: Report) -> list[int]:
-    """Begins of all steps of the period, those in which nothing happened too."""
+    """Begins of all steps, those in which nothing happened too."""
     step = report.series.step_seconds
-    return list(range(0, max(int(report.period.seconds), 1), step))
+    return list(range(0, max(int(report.series.drawn.seconds), 1), step))
 
 
 def _whole_steps(report: Report) -> list[int]:
     """Those that were over when the log was last written: a part of one would look like a fall."""
-    end = report.contents["end"]
-    log_end = end if isinstance(end, dt.datetime) else report.period.end
-    known = (log_end - report.period.begin).total_seconds()
+    known = report.series.drawn.seconds
     return [step for step in _steps(report) if step + report.series.step_seconds <= known]
 
 
 def _times(report: Report, steps: Sequence[float]) -> list[float]:
-    return [_date(report.period.begin + dt.timedelta(seconds=step)) for step in steps]
+    return [_date(report.series.drawn.begin + dt.timedelta(seconds=step)) for step in steps]
 
 
 def _date(time: dt.datetime) -> float:

@@ -50,7 +50,7 @@ def steps(
     Args:
         records: bronze; one at a time is looked at, with nothing kept of it but its part in these sums.
         lives: of all objects.
-        begin: of the period.
+        begin: of what is drawn.
         step_seconds: length of a step.
         log_end: when the log was last written.
     """
@@ -120,8 +120,9 @@ def growth(steps: DataFrame) -> DataFrame:
     """One row for each queue whose number of messages follows a line upwards.
 
     By least squares through the last number of each row of `steps`, by the gateway's clock. Columns: the
-    queue; ``points``; ``first``, ``last`` number of messages; ``per_hour``, the slope; ``fit``, the
-    coefficient of determination; ``in_24_hours``: the number to be expected if it goes on so.
+    queue; ``points``, over how many seconds (``over``); ``first``, ``last`` number of messages; ``per_hour``,
+    the slope; ``fit``, the coefficient of determination; ``in_24_hours``: the number to be expected if it
+    goes on so.
     """
     depth, time = F.col("messages").cast("double"), F.col("messages_at")
     found = (

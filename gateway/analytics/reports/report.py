@@ -32,7 +32,7 @@ from gateway.analytics.session import SPARK_ERRORS, reason
 Tell: TypeAlias = Callable[[str], None]
 """Told in a few words what is being done."""
 
-_STEPS: Final = (5, 10, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14_400, 21_600, 43_200, 86_400)
+_STEPS: Final = (1, 2, 5, 10, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14_400, 21_600, 43_200, 86_400)
 _MOST_STEPS: Final = 180
 _DRAWN_QUEUES: Final = 6
 _DRAWN_GAPS: Final = 1000
@@ -53,9 +53,22 @@ def make_report(spark: SparkSession, log: str, period: Period, tell: Tell, most_
         raise AnalyticsError(reason(error)) from error
 
 
-def step_seconds(period: Period) -> int:
-    """How finely a period is drawn."""
-    return next((step for step in _STEPS if period.seconds / step <= _MOST_STEPS), _STEPS[-1])
+def step_seconds(drawn: Period) -> int:
+    """How finely a time is drawn: a second at least, a day at most."""
+    return next((step for step in _STEPS if drawn.seconds / step <= _MOST_STEPS), _STEPS[-1])
+
+
+def drawn_of(period: Period, contents: Row) -> Period:
+    """From the first record of a period to the last, in whole seconds; all of it where there is none.
+
+    Args:
+        period: what was asked for, which may be much longer than the log.
+        contents: of `gateway.analytics.reports.quality.contents`.
+    """
+    begin, end = contents["begin"], contents["end"]
+    if not isinstance(begin, dt.datetime) or not isinstance(end, dt.datetime):
+        return period
+    return Period(begin.replace(microsecond=0), end.replace(microsecond=0) + dt.timedelta(seconds=1))
 
 
 class _Questions:
@@ -66,6 +79,8 @@ class _Questions:
         self._period = period
         self._tell = tell
         self._most_rows = most_rows
+        self._drawn = period
+        self._step = step_seconds(period)
 
     def answered(self, log: str) -> Report:
         records = self._found.records
@@ -73,7 +88,9 @@ class _Questions:
         log_end = contents["end"]
         if not isinstance(log_end, dt.datetime):
             nothing = tuple(self._filled(name, (), 0) for name in LAYOUTS)
-            return Report(log, self._period, contents, nothing, Series(step_seconds(self._period)))
+            return Report(log, self._period, contents, nothing, Series(self._drawn, self._step))
+        self._drawn = drawn_of(self._period, contents)
+        self._step = step_seconds(self._drawn)
         with (
             _kept(silver.lives(records)) as lives,
             _kept(self._steps(records, lives, log_end)) as steps,
@@ -103,7 +120,7 @@ class _Questions:
         return Report(log, self._period, contents, tuple(tables[name] for name in LAYOUTS), series)
 
     def _steps(self, records: DataFrame, lives: DataFrame, log_end: dt.datetime) -> DataFrame:
-        return queues.steps(records, lives, self._period.begin, step_seconds(self._period), log_end)
+        return queues.steps(records, lives, self._drawn.begin, self._step, log_end)
 
     def _overview(
         self,
@@ -117,12 +134,11 @@ class _Questions:
         return self._table("overview", found, F.col("source").asc_nulls_last(), F.col("dialect"))
 
     def _of_classes(self, records: DataFrame, lives: DataFrame, contents: Row) -> dict[str, Table]:
-        schemas = silver.schemas(records)
+        schemas = silver.schemas(self._found.standing)
         seconds = (_time(contents, "end") - _time(contents, "begin")).total_seconds()
-        begin, step = self._period.begin, step_seconds(self._period)
         objects = classes.objects(lives)
         counters = classes.counters(records, schemas, seconds)
-        rising = classes.rising(records, schemas, begin, step)
+        rising = classes.rising(records, schemas, self._drawn.begin, self._step)
         return {
             "classes": self._fair("classes", objects, F.col("objects").desc(), F.col("class")),
             "counters": self._fair("counters", counters, F.col("gained").desc(), F.col("element")),
@@ -178,14 +194,15 @@ class _Questions:
         self, steps: DataFrame, events: DataFrame, gaps: DataFrame, tables: dict[str, Table]
     ) -> Series:
         self._tell("what happened when")
-        step, begin = step_seconds(self._period), self._period.begin
+        step = self._step
         drawn = _drawn_queues(tables)
         longest = gaps.select("from_ts", "to_ts", "seconds").distinct().orderBy(F.col("seconds").desc())
         return Series(
+            self._drawn,
             step,
             tuple(collected(queues.throughput(steps, step))),
             tuple(collected(queues.depths(steps, step, drawn))) if drawn else (),
-            tuple(collected(happenings.by_step(events, begin, step))),
+            tuple(collected(happenings.by_step(events, self._drawn.begin, step))),
             tuple(collected(longest.limit(_DRAWN_GAPS))),
         )
 
