@@ -1,11 +1,12 @@
 """Churns a RabbitMQ and writes down what it did: a program of its own, which shares no code with the gateway.
 
-Queues of each kind, connections, channels, consumers, bindings and users come and go; messages are counted.
+Queues of each kind, exchanges, connections, channels, consumers, bindings and users come and go; some of them
+stay throughout; messages are counted.
 Each act is a line of JSON in the ledger, on the disk before the next one of the same worker begins. What was
 sent when the broker died may have been done or not: its line says ``unknown``.
 
-It needs the standard library and aio-pika only. It runs until SIGTERM. Then nothing new begins, and the last
-line, ``rest``, says that the ledger is whole.
+It needs the standard library and aio-pika only. At SIGTERM nothing new begins any more, and the last line,
+``rest``, says that the ledger is whole. What stays throughout stays until the process is killed.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import signal
 import time
 import urllib.error
 import urllib.request
+from collections import defaultdict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -34,9 +36,12 @@ from aio_pika.abc import AbstractChannel, AbstractConnection, AbstractIncomingMe
 PREFIX: Final = "led-"
 COUNTED: Final = tuple(f"counted-{number}" for number in range(3))
 """Durable queues to which messages are published, and which stay."""
+LASTING: Final = {"lasting-transient": "transient", "lasting-exclusive": "exclusive"}
+"""Queues that stay throughout, as does the connection that made them, and of what kind they are."""
 EXCHANGE: Final = "amq.topic"
 USERS_AT_ONCE: Final = 3
 QUEUES_AT_ONCE: Final = 12
+EXCHANGES_AT_ONCE: Final = 6
 _RETRY_SECONDS: Final = 0.3
 _REQUEST_SECONDS: Final = 5.0
 _FAILURES: Final = (
@@ -85,14 +90,17 @@ class Churn:
     pace: float
     ending: asyncio.Event = field(default_factory=asyncio.Event)
     _number: int = 0
-    _ended_names: list[str] = field(default_factory=list)
+    _ended_names: defaultdict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    _lasting: AbstractConnection | None = None
 
     async def run(self) -> None:
         """Work until `ending`, then come to rest."""
         await self._prepared()
         workers = [
-            self._queues(),
-            self._queues(),
+            self._lasts(),
+            self._come_and_go("queue", QUEUES_AT_ONCE),
+            self._come_and_go("queue", QUEUES_AT_ONCE),
+            self._come_and_go("exchange", EXCHANGES_AT_ONCE),
             self._connections(),
             self._connections(),
             self._users(),
@@ -122,9 +130,10 @@ class Churn:
                     break
 
     def _fresh(self, what: str) -> str:
-        """A name that nothing has had; now and then one of a queue that has ended."""
-        if what == "queue" and self._ended_names and self.chance.random() < 0.2:
-            return self._ended_names.pop(self.chance.randrange(len(self._ended_names)))
+        """A name that nothing has had; now and then one of something of that kind that has ended."""
+        ended = self._ended_names[what]
+        if ended and self.chance.random() < 0.2:
+            return ended.pop(self.chance.randrange(len(ended)))
         self._number += 1
         return f"{PREFIX}{what}-{self._number}"
 
@@ -183,17 +192,15 @@ class Churn:
                         try:
                             queue = await channel.declare_queue(exclusive, exclusive=True)
                         except _FAILURES:
-                            self._told_queue("queue-create", began, exclusive, "exclusive", "unknown", name)
+                            self._told("queue-create", began, exclusive, "exclusive", "unknown", name)
                             raise
-                        self._told_queue("queue-create", began, exclusive, "exclusive", "done", name)
+                        self._told("queue-create", began, exclusive, "exclusive", "done", name)
                         await queue.consume(_dropped, no_ack=True)
             await self._pause(self.chance.choice((0.05, 0.5, 3.0)))
             await self._closed(connection)
             await self._pause()
 
-    def _told_queue(
-        self, act: str, began: float, name: str, kind: str, outcome: str, connection: str = ""
-    ) -> None:
+    def _told(self, act: str, began: float, name: str, kind: str, outcome: str, connection: str = "") -> None:
         self.ledger.write(act, began, time.time(), outcome, name=name, kind=kind, connection=connection)
 
     async def _over_connections(
@@ -209,32 +216,58 @@ class Churn:
                     await self._pause()
             await self._closed(connection)
 
-    # Queues.
+    async def _lasts(self) -> None:
+        """A connection with queues that stay; where the broker is killed, others take their place."""
+        while not self.ending.is_set():
+            connection = self._lasting = await self._connected("lasts")
+            name = getattr(connection, "ledger_name")  # noqa: B009  see above
+            with contextlib.suppress(*_FAILURES):
+                channel = await connection.channel()
+                for queue, kind in LASTING.items():
+                    exclusive = kind == "exclusive"
+                    does = channel.declare_queue(queue, exclusive=exclusive)
+                    await self._act("queue-create", queue, kind, does, name if exclusive else "")
+                while not (self.ending.is_set() or connection.is_closed or channel.is_closed):
+                    await self._pause()
+            if not self.ending.is_set():
+                await self._closed(connection)
 
-    async def _queues(self) -> None:
-        """Durable and transient queues, each made and deleted over a connection that stays while it can."""
+    # Queues and exchanges.
+
+    async def _come_and_go(self, what: str, at_once: int) -> None:
+        """Durable and transient ones, made and deleted over a connection that stays while it can."""
         alive: list[tuple[str, str]] = []
-        await self._over_connections("queues", lambda channel: self._change_queues(channel, alive))
+        await self._over_connections(what, lambda channel: self._change(channel, what, alive, at_once))
 
-    async def _change_queues(self, channel: AbstractChannel, alive: list[tuple[str, str]]) -> None:
-        if alive and self.chance.random() < len(alive) / QUEUES_AT_ONCE:
+    async def _change(
+        self, channel: AbstractChannel, what: str, alive: list[tuple[str, str]], at_once: int
+    ) -> None:
+        if alive and self.chance.random() < len(alive) / at_once:
             name, kind = alive.pop(self.chance.randrange(len(alive)))
-            await self._act("queue-delete", name, kind, channel.queue_delete(name))
-            self._ended_names.append(name)
+            delete: Callable[[str], Awaitable[object]] = (
+                channel.queue_delete if what == "queue" else channel.exchange_delete
+            )
+            await self._act(f"{what}-delete", name, kind, delete(name))
+            self._ended_names[what].append(name)
             return
-        name, kind = self._fresh("queue"), self.chance.choice(("durable", "transient"))
+        name, kind = self._fresh(what), self.chance.choice(("durable", "transient"))
         alive.append((name, kind))
-        await self._act("queue-create", name, kind, channel.declare_queue(name, durable=kind == "durable"))
+        declare: Callable[..., Awaitable[object]] = (
+            channel.declare_queue if what == "queue" else channel.declare_exchange
+        )
+        await self._act(f"{what}-create", name, kind, declare(name, durable=kind == "durable"))
 
-    async def _act(self, act: str, name: str, kind: str, does: Awaitable[object]) -> None:
+    async def _act(
+        self, act: str, name: str, kind: str, does: Awaitable[object], connection: str = ""
+    ) -> None:
         began = time.time()
         try:
             async with asyncio.timeout(_REQUEST_SECONDS):
                 await does
         except _FAILURES:
-            self._told_queue(act, began, name, kind, "unknown")
+            self._told(act, began, name, kind, "unknown", connection)
             raise
-        self._told_queue(act, began, name, kind, "done")
+        self._told(act, began, name, kind, "done", connection)
 
     # Bindings and users.
 
@@ -248,11 +281,11 @@ class Churn:
         if alive and self.chance.random() < 0.5:
             name, key = alive.pop()
             of = await channel.get_queue(name, ensure=False)
-            await self._act("unbind", key, name, of.unbind(EXCHANGE, key))
+            await self._act("binding-delete", key, "durable", of.unbind(EXCHANGE, key))
         else:
             key = self._fresh("key")
             alive.append((queue.name, key))
-            await self._act("bind", key, queue.name, queue.bind(EXCHANGE, key))
+            await self._act("binding-create", key, "durable", queue.bind(EXCHANGE, key))
 
     async def _users(self) -> None:
         """Users without a password, who come and go."""
@@ -320,7 +353,7 @@ async def _dropped(_message: AbstractIncomingMessage) -> None:
 
 
 def main() -> None:
-    """Churn until SIGTERM."""
+    """Churn until SIGTERM, and stay."""
     parser = argparse.ArgumentParser(description=__doc__)
     for option in ("--amqp", "--management", "--user", "--password"):
         parser.add_argument(option, required=True)
@@ -341,6 +374,7 @@ def main() -> None:
     async def run() -> None:
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, churn.ending.set)
         await churn.run()
+        await asyncio.Event().wait()  # what stays throughout would end with this process
 
     asyncio.run(run())
 

@@ -55,10 +55,21 @@ class Truth:
     published: Counter[str] = field(default_factory=Counter)
     unconfirmed: Counter[str] = field(default_factory=Counter)
 
+    def published_to(self, name: tuple[str, str]) -> tuple[int, int] | None:
+        """How many messages an object has taken, at least and at most; ``None`` where that is not counted.
+
+        Args:
+            name: class and name.
+        """
+        class_name, queue = name
+        if class_name != "queue" or queue not in self.published:
+            return None
+        return self.published[queue], self.published[queue] + self.unconfirmed[queue]
+
 
 def read_ledger(path: Path) -> list[Line]:
-    """The lines of a ledger; one that was cut off at the end is left out."""
-    text = path.read_text(encoding="utf-8")
+    """The lines of a ledger; none before it is there, and not one that is being written."""
+    text = path.read_text(encoding="utf-8") if path.exists() else ""
     return [json.loads(line) for line in text.splitlines(keepends=True) if line.endswith("\n")]
 
 

@@ -17,13 +17,20 @@ import psutil
 from gateway.agents.rabbitmq.provisioning import ProvisionedUser, provision
 from gateway.agents.rabbitmq.rights import gateway_rights
 from gateway.demo.broker import Credentials, PrivateBroker
+from gateway.demo.snmp_commands import SnmpCommands
 from gateway.eventlog.query import ask
 from tests.components.command_line import RunningCommand, Site, environment, new_site, running
+from tests.components.ports import free_tcp_port
 from tests.components.waiting import wait_until
+from tests.ledger.churn import LASTING
 from tests.ledger.lives import Span, Truth, read_ledger, truth
+from tests.ledger.norths import JmxAccess
+from tests.ledger.traps import Receivers, receivers
 
 KEPT, PLAIN = "kept", "plain"
 """The sources: with a durable subscription, and without."""
+
+JMX_USER = "monitor"
 
 STARTED_SECONDS = 240.0
 """Until both sources are synchronised again, on a busy machine."""
@@ -37,6 +44,9 @@ class Plant:
     site: Site
     ledger: Path
     gateway: RunningCommand
+    receivers: Receivers
+    snmp: SnmpCommands
+    jmx: JmxAccess
     _churn: subprocess.Popen[bytes]
     _stack: ExitStack
     outages: list[Span] = field(default_factory=list)
@@ -48,11 +58,15 @@ class Plant:
         return self.site.folder / "state" / "log"
 
     def process(self, name: str) -> psutil.Process | None:
-        """A process of the gateway: ``supervisor``, ``core``, ``snmp``, ``compactor``."""
+        """A process of the gateway: ``supervisor``, ``core``, ``snmp``, ``jmx``, ``jvm``, ``compactor``."""
         with contextlib.suppress(psutil.Error):
             supervisor = psutil.Process(self.gateway.process.pid)
             if name == "supervisor":
                 return supervisor
+            if name == "jvm":
+                jmx = self.process("jmx")
+                machines = jmx.children() if jmx is not None else []
+                return next((child for child in machines if child.name() == "java"), None)
             for child in supervisor.children():
                 if f" process {name} " in " ".join(child.cmdline()):
                     return child
@@ -96,23 +110,55 @@ class Plant:
         log = self.site.folder / f"gateway-{number}.log"
         self.gateway = self._stack.enter_context(running("run", "--config", self.site.configuration, log=log))
 
+    def truth(self) -> Truth:
+        """What the ledger says now."""
+        return truth(read_ledger(self.ledger), self.outages)
+
     def rest(self) -> Truth:
-        """Let the churn come to rest and the gateway learn the last of it; what the ledger says then."""
+        """Let the churn come to rest; what the ledger says then. What lasts throughout goes on living."""
         self._churn.terminate()
-        assert self._churn.wait(timeout=120) == 0
-        lines = read_ledger(self.ledger)
-        assert lines[-1]["act"] == "rest"
-        return truth(lines, self.outages)
+        wait_until(lambda: read_ledger(self.ledger)[-1]["act"] == "rest", "the churn is at rest")
+        return self.truth()
 
 
 @contextmanager
 def plant(broker: PrivateBroker, folder: Path, seed: int, pace: float = 0.1) -> Iterator[Plant]:
     """A plant at work, both of whose sources know everything."""
+    site = new_site(folder)
+    community = site.state.secret("community")
+    snmp = SnmpCommands.configured(folder / "snmp", f"127.0.0.1:{site.snmp_port}", community)
+    password = site.state.secret(f"jmx-{JMX_USER}")
+    jmx = JmxAccess(folder / "jmx-client.jar", f"127.0.0.1:{free_tcp_port()}", JMX_USER, password)
+    with ExitStack() as stack, ExitStack() as processes:
+        told = stack.enter_context(receivers(folder, community))
+        source = _source(broker, site)
+        site.configure(
+            sources={KEPT: {**source, "durable": {}}, PLAIN: source},
+            log={"statistics_interval": "1s", "segment_duration": "10s"},
+            snmp={"listen": [snmp.address], "notifications": told.configured()},
+            jmx={"enabled": True, "listen": jmx.address},
+        )
+        log = folder / "gateway-0.log"
+        gateway = processes.enter_context(running("run", "--config", site.configuration, log=log))
+        gateway.ready()
+        log = site.folder / "state" / "log"
+        wait_until(
+            lambda: _synchronised(log) == {KEPT, PLAIN}, "both sources are synchronised", STARTED_SECONDS
+        )
+        ledger = folder / "ledger"
+        churn = stack.enter_context(_churning(broker, ledger, folder / "churn.log", seed, pace))
+        made = Plant(broker, site, ledger, gateway, told, snmp, jmx, churn, processes)
+        lasting = {("queue", name) for name in LASTING}
+        wait_until(lambda: made.truth().lives.keys() >= lasting, "the churn has made what lasts")
+        yield made
+
+
+def _source(broker: PrivateBroker, site: Site) -> dict[str, Any]:
+    """How the broker is read, by a user of the gateway's own."""
     user = Credentials.generate("gateway")
     with broker.http() as client:
         provision(client, (ProvisionedUser(user.name, user.password, gateway_rights()),))
-    site = new_site(folder)
-    source: dict[str, Any] = {
+    return {
         "kind": "rabbitmq",
         "management": broker.management_url,
         "events": {"url": f"amqp://127.0.0.1:{broker.ports.amqp}"},
@@ -121,22 +167,6 @@ def plant(broker: PrivateBroker, folder: Path, seed: int, pace: float = 0.1) -> 
         "user": user.name,
         "password": site.secret(user.password),
     }
-    site.configure(
-        sources={KEPT: {**source, "durable": {}}, PLAIN: source},
-        log={"statistics_interval": "1s", "segment_duration": "10s"},
-    )
-    ledger = folder / "ledger"
-    with ExitStack() as stack, ExitStack() as processes:
-        log = folder / "gateway-0.log"
-        gateway = processes.enter_context(running("run", "--config", site.configuration, log=log))
-        gateway.ready()
-        log = site.folder / "state" / "log"
-        wait_until(
-            lambda: _synchronised(log) == {KEPT, PLAIN}, "both sources are synchronised", STARTED_SECONDS
-        )
-        churn = stack.enter_context(_churning(broker, ledger, folder / "churn.log", seed, pace))
-        made = Plant(broker, site, ledger, gateway, churn, processes)
-        yield made
 
 
 def _synchronised(log: Path) -> set[str]:

@@ -1,47 +1,97 @@
-"""What the event log says of a churned broker after kills, held against the ledger of who churned it."""
+"""What log, SNMP, JMX and receivers say of a churned broker after kills, held against the ledger."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
+from typing import TypeAlias
 
 import pytest
 
 from gateway.demo.broker import BrokerSettings, PrivateBroker
+from gateway.demo.jmx_client import JmxClientError
+from gateway.demo.snmp_commands import SnmpCommandError
 from tests.components.rabbitmq import TEST_SETTINGS
 from tests.components.waiting import wait_until
 from tests.hypothesis_profiles import PROVING
-from tests.ledger.plant import KEPT, PLAIN, plant
-from tests.ledger.verdict import violations
+from tests.ledger.happenings import untold
+from tests.ledger.lives import Truth
+from tests.ledger.norths import Shown, Sightings, by_jmx, by_snmp, differences
+from tests.ledger.plant import KEPT, PLAIN, Plant, plant
+from tests.ledger.verdict import gaps, violations
 
-VICTIMS = ("core", "supervisor", "snmp", "compactor")
+VICTIMS = ("core", "supervisor", "snmp", "jmx", "jvm", "compactor")
 KILLS = 200 if PROVING else 4
+SETTLED_SECONDS = 120.0
 LONGEST_WAIT = 200
 """Acts between two kills: some seconds of a quiet machine."""
+
+Look: TypeAlias = Callable[[], Iterable[str]]
+"""Tells what is wrong now, one line each."""
 
 
 @pytest.mark.long
 @pytest.mark.timeout(7200 if PROVING else 900)
 @pytest.mark.parametrize("seed", range(1))
-def test_each_life_is_told_once_with_its_times_and_each_counter_s_gain(
-    tmp_path: Path, start_rabbitmq: Callable[[BrokerSettings], PrivateBroker], seed: int
+def test_what_is_told_over_kills_is_what_the_ledger_says(
+    tmp_path: Path,
+    start_rabbitmq: Callable[[BrokerSettings], PrivateBroker],
+    seed: int,
+    record_property: Callable[[str, object], None],
 ) -> None:
     chance = random.Random(seed)  # noqa: S311  repeatable on purpose
     with plant(start_rabbitmq(TEST_SETTINGS), tmp_path, seed) as made:
+        sightings = Sightings()
+        _until_right(made, {"shown at first": partial(_shown, made, sightings)})
         for number in range(KILLS):
             # Every other kill comes while the former victim recovers.
             made.after(chance.randrange(LONGEST_WAIT if number % 2 == 0 else LONGEST_WAIT // 10))
             made.kill(chance.choice(VICTIMS))
         truth = made.rest()
+        looks: dict[str, Look] = {}
         for source in (KEPT, PLAIN):
-            found = [f"killed: {made.kills}"]
+            looks[f"lives and counters of {source}"] = partial(violations, made.log, source, truth)
+            looks[f"events of {source}"] = partial(untold, made.log, source, truth)
+        looks["shown"] = partial(_shown, made, sightings, truth)
+        looks["received"] = partial(made.receivers.differences, made.log)
+        _until_right(made, looks)
+        record_property("kills", len(made.kills))
+        record_property("acts", made.acts())
 
-            def none_found(source: str = source, found: list[str] = found) -> bool:
-                found[1:] = violations(made.log, source, truth)
-                return len(found) == 1
 
-            try:
-                wait_until(none_found, f"what the log says of {source} is right")
-            except AssertionError as error:
-                raise AssertionError("\n".join(found)) from error
+def _shown(made: Plant, sightings: Sightings, at_rest: Truth | None = None) -> Iterator[str]:
+    """What is wrong with what SNMP and JMX show."""
+    norths: tuple[Callable[[], list[Shown]], ...] = (lambda: by_snmp(made.snmp), lambda: by_jmx(made.jmx))
+    for north in norths:
+        shown = north()
+        yield from sightings.note(shown, at_rest or made.truth())
+        if at_rest is not None:
+            missed = {source: gaps(made.log, source) for source in (KEPT, PLAIN)}
+            yield from differences(shown, at_rest, missed)
+
+
+def _until_right(made: Plant, looks: Mapping[str, Look]) -> None:
+    """Wait until each look has found nothing once that the ledger contradicts."""
+    found: dict[str, list[str]] = {what: [] for what in looks}
+
+    def right() -> bool:
+        for what in list(found):
+            found[what] = _found(looks[what])
+            if not found[what]:
+                del found[what]
+        return not found
+
+    try:
+        wait_until(right, "everything is right", SETTLED_SECONDS)
+    except AssertionError as error:
+        lines = [f"{what}: {line}" for what, lines in found.items() for line in lines]
+        raise AssertionError("\n".join([f"killed: {made.kills}", *lines])) from error
+
+
+def _found(look: Look) -> list[str]:
+    try:
+        return list(look())
+    except (SnmpCommandError, JmxClientError, KeyError) as error:
+        return [f"nobody answers: {error!r}"]

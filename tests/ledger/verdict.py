@@ -23,10 +23,14 @@ CLOSING_SECONDS = 2.0
 UNDER_WAY_SECONDS = 1.0
 """The broker collects events for so long at most before it publishes them."""
 
+CLASSES = ("queue", "exchange", "connection")
+"""Of whose lives the log tells all. No listing that the gateway may read shows users, and of bindings nobody
+tells what became of them while the gateway was away."""
+
 _RECORDS = """
     SELECT seq, source, kind, class, object_id, object_name, epoch(create_ts), epoch(delete_ts),
-      coalesce(inferred, false), "values", deltas
-    FROM log WHERE class IN ('queue', 'connection')
+      coalesce(inferred, false), lifetime, "values", deltas
+    FROM log WHERE class IN ('queue', 'exchange', 'connection')
       AND kind IN ('create', 'snapshot', 'update', 'delete')
     ORDER BY seq
 """
@@ -47,6 +51,7 @@ class Record(msgspec.Struct, frozen=True):
     created: float | None
     deleted: float | None
     inferred: bool
+    lifetime: str | None
     values: str | None
     deltas: str | None
 
@@ -78,7 +83,7 @@ def violations(log: Path, source: str, truth: Truth) -> list[str]:
     found = list(reader.read(told))
     missed = gaps(log, source)
     for key, real in sorted(truth.lives.items()):
-        if key[0] != "user":  # no listing that the gateway may read shows users
+        if key[0] in CLASSES:
             found += _compared(" ".join(key), reader.told.get(key, []), real, missed)
     return [*found, *_counters(told, truth)]
 
@@ -121,6 +126,9 @@ class _Lives:
         alive = lives[-1] if lives and lives[-1].last is None else None
         if alive is None:
             if record.kind in {"create", "snapshot"}:
+                former = {life.first.object_id for life in lives} if record.lifetime == "transient" else set()
+                if record.object_id in former:
+                    yield "is the identity of a former life"
                 lives.append(Told(record, record.created))
             else:
                 yield f"{record.kind} of what did not live"
@@ -148,7 +156,7 @@ def _compared(what: str, told: list[Told], real: list[Life], missed: list[Span])
     unseen = sum(not life.sure or _within_a_gap(life, missed) for life in real)
     # Where nobody heard the end of one and the beginning of the next, they may be taken for the same.
     alike = sum(
-        one.ended is not None and _touches(one.ended, missed) and _touches(next_one.created, missed)
+        one.ended is not None and touches(one.ended, missed) and touches(next_one.created, missed)
         for one, next_one in pairwise(real)
     )
     if not len(real) - unseen - alike <= len(told) <= len(real):
@@ -158,33 +166,44 @@ def _compared(what: str, told: list[Told], real: list[Life], missed: list[Span])
         return  # which of them is missing is not known
     for one, life in zip(told, real, strict=True):
         where = f"{what} (seq {one.first.seq})"
-        yield from (f"{where}: {wrong}" for wrong in _wrong_begin(one, life, missed))
+        yield from (f"{where}: {wrong}" for wrong in wrong_creation(one.created, life, missed))
         yield from (f"{where}: {wrong}" for wrong in _wrong_end(one, life, missed))
 
 
-def _wrong_begin(told: Told, life: Life, missed: list[Span]) -> Iterator[str]:
-    if told.created is None:
+def wrong_creation(
+    created: float | None, life: Life, missed: list[Span], slack: float = MILLISECONDS
+) -> Iterator[str]:
+    """What is wrong with the time of creation that is told, if anything.
+
+    Args:
+        created: it, in seconds since 1970; ``None`` where none is told.
+        life: what the ledger says.
+        missed: when the source was not heard.
+        slack: seconds by which what is told may be less exact.
+    """
+    if created is None:
         # A listing may have shown it before its event, which was on its way, arrived.
         early = [(began - UNDER_WAY_SECONDS, ended) for began, ended in missed]
-        if not _touches(life.created, early):
-            yield f"no time of its creation, which was {_span(life.created)}"
-    elif not _in(told.created, life.created, MILLISECONDS):
-        yield f"created at {_time(told.created)}, which was {_span(life.created)}"
+        if not touches(life.created, early):
+            yield f"no time of its creation, which was {told_span(life.created)}"
+    elif not within(created, life.created, slack):
+        yield f"created at {told_time(created)}, which was {told_span(life.created)}"
 
 
 def _wrong_end(told: Told, life: Life, missed: list[Span]) -> Iterator[str]:
     if told.last is None:
         if life.ended is not None and life.end_sure:
-            yield f"no end, which was {_span(life.ended)}"
+            yield f"no end, which was {told_span(life.ended)}"
         return
     slack = CLOSING_SECONDS if life.kind in {"connection", "exclusive"} else MILLISECONDS
     if life.ended is None:
         yield f"ended (seq {told.last.seq}), and lives"
     elif told.last.inferred:
-        if not _touches(life.ended, missed):
-            yield f"its end is inferred (seq {told.last.seq}), which was {_span(life.ended)}"
-    elif told.last.deleted is None or not _in(told.last.deleted, life.ended, slack):
-        yield f"ended at {_time(told.last.deleted)} (seq {told.last.seq}), which was {_span(life.ended)}"
+        if not touches(life.ended, missed):
+            yield f"its end is inferred (seq {told.last.seq}), which was {told_span(life.ended)}"
+    elif told.last.deleted is None or not within(told.last.deleted, life.ended, slack):
+        when = f"{told_time(told.last.deleted)} (seq {told.last.seq})"
+        yield f"ended at {when}, which was {told_span(life.ended)}"
 
 
 def _counters(told: Iterable[Record], truth: Truth) -> Iterator[str]:
@@ -214,17 +233,21 @@ def _within_a_gap(life: Life, missed: list[Span]) -> bool:
     return any(began <= life.created[1] and life.ended[0] <= ended for began, ended in missed)
 
 
-def _touches(span: Span, missed: list[Span]) -> bool:
+def touches(span: Span, missed: list[Span]) -> bool:
+    """Whether something that happened in ``span`` may have been missed."""
     return any(began - MILLISECONDS <= span[1] and span[0] <= ended + MILLISECONDS for began, ended in missed)
 
 
-def _in(time: float, span: Span, slack: float) -> bool:
+def within(time: float, span: Span, slack: float) -> bool:
+    """Whether ``time`` lies in ``span``; it may be later by ``slack`` seconds."""
     return span[0] - MILLISECONDS <= time <= span[1] + slack
 
 
-def _time(seconds: float | None) -> str:
+def told_time(seconds: float | None) -> str:
+    """For people: the time of day."""
     return "no time" if seconds is None else dt.datetime.fromtimestamp(seconds, dt.UTC).isoformat()[11:26]
 
 
-def _span(span: Span) -> str:
-    return f"{_time(span[0])} to {_time(span[1])}"
+def told_span(span: Span) -> str:
+    """For people: both ends."""
+    return f"{told_time(span[0])} to {told_time(span[1])}"

@@ -1,0 +1,70 @@
+"""Whether each act of the ledger is an event of the log, once and with its time, or within a gap."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TypeAlias
+
+from gateway.eventlog.query import ask
+from tests.ledger.lives import Life, Span, Truth
+from tests.ledger.verdict import CLOSING_SECONDS, MILLISECONDS, gaps, told_span, told_time, touches, within
+
+EVENTS = {
+    "queue": ("queueCreated", "queueDeleted", "name"),
+    "exchange": ("exchangeCreated", "exchangeDeleted", "name"),
+    "connection": ("connectionOpened", "connectionClosed", "clientName"),
+    "user": ("userCreated", "userDeleted", "user"),
+}
+"""By class: the events of a beginning and an end, and the argument that names what they are about."""
+
+_RECORDS = """
+    SELECT event, "values"->>'name', "values"->>'clientName', "values"->>'user', epoch(sample_ts), seq
+    FROM log WHERE kind = 'event' AND package = 'rabbitmq' AND source = $source ORDER BY seq
+"""
+
+_Told: TypeAlias = tuple[float, int]
+"""When something happened, as an event tells it, and the seq of its record."""
+
+
+def untold(log: Path, source: str, truth: Truth) -> Iterator[str]:
+    """What the log's events of ``source`` lack, or tell twice, or of what did not happen; one line each."""
+    told = _told(log, source)
+    missed = gaps(log, source)
+    for (class_name, name), lives in truth.lives.items():
+        if class_name not in EVENTS:
+            continue
+        begin, end, _ = EVENTS[class_name]
+        begins = [(life.created, life.sure, _slack(life)) for life in lives]
+        ends = [(life.ended, life.end_sure, _slack(life)) for life in lives if life.ended is not None]
+        for event, spans in ((begin, begins), (end, ends)):
+            what = f"{event} {name} of {source}"
+            yield from (f"{what}: {wrong}" for wrong in _compared(told[event, name], spans, missed))
+
+
+def _told(log: Path, source: str) -> dict[tuple[str, str], list[_Told]]:
+    named = {event: argument for *events, argument in EVENTS.values() for event in events}
+    found: defaultdict[tuple[str, str], list[_Told]] = defaultdict(list)
+    with ask(log, _RECORDS, {"source": source}) as answer:
+        for event, name, client, user, time, seq in answer.rows:
+            arguments = {"name": name, "clientName": client, "user": user}
+            if event in named:
+                found[str(event), str(arguments[named[str(event)]])].append((float(str(time)), int(str(seq))))
+    return found
+
+
+def _slack(life: Life) -> float:
+    """Seconds by which its beginning and its end may be told later than they were."""
+    return CLOSING_SECONDS if life.kind in {"connection", "exclusive"} else MILLISECONDS
+
+
+def _compared(told: list[_Told], real: list[tuple[Span, bool, float]], missed: list[Span]) -> Iterator[str]:
+    left = list(told)
+    for span, sure, slack in real:
+        fitting = [one for one in left if within(one[0], span, slack)]
+        if fitting:
+            left.remove(fitting[0])
+        elif sure and not touches(span, missed):
+            yield f"no event, which was {told_span(span)}"
+    yield from (f"told of {told_time(time)}, too (seq {seq})" for time, seq in left)
