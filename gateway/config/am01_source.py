@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from gateway.config.amqp import AmqpSettings
 from gateway.config.operations import SECOND
-from gateway.config.types import AmqpName, Duration, between
+from gateway.config.types import AmqpName, Duration, Name, between
 from gateway.yaml_documents import StrictModel
 
 
@@ -27,9 +27,11 @@ class Am01Source(StrictModel):
             for so long, and lost after three.
         republish_interval: after which the agent tells everything anew by itself; without it, a queue that is
             bound makes it do so.
+        same_as: the name of another source that reads the same broker: a report counts it once.
     """
 
     kind: Literal["am01"]
+    same_as: Name | None = None
     amqp: AmqpSettings
     believe: tuple[str, ...] = ()
     believe_anyone: bool = False

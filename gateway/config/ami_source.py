@@ -146,6 +146,11 @@ class AmiSource(StrictModel):
         return self.limits.objects + self.limits.applications
 
     @property
+    def same_as(self) -> None:
+        """What is heard here is applications, and no broker."""
+        return
+
+    @property
     def durable(self) -> None:
         """Nobody keeps anything for the gateway's return."""
         return

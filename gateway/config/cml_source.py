@@ -8,7 +8,7 @@ from pydantic import BeforeValidator, Field
 
 from gateway.config.amqp import AmqpSettings
 from gateway.config.operations import SECOND
-from gateway.config.types import AmqpName, Duration, FilePath, between
+from gateway.config.types import AmqpName, Duration, FilePath, Name, between
 from gateway.yaml_documents import StrictModel
 
 ClassName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{1,128}$")]
@@ -65,9 +65,11 @@ class CmlSource(StrictModel):
         assured: what is known of the broker, without which some methods and settings are refused.
         schema_file: a schema-reply as `amqp-gateway source schema` writes it; default: what the broker told
             last, kept in the state folder. What the broker tells takes its place where it is another.
+        same_as: the name of another source that reads the same broker: a report counts it once.
     """
 
     kind: Literal["cml"]
+    same_as: Name | None = None
     amqp: CmlAmqpSettings
     system_exchange: AmqpName = "amq.system"
     routing_key: AmqpName = "amq.console"

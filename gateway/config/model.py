@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from typing import Annotated, Final, Literal, LiteralString
 
-from pydantic import Field, model_validator
+from pydantic import Field, ValidationError, model_validator
+from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from gateway.config.operations import SECOND, ClassPattern, OperationSettings
 from gateway.config.snmp import SnmpSettings
@@ -137,6 +139,25 @@ class CaptureSettings(StrictModel):
     max_size: Annotated[int, Field(ge=4, le=16_384)] = 256
 
 
+_AS_IT_IS: Final[LiteralString] = "{text}"
+
+
+def _no_other_broker(name: str, same_as: str | None, sources: Mapping[str, Source]) -> str:
+    """What is wrong with saying that a source is the broker of another one; empty where nothing is."""
+    if same_as is None:
+        return ""
+    other = sources.get(same_as)
+    if other is None:
+        return f"there is no source {same_as!r} under 'sources'"
+    if same_as == name:
+        return "names the source itself: name another one that reads the same broker, or leave it out"
+    if other.kind == "ami":
+        return f"{same_as!r} is no broker: it hears applications"
+    if other.same_as is not None:
+        return f"{same_as!r} is itself 'same_as' another source: name the same one everywhere"
+    return ""
+
+
 class Configuration(StrictModel):
     """A whole ``gateway.yaml``.
 
@@ -166,6 +187,21 @@ class Configuration(StrictModel):
         for name in self.captures:
             if name not in self.sources:
                 raise ValueError(f"captures.{name} is nothing: there is no such source under 'sources'")
+        return self
+
+    @model_validator(mode="after")
+    def _brokers_are_told_apart(self) -> Configuration:
+        wrong = [
+            InitErrorDetails(
+                type=PydanticCustomError("same_as", _AS_IT_IS, {"text": problem}),
+                loc=("sources", name, "same_as"),
+                input=source.same_as,
+            )
+            for name, source in self.sources.items()
+            if (problem := _no_other_broker(name, source.same_as, self.sources))
+        ]
+        if wrong:
+            raise ValidationError.from_exception_data("Configuration", wrong)
         return self
 
     @model_validator(mode="after")

@@ -11,7 +11,16 @@ from gateway.config.ami_source import AmiSource
 from gateway.config.amqp import AmqpSettings
 from gateway.config.cml_source import CmlSource
 from gateway.config.operations import SECOND
-from gateway.config.types import AmqpName, AmqpUrls, Duration, FilePath, HttpUrls, SecretSource, between
+from gateway.config.types import (
+    AmqpName,
+    AmqpUrls,
+    Duration,
+    FilePath,
+    HttpUrls,
+    Name,
+    SecretSource,
+    between,
+)
 from gateway.yaml_documents import StrictModel
 
 
@@ -95,9 +104,11 @@ class RabbitMqSource(RabbitMqSettings):
 
     Attributes:
         durable: keep the broker's events while the gateway is away; needs ``events``.
+        same_as: the name of another source that reads the same broker: a report counts it once.
     """
 
     kind: Literal["rabbitmq"]
+    same_as: Name | None = None
     durable: DurableSettings | None = None
     max_objects: Annotated[int, Field(ge=1, le=10_000_000)] = 200_000
 
@@ -117,9 +128,11 @@ class QmfSource(StrictModel):
         heartbeats: whether the broker's agent must be heard each interval (``expected``), or is asked for
             everything when it was silent for two (``none``), or the latter until it has sent one (``auto``).
         durable: keep what agents say while the gateway is away.
+        same_as: the name of another source that reads the same broker: a report counts it once.
     """
 
     kind: Literal["qmf"]
+    same_as: Name | None = None
     amqp: AmqpSettings
     believe: tuple[str, ...] = ()
     believe_anyone: bool = False

@@ -17,6 +17,9 @@ HEARD_UNTIL: Final = "heard_until"
 READ_WHOLE: Final = "read_whole"
 """Values of a ``source`` record, for the next start."""
 
+SAME_AS: Final = "same_as"
+"""Value of a ``source`` record: another source that reads the same broker."""
+
 _BELIEVED: Final = frozenset({SourceState.SYNCHRONISED, SourceState.DEGRADED})
 UNHEARD: Final = frozenset({SourceState.CONNECTING, SourceState.DOWN})
 """States of a source that is not listened to."""
@@ -41,6 +44,7 @@ class LoggedSource:
     Args:
         record: it as it stands.
         former: what the log knows of it from before the start.
+        same_as: another source that reads the same broker, as the configuration says; empty for none.
 
     Attributes:
         record: it as it stands now.
@@ -50,10 +54,13 @@ class LoggedSource:
         told_at: when it was recorded, nanoseconds of the gateway's clock; 0 for never.
     """
 
-    __slots__ = ("_former", "_told", "heard_until", "read_whole", "record", "told_at")
+    __slots__ = ("_former", "_same_as", "_told", "heard_until", "read_whole", "record", "told_at")
 
-    def __init__(self, record: SourceRecord, former: FormerSource = FormerSource()) -> None:
+    def __init__(
+        self, record: SourceRecord, former: FormerSource = FormerSource(), same_as: str = ""
+    ) -> None:
         self._former = former
+        self._same_as = same_as
         self._told: SourceRecord | None = None
         self.record = record
         self.read_whole = False
@@ -110,6 +117,8 @@ class LoggedSource:
         }
         if self.read_whole or self._former.read_whole:
             values[READ_WHOLE] = True
+        if self._same_as:
+            values[SAME_AS] = self._same_as
         return LogRecord(
             kind=RecordKind.SOURCE,
             ingest_ts=ingest_ts,

@@ -64,10 +64,12 @@ class MirrorSettings:
             `SLOT` each change is recorded.
         statistics_intervals: the same for some classes: patterns of ``package:class`` as of a shell, the
             first that fits counts.
+        same_as: of a source the other one that reads the same broker, by names; none where there is none.
     """
 
     statistics_interval: int = 60 * 10**9
     statistics_intervals: Mapping[str, int] = field(default_factory=dict)
+    same_as: Mapping[str, str] = field(default_factory=dict)
 
     def interval(self, class_name: str) -> int:
         """Of a class (``package:class``)."""
@@ -221,7 +223,9 @@ class Mirror:
     def _source_told(self, record: SourceRecord) -> None:
         source = self._sources.get(record.number)
         if source is None:
-            source = self._sources[record.number] = LoggedSource(record, self._former.source(record.name))
+            source = self._sources[record.number] = LoggedSource(
+                record, self._former.source(record.name), self._settings.same_as.get(record.name, "")
+            )
         unheard_since = source.heard_until
         if source.tell(record):
             self._out.append(source.told(self._ingest_ts, self._now))

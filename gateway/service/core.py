@@ -185,7 +185,12 @@ def _event_log(
         return None
     facts: dict[str, object] = {"gateway": state.identity, "boot": epoch}
     durable = [name for name, source in loaded.settings.sources.items() if source.durable is not None]
-    return CoreEventLog(loaded.log_folder, loaded.settings.log, clock, facts, last, durable=durable)
+    same_as = {
+        name: source.same_as for name, source in loaded.settings.sources.items() if source.same_as is not None
+    }
+    return CoreEventLog(
+        loaded.log_folder, loaded.settings.log, clock, facts, last, durable=durable, same_as=same_as
+    )
 
 
 def _last_state(loaded: LoadedConfiguration) -> LastState | None:

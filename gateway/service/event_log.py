@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Final, NoReturn, Self
@@ -55,6 +55,7 @@ class CoreEventLog:
         disk: that the folder is on.
         durable: names of the sources with a durable subscription: those of them that the log knows tell
             themselves what they missed while there was no core. Of others it is recorded here.
+        same_as: of a source the other one that reads the same broker, by names.
 
     Attributes:
         mirror: what has been told so far.
@@ -70,8 +71,11 @@ class CoreEventLog:
         former: LastState | None = None,
         disk: Disk | None = None,
         durable: Collection[str] = (),
+        same_as: Mapping[str, str] | None = None,
     ) -> None:
-        mirrored = MirrorSettings(settings.statistics_interval, settings.statistics_intervals)
+        mirrored = MirrorSettings(
+            settings.statistics_interval, settings.statistics_intervals, same_as=same_as or {}
+        )
         self.mirror = Mirror(mirrored, former, heard_all=durable)
         self.last_seq = 0
         self._late = LateDeliveries(() if former is None else former.deliveries)

@@ -116,3 +116,38 @@ def test_what_is_captured_is_a_source() -> None:
     assert complaints(f"{RABBITMQ}captures: {{orders: {{max_size: 16}}}}") == []
     (complaint,) = complaints(f"{RABBITMQ}captures: {{other: {{}}}}")
     assert complaint.endswith("captures.other is nothing: there is no such source under 'sources'")
+
+
+AGENT = """\
+  agent:
+    kind: qmf
+    amqp: {url: 'amqp://broker', user: gateway, password: {env: P}}
+    believe_anyone: true
+"""
+"""A second source of the same broker, beside `RABBITMQ`."""
+
+
+def test_two_sources_may_be_one_broker() -> None:
+    assert complaints(f"{RABBITMQ}{AGENT}    same_as: orders\n") == []
+
+
+@pytest.mark.parametrize(
+    ("same_as", "complaint"),
+    [
+        ("other", "there is no source 'other' under 'sources'"),
+        (
+            "agent",
+            "names the source itself: name another one that reads the same broker, or leave it out",
+        ),
+        ("plant", "'plant' is no broker: it hears applications"),
+        ("second", "'second' is itself 'same_as' another source: name the same one everywhere"),
+        ("'not a name'", "String should match pattern"),
+    ],
+)
+def test_which_source_is_the_same_broker(same_as: str, complaint: str) -> None:
+    second = AGENT.replace("agent:", "second:") + "    same_as: orders\n"
+    plant = "  plant: {kind: ami, listen: '127.0.0.1:3270'}\n"
+    text = f"{RABBITMQ}{plant}{second}{AGENT}    same_as: {same_as}\n"
+    line = text[: text.rindex("same_as")].count("\n") + 1
+    (found,) = complaints(text)
+    assert found.startswith(f"{line}: sources.agent.same_as: {complaint}")

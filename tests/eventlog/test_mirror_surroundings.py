@@ -175,3 +175,12 @@ def test_what_is_told_of_what_is_not_known_is_counted() -> None:
     )
     assert shop.tell(*unknown) == []
     assert shop.mirror.refused == len(unknown)
+
+
+def test_a_source_that_is_the_broker_of_another_one_says_so_in_each_record() -> None:
+    shop = Shop(dataclasses.replace(EVERYTHING, same_as={"shop": "store"}))
+    away = shop.tell(dataclasses.replace(SHOP, state=SourceState.DOWN))
+    for record in (shop.began[0], *away):
+        assert record.kind is RecordKind.SOURCE
+        assert record.values is not None
+        assert record.values["same_as"] == "store"

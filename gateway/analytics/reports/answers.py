@@ -106,7 +106,8 @@ class Report:
         period: what was asked for.
         contents: what there was, by name: see `gateway.analytics.reports.quality.contents`.
         tables: the answers, in order.
-        series: what the page draws.
+        series: what the page draws, each broker once.
+        again: sources whose broker totals and page count by another source.
     """
 
     log: str
@@ -114,10 +115,15 @@ class Report:
     contents: Row
     tables: tuple[Table, ...]
     series: Series
+    again: frozenset[str] = frozenset()
 
     def table(self, name: str) -> Table:
         """The answer of this name."""
         return next(table for table in self.tables if table.name == name)
+
+    def once(self, name: str) -> list[Row]:
+        """The rows of a table that are of no broker which is counted by another source."""
+        return [row for row in self.table(name).rows if row["source"] not in self.again]
 
     def as_json(self, most_rows: int | None = None) -> dict[str, object]:
         """For programs: times as text, everything else as it is; of a table ``most_rows`` rows at most."""

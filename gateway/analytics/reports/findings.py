@@ -38,6 +38,7 @@ def findings(report: Report) -> list[str]:
         *_short(report),
         *_unknown(report),
         *_doubts(report),
+        *_one_broker(report),
     ]
 
 
@@ -65,7 +66,7 @@ def _worst_events(report: Report) -> Iterator[str]:
 
 
 def _growing(report: Report) -> Iterator[str]:
-    for row in report.table("growing").rows[:MOST_OF_A_KIND]:
+    for row in report.once("growing")[:MOST_OF_A_KIND]:
         pace, then = readable(row["per_hour"], Form.COUNT), readable(row["in_24_hours"], Form.COUNT)
         who = f"queue {_text(row, 'queue')}{_source(row, 'of')}"
         yield f"{who} grows by {pace} messages an hour: {then} in 24 hours"
@@ -87,7 +88,7 @@ def _flapping(report: Report) -> Iterator[str]:
 
 
 def _short(report: Report) -> Iterator[str]:
-    users = [row for row in report.table("connections").rows if row["user"] is not None]
+    users = [row for row in report.once("connections") if row["user"] is not None]
     hardly_used = [
         row for row in users if number(row, "short") >= max(_SHORT_LEAST, _SHORT_SHARE * number(row, "known"))
     ]
@@ -110,6 +111,13 @@ def _doubts(report: Report) -> Iterator[str]:
         sentence = _NUMBER_OF.get(str(row["what"]))
         if sentence is not None and number(row, "count"):
             yield f"{readable(row['count'], Form.COUNT)} {sentence}"
+
+
+def _one_broker(report: Report) -> Iterator[str]:
+    shared = [row for row in report.table("brokers").rows if row["why"] is not None]
+    for row in shared[:MOST_OF_A_KIND]:
+        who = f"sources {_text(row, 'sources')} are one broker ({_text(row, 'why')})"
+        yield f"{who}: totals are those of {_text(row, 'counted')}"
 
 
 def _times(row: Row, name: str) -> str:

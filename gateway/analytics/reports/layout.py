@@ -52,6 +52,22 @@ LAYOUTS: Final = {
         ),
         "no source was told of",
     ),
+    "brokers": Layout(
+        "Each broker once",
+        (
+            Column("broker", "Broker", absent="all together"),
+            Column("sources", "Sources"),
+            Column("why", "One because", optional=True),
+            Column("published", "Messages in", Form.COUNT),
+            Column("delivered", "Messages out", Form.COUNT),
+            Column("queues", "Queues", Form.COUNT),
+            Column("growing", "Growing", Form.COUNT),
+            Column("opened", "Connections opened", Form.COUNT),
+            Column("ended", "Ended", Form.COUNT),
+            Column("open", "Open", Form.COUNT),
+        ),
+        "no source was told of",
+    ),
     "queues": Layout(
         "Busiest queues",
         (

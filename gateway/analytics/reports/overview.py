@@ -32,8 +32,9 @@ def overview(
     which there were ``objects``; how many began (``created``), ``ended``, are ``living`` at the end;
     ``events``, how many of each severity, and the ``severe`` ones (critical, major); ``operations``, of them
     ``sets``, ``calls``, ``reads``, and what came of them: ``applied``, ``refused`` (by the configuration),
-    ``unknown``, ``failed`` (all others), ``under_way``; ``records``; ``lag_median`` and ``lag_p99`` seconds
-    from sample to record. What was counted and not there is 0; a state or a lag that nobody told is null.
+    ``unknown``, ``failed`` (all others), ``under_way``; ``records``, the ``first`` and the ``last`` of them;
+    ``lag_median`` and ``lag_p99`` seconds from sample to record. What was counted and not there is 0; a state
+    or a lag that nobody told is null.
 
     Args:
         records: bronze.
@@ -51,7 +52,7 @@ def overview(
         *_SOURCE,
         *("dialect", "state"),
         *(F.coalesce(name, F.lit(0)).alias(name) for name in _COUNTS),
-        *("lag_median", "lag_p99"),
+        *("lag_median", "lag_p99", "first", "last"),
     )
 
 
@@ -59,6 +60,8 @@ def _heard(records: DataFrame) -> DataFrame:
     lag = lag_seconds()
     return records.groupBy(*_SOURCE).agg(
         F.count(F.lit(1)).alias("records"),
+        F.min("ingest_ts").alias("first"),
+        F.max("ingest_ts").alias("last"),
         F.percentile_approx(lag, 0.5).alias("lag_median"),
         F.percentile_approx(lag, 0.99).alias("lag_p99"),
     )

@@ -134,17 +134,19 @@ def _head(figure: Figure, report: Report, inches: float) -> None:
 
 def _key_figures(report: Report) -> list[tuple[str, str, bool]]:
     """Label, value, and whether it is a reason to look closer."""
-    step = report.series.step_seconds
-    published = sum(number(row, "published") for row in report.series.throughput) * step
-    delivered = sum(number(row, "delivered") for row in report.series.throughput) * step
+    names = ("published", "delivered", "queues", "growing")
+    together: Row = next(
+        (row for row in report.table("brokers").rows if row["broker"] is None), dict.fromkeys(names)
+    )
+    published, delivered, seen, growing = (number(together, name) for name in names)
     bad = sum(number(row, "events") for row in report.series.events if row["severity"] in SEVERE)
-    growing, quality = report.table("growing").of, report.table("quality").rows
+    quality = report.table("quality").rows
     not_heard = next((number(row, "count") for row in quality if row["what"] == "not heard"), 0.0)
     return [
         ("messages in", short(published), False),
         ("messages out", short(delivered), False),
-        ("queues seen", f"{report.table('queues').of:,}", False),
-        ("queues growing", f"{growing:,}", growing > 0),
+        ("queues seen", f"{seen:,.0f}", False),
+        ("queues growing", f"{growing:,.0f}", growing > 0),
         ("severe events", short(bad), bad > 0),
         ("not heard", duration(not_heard), not_heard > 0),
         ("records", short(number(report.contents, "records")), False),
@@ -194,7 +196,7 @@ def _throughput(axes: Axes, report: Report) -> None:
 
 def _busiest(axes: Axes, report: Report) -> None:
     _titled(axes, "Busiest queues", "in and out a second")
-    rows = [row for row in report.table("queues").rows if number(row, "through")][:_BARS]
+    rows = [row for row in report.once("queues") if number(row, "through")][:_BARS]
     if not rows:
         _nothing(axes, report.table("queues").nothing)
         return
@@ -243,9 +245,7 @@ def _depths(axes: Axes, report: Report) -> None:
 
 def _lifetimes(axes: Axes, report: Report) -> None:
     _titled(axes, "How long connections last", "median, 90 %, 99 %; number")
-    rows = [
-        row for row in report.table("connections").rows if row["user"] is not None and number(row, "known")
-    ]
+    rows = [row for row in report.once("connections") if row["user"] is not None and number(row, "known")]
     rows = rows[:_BARS]
     if not rows:
         _nothing(axes, "no connection ended")

@@ -135,7 +135,7 @@ def growth(steps: DataFrame) -> DataFrame:
             *line(depth, time),
         )
     )
-    return grows(found).drop("log_id")
+    return grows(found)
 
 
 def throughput(steps: DataFrame, step_seconds: int) -> DataFrame:

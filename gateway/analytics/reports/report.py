@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final, TypeAlias
 
@@ -15,6 +15,7 @@ from gateway.analytics.bronze import Bronze
 from gateway.analytics.errors import AnalyticsError
 from gateway.analytics.period import Period
 from gateway.analytics.reports import (
+    brokers,
     classes,
     connections,
     happenings,
@@ -24,7 +25,8 @@ from gateway.analytics.reports import (
     queues,
     sources,
 )
-from gateway.analytics.reports.answers import Report, Row, Series, Table, collected, number
+from gateway.analytics.reports.answers import Report, Row, Series, Table, Value, collected, number
+from gateway.analytics.reports.brokers import Broker, Reader
 from gateway.analytics.reports.elements import CONNECTION, USERS
 from gateway.analytics.reports.layout import LAYOUTS
 from gateway.analytics.session import SPARK_ERRORS, reason
@@ -102,11 +104,15 @@ class _Questions:
             states = sources.silence(told_states, silver.shown_since(records), log_end)
             changes = operations.latest(silver.operations(records))
             users = silver.samples(_of_class(records, CONNECTION), USERS)
+            heard = self._heard(records, lives, events, states, changes)
+            found = self._brokers(heard, steps)
+            of_connections = _of_class(lives, CONNECTION)
             tables = {
-                "overview": self._overview(records, lives, events, states, changes),
+                "overview": self._overview(heard, found),
+                "brokers": self._totals(found, steps, of_connections),
                 "queues": self._queues(steps),
                 "growing": self._growing(steps),
-                "connections": self._connections(_of_class(lives, CONNECTION), users),
+                "connections": self._connections(of_connections, users),
                 **self._of_classes(records, lives, contents),
                 "operations": self._operations(changes),
                 "events": self._events(events),
@@ -116,22 +122,57 @@ class _Questions:
                 "gaps": self._gaps(gaps),
             }
             tables["quality"] = self._quality(contents, quality.not_heard(gaps, states))
-            series = self._series(steps, events, gaps, tables)
-        return Report(log, self._period, contents, tuple(tables[name] for name in LAYOUTS), series)
+            again = _counted_elsewhere(found)
+            once = steps.where(~F.col("source").isin(*again)) if again else steps
+            series = self._series(once, events, gaps, tables, again)
+        told = tuple(tables[name] for name in LAYOUTS)
+        return Report(log, self._period, contents, told, series, again)
 
     def _steps(self, records: DataFrame, lives: DataFrame, log_end: dt.datetime) -> DataFrame:
         return queues.steps(records, lives, self._drawn.begin, self._step, log_end)
 
-    def _overview(
+    def _heard(
         self,
         records: DataFrame,
         lives: DataFrame,
         events: DataFrame,
         states: DataFrame,
         changes: DataFrame,
-    ) -> Table:
-        found = overview.overview(records, lives, events, states, changes).drop("log_id")
-        return self._table("overview", found, F.col("source").asc_nulls_last(), F.col("dialect"))
+    ) -> list[dict[str, Value]]:
+        """A row for each source and log, all of them: there are few."""
+        self._tell(LAYOUTS["overview"].title.lower())
+        found = overview.overview(records, lives, events, states, changes)
+        return collected(found.orderBy(F.col("source").asc_nulls_last(), F.col("dialect")))
+
+    def _brokers(self, heard: Sequence[Row], steps: DataFrame) -> list[Broker]:
+        standing = self._found.standing
+        messages = {
+            (row["log_id"], row["source"]): row["messages"]
+            for row in collected(brokers.told_of_queues(steps))
+        }
+        rows = [
+            {**row, "messages": messages.get((row["log_id"], row["source"]))}
+            for row in heard
+            if row["source"] is not None
+        ]
+        names = brokers.same_as(silver.source_states(standing))
+        return brokers.brokers(rows, names, brokers.running_nodes(standing))
+
+    def _overview(self, heard: Sequence[Mapping[str, Value]], found: Sequence[Broker]) -> Table:
+        shared = {reader: broker.name for broker in found if broker.is_shared for reader in broker.readers}
+        rows = [
+            {
+                **{name: value for name, value in row.items() if name != "log_id"},
+                "broker": shared.get(Reader(str(row["log_id"]), str(row["source"]))),
+            }
+            for row in heard
+        ]
+        return self._filled("overview", rows[: self._most_rows], len(rows))
+
+    def _totals(self, found: Sequence[Broker], steps: DataFrame, connections: DataFrame) -> Table:
+        self._tell(LAYOUTS["brokers"].title.lower())
+        rows = brokers.totals(found, steps, queues.growth(steps), connections)
+        return self._filled("brokers", rows, len(rows))
 
     def _of_classes(self, records: DataFrame, lives: DataFrame, contents: Row) -> dict[str, Table]:
         schemas = silver.schemas(self._found.standing)
@@ -154,7 +195,7 @@ class _Questions:
         return self._table("queues", found, F.col("through").desc(), F.col("queue"))
 
     def _growing(self, steps: DataFrame) -> Table:
-        found = queues.growth(steps)
+        found = queues.growth(steps).drop("log_id")
         return self._table("growing", found, F.col("per_hour").desc(), F.col("queue"))
 
     def _connections(self, lives: DataFrame, users: DataFrame) -> Table:
@@ -191,11 +232,16 @@ class _Questions:
         return self._filled("quality", rows, len(rows))
 
     def _series(
-        self, steps: DataFrame, events: DataFrame, gaps: DataFrame, tables: dict[str, Table]
+        self,
+        steps: DataFrame,
+        events: DataFrame,
+        gaps: DataFrame,
+        tables: dict[str, Table],
+        again: Collection[str],
     ) -> Series:
         self._tell("what happened when")
         step = self._step
-        drawn = _drawn_queues(tables)
+        drawn = _drawn_queues(tables, again)
         longest = gaps.select("from_ts", "to_ts", "seconds").distinct().orderBy(F.col("seconds").desc())
         return Series(
             self._drawn,
@@ -245,9 +291,20 @@ def _of_class(rows: DataFrame, name: str) -> DataFrame:
     return rows.where(F.col("class") == name)
 
 
-def _drawn_queues(tables: dict[str, Table]) -> list[str]:
+def _counted_elsewhere(found: Sequence[Broker]) -> frozenset[str]:
+    """Sources whose broker is counted by another source."""
+    counted = {reader.source for broker in found for reader in broker.counted}
+    return frozenset(reader.source for broker in found for reader in broker.readers) - counted
+
+
+def _drawn_queues(tables: dict[str, Table], again: Collection[str]) -> list[str]:
     """The queues whose number of messages is drawn: those that grow, then the fullest."""
-    growing = [str(row["object_id"]) for row in tables["growing"].rows]
-    full = sorted(tables["queues"].rows, key=lambda row: number(row, "most_messages"), reverse=True)
-    names = [*growing, *(str(row["object_id"]) for row in full if row["most_messages"])]
+    growing, queues = (
+        [row for row in tables[name].rows if row["source"] not in again] for name in ("growing", "queues")
+    )
+    full = sorted(queues, key=lambda row: number(row, "most_messages"), reverse=True)
+    names = [
+        *(str(row["object_id"]) for row in growing),
+        *(str(row["object_id"]) for row in full if row["most_messages"]),
+    ]
     return list(dict.fromkeys(names))[:_DRAWN_QUEUES]

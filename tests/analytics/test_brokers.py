@@ -1,0 +1,167 @@
+"""Two sources that read one broker are told, and counted once."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+from pyspark.sql import SparkSession
+
+from gateway.analytics.period import Period
+from gateway.analytics.reports import page, terminal
+from gateway.analytics.reports.answers import Report, Row, Value
+from gateway.analytics.reports.brokers import Broker, Reader, RunningNode, brokers
+from gateway.analytics.reports.findings import findings
+from gateway.analytics.reports.report import make_report
+from gateway.eventlog.record import Delta, LogRecord, RecordKind
+from tests.analytics.logs import LOG_ID, MINUTE, WrittenLog, after, counted, of_object, text, told
+
+ONE, TWO, THREE = (Reader(LOG_ID, name) for name in ("one", "two", "three"))
+SHOP = RunningNode("shop", "rabbit@shop", "815", after(-3600))
+
+
+def heard(reader: Reader, messages: int, first: float = 0, last: float = 600) -> dict[str, Value]:
+    return {**reader._asdict(), "messages": messages, "first": after(first), "last": after(last)}
+
+
+def found(
+    rows: Sequence[Row],
+    names: dict[Reader, str] | None = None,
+    nodes: dict[Reader, list[RunningNode]] | None = None,
+) -> list[tuple[list[Reader], list[Reader]]]:
+    """Of each broker its sources, and those that are counted."""
+    told_brokers: list[Broker] = brokers(rows, names or {}, nodes or {})
+    return [(broker.readers, broker.counted) for broker in told_brokers]
+
+
+def test_the_source_that_told_of_most_messages_is_counted() -> None:
+    rows = [heard(ONE, 7), heard(TWO, 9), heard(THREE, 5)]
+    assert found(rows, {ONE: "two"}) == [([THREE], [THREE]), ([ONE, TWO], [TWO])]
+    assert found(rows, {ONE: "two", THREE: "two"}) == [([ONE, THREE, TWO], [TWO])]
+
+
+def test_what_is_said_of_a_source_that_was_not_heard_changes_nothing() -> None:
+    assert found([heard(ONE, 7)], {ONE: "two", THREE: "one"}) == [([ONE], [ONE])]
+
+
+def test_a_source_that_took_the_place_of_another_is_counted_too() -> None:
+    rows = [heard(ONE, 7, 0, 300), heard(TWO, 9, 310, 600)]
+    assert found(rows, {ONE: "two"}) == [([ONE, TWO], [TWO, ONE])]
+
+
+@pytest.mark.parametrize(
+    ("other", "is_one"),
+    [
+        (SHOP, True),
+        (RunningNode("shop", "rabbit@shop", "815", after(-3596)), True),
+        (RunningNode("shop", "rabbit@shop", "815", after(-3590)), False),
+        (RunningNode("shop", "rabbit@shop", "816", after(-3600)), False),
+        (RunningNode("shop", "rabbit@other", "815", after(-3600)), False),
+        (RunningNode("store", "rabbit@shop", "815", after(-3600)), False),
+    ],
+)
+def test_the_same_start_of_the_same_node_is_the_same_broker(other: RunningNode, *, is_one: bool) -> None:
+    begun_before = RunningNode("shop", "rabbit@shop", "22", after(-7200))
+    nodes = {ONE: [begun_before, SHOP], TWO: [other]}
+    assert (len(found([heard(ONE, 1), heard(TWO, 1)], nodes=nodes)) == 1) is is_one
+
+
+def of(source: str, record: LogRecord) -> LogRecord:
+    return replace(
+        record, source=source, object_id=str(record.object_id).replace("rabbitmq/", f"{source}/", 1)
+    )
+
+
+def state(source: str, **values: object) -> LogRecord:
+    return LogRecord(
+        kind=RecordKind.SOURCE,
+        ingest_ts=text(after(0)),
+        source=source,
+        dialect="rabbitmq",
+        state="synchronised",
+        values=values or None,
+    )
+
+
+def of_a_broker(source: str, started: str, published: int) -> Iterator[LogRecord]:
+    """A node, two queues, one of which grows, and a connection that comes and goes, read by a source."""
+    node = told(
+        of_object(RecordKind.SNAPSHOT, 0, 1, "node", "rabbit@shop"),
+        0,
+        clusterName="shop",
+        osProcess=815,
+        startTime=started,
+    )
+    yield of(source, node)
+    for minute in range(6):
+        sampled = 60 * minute
+        orders = told(of_object(RecordKind.UPDATE, sampled, 1, name="/|orders"), sampled, messages=minute)
+        gained = Delta(published if minute else 0, MINUTE)
+        yield of(source, counted(orders, messagesPublished=gained))
+        yield of(source, told(of_object(RecordKind.UPDATE, sampled, 2, name="/|mail"), sampled, messages=3))
+    connection = of_object(RecordKind.CREATE, 60, 1, "connection", "127.0.0.1:4711 -> 127.0.0.1:5672")
+    yield of(source, told(connection, 60, user="web"))
+    yield of(source, replace(connection, kind=RecordKind.DELETE, ingest_ts=text(after(120))))
+
+
+def reported(spark: SparkSession, log: WrittenLog, records: list[LogRecord]) -> Report:
+    log.segment(sorted(records, key=lambda record: record.ingest_ts))
+    return make_report(spark, log.path, Period(after(0), after(600)), lambda _: None)
+
+
+COLUMNS = ("broker", "sources", "published", "queues", "growing", "opened", "ended", "open")
+
+
+def totals(report: Report) -> list[tuple[Value, ...]]:
+    return [tuple(row[name] for name in COLUMNS) for row in report.table("brokers").rows]
+
+
+@pytest.mark.xdist_group("spark")
+def test_one_broker_that_two_sources_read_is_counted_once(
+    spark: SparkSession, log: WrittenLog, tmp_path: Path
+) -> None:
+    """The agent's start of the node differs by a second: it is worked out from an uptime."""
+    records = [
+        state("direct"),
+        *of_a_broker("direct", "2026-11-20T11:00:00.000000000Z", 100),
+        state("agent"),
+        *of_a_broker("agent", "2026-11-20T11:00:01.000000000Z", 99),
+        state("other"),
+        *of_a_broker("other", "2026-11-20T11:30:00.000000000Z", 7),
+    ]
+    report = reported(spark, log, records)
+    assert totals(report) == [
+        ("direct", "agent, direct", 500, 2, 1, 1, 1, 0),
+        ("other", "other", 35, 2, 1, 1, 1, 0),
+        (None, None, 535, 4, 2, 2, 2, 0),
+    ]
+    shared = {row["source"]: row["broker"] for row in report.table("overview").rows}
+    assert shared == {"agent": "direct", "direct": "direct", "other": None}
+    # Each source has its own rows all the same; what is drawn, and said in sentences, is each broker once.
+    assert {row["source"] for row in report.table("queues").rows} == {"direct", "agent", "other"}
+    assert {row["source"] for row in report.series.throughput} == {"direct", "other"}
+    assert {str(row["object_id"]).partition("/")[0] for row in report.series.depths} == {"direct", "other"}
+    said = findings(report)
+    assert not any("of agent" in sentence for sentence in said)
+    one = "sources agent, direct are one broker (cluster shop): totals are those of direct"
+    assert said[-1] == one
+    out = io.StringIO()
+    terminal.show(report, out)
+    assert f"! {one}\n" in out.getvalue()
+    page.draw(report, tmp_path / "page.png")
+
+
+@pytest.mark.xdist_group("spark")
+def test_one_broker_as_the_configuration_says(spark: SparkSession, log: WrittenLog) -> None:
+    records = [
+        state("direct"),
+        *of_a_broker("direct", "2026-11-20T11:00:00.000000000Z", 100),
+        state("copy", same_as="direct"),
+        *of_a_broker("copy", "2026-11-20T12:00:00.000000000Z", 10),
+    ]
+    report = reported(spark, log, records)
+    assert totals(report)[0] == ("direct", "copy, direct", 500, 2, 1, 1, 1, 0)
+    assert [row["why"] for row in report.table("brokers").rows] == ["as configured", None]
