@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import msgspec
 
@@ -13,10 +13,13 @@ from gateway.eventlog.logged_sources import FormerSource
 from gateway.eventlog.logged_values import object_id
 from gateway.eventlog.record import LogRecord, RecordKind
 from gateway.eventlog.timestamps import known_time
-from gateway.feed.records import ObjectRecord
+from gateway.feed.records import Lifetime, ObjectRecord
 
 _Key: TypeAlias = tuple[str, str]
 """``package:class`` and name."""
+
+_ONE_AT_A_TIME: Final = frozenset({"rabbitmq"})
+"""Kinds of sources of whose objects a durable and a transient one never have a name at the same time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +51,13 @@ class FormerObjects:
         self._read_whole = state.read_whole
         self._news = state.read_whole if state.is_complete else set()
         self._sources: dict[str, dict[_Key, LogRecord]] = {source: {} for source in state.heard_until}
+        self._passing: dict[str, dict[_Key, _Key]] = {}
         for record in state.objects.values():
-            rows = self._sources.setdefault(record.source or "", {})
-            rows[f"{record.package}:{record.class_name}", record.object_name or ""] = record
+            source = record.source or ""
+            key = f"{record.package}:{record.class_name}", record.object_name or ""
+            self._sources.setdefault(source, {})[key] = record
+            if record.dialect in _ONE_AT_A_TIME and record.lifetime == Lifetime.TRANSIENT.value:
+                self._passing.setdefault(source, {})[key[0], key[1].rpartition("#")[0]] = key
 
     def __iter__(self) -> Iterator[LogRecord]:
         """Those of which nobody has told yet; others may be told of meanwhile."""
@@ -82,13 +89,27 @@ class FormerObjects:
             return Meeting()
         former = objects.pop((class_name, record.stable_name), None)
         if former is None:
-            return Meeting(RecordKind.CREATE if source in self._news else None)
+            other = self._of_other_lifetime(source, class_name, record)
+            kind = RecordKind.CREATE if source in self._news else None
+            return Meeting(kind, ended=None if other is None else ended(other, ingest_ts))
         created = known_time(record.created)
         if created is not None and former.create_ts is not None and created != former.create_ts:
             return Meeting(RecordKind.CREATE, ended=ended(former, ingest_ts))
         if former.object_id == object_id(source, class_name, record.row):
             return Meeting(RecordKind.SNAPSHOT, former=former)
         return Meeting(RecordKind.SNAPSHOT, ended=ended(former, ingest_ts))
+
+    def _of_other_lifetime(self, source: str, class_name: str, record: ObjectRecord) -> LogRecord | None:
+        """The one before of that name, which passed where this one lasts, or the other way round."""
+        objects, passing = self._sources[source], self._passing.get(source, {})
+        if record.lifetime is Lifetime.DURABLE:
+            key = passing.get((class_name, record.stable_name))
+        else:
+            key = class_name, record.stable_name.rpartition("#")[0]
+        former = objects.get(key) if key is not None else None
+        if key is None or former is None or former.dialect not in _ONE_AT_A_TIME:
+            return None
+        return objects.pop(key)
 
     def take(self, source: str) -> list[LogRecord]:
         """Those of a source that was read whole and told nothing of them: they are gone."""

@@ -29,6 +29,12 @@ _ATTEMPTS: Final = 3
 _HEAD_SECONDS: Final = 60.0
 """In a log of an earlier version, a segment that spans so much time has told all of its head."""
 
+UNDER_WAY: Final = (10**9, 10 * 10**9)
+"""Nanoseconds, at least and at most: what happened so shortly before the log's end may have been under way.
+
+Between these it is twice as long as the source's last event took; clocks that differ make no more of it.
+"""
+
 _UNHEARD: Final = frozenset(state.value for state in UNHEARD)
 
 
@@ -38,8 +44,8 @@ class LastState:
 
     Attributes:
         objects: those that live, by ``object_id``, with all that is known of each; ``kind`` is ``snapshot``.
-        heard_until: by source: until when it was listened to, nanoseconds since 1970 UTC. Absent where the
-            log does not know the source.
+        heard_until: by source: until when all that happened is told, nanoseconds since 1970 UTC. Absent where
+            the log does not know the source.
         read_whole: sources all of whose objects were told at one time at least: of these, what the log does
             not know is new.
         deliveries: of durable subscriptions of any source, whose records are in the log; the last ones, in
@@ -87,6 +93,7 @@ class _Reader:
         self._sources = sources
         self._state = LastState()
         self._unheard: dict[str, int] = {}
+        self._took: dict[str, int] = {}
         self._known: set[str] = set()
         self._first_ts = self._last_ts = ""
 
@@ -109,7 +116,10 @@ class _Reader:
         if not whole and segments and segments[0].first_seq > 1:  # a log's first segment has no head to tell
             state.is_complete = False
         until = nanoseconds_of(self._last_ts)
-        state.heard_until = {source: self._unheard.get(source, until) for source in self._known}
+        for source in self._known:
+            shortest, longest = UNDER_WAY
+            under_way = min(max(2 * self._took.get(source, 0), shortest), longest)
+            state.heard_until[source] = self._unheard.get(source, until - under_way)
         return state
 
     def _take(self, record: LogRecord) -> None:
@@ -123,8 +133,15 @@ class _Reader:
         if record.source not in self._sources:
             return
         match record.kind:
+            case RecordKind.EVENT if record.sample_ns:
+                self._took[record.source] = nanoseconds_of(record.ingest_ts) - record.sample_ns
             case RecordKind.SOURCE:
                 self._source_told(record.source, record)
+            case _:
+                self._object_told(record)
+
+    def _object_told(self, record: LogRecord) -> None:
+        match record.kind:
             case RecordKind.CREATE | RecordKind.SNAPSHOT if record.object_id is not None:
                 self._state.objects[record.object_id] = msgspec.structs.replace(
                     record, kind=RecordKind.SNAPSHOT, delivery=None

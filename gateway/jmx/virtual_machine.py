@@ -143,12 +143,18 @@ class JavaMachine:
         """Of the process."""
         return self._running().pid
 
+    @property
+    def ended_by_signal(self) -> bool:
+        """Whether somebody ended it, which says nothing of whether it can work."""
+        return self._process is not None and (self._process.returncode or 0) < 0
+
     async def __aenter__(self) -> Self:
         """Start it.
 
         Raises:
             JavaMissingError: no Java, one that is too old, or no compiler in a source checkout.
             ListenError: its address is taken or not permitted.
+            MachineEndedError: it was ended while it started.
             JmxError: it does not start for another reason.
         """
         try:
@@ -315,7 +321,8 @@ class JavaMachine:
                 f"{java} is older than Java 11: install a newer one (on Debian: apt-get install "
                 f"default-jre-headless), or name the folder of a newer one under jmx.java"
             )
-        return JmxError(f"{java} does not start: {reason}\n{tail}".rstrip())
+        failed = MachineEndedError if self.ended_by_signal else JmxError
+        return failed(f"{java} does not start: {reason}\n{tail}".rstrip())
 
     async def _end(self) -> None:
         if self._process is not None:

@@ -175,6 +175,7 @@ class _JmxAgent:
         self._starts = 0
         self._logins: Counter[LoginOutcome] = Counter()
         self._was_ready = False
+        self._was_killed = False
         buffer = loaded.settings.jmx.notification_buffer
         lifeline.metrics.add("agent", lambda: agent_readings(self._starts, self._logins, buffer))
 
@@ -182,7 +183,7 @@ class _JmxAgent:
         """Run one after the other, for ever.
 
         Raises:
-            CommandError: the first one never worked.
+            CommandError: the first one never worked, and was not killed before it could.
         """
         pause = FIRST_RESTART_SECONDS
         while True:
@@ -190,7 +191,7 @@ class _JmxAgent:
             try:
                 await self._run_once()
             except JmxError as error:
-                if not self._was_ready:
+                if not (self._was_ready or (isinstance(error, MachineEndedError) and self._was_killed)):
                     raise CommandError(exit_code(error), str(error)) from error
                 reason = str(error)
             if time.monotonic() - began > STEADY_SECONDS:
@@ -206,7 +207,14 @@ class _JmxAgent:
             JmxError: always, when it has ended.
         """
         self._starts += 1
-        async with JavaMachine(machine_settings(self._loaded), self._authenticate) as machine:
+        machine = JavaMachine(machine_settings(self._loaded), self._authenticate)
+        try:
+            await self._run(machine)
+        finally:
+            self._was_killed = machine.ended_by_signal
+
+    async def _run(self, machine: JavaMachine) -> NoReturn:
+        async with machine:
             projection = self._projection()
             delivery = Delivery(projection, machine.push)
             link = FeedLink(self._loaded.feed_socket, delivery, delivery.ready, ANSWER_SECONDS)

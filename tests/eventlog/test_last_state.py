@@ -20,6 +20,7 @@ from gateway.model.observations import SourceState
 from tests.eventlog.feeds import (
     AGENT,
     DELIVERED,
+    FULL,
     NAME,
     PUBLISHED,
     QUEUE,
@@ -27,6 +28,7 @@ from tests.eventlog.feeds import (
     SHOP,
     T0,
     deletion,
+    event,
     queue,
     update,
 )
@@ -88,7 +90,7 @@ def test_objects_that_live_are_known_with_their_last_values(tmp_path: Path) -> N
 
     assert sorted(state.objects) == ["shop/shop:queue/1", "shop/shop:queue/3"]
     assert (state.objects["shop/shop:queue/1"].values or {})["depth"] == 7
-    assert state.heard_until == {"shop": T0 + MINUTE}
+    assert state.heard_until == {"shop": T0 + MINUTE - SECOND}
     assert state.is_complete
 
 
@@ -104,6 +106,15 @@ def test_a_source_that_was_down_was_heard_until_then(tmp_path: Path) -> None:
     records += mirror.apply(batch(AWAY), T0 + 40 * SECOND)
     records += mirror.apply(batch(replace(AWAY, detail="still gone")), T0 + 50 * SECOND)
     assert last_state(logged(tmp_path, records), ["shop"]).heard_until == {"shop": AWAY.since}
+
+
+@pytest.mark.parametrize(
+    ("took", "before"), [(0, SECOND), (3 * SECOND, 6 * SECOND), (MINUTE, 10 * SECOND), (-MINUTE, SECOND)]
+)
+def test_what_was_under_way_when_the_log_ended_was_not_heard(took: int, before: int, tmp_path: Path) -> None:
+    mirror = Mirror(MirrorSettings())
+    records = mirror.apply(batch(SHOP, FULL, event(time=T0 - took)), T0)
+    assert last_state(logged(tmp_path, records), ["shop"]).heard_until == {"shop": T0 - before}
 
 
 def test_a_log_that_is_not_there_says_nothing(tmp_path: Path) -> None:
@@ -155,9 +166,9 @@ def kinds(records: list[LogRecord]) -> list[tuple[str, str | None]]:
     return [(record.kind.value, record.object_name) for record in records if record.object_id is not None]
 
 
-def former(*records: ObjectRecord, complete: bool = True) -> LastState:
+def former(*records: ObjectRecord, complete: bool = True, source: SourceRecord = SHOP) -> LastState:
     """A log that ended with these objects."""
-    told = recorded(SHOP, QUEUE, AGENT, *records)
+    told = recorded(source, QUEUE, AGENT, *records)
     objects = {record.object_id: record for record in told if record.object_id is not None}
     return LastState(objects, {"shop": T0}, {"shop"}, is_complete=complete)
 
@@ -200,6 +211,18 @@ def test_another_that_has_its_name_ends_it() -> None:
     records = recorded(CATCHING_UP, QUEUE, later, former=former(queue(1)))
     assert kinds(records) == [("delete", "/|q1"), ("create", "/|q1")]
     assert records[-2].inferred is True
+
+
+def test_one_that_lasts_ends_the_passing_one_that_had_its_name_and_the_other_way_round() -> None:
+    source = replace(CATCHING_UP, kind="rabbitmq")
+    lasting = replace(queue(1), created=0)
+    passing = replace(queue(1), row=2, stable_name="/|q1#17", lifetime=Lifetime.TRANSIENT)
+    for then, now in ((passing, lasting), (lasting, passing)):
+        records = recorded(source, QUEUE, now, former=former(then, source=source))
+        assert [(record.kind.value, record.row) for record in records if record.object_id] == [
+            ("delete", then.row),
+            ("create", now.row),
+        ]
 
 
 def test_a_transient_object_under_another_row_is_the_same_but_its_identity_ends() -> None:

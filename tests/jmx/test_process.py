@@ -15,9 +15,9 @@ import pytest
 from gateway.model.observations import SourceState
 from gateway.service.exit_codes import ExitCode
 from gateway.state_folder import StateFolder
-from tests.components.command_line import amqp_gateway, is_log_record
+from tests.components.command_line import RunningCommand, amqp_gateway, is_log_record, running
 from tests.components.shop import START, agent, source, update
-from tests.components.waiting import eventually
+from tests.components.waiting import eventually, wait_until
 from tests.jmx.conftest import JmxSite, canonical, java_process
 from tests.jmx.shop import GATEWAY, SALES, SOURCE, STATE, event, hall_name, link, till_name
 
@@ -91,6 +91,17 @@ async def test_a_virtual_machine_that_is_killed_is_followed_by_another(jmx: JmxS
             await client.listen(GATEWAY)
             jmx.core.publish(event(1))
             assert "eventId=java.lang.String 7b0c.1.1" in await client.heard()
+
+
+async def test_a_virtual_machine_that_is_killed_while_it_starts_is_followed_by_another(jmx: JmxSite) -> None:
+    command = ("process", "jmx", "--config", jmx.site.configuration)
+    with running(*command, log=jmx.log) as process:
+        wait_until(lambda: has_java(process), "a virtual machine starts")
+        first = java_process(process)
+        first.kill()
+        await asyncio.to_thread(process.ready)
+        assert java_process(process).pid != first.pid
+        assert "was ended by SIGKILL" in jmx.log.read_text()
 
 
 async def test_a_virtual_machine_that_hangs_is_no_reason_to_hang(jmx: JmxSite) -> None:
@@ -183,6 +194,10 @@ async def test_a_state_that_is_missing(jmx: JmxSite) -> None:
     assert len(told) == 1
     with pytest.raises(Exception, match="no gateway state here"):
         StateFolder(jmx.site.folder / "elsewhere")
+
+
+def has_java(process: RunningCommand) -> bool:
+    return [child.name() for child in psutil.Process(process.process.pid).children()] == ["java"]
 
 
 def is_alive(process: psutil.Process) -> bool:
