@@ -67,7 +67,7 @@ from gateway.model.schema import (
 )
 from gateway.model.values import Reference
 
-VERSION = 8
+VERSION = 9
 """Of the feed; told in `Hello`. A client refuses another one."""
 
 MAX_FRAME_OCTETS = 16 * 1024 * 1024

@@ -166,7 +166,8 @@ class EventRecord:
     octets. ``condition`` names what a raising event begins and a clearing event ends, empty for one that
     stands for itself; both may be told again. A clearing event, and no other, has the severity ``CLEARED``.
     ``values`` are the arguments by position. A snapshot tells the last events again, after everything else:
-    a subscriber passes over those whose number it has seen.
+    a subscriber passes over those whose number it has seen. Where ``boot`` is not 0, a core before this one
+    made the event, in that epoch: nobody may have been told of it. It stands in snapshots only.
     """
 
     event_id: str
@@ -182,6 +183,7 @@ class EventRecord:
     text: str = ""
     state: EventState = EventState.ONE_SHOT
     condition: str = ""
+    boot: int = 0
 
 
 @dataclass(frozen=True, slots=True)

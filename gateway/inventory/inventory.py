@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from gateway.feed.latest import HistoryLimits
 from gateway.feed.operations import OperationRecord
-from gateway.feed.records import Batch, EventLogRecord, Record
+from gateway.feed.records import Batch, EventLogRecord, EventRecord, Record
 from gateway.inventory.classes import ClassRegistry
 from gateway.inventory.event_log import EventLogCondition
 from gateway.inventory.history import History
@@ -115,6 +115,10 @@ class Inventory:
     def operation_told(self, record: OperationRecord) -> None:
         """Tell of an operation; snapshots tell it again."""
         self._out([record])
+
+    def recall(self, events: Iterable[EventRecord]) -> None:
+        """Cores before this one made these events: snapshots tell them again, and nobody else is told."""
+        self._history.note(events)
 
     def tick(self, now: int) -> None:
         """Once a second."""

@@ -24,6 +24,7 @@ COMMON_ITEMS: tuple[tuple[str, AttributeType], ...] = (
     ("state", AttributeType.STRING),
     ("condition", AttributeType.STRING),
     ("heard", AttributeType.DATE),
+    ("late", AttributeType.BOOLEAN),
 )
 """What the user data of every notification has; an argument of the same name has ``_`` behind it."""
 
@@ -63,7 +64,14 @@ class ShownEvent:
         self._items = tuple(items)
 
     def emit(
-        self, record: EventRecord, emitters: tuple[int, ...], source: str, resolve: Resolve, unfit: Unfit
+        self,
+        record: EventRecord,
+        emitters: tuple[int, ...],
+        source: str,
+        resolve: Resolve,
+        unfit: Unfit,
+        *,
+        is_late: bool = False,
     ) -> Emit:
         """The notification of one event.
 
@@ -73,6 +81,7 @@ class ShownEvent:
             source: name of its source; empty for the gateway itself.
             resolve: what references lead to; called with position -1 for the subject, else the argument's.
             unfit: told of arguments that cannot be shown.
+            is_late: it could not be told when it happened.
         """
         subject = record.subject
         common: tuple[JmxValue, ...] = (
@@ -86,6 +95,7 @@ class ShownEvent:
             record.state.value,
             types.text(record.condition) or None,
             types.time(record.heard),
+            is_late,
         )
         data = [(name, type_, value) for (name, type_), value in zip(COMMON_ITEMS, common, strict=True)]
         data += [(item.name, item.type, self._value(item, record, resolve, unfit)) for item in self._items]
@@ -111,17 +121,35 @@ class ShownEvent:
             return None
 
 
+LATE_AFTER = 5 * 10**9
+"""Nanoseconds: what the first snapshot of a core tells is late if it happened before."""
+
+
 class EventCursor:
     """Which events the clients were told: outlives virtual machines and projections.
 
     A snapshot repeats the last events. Those that were told are passed over; those of the first snapshot
     that this process hears happened before anybody could listen, and are only remembered.
+
+    Args:
+        epoch: boot of the core that made the last event that was told, by the process before; 0 where there
+            was none.
+        number: of that event.
+
+    Attributes:
+        lost: events that happened after that, or since, and that clients could not be told any more.
     """
 
-    def __init__(self) -> None:
-        self._epoch = 0
-        self._number = 0
+    def __init__(self, epoch: int = 0, number: int = 0) -> None:
+        self._epoch, self._number = epoch, number
+        self._heard_epoch = epoch
         self._heard_snapshot = False
+        self.lost = 0
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """Epoch and number of the last event."""
+        return self._epoch, self._number
 
     def is_new(self, epoch: int, number: int, *, repeated: bool) -> bool:
         """Whether an event is to be told now; it counts as told from then on.
@@ -131,12 +159,28 @@ class EventCursor:
             number: of the event within the epoch, ascending.
             repeated: whether a snapshot tells it.
         """
-        if epoch != self._epoch:
-            self._epoch, self._number = epoch, 0
-        if number <= self._number and (number or repeated):
+        if not number:
+            return not repeated
+        if (epoch, number) <= (self._epoch, self._number):
             return False
-        self._number = max(self._number, number)
-        return self._heard_snapshot or not repeated
+        is_told = self._heard_snapshot or not repeated
+        if repeated and self._epoch:
+            missing = number - 1 - (self._number if epoch == self._epoch else 0)
+            self.lost += missing + (not is_told)
+        self._epoch, self._number = epoch, number
+        if not repeated:
+            self._heard_epoch = epoch
+        return is_told
+
+    def is_late(self, epoch: int, age: int) -> bool:
+        """Whether an event that a snapshot tells could have been told when it happened.
+
+        Args:
+            epoch: of the core that made it. The first snapshot of a core tells what happened since its start,
+                which is not late at once.
+            age: nanoseconds since the gateway heard of it.
+        """
+        return epoch <= self._heard_epoch or age > LATE_AFTER
 
     def snapshot_ended(self) -> None:
         """A snapshot was heard to its end."""

@@ -22,6 +22,7 @@ class Health:
         refused: records of things not known.
         unfit: elements with a value that could not be shown.
         emitted: events told to listeners.
+        lost: events that listeners could not be told, since the process was started.
     """
 
     stale_since: int
@@ -35,6 +36,7 @@ class Health:
     refused: int = 0
     unfit: int = 0
     emitted: int = 0
+    lost: int = 0
 
 
 def health_values(
@@ -63,6 +65,7 @@ def health_values(
         "ActiveAlarmCount": sum(map(len, alarms)),
         "WorstSeverity": max(each.worst for each in alarms).name.lower(),
         "EventsEmitted": health.emitted,
+        "EventsLost": health.lost,
         **counts(groups),
         **event_log.values(),
     }

@@ -130,6 +130,7 @@ GATEWAY_ATTRIBUTES = (
     _number("SourcesSynchronised", "Sources of which everything is known.", "sources", when_abandoned=0),
     *_COUNTS,
     _number("EventsEmitted", "Events told to listeners, in this life of the virtual machine.", counter=True),
+    _number("EventsLost", "Events that happened while no listener could be told them.", counter=True),
     Attribute(
         "LastOperations",
         AttributeType.LIST,

@@ -315,16 +315,20 @@ class Projection:
         self._objects.take_away(shown)
 
     def _event_told(self, record: EventRecord) -> None:
-        if not self._cursor.is_new(self._health.epoch, record.number, repeated=self._in_snapshot):
+        epoch = record.boot or self._health.epoch
+        if not self._cursor.is_new(epoch, record.number, repeated=self._in_snapshot):
             return
         event, source = self._events.get(record.class_number), self._sources.get(record.source)
         if event is None or (source is None and record.source != GATEWAY):
             self._health.refused += 1
             return
         self._health.emitted += 1
-        self._tell(self._emit(record, event, source))
+        late = self._in_snapshot and self._cursor.is_late(epoch, self._clock() - record.heard)
+        self._tell(self._emit(record, event, source, is_late=late))
 
-    def _emit(self, record: EventRecord, event: ShownEvent, source: ShownSource | None) -> Emit:
+    def _emit(
+        self, record: EventRecord, event: ShownEvent, source: ShownSource | None, *, is_late: bool
+    ) -> Emit:
         def resolve(_position: int, link: ObjectLink) -> str | None:
             found = self._objects.at(Target(record.source, link.class_name, link.row))
             return None if found is None else found.name
@@ -335,7 +339,7 @@ class Projection:
         if subject is not None and subject.shown_class.emits:
             emitters.insert(0, subject.number)
         name = source.name if source is not None else ""
-        return event.emit(record, tuple(emitters), name, resolve, self._unfit.seen)
+        return event.emit(record, tuple(emitters), name, resolve, self._unfit.seen, is_late=is_late)
 
     def _alarm_told(self, record: AlarmRecord) -> None:
         source = self._sources.get(record.source)
@@ -397,6 +401,7 @@ class Projection:
         for number, source in self._sources.items():
             source.bean.show(counts(group for group in self._groups if group.source == number))
         self._health.unfit = len(self._unfit)
+        self._health.lost = self._cursor.lost
         self._bean.show(
             health_values(
                 self._health, self._sources.values(), self._groups, self._event_log, self._own_alarms

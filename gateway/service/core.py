@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from functools import partial
 
@@ -12,6 +13,7 @@ import structlog
 from gateway.clock import Clock
 from gateway.config.files import LoadedConfiguration
 from gateway.config.types import SecretError
+from gateway.eventlog.last_events import LastEvents, last_events
 from gateway.eventlog.last_operations import unfinished_operations
 from gateway.eventlog.last_state import LastState, last_state
 from gateway.eventlog.record import LogRecord
@@ -32,6 +34,7 @@ from gateway.service.captures import Captures, CaptureTarget
 from gateway.service.delivery_ledger import DeliveryLedger
 from gateway.service.event_log import OFF, CoreEventLog, file_settings
 from gateway.service.exit_codes import CommandError, ExitCode
+from gateway.service.former_events import former_events
 from gateway.service.former_operations import former_operations
 from gateway.service.garbage import tune_garbage_collection
 from gateway.service.history import history_limits
@@ -92,7 +95,7 @@ async def _run_locked(
     epoch = count_start(state, index)
     feed: FeedServer | None = None
     last = await asyncio.to_thread(_last_state, loaded)
-    unfinished = await asyncio.to_thread(_unfinished_operations, loaded)
+    unfinished, told = await asyncio.to_thread(_not_told_to_the_end, loaded)
     event_log = _event_log(loaded, state, epoch, clock, last)
 
     def publish(batch: Batch) -> None:
@@ -102,10 +105,9 @@ async def _run_locked(
             event_log.take(batch)
         operations.noticed(batch)
 
-    classes, secrets = ClassRegistry(mappings), SecretRules(patterns)
-    is_left = asyncio.Event()
-    limits = history_limits(loaded.settings.history)
-    inventory = Inventory(state.identity, epoch, classes, index, publish, Slicing(is_left.set), limits)
+    classes, secrets, is_left = ClassRegistry(mappings), SecretRules(patterns), asyncio.Event()
+    slicing, limits = Slicing(is_left.set), history_limits(loaded.settings.history)
+    inventory = Inventory(state.identity, epoch, classes, index, publish, slicing, limits)
     settings = loaded.settings.operations
     desk = OperationDesk(
         inventory,
@@ -140,6 +142,7 @@ async def _run_locked(
         await running.enter_async_context(operations)
         numbers = {source.identity.name: source.identity.number for source in inventory.sources}
         operations.recover(former_operations(unfinished, numbers))
+        inventory.recall(former_events(told, state.identity, classes, numbers, _names(last)))
         hello = Hello(VERSION, epoch, state.identity, clock.now())
         waiting = loaded.settings.feed.max_waiting_records
         feed = FeedServer(loaded.feed_socket, hello, inventory.snapshot, waiting, operations.asked)
@@ -205,15 +208,26 @@ def _last_state(loaded: LoadedConfiguration) -> LastState | None:
         return LastState(is_complete=False)
 
 
-def _unfinished_operations(loaded: LoadedConfiguration) -> list[LogRecord]:
-    """Operations that a core before this one began and did not end."""
+def _not_told_to_the_end(loaded: LoadedConfiguration) -> tuple[list[LogRecord], LastEvents]:
+    """Operations that a core before this one began and did not end; events that norths may not know."""
     if not loaded.settings.log.enabled:
-        return []
+        return [], LastEvents()
+    folder = loaded.log_folder
     try:
-        return unfinished_operations(loaded.log_folder)
+        return unfinished_operations(folder), last_events(folder, loaded.settings.history.events)
     except OSError as error:  # what is wrong with the log is said when it is opened
         log.warning("event-log-not-read", path=error.filename, reason=error.strerror)
-        return []
+        return [], LastEvents()
+
+
+def _names(last: LastState | None) -> Callable[[str], str]:
+    """What objects were called, as far as sources had to know."""
+
+    def name_of(object_id: str) -> str:
+        known = last.objects.get(object_id) if last is not None else None
+        return (known.object_name or "") if known is not None else ""
+
+    return name_of
 
 
 async def _keep_event_log(event_log: CoreEventLog | None, inventory: Inventory, clock: Clock) -> None:

@@ -26,7 +26,6 @@ from gateway.feed.refusal_reports import RefusalReports
 from gateway.jmx.classes import ColumnOids
 from gateway.jmx.delivery import Delivery
 from gateway.jmx.errors import JavaMissingError, JmxError, ListenError, MachineEndedError
-from gateway.jmx.events import EventCursor
 from gateway.jmx.operation_notices import MAX_TOLD, OperationCursor
 from gateway.jmx.operations import Operations
 from gateway.jmx.projection import Projection, ProjectionSettings
@@ -38,6 +37,7 @@ from gateway.service.garbage import tune_garbage_collection
 from gateway.service.history import history_limits
 from gateway.service.lifeline import Lifeline
 from gateway.service.metrics.jmx import LoginOutcome, agent_readings, delivery_readings, machine_readings
+from gateway.service.told_events import ToldEvents
 from gateway.snmp.lock import Lock
 from gateway.snmp.lock_files import load_shipped_locks
 from gateway.state_folder import StateError, StateFolder
@@ -169,7 +169,8 @@ class _JmxAgent:
         self._lifeline = lifeline
         self._users = users
         self._oids = oids
-        self._cursor = EventCursor()
+        self._told = ToldEvents(loaded.state_folder)
+        self._cursor = self._told.read()
         sources = len(loaded.settings.sources) + 1
         self._operation_cursor = OperationCursor(2 * sources * loaded.settings.history.operations + MAX_TOLD)
         self._starts = 0
@@ -231,6 +232,7 @@ class _JmxAgent:
                 delivery.tick(),
                 link.run(),
                 refusals.run(),
+                self._told.keep(self._cursor),
                 self._let_in(machine, delivery, operations),
             )
         raise AssertionError("the feed is followed for ever")

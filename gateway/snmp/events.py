@@ -50,7 +50,9 @@ class Events:
         """A new core numbers events anew."""
         self._bound.clear()
 
-    def notification(self, record: EventRecord, source_name: str, epoch: int) -> Notification | None:
+    def notification(
+        self, record: EventRecord, source_name: str, epoch: int, *, repeated: bool = False
+    ) -> Notification | None:
         """What to send; ``None`` for an event that was not told of, or has no number in any lock."""
         bound = self._bound.get(record.class_number)
         if bound is None:
@@ -60,7 +62,7 @@ class Events:
             oid=bound.oid,
             name=bound.name,
             number=record.number,
-            epoch=epoch,
+            epoch=record.boot or epoch,
             event_id=record.event_id,
             severity=record.severity,
             time=record.time,
@@ -72,6 +74,9 @@ class Events:
             state=record.state,
             condition=record.condition,
             arguments=bound.varbinds(record.values, record.source),
+            heard=record.heard,
+            repeated=repeated,
+            is_late=record.boot > 0,
         )
 
 

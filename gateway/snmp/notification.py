@@ -43,6 +43,9 @@ class Notification:
         text: one line for people.
         condition: what a raising and a clearing notification have in common.
         arguments: names and BER values of the event's own arguments; of type Counter64 none.
+        heard: when the gateway heard of it, nanoseconds of its clock; 0 for what is not told by a core.
+        repeated: a snapshot tells it: it may have been told before.
+        is_late: it could not be told when it happened.
     """
 
     oid: Oid
@@ -60,3 +63,6 @@ class Notification:
     state: EventState
     condition: str
     arguments: tuple[tuple[Oid, bytes], ...] = ()
+    heard: int = 0
+    repeated: bool = False
+    is_late: bool = False

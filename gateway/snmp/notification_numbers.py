@@ -54,6 +54,7 @@ class NotificationObject(enum.IntEnum):
     LOG_LOST = 23
     AGENT = 24
     AGENT_DETAIL = 25
+    LATE = 26
 
 
 COMMON_OBJECTS = tuple(NotificationObject)[: NotificationObject.CONDITION]
@@ -95,6 +96,7 @@ class TargetColumn(enum.IntEnum):
     FAILED = 7
     WAITING = 8
     LAST_SENT = 9
+    LOST = 10
 
 
 class TargetKindNumber(enum.IntEnum):

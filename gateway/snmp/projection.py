@@ -313,9 +313,8 @@ class Projection:
         row.table.remove(row, self._clock())
 
     def _event_told(self, record: EventRecord) -> None:
-        notification = self._events.notification(
-            record, self._source_table.name(record.source), self._health.feed.epoch
-        )
+        epoch, source = self._health.feed.epoch, self._source_table.name(record.source)
+        notification = self._events.notification(record, source, epoch, repeated=self._in_snapshot)
         if notification is None:
             self._health.feed.refused += 1
             return

@@ -57,6 +57,7 @@ def test_an_event_is_told_by_its_subject_its_source_and_the_gateway(gateway: Gat
         ("state", AttributeType.STRING, "raised"),
         ("condition", AttributeType.STRING, "burning till1"),
         ("heard", AttributeType.DATE, START + SECOND),
+        ("late", AttributeType.BOOLEAN, False),
         ("till", AttributeType.OBJECT_NAME, till_name()),
         ("tillName", AttributeType.STRING, "hall1|till1#1"),
         ("state_", AttributeType.STRING, "open"),
@@ -117,7 +118,7 @@ def test_arguments_with_odd_names_are_all_told(gateway: Gateway) -> None:
     )
     gateway.tell(EventClassRecord(6, odd), replace(event(1), class_number=6, values={1: 1, 2: 2, 3: 3}))
     ((_, emit),) = gateway.machine.emitted
-    assert [(name, value) for name, _, value in emit.data[10:]] == [
+    assert [(name, value) for name, _, value in emit.data[11:]] == [
         ("q", None),
         ("qName", None),
         ("qName_", 1),
@@ -171,6 +172,39 @@ def test_another_virtual_machine_is_not_told_again_what_the_former_was(gateway: 
     later.hello()
     snapshot(later, 1, 2, 3)
     assert numbers(later) == ["1.3"]
+
+
+def test_what_a_later_snapshot_tells_is_marked_as_late(gateway: Gateway) -> None:
+    gateway.tell(event(1))
+    gateway.disconnect()
+    gateway.hello(epoch=2)
+    gateway.snapshot(
+        source(),
+        agent(fresh=True),
+        *classes(),
+        *(replace(event(number), boot=1) for number in (1, 2)),
+        event(1, epoch=2),
+    )
+    gateway.tell(event(2, epoch=2))
+    data = [{name: value for name, _, value in emit.data} for _, emit in gateway.machine.emitted]
+    assert [(told["eventId"], told["late"]) for told in data] == [
+        ("7b0c.1.1", False),
+        ("7b0c.1.2", True),
+        ("7b0c.2.1", False),
+        ("7b0c.2.2", False),
+    ]
+
+
+def test_what_happened_while_there_was_no_process_is_counted() -> None:
+    gateway = Gateway(cursor=EventCursor(1, 3))
+    gateway.hello()
+    snapshot(gateway, 2, 3, 6, 7)
+    gateway.settle()
+    assert numbers(gateway) == []
+    assert gateway.machine.read(GATEWAY)["EventsLost"] == 4
+    gateway.tell(event(8))
+    assert numbers(gateway) == ["1.8"]
+    assert gateway.cursor.place == (1, 8)
 
 
 def test_events_without_a_number_are_told_when_they_happen_only() -> None:

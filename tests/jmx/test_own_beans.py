@@ -35,6 +35,7 @@ def test_the_gateway_tells_of_itself(gateway: Gateway) -> None:
         "ActiveAlarmCount": 0,
         "WorstSeverity": "cleared",
         "EventsEmitted": 0,
+        "EventsLost": 0,
         "LastOperations": (),
         "EventLogState": "unknown",
         **dict.fromkeys(

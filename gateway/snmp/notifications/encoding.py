@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 
 from gateway.snmp import ber
 from gateway.snmp.ber import Oid
-from gateway.snmp.cells import date_and_time, text
+from gateway.snmp.cells import date_and_time, text, truth
 from gateway.snmp.message import INFORM, TRAP_V1, TRAP_V2, VERSION_1, VERSION_2C, preamble
 from gateway.snmp.notification import Notification
 from gateway.snmp.notification_numbers import COMMON_OBJECTS, NOTIFICATION_OBJECTS, NotificationObject
@@ -137,6 +137,9 @@ class NotificationEncoder:
         self._enterprise = ber.encode_oid(enterprise)
         self._room = MAX_DATAGRAM_OCTETS - _OVERHEAD - 4 - community_octets
         self._standard_room = self._room - _ENTERPRISE_OVERHEAD - len(self._enterprise)
+        self._late = ber.encode_varbind(
+            ber.encode_name((*root, *NOTIFICATION_OBJECTS, NotificationObject.LATE, 0)), truth(True)
+        )
         self._names = {
             number: ber.encode_name((*root, *NOTIFICATION_OBJECTS, number, 0)) for number in COMMON_OBJECTS
         }
@@ -148,7 +151,8 @@ class NotificationEncoder:
         """
         oid = notification.oid
         room = self._standard_room if oid in STANDARD_NOTIFICATIONS else self._room
-        room -= _TRAP_OID_OVERHEAD + len(_encoded_oid(oid))
+        late = self._late if notification.is_late else b""
+        room -= _TRAP_OID_OVERHEAD + len(_encoded_oid(oid)) + len(late)
         values = _common_values(notification)
         common = [
             ber.encode_varbind(name, value)
@@ -158,7 +162,15 @@ class NotificationEncoder:
         octets = b"".join(common) + b"".join(own)
         if len(octets) > room:
             octets = self._cut_common(values, room) or b"".join(common) + _fitting(own, common, room)
-        return EncodedNotification(oid, up_time, octets, self._enterprise)
+        return EncodedNotification(oid, up_time, octets + late, self._enterprise)
+
+    def late(self, varbinds: bytes) -> bytes:
+        """The TLV of the variable bindings of a notification that is sent late after all."""
+        _, start, stop = ber.read_header(varbinds, 0, len(varbinds))
+        content = varbinds[start:stop]
+        return (
+            varbinds if content.endswith(self._late) else ber.encode_tlv(ber.SEQUENCE, content + self._late)
+        )
 
     def _cut_common(self, values: dict[NotificationObject, bytes], room: int) -> bytes | None:
         """The common varbinds shortened to ``room``; ``None`` where they fit as they are."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from collections import OrderedDict, deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Final
 
@@ -38,6 +38,9 @@ DIFFERENCES_A_TURN: Final = 20
 _SECOND: Final = 10**9
 _REPLAY: Final = 10 * 10**9
 """Nanoseconds after the start: so long a core that lives on may repeat what the last process sent."""
+LATE_AFTER: Final = 5 * _SECOND
+"""Nanoseconds: what a first snapshot tells is late if it happened before."""
+
 _BUSY_PAUSE: Final = 2 * 10**6
 AUTHENTICATION_FAILURE_PAUSE: Final = 60 * _SECOND
 """Nanoseconds between two authenticationFailure that one address causes."""
@@ -131,7 +134,10 @@ class NotificationSender:
         self._last = saved or SavedNotifications()
         self._own = OwnNotifications(settings.root, settings.gateway, settings.boot, self._last.own)
         self._epoch, self._handled = self._last.epoch, self._last.number
-        kept: Mapping[str, SavedTarget] = {target.name: target for target in self._last.targets}
+        self._heard_epoch = self._epoch
+        kept: Mapping[str, SavedTarget] = {
+            target.name: self._with_late_informs(target) for target in self._last.targets
+        }
         self._targets = [
             TargetSender(target, outside.request_id, outside.monotonic, outside.clock, kept.get(target.name))
             for target in settings.targets
@@ -161,12 +167,45 @@ class NotificationSender:
         self._offer(self._own.started(self._outside.clock(), warm=warm))
 
     def notify(self, notification: Notification) -> None:
-        """Send an event to whom it is for; one that was handled before is passed over."""
+        """Send an event to whom it is for; one that was handled before is passed over.
+
+        What a core before this one told is passed over where nothing was handled yet: there was no SNMP agent
+        then.
+        """
         if notification.number:
-            if notification.epoch == self._epoch and notification.number <= self._handled:
+            has_begun = self._epoch > 0
+            if not self._comes_to(notification.epoch, notification.number, repeated=notification.repeated):
                 return
-            self._epoch, self._handled = notification.epoch, notification.number
+            if notification.is_late and not has_begun:
+                return
+            if not notification.repeated:
+                self._heard_epoch = notification.epoch
+            elif self._is_late(notification):
+                notification = replace(notification, is_late=True)
         self._offer(notification)
+
+    def _is_late(self, notification: Notification) -> bool:
+        """Whether an event that a snapshot tells could have been told when it happened.
+
+        The first snapshot of a core tells what happened since its start, which is not late at once.
+        """
+        age = self._outside.clock() - notification.heard if notification.heard else 0
+        return notification.is_late or notification.epoch == self._heard_epoch or age > LATE_AFTER
+
+    def _comes_to(self, epoch: int, number: int, *, repeated: bool) -> bool:
+        """Whether an event follows the last one that was handled; it is the last one then.
+
+        Events are numbered without holes, so those that a snapshot leaves out are lost: nobody knows them any
+        more, or no notification could be made of them.
+        """
+        if (epoch, number) <= (self._epoch, self._handled):
+            return False
+        lost = number - 1 - (self._handled if epoch == self._epoch else 0)
+        if repeated and lost and self._epoch:
+            for target in self._targets:
+                target.lose(lost)
+        self._epoch, self._handled = epoch, number
+        return True
 
     def test(self, name: str) -> Notification:
         """Send agTest to one receiver, whatever it chose. Raises ``KeyError`` for an unknown one."""
@@ -301,6 +340,11 @@ class NotificationSender:
         last = self._last
         follows = notification.epoch == last.epoch and notification.number > last.number > 0
         return follows and self._outside.monotonic() < self._began + _REPLAY
+
+    def _with_late_informs(self, target: SavedTarget) -> SavedTarget:
+        """Informs that the last process was not answered are late by now."""
+        informs = (replace(each, varbinds=self._encoder.late(each.varbinds)) for each in target.informs)
+        return replace(target, informs=tuple(informs))
 
     def _encoded(self, notification: Notification) -> EncodedNotification:
         return self._encoder.encode(notification, self._outside.up_time())

@@ -17,6 +17,7 @@ MAX_NAMES: Final = 100
 """Names that are counted one by one; all further ones count as `OTHERS`."""
 
 OTHERS: Final = "*:*"
+"""So do events that were lost before anybody could tell their names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +43,12 @@ class Suppression:
         self._since = restored.since if restored else 0
         self._first = self._last = now
 
-    def count(self, name: str, now: int, wall: int) -> None:
-        """One more was not sent; ``now`` is monotonic, ``wall`` since 1970-01-01 UTC, in nanoseconds."""
+    def count(self, name: str, now: int, wall: int, times: int = 1) -> None:
+        """So many were not sent; ``now`` is monotonic, ``wall`` since 1970-01-01 UTC, in nanoseconds."""
         if not self._names:
             self._since, self._first = wall, now
         self._last = now
-        self._names[name if name in self._names or len(self._names) < MAX_NAMES else OTHERS] += 1
+        self._names[name if name in self._names or len(self._names) < MAX_NAMES else OTHERS] += times
 
     def due(self) -> int | None:
         """When the receiver should be told, monotonic nanoseconds; ``None`` if there is nothing to tell."""

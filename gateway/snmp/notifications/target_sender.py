@@ -18,7 +18,7 @@ from gateway.snmp.notifications.encoding import (
 from gateway.snmp.notifications.rate_limit import RateLimit
 from gateway.snmp.notifications.saved import SavedInform, SavedTarget
 from gateway.snmp.notifications.selection import MAX_CONDITIONS, Condition, Selection, condition_of
-from gateway.snmp.notifications.suppression import SuppressedSummary, Suppression
+from gateway.snmp.notifications.suppression import OTHERS, SuppressedSummary, Suppression
 from gateway.snmp.notifications.target import Target
 from gateway.snmp.notifications.waiting import MAX_WAITING, Waiting
 from gateway.snmp.tables.targets import TargetHealth
@@ -61,7 +61,7 @@ class TargetSender:
                 for inform in saved.informs
             ]
             self._delivery = InformDelivery(target.rate, now, restored)
-        self._sent = self._acknowledged = self._suppressed = self._failed = self._last_sent = 0
+        self._sent = self._acknowledged = self._suppressed = self._failed = self._last_sent = self._lost = 0
 
     @property
     def health(self) -> TargetHealth:
@@ -73,6 +73,7 @@ class TargetSender:
             self._failed,
             len(self._delivery),
             self._last_sent,
+            self._lost,
         )
 
     @property
@@ -112,6 +113,11 @@ class TargetSender:
         octets = encoded()
         self._selection.tell(notification)
         self._take(notification, urgency, octets)
+
+    def lose(self, events: int) -> None:
+        """So many events are not known any more: the receiver is told of them as of what was suppressed."""
+        self._lost += events
+        self._suppression.count(OTHERS, self._monotonic(), self._clock(), events)
 
     def send_anyway(self, notification: Notification, encoded: EncodedNotification) -> None:
         """Send what the receiver did not choose and no rate holds up."""

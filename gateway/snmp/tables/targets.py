@@ -22,6 +22,7 @@ class TargetHealth:
         failed: lost for another reason.
         waiting: informs not answered yet.
         last_sent: nanoseconds since 1970-01-01 UTC, 0 for never.
+        lost: events that nobody could tell any more when the SNMP agent could: perhaps for this receiver.
     """
 
     sent: int = 0
@@ -30,6 +31,7 @@ class TargetHealth:
     failed: int = 0
     waiting: int = 0
     last_sent: int = 0
+    lost: int = 0
 
 
 class TargetTable:
@@ -69,6 +71,7 @@ class TargetTable:
                 TargetColumn.SUPPRESSED: counter64(health.suppressed),
                 TargetColumn.FAILED: counter64(health.failed),
                 TargetColumn.WAITING: gauge32(health.waiting),
+                TargetColumn.LOST: counter64(health.lost),
                 TargetColumn.LAST_SENT: date_and_time(health.last_sent) if health.last_sent else None,
             },
         )

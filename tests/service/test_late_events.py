@@ -1,0 +1,138 @@
+"""Events that were committed when all who could tell them were killed, as net-snmp's daemon gets them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from tests.components.command_line import RunningCommand, Site, new_site, running
+from tests.components.ports import free_udp_port
+from tests.components.waiting import wait_until
+from tests.eventlog.reading import of_kind, read_log
+from tests.service.test_core import processes_of
+from tests.service.test_notifications import kill, saved
+from tests.snmp_notifications.snmptrapd import Printed, Snmptrapd, snmptrapd
+
+LATE = "agEventLate.0"
+
+
+@pytest.fixture
+def daemon(tmp_path: Path) -> Iterator[Snmptrapd]:
+    folder = tmp_path / "trapd"
+    folder.mkdir()
+    with snmptrapd(folder, "public") as daemon:
+        yield daemon
+
+
+def site_with(folder: Path, port: int, **settings: Any) -> Site:  # noqa: ANN401  as YAML has them
+    site = new_site(folder)
+    unreachable = {
+        "kind": "rabbitmq",
+        "management": "http://127.0.0.1:1",
+        "user": "nobody",
+        "password": site.secret("none"),
+    }
+    community = {"community": site.secret("public")}
+    nms = {"address": f"127.0.0.1:{port}", **community, **settings}
+    snmp = {"listen": [f"127.0.0.1:{site.snmp_port}"], "notifications": {"nms": nms}}
+    site.configure(snmp=snmp, sources={"orders": unreachable}, log={"min_free": 0, "commit_interval": "1ms"})
+    return site
+
+
+def told(printed: list[Printed]) -> dict[str, list[bool]]:
+    """By event id, of each notification whether it was marked as late; without what SNMP makes itself."""
+    found: dict[str, list[bool]] = {}
+    for each in printed:
+        event_id = each.values["agEventId.0"].removeprefix("STRING: ")
+        if ".s" not in event_id:
+            found.setdefault(event_id, []).append(LATE in each.values)
+    return found
+
+
+def logged_ids(site: Site) -> list[str]:
+    """Of all events on the disk."""
+    with contextlib.suppress(OSError, ValueError):
+        return [str(record["event_id"]) for record in of_kind(read_log(site.state.path / "log"), "event")]
+    return []
+
+
+def handled(site: Site) -> tuple[int, int]:
+    """Epoch and number of the last event that no process will send again."""
+    found = saved(site)
+    return (found.epoch, found.number) if not any(each.informs for each in found.targets) else (0, 0)
+
+
+def pid_of(gateway: RunningCommand, name: str) -> int:
+    return processes_of(psutil.Process(gateway.process.pid))[name]
+
+
+@pytest.mark.parametrize("kind", ["trap", "inform"])
+def test_events_of_a_core_that_nobody_was_told_of_are_sent_late_and_once(
+    tmp_path: Path, daemon: Snmptrapd, kind: str
+) -> None:
+    site = site_with(tmp_path, daemon.port, kind=kind)
+    with running("run", "--config", site.configuration, log=tmp_path / "log") as gateway:
+        gateway.ready()
+        uuid = site.state.identity
+        wait_until(lambda: f"{uuid}.1.1" in told(daemon.printed()), "the first core's events arrive")
+        wait_until(lambda: handled(site) >= (1, 1), "it is known to be handled, and answered")
+
+        os.kill(pid_of(gateway, "snmp"), signal.SIGSTOP)
+        kill(gateway, "core")
+        wait_until(lambda: f"{uuid}.2.1" in logged_ids(site), "the second core's event is on the disk")
+        kill(gateway, "core")
+        kill(gateway, "snmp")
+        wait_until(lambda: f"{uuid}.2.1" in told(daemon.printed()), "it is sent by the third life")
+        assert told(daemon.printed())[f"{uuid}.2.1"] == [True]
+        wait_until(lambda: handled(site) > (2, 1), "it is known to be handled, and answered")
+
+        starts = len(of_the_agent(daemon))
+        kill(gateway, "snmp")
+        wait_until(lambda: len(of_the_agent(daemon)) > starts, "the agent is back")
+        after = told(daemon.printed())
+    assert after[f"{uuid}.2.1"] == [True]
+    for event_id, marks in after.items():  # what is sent again can be told by its id, and says so
+        assert marks[1:] == [True] * (len(marks) - 1), event_id
+    assert {event_id for event_id in logged_ids(site) if event_id.split(".")[1] == "2"} <= after.keys()
+
+
+def of_the_agent(daemon: Snmptrapd) -> list[Printed]:
+    """What it tells of its own starts."""
+    return [each for each in daemon.printed() if ".s" in each.values["agEventId.0"]]
+
+
+def test_informs_survive_the_death_of_everything(tmp_path: Path) -> None:
+    port = free_udp_port()
+    site = site_with(tmp_path, port, kind="inform")
+    with running("run", "--config", site.configuration, log=tmp_path / "log") as gateway:
+        gateway.ready()
+        wait_until(
+            lambda: bool(saved(site).targets) and len(saved(site).targets[0].informs) >= 2, "they wait"
+        )
+        waiting = len(saved(site).targets[0].informs)
+        os.kill(pid_of(gateway, "snmp"), signal.SIGSTOP)  # it cannot tell anybody, nor write anything
+        processes = psutil.Process(gateway.process.pid).children(recursive=True)
+        for each in [gateway.process.pid, *(process.pid for process in processes)]:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(each, signal.SIGKILL)
+        psutil.wait_procs(processes, timeout=30)
+    assert len(saved(site).targets[0].informs) == waiting
+    folder = tmp_path / "trapd"
+    folder.mkdir()
+    with (
+        snmptrapd(folder, "public", port) as daemon,
+        running("run", "--config", site.configuration, log=tmp_path / "log-2") as gateway,
+    ):
+        gateway.ready()
+        uuid = site.state.identity
+        wait_until(lambda: f"{uuid}.1.1" in told(daemon.printed()), "what waited arrives")
+        wait_until(lambda: saved(site).targets[0].informs == (), "and nothing waits any more")
+        assert set(logged_ids(site)) <= told(daemon.printed()).keys()
+        assert told(daemon.printed())[f"{uuid}.1.1"][0]
