@@ -244,7 +244,7 @@ class AmqpLink:
             await ledger.lasting(ledger.position)
         declared = await queue.declare(consuming, incoming, self._bindings, is_new=waiting is None)
         caught_up = asyncio.Event()
-        deliveries = KeptDeliveries(ledger, self._tell_kept, caught_up.is_set, counts)
+        deliveries = KeptDeliveries(ledger, self._tell_kept, caught_up.is_set, counts, queue.heard)
         await queue.consume(self._endpoint, declared, deliveries.arrived)
         if loss is not None:
             counts.losses[loss] += 1

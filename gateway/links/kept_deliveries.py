@@ -51,6 +51,8 @@ class KeptDeliveries:
         tell: told each delivery, once.
         ready: whether there is somebody to tell: until then deliveries wait, and are not acknowledged.
         counts: of the subscription.
+        heard: set with each delivery that comes or is told. The broker's answers stand behind deliveries,
+            which may take longer than an answer is waited for.
 
     Attributes:
         repeated: deliveries that had been told before.
@@ -62,8 +64,10 @@ class KeptDeliveries:
         tell: Callable[[AbstractIncomingMessage], None],
         ready: Callable[[], bool] = lambda: True,
         counts: KeptCounts | None = None,
+        heard: asyncio.Event | None = None,
     ) -> None:
         self.repeated = 0
+        self._heard = heard or asyncio.Event()
         self._ledger = ledger
         self._tell = tell
         self._ready = ready
@@ -80,6 +84,7 @@ class KeptDeliveries:
 
     async def arrived(self, message: AbstractIncomingMessage) -> None:
         """A delivery, in the broker's order."""
+        self._heard.set()
         self._waiting.append(message)
         self._counts.taken += 1
         self._counts.redelivered += bool(message.redelivered)
@@ -89,6 +94,7 @@ class KeptDeliveries:
     def proceed(self) -> None:
         """Tell what waits, in order, as long as there is somebody to tell."""
         while self._waiting and self._ready():
+            self._heard.set()
             message = self._waiting.popleft()
             identity = identity_of(message)
             if message.redelivered and self._ledger.is_told(identity):

@@ -13,6 +13,9 @@ Line: TypeAlias = Mapping[str, Any]
 Span: TypeAlias = tuple[float, float]
 """From when at the earliest until when at the latest something happened; seconds since 1970."""
 
+OVERDUE_SECONDS = 10.0
+"""So much later than its client gave up waiting may the broker still do what nobody answered."""
+
 _LASTING = frozenset({"durable", "user"})
 """Kinds of objects that outlive a broker that is killed."""
 
@@ -88,7 +91,8 @@ class _Reader:
         self._of_connection: dict[str, list[Life]] = {}
 
     def read(self, line: Line) -> None:
-        name, span, sure = line.get("name", ""), (line["from"], line["to"]), line["outcome"] == "done"
+        name, sure = line.get("name", ""), line["outcome"] == "done"
+        span = line["from"], line["to"] + (0.0 if sure else OVERDUE_SECONDS)
         what, _, act = line["act"].partition("-")
         match act:
             case "create" | "open":

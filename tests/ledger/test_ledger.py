@@ -56,9 +56,11 @@ def test_what_is_told_over_kills_is_what_the_ledger_says(
             looks[f"events of {source}"] = partial(untold, made.log, source, truth)
         looks["shown"] = partial(_shown, made, sightings, truth)
         looks["received"] = partial(made.receivers.differences, made.log)
+        for victim in VICTIMS:
+            record_property(f"kills of {victim}", made.kills.count(victim))
+        record_property("acts of the churn", made.acts())
+        record_property("lives", sum(map(len, truth.lives.values())))
         _until_right(made, looks)
-        record_property("kills", len(made.kills))
-        record_property("acts", made.acts())
 
 
 def _shown(made: Plant, sightings: Sightings, at_rest: Truth | None = None) -> Iterator[str]:

@@ -170,7 +170,9 @@ class EventConsumer:
             await subscription.ledger.lasting(subscription.ledger.position)
         with self._exchange_missing():
             declared = await queue.declare(connection, channel, self._bindings, is_new=waiting is None)
-        deliveries = KeptDeliveries(subscription.ledger, self._tell_kept, kept.heard, subscription.counts)
+        deliveries = KeptDeliveries(
+            subscription.ledger, self._tell_kept, kept.heard, subscription.counts, queue.heard
+        )
         await queue.consume(self._endpoint, declared, deliveries.arrived)
         if loss is not None:
             subscription.counts.losses[loss] += 1
@@ -212,6 +214,7 @@ class EventConsumer:
             ) from error
 
     async def _arrived(self, message: AbstractIncomingMessage) -> None:
+        self._queue.heard.set()
         self._tell(message)
         self._since_watch += 1
         if self._since_watch >= WATCHED_EVENTS:

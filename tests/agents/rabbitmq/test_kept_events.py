@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from datetime import datetime
 
 import aio_pika
+import pytest
 
+from gateway.agents.rabbitmq import event_consumer
 from gateway.agents.rabbitmq.event_consumer import EventConsumer, KeptEvents
+from gateway.links import own_queue
 from gateway.links.kept_queue import KeptSubscription
 from tests.agents.rabbitmq.test_live import Sink, until
 from tests.agents.rabbitmq.watching import event_endpoint
@@ -18,6 +22,8 @@ from tests.components.rabbitmq import VirtualHost
 from tests.links.ledger import MemoryLedger
 
 SECOND = 10**9
+SLOWLY_TOLD, SLOW_SECONDS = 300, 0.01
+"""Events, and what each takes: longer in all than an answer may take."""
 
 
 class Listener(Sink):
@@ -103,6 +109,23 @@ async def test_events_wait_for_somebody_who_hears_them(virtual_host: VirtualHost
         sink.hears = True
         await until(lambda: sink.names == ["a", "b"], "both are told, in order")
         await until(lambda: "caught up" in sink.told, "it has caught up")
+    await delete_queue(virtual_host, queue)
+
+
+async def test_who_is_slow_at_what_waits_keeps_the_connection(
+    virtual_host: VirtualHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The broker's answers stand behind what it sent before: it is not silent."""
+    monkeypatch.setattr(event_consumer, "WATCH_SECONDS", 0.05)
+    monkeypatch.setattr(own_queue, "CONNECT_SECONDS", 0.5)
+    queue, ledger = new_queue(), MemoryLedger()
+    async with listening(virtual_host, queue, ledger) as sink:
+        await until(lambda: "caught up" in sink.told, "it listens")
+    await declare(virtual_host, *map(str, range(SLOWLY_TOLD)))
+    async with listening(virtual_host, queue, ledger, lambda: time.sleep(SLOW_SECONDS)) as sink:
+        await until(lambda: len(sink.names) == SLOWLY_TOLD, "all are told")
+        await until(lambda: "caught up" in sink.told, "it has caught up")
+        assert not [line for line in sink.told if "no answer" in line]
     await delete_queue(virtual_host, queue)
 
 
