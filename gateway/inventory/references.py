@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from gateway.feed.values import ObjectLink
-from gateway.inventory.values import told
+from gateway.inventory.values import holds_references, told
 from gateway.model.observations import ObjectSeen
 from gateway.model.schema import ClassSchema
 from gateway.model.values import Reference
@@ -22,7 +22,11 @@ class References:
 
     def note(self, schema: ClassSchema, seen: ObjectSeen) -> None:
         """Remember the references that a message tells of its object, and forget those it replaces."""
-        targets = self._targets.get(seen.native_id, {})
+        targets = self._targets.get(seen.native_id)
+        if targets is None:
+            if not holds_references(seen):
+                return
+            targets = {}
         for position, value in told(schema, seen):
             former = targets.get(position)
             target = value.native_id if isinstance(value, Reference) else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 
 from gateway.feed.values import FeedValue, ObjectLink
 from gateway.model.observations import ObjectSeen
@@ -31,10 +32,15 @@ class Change:
 
 def told(schema: ClassSchema, seen: ObjectSeen) -> Iterator[tuple[int, Value | None]]:
     """Each element that this message tells: position and value, ``None`` where told to be absent."""
-    if seen.properties is not None:
-        yield from enumerate(seen.properties)
-    if seen.statistics is not None:
-        yield from enumerate(seen.statistics, start=len(schema.properties))
+    properties = () if seen.properties is None else enumerate(seen.properties)
+    if seen.statistics is None:
+        return iter(properties)
+    return chain(properties, enumerate(seen.statistics, start=len(schema.properties)))
+
+
+def holds_references(seen: ObjectSeen) -> bool:
+    """Whether this message tells a reference. Most tell none, and each message is asked: in C."""
+    return Reference in map(type, seen.properties or ()) or Reference in map(type, seen.statistics or ())
 
 
 def merged(earlier: ObjectSeen, later: ObjectSeen) -> ObjectSeen:
@@ -50,6 +56,8 @@ def resolved(
     schema: ClassSchema, seen: ObjectSeen, link: Callable[[str], ObjectLink | None]
 ) -> dict[int, FeedValue | None]:
     """What this message tells, references as links; one whose target is not known is absent."""
+    if not holds_references(seen):
+        return dict(told(schema, seen))
     return {
         position: link(value.native_id) if isinstance(value, Reference) else value
         for position, value in told(schema, seen)
@@ -74,15 +82,13 @@ def changes(
     absent: list[int] = []
     restarted = False
     elements = schema.elements
-    for position, value in tells.items():
-        former = kept.get(position)
+    for position, value in [(p, v) for p, v in tells.items() if kept.get(p) != v]:
         if value is None:
-            if former is not None:
-                absent.append(position)
-        elif former is None or former != value:
-            values[position] = value
-            if elements[position].kind is Kind.COUNTER:
-                restarted = restarted or position in lost_counters or _fell(former, value)
+            absent.append(position)
+            continue
+        values[position] = value
+        if elements[position].kind is Kind.COUNTER:
+            restarted = restarted or position in lost_counters or _fell(kept.get(position), value)
     properties = len(schema.properties)
     property_changed = any(position < properties for position in (*values, *absent))
     return Change(values, tuple(absent), property_changed, restarted)
