@@ -78,7 +78,7 @@ class OperationRequest:
         timeout: nanoseconds after which the north waits no longer; the configured deadline bounds it too.
         check_only: tell what can be known here, and do nothing.
         refusal: the north itself has refused it: record that, and do nothing. Object and action are told as
-            far as they are known (row 0 is none such), values are not.
+            far as they are known (row 0 is none such); ``None`` among the values is one that is not told.
         reference: what the north calls it, told again in its records: so the north knows its operation also
             where it never gets the answer. Unique among all norths; empty where that does not matter. What
             one principal asks for under one reference is carried out once: who asks again within a minute

@@ -47,7 +47,7 @@ def refused_request(
 
     Args:
         principal: whose attempt.
-        action: what was wanted; its values do not matter.
+        action: what was wanted; ``None`` among its values is one that is not told.
         refusal: why not.
         where: source, class and row of the object, as far as it is known.
     """

@@ -36,6 +36,10 @@ MAX_TEXT: Final = 1000
 """Characters; an agent may say anything."""
 
 
+UNTOLD: Final = "?"
+"""A value that is not told."""
+
+
 class Audit:
     """Makes the records, with secrets masked.
 
@@ -67,12 +71,12 @@ class Audit:
         """It was not tried."""
         asked: dict[str, FeedValue | None] = {}
         match request.action:
-            case SetElements(values) if request.refusal is not None:  # norths do not tell values of these
-                asked = dict.fromkeys(values, "?")
+            case SetElements(values) if request.refusal is not None:  # a north need not tell values of these
+                asked = {name: UNTOLD if value is None else value for name, value in values.items()}
             case SetElements(values):
                 asked = dict(values)
             case InvokeMethod(_, arguments):  # which of these are secret is known of known methods only
-                asked = dict.fromkeys(arguments, "?")
+                asked = dict.fromkeys(arguments, UNTOLD)
         return dataclasses.replace(
             self._record(number, request, target, OperationState.ENDED, now),
             values=self._values.told(asked),

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final, Protocol, TypeAlias
+from typing import Final, TypeAlias
 
 from gateway.feed.operations import NorthRefusal, OperationRequest, SetElements
 from gateway.feed.refusal_reports import refused_request
 from gateway.model.operations import Outcome, Principal
 from gateway.snmp import message
-from gateway.snmp.ber import Oid
+from gateway.snmp.asked_values import Variables, asked_values, dotted
 from gateway.snmp.set_statuses import STATUS_NAMES
-from gateway.snmp.tables.classes import Variable
 from gateway.snmp.writable import Assignment, Refusal
 
 UNKNOWN: Final = "(unknown)"
@@ -36,13 +35,6 @@ OUTCOMES: Final[Mapping[int, Outcome]] = {
 
 Report: TypeAlias = Callable[[OperationRequest], None]
 """`gateway.feed.refusal_reports.RefusalReports.tell`."""
-
-
-class Variables(Protocol):
-    """Knows the variables of managed objects (`gateway.snmp.projection.Projection`)."""
-
-    def variable(self, name: Oid) -> Variable | None:
-        """The variable of this name; ``None`` outside the tables of objects."""
 
 
 def nobody_told(_: OperationRequest) -> None:
@@ -79,30 +71,48 @@ class RefusedSets:
             text: likewise.
         """
         place = refusal.index - 1 if 0 < refusal.index <= len(assignments) else 0
-        name = assignments[place].name
-        variable = self._variables.variable(name)
-        element = "" if variable is None or variable.element is None else variable.element.name
-        where = (0, "", 0)
-        if variable is not None and variable.target.schema is not None:
-            where = (variable.target.source, variable.target.class_name, variable.target.row)
-        why = text or f"SET of {_dotted(name)}: {STATUS_NAMES.get(refusal.status, str(refusal.status))}"
+        status = STATUS_NAMES.get(refusal.status, str(refusal.status))
+        why = f"SET of {_which(assignments, place)}: {status}"
         outcome = outcome or OUTCOMES.get(refusal.status, Outcome.NOT_NOW)
-        action = SetElements({element: None} if element else {})
-        self._report(refused_request(principal, action, NorthRefusal(outcome, why, element), where))
+        self._tell(principal, assignments, place, outcome, f"{text}; {why}" if text else why)
 
-    def not_a_writer(self, origin: str, name: Oid | None) -> None:
-        """Somebody who may only read sent a SET; ``name`` is of its first variable."""
-        about = "" if name is None else f" of {_dotted(name)}"
-        self._nobody(READER, origin, f"SET{about} with the community that only reads")
+    def not_a_writer(self, origin: str, assignments: Sequence[Assignment]) -> None:
+        """Somebody who may only read sent a SET."""
+        about = f" of {_which(assignments, 0)}" if assignments else ""
+        text = f"SET{about} with the community that only reads"
+        self._tell(Principal("snmp", READER, origin), assignments, 0, Outcome.REFUSED, text)
 
     def not_known(self, origin: str) -> None:
-        """Somebody sent a SET with a community that is not known."""
-        self._nobody(UNKNOWN, origin, "SET with a community that is not known")
+        """Somebody sent a SET with a community that is not known: nothing else of it is read."""
+        self._tell(
+            Principal("snmp", UNKNOWN, origin),
+            (),
+            0,
+            Outcome.REFUSED,
+            "SET with a community that is not known",
+        )
 
-    def _nobody(self, who: str, origin: str, text: str) -> None:
-        refusal = NorthRefusal(Outcome.REFUSED, text)
-        self._report(refused_request(Principal("snmp", who, origin), SetElements({}), refusal))
+    def _tell(
+        self,
+        principal: Principal,
+        assignments: Sequence[Assignment],
+        place: int,
+        outcome: Outcome,
+        text: str,
+    ) -> None:
+        """Report a SET of which the binding at that ``place`` was refused."""
+        variable = self._variables.variable(assignments[place].name) if assignments else None
+        where, element = (0, "", 0), ""
+        if variable is not None:
+            target = variable.target
+            where = target.source, target.class_name, target.row
+            element = "" if variable.lock is None else variable.lock.name
+        values = asked_values(self._variables, assignments, place) if assignments else {}
+        refusal = NorthRefusal(outcome, text, element)
+        self._report(refused_request(principal, SetElements(values), refusal, where))
 
 
-def _dotted(name: Oid) -> str:
-    return ".".join(map(str, name))
+def _which(assignments: Sequence[Assignment], place: int) -> str:
+    """The object identifier of a binding, and which of how many it is."""
+    name = dotted(assignments[place].name)
+    return name if len(assignments) == 1 else f"{name} ({place + 1} of {len(assignments)})"

@@ -262,7 +262,7 @@ class Responder:
             # By RFC 3413 section 3.2 it would be authorizationError; agents say noAccess, net-snmp's too.
             self._counters.bad_community_uses += 1
             if self.refused_sets is not None:
-                self.refused_sets.not_a_writer(_origin(sender), ber.decode_name(request.names[0]))
+                self.refused_sets.not_a_writer(_origin(sender), _assignments(request))
             return Verdict(Refusal(message.NO_ACCESS, 1))
         if self._sets is None:
             return Verdict(Refusal(message.NOT_WRITABLE, 1))

@@ -229,6 +229,20 @@ def test_what_a_north_has_refused_is_recorded_and_not_done(works: Works) -> None
     assert (record.stable_name, record.values, record.principal) == ("north", {"name": "?"}, OPERATOR)
     assert works.sent == []
 
+    asked = {
+        "lidPassword": "hush",
+        "limit": "much",
+        "boiler:boiler south uri": "amqp://me:hush@host",
+        "1.3.6": "***",
+    }
+    works.ask(SetElements(asked), refusal=refusal)
+    assert works.record.values == {
+        "lidPassword": "***",
+        "limit": "much",
+        "boiler:boiler south uri": "amqp://***@host",
+        "1.3.6": "***",
+    }
+
     works.ask(InvokeMethod("createMBean"), refusal=refusal, row=0, class_name="", source=0)
     assert (works.record.method, works.record.stable_name, works.record.row) == ("createMBean", "", 0)
 

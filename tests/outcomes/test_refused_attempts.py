@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from tests.components.waiting import wait_until
 from tests.outcomes.attempts import JavaClient
 from tests.outcomes.manager import Manager
 from tests.outcomes.scene import Scene
+from tests.outcomes.targets import SHOP, VHOST
 
 pytestmark = pytest.mark.xdist_group("outcomes")
 
@@ -57,6 +59,35 @@ def test_a_set_of_what_nobody_can_set(there: Scene, manager: Manager) -> None:
     assert "notWritable" in " ".join(snmpset(there, manager, community))
     record = logged(there, f"snmp:{OPERATOR}", f"SET of {LOCATION}")
     assert record["outcome"] == "read-only"
+
+
+def test_each_binding_of_a_refused_set_is_recorded_with_what_was_asked_for(
+    there: Scene, manager: Manager
+) -> None:
+    index = manager.index_of(SHOP)
+    description, connections = (f"rmqVhost{name}.{index}" for name in ("Description", "MaxConnections"))
+    status = manager.status(
+        *(description, "s", "buys and sells"), *(connections, "s", "many"), *(LOCATION, "s", "hush")
+    )
+    assert status == "wrongType"
+    sql = (
+        'SELECT class, object_name, element, outcome, text, principal, "values" FROM log '
+        "WHERE kind = 'operation' AND contains(text, '(2 of 3)')"
+    )
+    found: list[dict[str, Any]] = []
+
+    def is_told() -> bool:
+        found[:] = there.documents("log", "query", sql)
+        return bool(found)
+
+    wait_until(is_told, "the attempt is logged")
+    record = found[-1]
+    assert (record["class"], record["object_name"], record["element"]) == ("vhost", VHOST, "maxConnections")
+    assert (record["outcome"], record["principal"]) == ("wrong-type", f"snmp:{OPERATOR}")
+    assert record["text"].endswith("(2 of 3): wrongType")
+    values = record["values"] if isinstance(record["values"], dict) else json.loads(record["values"])
+    assert values == {"description": "buys and sells", "maxConnections": "many", LOCATION: "***"}
+    assert "hush" not in str(found)
 
 
 def test_what_the_virtual_machine_refuses(there: Scene, java: JavaClient) -> None:
