@@ -18,6 +18,7 @@ from gateway.eventlog.record import LogRecord, RecordKind
 from gateway.eventlog.segment import Segment, read_segment
 
 _EVENT: Final = b'"kind":"event"'
+_KIND: Final = RecordKind.EVENT.value
 _SCHEMA: Final = b'"kind":"schema"'
 
 
@@ -81,11 +82,13 @@ class _Reader:
 
     def _take(self, line: bytes) -> None:
         if _EVENT in line:
-            record = _TOLD.decode(line)
-            if record.kind == RecordKind.EVENT.value:
+            told = _TOLD.decode(line)
+            if told.kind == _KIND:
                 self._seen += 1
-                kept = self._lines.setdefault(record.source, deque(maxlen=self._most))
-                kept.append((self._seen, bytes(line)))
+                kept = self._lines.get(told.source)
+                if kept is None:
+                    kept = self._lines[told.source] = deque(maxlen=self._most)
+                kept.append((self._seen, line))
         elif _SCHEMA in line:
             schema = _RECORD.decode(line)
             if schema.kind is RecordKind.SCHEMA and schema.event is not None:

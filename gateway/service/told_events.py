@@ -7,6 +7,7 @@ many events they missed.
 from __future__ import annotations
 
 import asyncio
+import threading
 from pathlib import Path
 from typing import Annotated, Final, Literal, NoReturn
 
@@ -44,6 +45,7 @@ class ToldEvents:
     def __init__(self, state: Path) -> None:
         self._path = state / FILE
         self._kept = (0, 0)
+        self._writing = threading.Lock()
 
     def read(self) -> EventCursor:
         """Where the process before stopped; as if there had been none, where that cannot be read."""
@@ -69,13 +71,14 @@ class ToldEvents:
             self._write(cursor.place)
 
     def _write(self, place: tuple[int, int]) -> bool:
-        if place == self._kept:
+        with self._writing:  # at the end a thread may be at it still
+            if place <= self._kept:
+                return True
+            epoch, number = place
+            try:
+                write_durably(self._path, _Place(epoch=epoch, number=number).model_dump_json() + "\n")
+            except OSError as error:
+                log.warning("told-events-not-kept", path=str(self._path), reason=error.strerror)
+                return False
+            self._kept = place
             return True
-        epoch, number = place
-        try:
-            write_durably(self._path, _Place(epoch=epoch, number=number).model_dump_json() + "\n")
-        except OSError as error:
-            log.warning("told-events-not-kept", path=str(self._path), reason=error.strerror)
-            return False
-        self._kept = place
-        return True
