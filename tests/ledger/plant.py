@@ -19,7 +19,15 @@ from gateway.agents.rabbitmq.rights import gateway_rights
 from gateway.demo.broker import Credentials, PrivateBroker
 from gateway.demo.snmp_commands import SnmpCommands
 from gateway.eventlog.query import ask
-from tests.components.command_line import RunningCommand, Site, environment, new_site, running
+from gateway.service.exit_codes import ExitCode
+from tests.components.command_line import (
+    RunningCommand,
+    Site,
+    amqp_gateway,
+    environment,
+    new_site,
+    running,
+)
 from tests.components.ports import free_tcp_port
 from tests.components.waiting import wait_until
 from tests.ledger.churn import LASTING
@@ -96,12 +104,21 @@ class Plant:
             self.start()
 
     def _killed(self, victim: str) -> bool:
+        self.keep_running()
         process = self.process(victim)
         with contextlib.suppress(psutil.Error):
             if process is not None:
                 process.kill()
                 return True
         return False
+
+    def keep_running(self) -> None:
+        """Start the gateway again where its start gave up, as a service manager would.
+
+        It does while processes of the one before, which was killed, need more than 10 s to notice that.
+        """
+        if self.gateway.process.poll() is not None:
+            self.start()
 
     def start(self) -> None:
         """Start the gateway."""
@@ -119,6 +136,12 @@ class Plant:
         self._churn.terminate()
         wait_until(lambda: read_ledger(self.ledger)[-1]["act"] == "rest", "the churn is at rest")
         return self.truth()
+
+    def end(self) -> None:
+        """End the gateway as an operator would, and make Parquet of all of its log."""
+        assert self.gateway.terminate().code is ExitCode.OK
+        compacted = amqp_gateway("log", "compact", "--all", "--config", self.site.configuration)
+        assert compacted.code is ExitCode.OK, compacted.errors
 
 
 @contextmanager

@@ -49,26 +49,10 @@ class Receivers:
             events = [tuple(map(str, row)) for row in answer.rows]
         for kind, receiver in (("traps", self.traps), ("informs", self.informs)):
             received = received_by(receiver)
-            ended_with_it = frozenset(_ended_with_core([event[0] for event in events], received.ids))
-            missing = [event for event in events if event[0] not in received.ids | ended_with_it]
+            missing = [event for event in events if event[0] not in received.ids]
             if len(missing) > received.suppressed + dropped_at(receiver.port):
                 for event_id, event, what, source, seq in missing:
                     yield f"{kind}: {event} {what} of {source} was not received ({event_id}, seq {seq})"
-
-
-def _ended_with_core(ids: list[str], received: frozenset[str]) -> Iterator[str]:
-    """The last events of each start of the core but the last one, as far as nobody received them.
-
-    The core was killed before it could tell the SNMP agent, which was being started: they are not told again.
-    """
-    boots: dict[str, list[str]] = {}
-    for event_id in ids:
-        boots.setdefault(event_id.rpartition(".")[0], []).append(event_id)
-    for of_boot in list(boots.values())[:-1]:
-        for event_id in reversed(of_boot):
-            if event_id in received:
-                break
-            yield event_id
 
 
 def dropped_at(port: int) -> int:

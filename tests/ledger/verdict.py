@@ -27,8 +27,11 @@ CLASSES = ("queue", "exchange", "connection")
 """Of whose lives the log tells all. No listing that the gateway may read shows users, and of bindings nobody
 tells what became of them while the gateway was away."""
 
-LISTED_SECONDS = 10.0
+LISTED_SECONDS = {"connection": 10.0, "exclusive": 10.0}
 """So long after its beginning a listing shows a connection at the latest, and its queues with it."""
+
+READ_SECONDS = 2.0
+"""The same of all else, which is listed every second."""
 
 _RECORDS = """
     SELECT seq, source, kind, class, object_id, object_name, epoch(create_ts), epoch(delete_ts),
@@ -233,7 +236,7 @@ def _within_a_gap(life: Life, missed: list[Span]) -> bool:
     """Whether the whole life may lie in a gap, or as much of it as an event or a listing would have told."""
     if life.ended is None:
         return False
-    lag = LISTED_SECONDS if life.kind in {"connection", "exclusive"} else 0.0
+    lag = LISTED_SECONDS.get(life.kind, READ_SECONDS)
     return any(
         began <= life.created[1] and life.created[0] <= ended and life.ended[0] <= ended + lag
         for began, ended in missed
