@@ -11,16 +11,21 @@ from typing import Any
 
 import psutil
 import pytest
+import yaml
+from py4j.protocol import Py4JJavaError
 
+from gateway.service.told_events import ToldEvents
 from tests.components.command_line import RunningCommand, Site, new_site, running
-from tests.components.ports import free_udp_port
+from tests.components.ports import free_tcp_port, free_udp_port
 from tests.components.waiting import wait_until
 from tests.eventlog.reading import of_kind, read_log
+from tests.jmx_java.client_machine import client_machine
 from tests.service.test_core import processes_of
 from tests.service.test_notifications import kill, saved
 from tests.snmp_notifications.snmptrapd import Printed, Snmptrapd, snmptrapd
 
 LATE = "agEventLate.0"
+GATEWAY = "amqp.gateway:type=Gateway"
 
 
 @pytest.fixture
@@ -136,3 +141,54 @@ def test_informs_survive_the_death_of_everything(tmp_path: Path) -> None:
         wait_until(lambda: saved(site).targets[0].informs == (), "and nothing waits any more")
         assert set(logged_ids(site)) <= told(daemon.printed()).keys()
         assert told(daemon.printed())[f"{uuid}.1.1"][0]
+
+
+def test_listeners_of_jmx_hear_of_them_late_or_how_many_they_missed(tmp_path: Path) -> None:
+    site, port, heard = site_with(tmp_path, free_udp_port()), free_tcp_port(), []
+    document = yaml.safe_load(site.configuration.read_text())
+    document["jmx"] = {"enabled": True, "listen": f"127.0.0.1:{port}"}
+    site.configuration.write_text(yaml.safe_dump(document))
+    classes = tmp_path / "classes"
+    classes.mkdir()
+    with (
+        client_machine(classes) as machine,
+        running("run", "--config", site.configuration, log=tmp_path / "log") as gateway,
+    ):
+        gateway.ready()
+        uuid, password = site.state.identity, site.state.secret("jmx-monitor")
+        client = machine.connect(port, "monitor", password)
+        client.listenFor(GATEWAY, "amqp.gateway.gateway.logWritten")
+        stopped = pid_of(gateway, "jmx")
+        os.kill(stopped, signal.SIGSTOP)
+        kill(gateway, "core")
+        wait_until(lambda: f"{uuid}.2.1" in logged_ids(site), "the second core's event is on the disk")
+        kill(gateway, "core")
+        os.kill(stopped, signal.SIGCONT)
+
+        def is_heard(part: str) -> bool:
+            heard.append(client.heard(100))
+            return any(part in text for text in heard)
+
+        wait_until(lambda: is_heard(f"{uuid}.2."), "an event of the second core is heard")
+        late = [text for text in heard if f"{uuid}.2." in text]
+        assert all("late=java.lang.Boolean true" in text for text in late), late
+
+        wait_until(lambda: told_events(site) >= (2, 1), "it is known to be told")
+        kill(gateway, "core")
+        kill(gateway, "jmx")
+        wait_until(lambda: told_events(site) >= (4, 1), "the next process knows the next core's events")
+        wait_until(lambda: can_connect(machine, port, password), "it can be asked")
+        again = machine.connect(port, "monitor", password)
+        assert int(again.attribute(GATEWAY, "EventsLost").rpartition(" ")[2]) >= 1
+
+
+def told_events(site: Site) -> tuple[int, int]:
+    return ToldEvents(site.state.path).read().place
+
+
+def can_connect(machine: Any, port: int, password: str) -> bool:  # noqa: ANN401  a class of Java's
+    try:
+        machine.connect(port, "monitor", password).close()
+    except Py4JJavaError:
+        return False
+    return True
