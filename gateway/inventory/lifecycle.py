@@ -400,7 +400,7 @@ class ObjectLifecycle:
     def _record(
         self, seen: ObjectSeen, class_record: ClassRecord, row: int, name: str, *, durable: bool, now: int
     ) -> ObjectRecord:
-        record = new_record(
+        return new_record(
             seen,
             class_record,
             self._link,
@@ -409,10 +409,8 @@ class ObjectLifecycle:
             name=name,
             durable=durable,
             now=now,
+            parents=self._classes.parent_positions(class_record),
         )
-        links = (record.values.get(position) for position in self._classes.parent_positions(class_record))
-        parent = next((link for link in links if isinstance(link, ObjectLink)), None)
-        return dataclasses.replace(record, parent=parent)
 
     def _name(self, seen: ObjectSeen, class_record: ClassRecord) -> Name:
         return name_of(seen, class_record, self._classes, self._objects, self._former)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from gateway.feed.records import (
     ClassRecord,
@@ -22,7 +22,7 @@ _DISCONTINUITY_STEP = 100_000_000
 """Nanoseconds between two discontinuities of one row: SNMP tells their times in tenths of a second."""
 
 
-def new_record(
+def new_record(  # noqa: PLR0913  what a record has that no message tells
     seen: ObjectSeen,
     class_record: ClassRecord,
     link: Callable[[str], ObjectLink | None],
@@ -32,20 +32,23 @@ def new_record(
     name: str,
     durable: bool,
     now: int,
+    parents: Iterable[int] = (),
 ) -> ObjectRecord:
-    """The record of an object that begins with ``seen``, without its parent.
+    """The record of an object that begins with ``seen``.
 
-    ``link`` finds what its references lead to.
+    ``link`` finds what its references lead to; the first of the positions ``parents`` that has an object
+    tells what it belongs to.
     """
     schema = class_record.schema
     values = {p: v for p, v in resolved(schema, seen, link).items() if v is not None}
+    links = map(values.get, parents)
     return ObjectRecord(
         source=source,
         class_number=class_record.number,
         row=row,
         stable_name=name,
         leaf_name=leaf_name(schema, seen.properties or (), class_record.name_element, seen.native_id),
-        parent=None,
+        parent=next((link for link in links if isinstance(link, ObjectLink)), None),
         native_id=seen.native_id,
         agent=seen.agent,
         lifetime=Lifetime.DURABLE if durable else Lifetime.TRANSIENT,
