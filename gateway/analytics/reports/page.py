@@ -63,6 +63,7 @@ _LEGEND: Final = 31
 _LEGEND_COLUMNS: Final = 3
 _ABOVE_TWO_LINES: Final = 37
 _FINDING: Final = 66
+_SUBTITLE: Final = 180
 _SOURCES: Final = 1.9
 """Inches from the top to the lines for sources."""
 _PANELS: Final = 2.36
@@ -124,7 +125,10 @@ def _head(figure: Figure, report: Report, inches: float) -> None:
     period = report.period
     figure.text(0.03, _up(0.47, inches), "AMQP management report", fontsize=21, weight="bold", color=INK)
     when = f"{readable(period.begin)} to {readable(period.end)} UTC"
-    figure.text(0.03, _up(0.79, inches), when, fontsize=11.5, color=GREY)
+    for row in report.table("brokers").rows:
+        if row["why"] is not None:
+            when += f"; {readable(row['sources'])} are one broker, counted once"
+    figure.text(0.03, _up(0.79, inches), cut(when, _SUBTITLE), fontsize=11.5, color=GREY)
     tiles = _key_figures(report)
     for place, (label, value, is_bad) in enumerate(tiles):
         left = 0.03 + place * 0.95 / len(tiles)
