@@ -269,9 +269,15 @@ class ObservationStream:
         """The broker has not answered since ``since`` (ns): what was published is stale until `complete`."""
         if not self.synchronised:
             return []
+        self._silent_since = since
+        return self.doubted(detail)
+
+    def doubted(self, detail: str) -> list[Effect]:
+        """Nobody vouches for what was published: it is stale until `complete`."""
+        if not self.synchronised:
+            return []
         self.synchronised = False
         self._heartbeat_at = 0
-        self._silent_since = since
         return self._observed([AgentLost(BROKER_AGENT, detail)])
 
     def tick(self, now: int, *, answers: bool) -> list[Effect]:

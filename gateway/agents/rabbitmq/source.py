@@ -19,7 +19,7 @@ from gateway.agents.rabbitmq.events import Changed, Created
 from gateway.agents.rabbitmq.impersonators import TAGS_EVENT, ImpersonatorCheck
 from gateway.agents.rabbitmq.known_objects import KnownObject
 from gateway.agents.rabbitmq.management_answers import ManagementAnswers
-from gateway.agents.rabbitmq.management_api import Answer, ManagementRequest
+from gateway.agents.rabbitmq.management_api import Answer, Document, ManagementRequest, Unavailable
 from gateway.agents.rabbitmq.management_changes import BrokerAnswer, BrokerRequest
 from gateway.agents.rabbitmq.method_calls import MethodCalls
 from gateway.agents.rabbitmq.observation_stream import ObservationStream
@@ -36,6 +36,8 @@ from gateway.model.operations import MethodCall, ObjectFetch
 from gateway.model.schema import EventSchema
 from gateway.model.secrets import SecretRules
 
+OLDEST_ANSWER = 30_000_000_000
+"""An answer to a request made longer ago (ns), as after the process was stopped, tells how things were."""
 CATCHING_UP_LIMIT = 60_000_000_000
 """Nanoseconds. Listings wait no longer for the events of the time before to be told."""
 
@@ -178,8 +180,9 @@ class RabbitMqSource:
         """Do what is due: a heartbeat, or the end of trust in a broker that has been silent for too long."""
         self._woken_at = 0
         self._view.known.forget_old_ends(now)
+        stood_still = self._stood_still(now)
         silent_since = self._visibility.silent_since
-        effects = self._calls.overdue(now)
+        effects = [*stood_still, *self._calls.overdue(now)]
         if not silent_since or now - silent_since < self._config.silence_limit:
             answers = not self._visibility.failure
             effects += self._answers.forget_unread(now)
@@ -189,6 +192,15 @@ class RabbitMqSource:
             effects += self._stream.silent(silent_since, self._visibility.failure)
             effects.append(Note("agent-silent", self._visibility.failure))
         return self._awake(effects)
+
+    def _stood_still(self, now: int) -> list[Effect]:
+        """Nobody was woken for a heartbeat for long: what is known is as old, and is read again."""
+        if not self._stream.wake_at or now - self._stream.wake_at < self._config.silence_limit:
+            return []
+        self._view.known.doubt()
+        self._visibility.read_again()
+        self._plan.hurry(now)
+        return self._stream.doubted("the gateway stood still")
 
     def _awake(self, effects: list[Effect]) -> list[Effect]:
         """``effects``, the source's state where it changed, and when to wake it."""
@@ -220,6 +232,7 @@ class RabbitMqSource:
         self._events.lost()
         effects = self._answers.doubted("events are connected", now, events_lost=again)
         if again:
+            self._doubt_limits(now)
             effects += self._missed("they were not connected", now, now)
         self._visibility.last_event = now
         return self._awake(effects)
@@ -236,6 +249,7 @@ class RabbitMqSource:
         self._plan.hold(now + CATCHING_UP_LIMIT)
         if missed:
             self._events.lost()
+            self._doubt_limits(now)
             self._view.known.events_of_meanwhile_missed()
         reason = missed or "events are connected again"
         return self._awake(self._answers.doubted(reason, now, events_lost=bool(missed)))
@@ -250,6 +264,7 @@ class RabbitMqSource:
         """Some events may have been lost since ``since``, although others arrive: list everything again."""
         self._events.lost()
         self._visibility.unbroken_since = now
+        self._doubt_limits(now)
         lost = self._answers.doubted(reason, now, events_lost=True)
         return self._awake([*lost, *self._missed(reason, now, since)])
 
@@ -267,19 +282,26 @@ class RabbitMqSource:
         else:
             self._view.known.remember(objects)
 
+    def _doubt_limits(self, now: int) -> None:
+        """Virtual hosts may have been made anew unheard: limits, which no listing tells, are not known."""
+        self._view.hosts.learn_limits(None)
+        self._calls.answers_again(now)
+        self.on_call()
+
     def _missed(self, reason: str, now: int, since: int) -> list[Effect]:
         since = min(since, self._visibility.last_event)
         self._visibility.last_event = now
         return self._stream.events_lost(Loss(0, since, now), reason, now)
 
-    def events_missing(self, reason: str, now: int) -> list[Effect]:  # noqa: ARG002  as of every other input
+    def events_missing(self, reason: str, now: int) -> list[Effect]:
         """No events arrive, for ``reason``, which people are told."""
         news = reason != self._visibility.events_missing
         self._visibility.events_missing = reason
         self._visibility.unbroken_since = 0
         self._visibility.catching_up = False  # what is stored is not waited for while it cannot be had
         self._plan.release()
-        return self._awake([Note("events-missing", reason)] if news else [])
+        notes: list[Effect] = [Note("events-missing", reason)] if news else []
+        return self._awake([*notes, *self._answers.unheard.judge(now)])
 
     def event(
         self, key: str, headers: Mapping[str, object], timestamp: datetime | None, now: int
@@ -319,6 +341,8 @@ class RabbitMqSource:
 
     def answered(self, request: ManagementRequest, answer: Answer, began: int, ended: int) -> list[Effect]:
         """What came of ``request``, made at ``began`` and over at ``ended`` (ns). `advance` may follow."""
+        if ended - began > OLDEST_ANSWER and isinstance(answer, Document):
+            answer = Unavailable("its answer was taken too late", late=True)
         failed = self._visibility.failure
         effects = self._answers.take(request, answer, began, ended)
         if failed and not self._visibility.failure:
