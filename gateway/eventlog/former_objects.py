@@ -52,6 +52,7 @@ class FormerObjects:
         self._news = state.read_whole if state.is_complete else set()
         self._sources: dict[str, dict[_Key, LogRecord]] = {source: {} for source in state.heard_until}
         self._passing: dict[str, dict[_Key, _Key]] = {}
+        self._over: set[str] = set()
         for record in state.objects.values():
             source = record.source or ""
             key = f"{record.package}:{record.class_name}", record.object_name or ""
@@ -89,9 +90,11 @@ class FormerObjects:
             return Meeting()
         former = objects.pop((class_name, record.stable_name), None)
         if former is None:
-            other = self._of_other_lifetime(source, class_name, record)
+            other = self._of_that_name(source, class_name, record)
             kind = RecordKind.CREATE if source in self._news else None
             return Meeting(kind, ended=None if other is None else ended(other, ingest_ts))
+        if source in self._over:
+            return Meeting(RecordKind.CREATE, ended=ended(former, ingest_ts))
         created = known_time(record.created)
         if created is not None and former.create_ts is not None and created != former.create_ts:
             return Meeting(RecordKind.CREATE, ended=ended(former, ingest_ts))
@@ -99,24 +102,37 @@ class FormerObjects:
             return Meeting(RecordKind.SNAPSHOT, former=former)
         return Meeting(RecordKind.SNAPSHOT, ended=ended(former, ingest_ts))
 
-    def _of_other_lifetime(self, source: str, class_name: str, record: ObjectRecord) -> LogRecord | None:
-        """The one before of that name, which passed where this one lasts, or the other way round."""
+    def _of_that_name(self, source: str, class_name: str, record: ObjectRecord) -> LogRecord | None:
+        """The one before of that name, where there is never more than one at a time."""
         objects, passing = self._sources[source], self._passing.get(source, {})
-        if record.lifetime is Lifetime.DURABLE:
-            key = passing.get((class_name, record.stable_name))
-        else:
-            key = class_name, record.stable_name.rpartition("#")[0]
-        former = objects.get(key) if key is not None else None
-        if key is None or former is None or former.dialect not in _ONE_AT_A_TIME:
-            return None
-        return objects.pop(key)
+        lasts = record.lifetime is Lifetime.DURABLE
+        name = record.stable_name if lasts else record.stable_name.rpartition("#")[0]
+        for key in ((class_name, name), passing.get((class_name, name))):
+            former = objects.get(key) if key is not None else None
+            if key is not None and former is not None and former.dialect in _ONE_AT_A_TIME:
+                return objects.pop(key)
+        return None
 
-    def take(self, source: str) -> list[LogRecord]:
-        """Those of a source that was read whole and told nothing of them: they are gone."""
-        objects = self._sources.get(source, {})
-        taken = list(objects.values())
-        objects.clear()
-        return taken
+    def read_whole(self, source: str) -> None:
+        """A source was read whole: those of which it told nothing are gone (`vanished`)."""
+        if self._sources.get(source):
+            self._over.add(source)
+
+    @property
+    def has_vanished(self) -> bool:
+        """Whether `vanished` has some."""
+        return bool(self._over)
+
+    def vanished(self, most: int) -> Iterator[LogRecord]:
+        """Some of those that are gone, each once."""
+        while most and self._over:
+            source = next(iter(self._over))
+            objects = self._sources[source]
+            while most and objects:
+                yield objects.pop(next(iter(objects)))
+                most -= 1
+            if not objects:
+                self._over.discard(source)
 
 
 def standing(former: LogRecord, ingest_ts: str) -> LogRecord:

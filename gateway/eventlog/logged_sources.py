@@ -71,19 +71,20 @@ class LoggedSource:
     def _stands(self, record: SourceRecord) -> None:
         if record.state in _BELIEVED:
             self.read_whole = True
-            self.heard_until = 0
-        elif record.state in UNHEARD and self.read_whole:
-            self.heard_until = self.heard_until or record.since
+            self.heard_until = record.heard_until
+        elif self.read_whole and (record.heard_until or record.state in UNHEARD):
+            self.heard_until = self.heard_until or record.heard_until or record.since
 
     def tell(self, record: SourceRecord) -> bool:
         """The source as it stands now; whether that is to be recorded at once."""
         self.record = record
         self._stands(record)
         told = self._told
-        return told is None or (told.state, told.detail, told.since) != (
+        return told is None or (told.state, told.detail, told.since, told.heard_until) != (
             record.state,
             record.detail,
             record.since,
+            record.heard_until,
         )
 
     @property
@@ -131,20 +132,21 @@ class LoggedSource:
         )
 
 
-def absence_of(record: SourceRecord, heard_until: int, now: int, ingest_ts: str) -> LogRecord:
-    """A gap: from when a source was heard last before the gateway was started to now.
+def absence_of(record: SourceRecord, heard_until: int, until: int, ingest_ts: str) -> LogRecord:
+    """A gap: from when a source was heard last before the gateway was started.
 
     Args:
         record: the source.
         heard_until: by it the log ends, nanoseconds since 1970 UTC.
-        now: it is listened to again, and everything was read.
-        ingest_ts: the same as text.
+        until: when everything had been read again, nanoseconds since 1970 UTC.
+        ingest_ts: now.
     """
     return msgspec.structs.replace(
         absence_record(ingest_ts, ingest_ts),
         source=record.name,
         dialect=record.kind,
-        from_ts=microseconds_text(min(heard_until, now)),
+        from_ts=microseconds_text(min(heard_until, until)),
+        to_ts=microseconds_text(until),
     )
 
 

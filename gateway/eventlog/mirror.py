@@ -10,7 +10,6 @@ time were there already, and are snapshots.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -29,7 +28,7 @@ from gateway.eventlog.logged_sources import (
     agent_record,
 )
 from gateway.eventlog.pressure import Pressure
-from gateway.eventlog.record import AnyRecord, LogRecord, RecordKind
+from gateway.eventlog.record import AnyRecord, RecordKind
 from gateway.eventlog.schedule import SLOT, Schedule
 from gateway.eventlog.timestamps import microseconds_text
 from gateway.feed.operations import OperationRecord
@@ -109,7 +108,6 @@ class Mirror:
         self._schedule = Schedule()
         self._former = FormerObjects(former)
         self._unheard = self._former.sources - set(heard_all)
-        self._vanished: deque[LogRecord] = deque()
         self._now = 0
         self._ingest_ts = ""
         self._out: list[AnyRecord] = []
@@ -141,7 +139,7 @@ class Mirror:
             for source in self._sources.values()
             if source.pending
         ]
-        if self._vanished:
+        if self._former.has_vanished:
             times.append(self._now)
         due = self._schedule.wake_at
         if due is not None and self.pressure is not Pressure.FULL:
@@ -172,8 +170,8 @@ class Mirror:
         for source in self._sources.values():
             if source.pending and now - source.told_at >= self._settings.statistics_interval:
                 self._out.append(source.told(self._ingest_ts, now))
-        for _ in range(min(STEP_OBJECTS, len(self._vanished))):
-            self._out.append(ended(self._vanished.popleft(), self._ingest_ts))
+        for former in self._former.vanished(STEP_OBJECTS):
+            self._out.append(ended(former, self._ingest_ts))
         if self.pressure is not Pressure.FULL:
             for _ in range(STEP_OBJECTS):
                 logged = self._schedule.take(now)
@@ -229,11 +227,13 @@ class Mirror:
         unheard_since = source.heard_until
         if source.tell(record):
             self._out.append(source.told(self._ingest_ts, self._now))
-        if unheard_since and not source.heard_until and record.name in self._unheard:
+        if unheard_since and source.heard_until != unheard_since and record.name in self._unheard:
             self._unheard.discard(record.name)
-            self._out.append(absence_of(record, unheard_since, self._now, self._ingest_ts))
+            # What is missed from there on the source tells itself.
+            until = source.heard_until or self._now
+            self._out.append(absence_of(record, unheard_since, until, self._ingest_ts))
         if record.state is SourceState.SYNCHRONISED:
-            self._vanished.extend(self._former.take(record.name))
+            self._former.read_whole(record.name)
 
     def _class_told(self, record: ClassRecord) -> None:
         if record.number in self._classes:

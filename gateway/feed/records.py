@@ -34,7 +34,7 @@ class SourceRecord:
     ``counters`` are cumulative since the core's start: ``messages``, ``octets``, ``protocol_errors``,
     ``refused`` (sender not believed), ``resyncs``, ``gaps``, ``objects_created``, ``objects_deleted``,
     ``objects_refused`` and ``alarms_refused`` (beyond the bound), ``unknown_class`` (told before the schema),
-    ``events``.
+    ``events``. ``heard_until``: until when all that it told was heard, as `SourceStateSeen` has it.
     """
 
     number: int
@@ -45,6 +45,7 @@ class SourceRecord:
     since: int
     last_heard: int
     counters: Mapping[str, int] = field(default_factory=dict)
+    heard_until: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,8 +55,16 @@ def name_of(
     transient = seen.transient or any(target.record.lifetime is Lifetime.TRANSIENT for target in lent)
     if provisional or transient or classes.is_transient(schema, properties):
         text = incarnation_name(name.text, seen.created, seen.native_id)
+        known = former.link(seen.native_id)
+        if known is not None and known.class_name == str(schema.key) and _is_of(known.stable_name, name.text):
+            text = known.stable_name  # when it got that, the time of its creation was not known
         return Name(text, durable=False, provisional=provisional, unresolved=name.unresolved)
     return Name(name.text, durable=True)
+
+
+def _is_of(incarnation: str, name: str) -> bool:
+    """Whether a name is that of an incarnation of ``name``."""
+    return incarnation.startswith(f"{name}#")
 
 
 def is_another(entry: Entry, seen: ObjectSeen) -> bool:

@@ -156,6 +156,7 @@ class SourceInventory:
         self._losses = Losses()
         self._state = SourceState.CONNECTING
         self._changes_wait = False
+        self._heard_until = 0
         self._detail = ""
         self._since = 0
         self._reached: bool | None = None
@@ -372,6 +373,7 @@ class SourceInventory:
         if seen.state is not self._state or not self._since:
             self._since = now
         self._state, self._detail, self._changes_wait = seen.state, seen.detail, seen.changes_wait
+        self._heard_until = seen.heard_until
         if seen.state in UNREACHED:
             self.agents.doubt(now)
         self._tell_source()
@@ -422,6 +424,7 @@ class SourceInventory:
             self._since,
             self._last_heard,
             {name: self.counters[name] for name in SHOWN_COUNTERS},
+            self._heard_until,
         )
 
     def _tell_source(self) -> None:

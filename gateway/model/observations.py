@@ -139,11 +139,14 @@ class SourceStateSeen:
 
     ``changes_wait``: what the source was asked to change it may carry out much later, whatever it answered,
     as a cluster without a majority does. So a value from before does not show that a change failed.
+    ``heard_until``: until when all was heard (ns since 1970 UTC); 0 while all is. A `Gap` follows when that
+    is over, unless what was missed is told after all.
     """
 
     state: SourceState
     detail: str = ""
     changes_wait: bool = False
+    heard_until: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from gateway.dialects.effects import Answered, Effect, Note, Observed, WakeAt
 from gateway.inventory.source import SourceInventory
 from gateway.links.amqp_connection import AmqpEndpoint
 from gateway.links.session_surroundings import SessionNotes, WakeUp
-from gateway.model.observations import Gap, Observation, SourceState, SourceStateSeen
+from gateway.model.observations import Observation, SourceState, SourceStateSeen
 from gateway.model.operations import Answer, MethodCall, ObjectFetch, ObjectModify, Outcome
 from gateway.service.endpoints import source_config
 from gateway.service.former_objects import former_objects
@@ -93,9 +93,11 @@ async def _observe(
     lasting = around.usable_lasting
     if lasting is not None:
         former = former_objects(around.mappings["rabbitmq"], lasting.last, name)
-        rabbitmq.remember(former, around.clock.now(), events_kept=subscription is not None)
-        if subscription is not None:
-            driver.received_until = lasting.last.heard_until.get(name, 0)
+        heard_until = lasting.last.heard_until.get(name, 0)
+        kept = subscription is not None
+        rabbitmq.remember(former, around.clock.now(), events_kept=kept, heard_until=heard_until)
+        if kept:
+            driver.received_until = heard_until
     runner = SourceRunner(
         rabbitmq,
         reader,
@@ -174,7 +176,7 @@ class SourceDriver:
     def missed(self, reason: str, until: int) -> None:
         """The broker's events are missing from the last one that was taken ``until`` then (ns)."""
         if self.received_until:
-            self._observe([Gap(min(self.received_until, until), until, reason)])
+            self.perform(self._rabbitmq.events_dropped(self.received_until, until, reason))
             self.received_until = until
 
     async def failed(self) -> None:

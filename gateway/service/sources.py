@@ -71,7 +71,9 @@ def source_of(name: str, settings: Source, around: Surroundings) -> RunSource:
     )
     if needs_last_state(settings) and around.lasting is not None:
         former = former_identities(around.lasting.last, name)
-        source.remember(former, by_native_id=hears_of_meanwhile(settings))
+        # Those of a RabbitMQ are made of its own facts.
+        told = settings.kind == "rabbitmq" or hears_of_meanwhile(settings)
+        source.remember(former, by_native_id=told)
     if isinstance(settings, AmiSource):
         return partial(run_ami, name, settings, source, around)
     if isinstance(settings, CmlSource):

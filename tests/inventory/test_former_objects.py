@@ -110,3 +110,16 @@ def test_what_is_not_told_again_is_not_referred_to(tmp_path: Path) -> None:
     records = playbook.synchronise(queue("orders", "q1"))
 
     assert [update.absent for update in of(UpdateRecord, records) if update.absent] == [(0,)]
+
+
+def test_a_transient_object_keeps_its_name_although_its_creation_became_known_later(tmp_path: Path) -> None:
+    first = Playbook(tmp_path)
+    first.synchronise(vhost("/", "v1"), connection("peer", "c1"))
+    (before,) = [one for one in first.objects().values() if one.native_id == "c1"]
+    first.tell(connection("peer", "c1", created=NOW - SECOND))
+    playbook = returned(tmp_path, *remembered(first))
+
+    playbook.tell(vhost("/", "v1"), connection("peer", "c1", created=NOW - SECOND))
+
+    (after,) = [one for one in playbook.objects().values() if one.native_id == "c1"]
+    assert (after.stable_name, after.row) == (before.stable_name, before.row)

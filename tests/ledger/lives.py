@@ -52,11 +52,15 @@ class Truth:
         lives: by class and name, in their order.
         published: messages that were confirmed, by queue.
         unconfirmed: messages beyond these that may have been taken, by queue.
+        counted: those of ``published`` that the broker has counted since it was started last, by queue.
+        doubtful: the same of ``unconfirmed``.
     """
 
     lives: dict[tuple[str, str], list[Life]] = field(default_factory=dict)
     published: Counter[str] = field(default_factory=Counter)
     unconfirmed: Counter[str] = field(default_factory=Counter)
+    counted: Counter[str] = field(default_factory=Counter)
+    doubtful: Counter[str] = field(default_factory=Counter)
 
     def published_to(self, name: tuple[str, str]) -> tuple[int, int] | None:
         """How many messages an object has taken, at least and at most; ``None`` where that is not counted.
@@ -107,8 +111,7 @@ class _Reader:
                 for life in [*self._lives(what, name)[-1:], *self._of_connection.pop(name, ())]:
                     life.end(span, sure=sure)
             case _ if what == "publish":
-                self._found.published[name] += line["confirmed"]
-                self._found.unconfirmed[name] += not sure
+                self._published(name, line, sure=sure)
 
     def result(self) -> Truth:
         """A broker that is killed takes along what does not last, whoever deletes it later."""
@@ -116,6 +119,16 @@ class _Reader:
             for life in lives:
                 self._end_with_outage(life)
         return self._found
+
+    def _published(self, name: str, line: Line, *, sure: bool) -> None:
+        found = self._found
+        found.published[name] += line["confirmed"]
+        found.unconfirmed[name] += not sure
+        if not self._outages or line["to"] > self._outages[-1][0]:
+            # Of those that were sent before it died some may have been confirmed by the next one.
+            certain = not self._outages or line["from"] > self._outages[-1][0]
+            found.counted[name] += line["confirmed"] if certain else 0
+            found.doubtful[name] += (not sure) + (0 if certain else line["confirmed"])
 
     def _lives(self, what: str, name: str) -> list[Life]:
         return self._found.lives.setdefault((what, name), [])

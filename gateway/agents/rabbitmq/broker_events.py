@@ -75,8 +75,19 @@ class BrokerEvents:
         self._logins.forget()
         self._kinds.forget()
 
-    def take(self, key: str, headers: Mapping[str, object], timestamp: datetime | None, now: int) -> Heard:
-        """An event arrived: its routing key, its headers and its AMQP timestamp. Never raises."""
+    def take(
+        self,
+        key: str,
+        headers: Mapping[str, object],
+        timestamp: datetime | None,
+        now: int,
+        *,
+        recovering: bool = False,
+    ) -> Heard:
+        """An event arrived: its routing key, its headers and its AMQP timestamp. Never raises.
+
+        ``recovering``: it is from before any client could connect to a node that was started.
+        """
         plain = plain_headers(headers)
         key = self._kinds.kind(key, plain)
         time = event_time(plain, timestamp) or now
@@ -92,8 +103,9 @@ class BrokerEvents:
             case Changed():
                 self._view.changed(event)
             case Created(reading):
-                changes = self._view.born(event, now)
-                shown = self._view.shows(reading.name, event.document)
+                again = self._view.is_told_again(reading, recovering=recovering)
+                changes = self._view.born(event, now, recovering=recovering)
+                shown = self._view.shows(reading.name, event.document) and not again
                 if reading.name.class_name == "connection":
                     self._logins.opened(reading.name.leaf, own=not shown)
                 return Heard(event, changes, self._raised(key, plain, time) if shown else [])

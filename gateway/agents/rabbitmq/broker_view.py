@@ -72,6 +72,7 @@ class BrokerView:
     Attributes:
         failures: tells what is out of reach with its node from what has ended.
         processes: what is known by its Erlang process.
+        heard_until: until when the broker was listened to before the start (ns); 0 where that is not known.
         withheld: classes that may not be read, as far as that is known: what events tell of them would be
             some of their objects, taken for all.
     """
@@ -94,6 +95,7 @@ class BrokerView:
         self._own_users = own_users
         self._management_virtual_host = management_virtual_host
         self.withheld = set(ADMINISTRATIVE)
+        self.heard_until = 0
         self.processes = Processes()
         self.statistics: PrometheusStatistics | None = None
         """Where statistics of a class come from beside the listings."""
@@ -135,8 +137,8 @@ class BrokerView:
 
     # Events.
 
-    def born(self, event: Created, now: int) -> list[Change]:
-        """A creation event arrived."""
+    def born(self, event: Created, now: int, *, recovering: bool = False) -> list[Change]:
+        """A creation event arrived; ``recovering``: before any client could connect to its node."""
         name = event.reading.name
         if name.class_name == "connection" and event.process:
             # Shown or not: queues refer to it.
@@ -150,7 +152,10 @@ class BrokerView:
             self.hosts.forget(name.leaf)
             self.hosts.doubt(name.leaf)
             self.known.forget_ends(partial(_is_within, name.leaf))
-        changes = self.known.created(self._completed(event.reading), event.time, now)
+        lasts = self._outlives_node(event.reading)
+        changes = self.known.created(
+            self._completed(event.reading), event.time, now, lasts=lasts, recovered=lasts and recovering
+        )
         if name.class_name == "channel" and event.process and self.known.get(name) is not None:
             self.processes.channel_opened(event.process, name.leaf)
         return changes
@@ -201,6 +206,8 @@ class BrokerView:
         worked_out = self._worked_out(listing.class_name, item)
         reading = reader.read(worked_out, measured=measured, lean=listing.lean)
         ends = self._ended_with(restarted, now) if restarted else []
+        if listing.class_name == "node" and name is not None:
+            ends += self._ended_before(name.leaf, now)
         if reading is None or self._is_unlisted(reading.name):
             return Taken(ends, restarted)
         if listing.class_name == "vhost" and not self.hosts.permitted(reading.name.leaf):
@@ -406,6 +413,37 @@ class BrokerView:
             if known.heard < started and self._property(known, "node") in there and ends(known)
         ]
         return [change for known in former for change in self.known.ended(known.name, now)]
+
+    def _ended_before(self, node: str, now: int) -> list[Change]:
+        """What had been there before the gateway's start, and ended with a node that was started since."""
+        if not 0 < self.heard_until < self.nodes.started(node):
+            return []
+        alone = self.nodes.names == {node}
+
+        def ended(known: KnownObject) -> bool:
+            match known.name.class_name:
+                case "queue":
+                    there = self._property(known, "node")
+                    return self._ends_with_node(known) and (there == node or (there is None and alone))
+                case "exchange":  # which is known to all nodes
+                    return alone and self._property(known, "durable") is False
+            return False
+
+        return self.known.forget_remembered(ended, now)
+
+    def is_told_again(self, reading: Reading, *, recovering: bool) -> bool:
+        """Whether a creation event is that of a node which recovers what it had."""
+        if not self._outlives_node(reading):
+            return False
+        known = self.known.get(reading.name)
+        return recovering or (known is not None and known.heard >= self.known.events_since)
+
+    def _outlives_node(self, queue: Reading) -> bool:
+        if queue.name.class_name != "queue":
+            return False
+        positions = self._readers["queue"].schema.positions
+        durable, exclusive = (queue.properties[positions[name]] for name in ("durable", "exclusive"))
+        return durable is True and exclusive is not True
 
     def _ends_with_node(self, queue: KnownObject) -> bool:
         return self._property(queue, "durable") is False or self._property(queue, "exclusive") is True

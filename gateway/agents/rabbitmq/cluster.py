@@ -45,6 +45,7 @@ class Nodes:
     def __init__(self) -> None:
         self._running: dict[str, bool] = {}
         self._starts: dict[str, _Start] = {}
+        self._dated: set[str] = set()
         self._plugins: dict[str, frozenset[str]] = {}
         self._overview: dict[str, Json] = {}
         self._version: Json = None
@@ -90,6 +91,9 @@ class Nodes:
                 known = self._starts[name] = _Start(process, start)
             known.time = min(known.time, start)
             added["start_time"] = known.time
+            self._dated.add(name)
+        elif isinstance(name, str):
+            self._dated.discard(name)
         return {**node, "gateway": added}, restarted
 
     def learn_plugins(self, node: Mapping[str, Json]) -> bool:
@@ -126,6 +130,11 @@ class Nodes:
     def names(self) -> set[str]:
         """The nodes that are known to have started."""
         return set(self._starts)
+
+    @property
+    def are_dated(self) -> bool:
+        """Whether it is known of each node that runs when it was started; one that starts does not tell."""
+        return bool(self.running) and self.running <= self._dated
 
     @property
     def measuring(self) -> bool:

@@ -41,6 +41,8 @@ DOUBTFUL_LENGTH = MAX_QUEUE_LENGTH // 10
 WATCH_SECONDS = 5.0
 WATCHED_EVENTS = 2_000
 """After so many events the queue is looked at, although the time has not come."""
+_UNDERSTOOD_SECONDS = 0.05
+"""Between two questions whether events can be told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,15 +103,22 @@ class EventConsumer:
         keys: routing keys of the events wanted.
         sink: told of everything.
         kept: consume a queue that is kept, in place of one that goes with the connection.
+        understood: whether events can be told. Until they can they wait in the queue.
     """
 
     def __init__(
-        self, endpoint: AmqpEndpoint, keys: Sequence[str], sink: EventSink, kept: KeptEvents | None = None
+        self,
+        endpoint: AmqpEndpoint,
+        keys: Sequence[str],
+        sink: EventSink,
+        kept: KeptEvents | None = None,
+        understood: Callable[[], bool] = lambda: True,
     ) -> None:
         self._nodes = NodeChoice(endpoint.nodes)
         self._keys = keys
         self._sink = sink
         self._kept = kept
+        self._understood = understood
         self._missing_told = False  # that the kept queue is; it could not be made since
         self._failure: Exception | None = None
         self._failed = asyncio.Event()
@@ -150,10 +159,16 @@ class EventConsumer:
         channel = await connection.channel(publisher_confirms=False)
         with self._exchange_missing():
             queue = await self._queue.declare(channel, self._bindings)
-        await queue.consume(self._arrived)
         self._sink.events_connected()
         watch = self._queue.watch(connection, queue.name, self._sink.events_lost)
-        await until_one_ends(ended(channel), ended(connection), watch)
+
+        async def consume() -> None:
+            while not self._understood():  # noqa: ASYNC110  of a source that knows no event loop
+                await asyncio.sleep(_UNDERSTOOD_SECONDS)
+            await queue.consume(self._arrived)
+            await asyncio.Event().wait()
+
+        await until_one_ends(ended(channel), ended(connection), watch, consume())
 
     async def _consume_kept(self, connection: AbstractConnection, kept: KeptEvents) -> None:
         subscription = kept.subscription

@@ -28,6 +28,8 @@ LISTING_LAG = 10_000_000_000
 """Nanoseconds by which a listing may at least lag behind events (connections take up to 5 s)."""
 MERGE_WINDOW = 10_000_000_000
 """A creation event this soon after the first sight of an object is about that object."""
+UNDER_WAY = 2_000_000_000
+"""Nanoseconds that an event may take from its broker to us, before it was published too."""
 REMEMBERED_ENDS = 100_000
 REMEMBERED_FOR = 120_000_000_000
 
@@ -103,6 +105,8 @@ class KnownObjects:
 
     Attributes:
         refused: how many times an object was not taken because its class was full.
+        events_since: since when every event has arrived (ns), as far as is known; 0 where those of the time
+            before the start do too.
     """
 
     def __init__(self, readers: Mapping[str, ClassReader], limit: int = 500_000) -> None:
@@ -114,7 +118,9 @@ class KnownObjects:
         self._unconfirmed: set[ObjectName] = set()
         self._remembered: dict[ObjectName, KnownObject] = {}
         self._unpublished: set[ObjectName] = set()
+        self._used: OrderedDict[int, None] = OrderedDict()
         self.refused = 0
+        self.events_since = 0
 
     def get(self, name: ObjectName) -> KnownObject | None:
         """The object of this name, if it exists."""
@@ -127,6 +133,14 @@ class KnownObjects:
         of an end may be about another of the name.
         """
         self._remembered = {known.name: known for known in objects}
+
+    def forget_remembered(self, ended: Callable[[KnownObject], bool], now: int) -> list[Change]:
+        """Of what existed before the start, some cannot exist any more: that of which ``ended`` says so."""
+        gone = [known for known in self._remembered.values() if ended(known)]
+        for known in gone:
+            del self._remembered[known.name]
+            self._note_used(known)
+        return [Gone(known, now, inferred=True) for known in gone]
 
     def restore(self, objects: Iterable[KnownObject]) -> None:
         """These existed before the start, and events are about to tell what became of them.
@@ -193,15 +207,32 @@ class KnownObjects:
         objects = self._objects[class_name]
         return any(name.class_name == class_name and not hidden(objects[name]) for name in self._unconfirmed)
 
-    def created(self, reading: Reading, time: int, now: int) -> list[Change]:
-        """An event tells that an object came into being at ``time`` (ns, 0 unknown)."""
-        created = self._creation_time(reading) or time
+    def created(
+        self, reading: Reading, time: int, now: int, *, lasts: bool = False, recovered: bool = False
+    ) -> list[Change]:
+        """An event tells that an object came into being at ``time`` (ns, 0 unknown).
+
+        Args:
+            reading: what it tells of the object.
+            time: when that was.
+            now: the time.
+            lasts: the object outlives the end of its node, which tells the same when it is started again.
+            recovered: it is certain that this was told because of such a start.
+        """
+        created = self._creation_time(reading) or (0 if recovered else time)
         known = self.get(reading.name)
         if known is None:
-            return self._added(reading, created, now, now)
+            former = self._remembered.pop(reading.name, None)
+            replaced = former is not None and former.created != created
+            # What was there before the start ended while nobody listened.
+            ends = [Gone(former, now, inferred=True)] if former is not None and replaced else []
+            return [*ends, *self._added(reading, created, now, now)]
         # An event from before the first sight of an object, however late it comes, can only be about it.
-        early = now - known.heard <= MERGE_WINDOW or 0 < time <= known.heard
+        recent = now - known.heard <= MERGE_WINDOW and known.heard >= self.events_since - UNDER_WAY
+        early = recent or 0 < time <= known.heard
         same = known.created == created or (known.created == 0 and early)
+        if lasts and known.heard >= self.events_since:  # nor has an event told of its end
+            same, created = True, known.created or (created if early else 0)
         if same:
             self._unconfirmed.discard(reading.name)
             properties = self._merged(known, reading.properties, keep_all=True)
@@ -225,8 +256,10 @@ class KnownObjects:
         if known is None:
             if self._is_stale(reading.name, created, began):
                 return []
-            reading, created = self._continued(reading, created)
-            return self._added(reading, created, sampled, now, listed=True)
+            former = self._former(reading, created)
+            if former is not None:
+                reading = replace(reading, properties=self._merged(former, reading.properties))
+            return self._added(reading, created, sampled, now, listed=True, former=former)
         if self._is_of_former(known, created, began):
             return []
         if (created and known.created and created != known.created) or self._differs(known, reading):
@@ -354,15 +387,13 @@ class KnownObjects:
         time = reading.properties[reader.schema.positions[reader.rule.created]]
         return time if isinstance(time, int) else 0
 
-    def _continued(self, reading: Reading, created: int) -> tuple[Reading, int]:
-        """What a listing shows with what was known before a restart: it tells no time of creation.
+    def _former(self, reading: Reading, created: int) -> KnownObject | None:
+        """What was known before a restart of an object that a listing shows, which tells no time of creation.
 
         Where another has the name by now, the events of meanwhile, which come next, tell that.
         """
         former = self._remembered.get(reading.name)
-        if former is None or created or self._differs(former, reading):
-            return reading, created
-        return replace(reading, properties=self._merged(former, reading.properties)), former.created
+        return None if former is None or created or self._differs(former, reading) else former
 
     def _is_stale(self, name: ObjectName, created: int, began: int) -> bool:
         end = self._ends.get(name)
@@ -399,8 +430,16 @@ class KnownObjects:
         )
 
     def _added(
-        self, reading: Reading, created: int, sampled: int, now: int, *, listed: bool = False
+        self,
+        reading: Reading,
+        created: int,
+        sampled: int,
+        now: int,
+        *,
+        listed: bool = False,
+        former: KnownObject | None = None,
     ) -> list[Change]:
+        """``former``: it is this one, which was known before a restart."""
         objects = self._objects[reading.name.class_name]
         grounds = self.grounds(reading)
         if grounds is None:
@@ -410,12 +449,14 @@ class KnownObjects:
             return []
         # Of one whose creation nobody told, and whose name another had: its end may not reach every console.
         distinction = now if not created and reading.name in self._ends else created
+        on = () if distinction else [ground.number for ground in grounds]
+        number = object_number(reading.name, distinction, on)
+        if not distinction and number in self._used:
+            number = object_number(reading.name, now)
         known = KnownObject(
             name=reading.name,
-            number=object_number(
-                reading.name, distinction, () if distinction else [ground.number for ground in grounds]
-            ),
-            created=created,
+            number=number if former is None else former.number,
+            created=created if former is None else former.created,
             heard=now,
             properties=reading.properties,
             statistics=reading.statistics,
@@ -455,7 +496,14 @@ class KnownObjects:
         """As `_removed`, but a listing that shows one of its name is believed at once."""
         changes = self._removed(known, now, now)
         self.forget_end(known.name)
+        self._note_used(known)
         return changes
+
+    def _note_used(self, known: KnownObject) -> None:
+        """Another of its name is to have another number, although nobody tells when either was created."""
+        self._used[known.number] = None
+        if len(self._used) > REMEMBERED_ENDS:
+            self._used.popitem(last=False)
 
     def _remember_end(self, name: ObjectName, end: _End) -> None:
         self._ends[name] = end

@@ -44,7 +44,6 @@ from gateway.agents.rabbitmq.reading import ClassReader
 from gateway.agents.rabbitmq.resource_alarms import ResourceAlarms
 from gateway.agents.rabbitmq.sessions import MAX_LINKS
 from gateway.agents.rabbitmq.status import Visibility
-from gateway.agents.rabbitmq.unheard_ends import UnheardEnds
 from gateway.dialects.effects import Effect, Note
 from gateway.dialects.errors import LocalProtocolError
 from gateway.mapping.paths import Json
@@ -77,7 +76,6 @@ class ManagementAnswers:
         plan: what is to be asked next.
         visibility: what can be seen of the broker.
         metrics: takes what is read beside the management API.
-        unheard: finds what cannot be vouched for because neither listings nor events tell of its end.
     """
 
     def __init__(
@@ -108,7 +106,6 @@ class ManagementAnswers:
         self._impersonators = impersonators
         self._listing: Listing | None = None
         self.metrics = MetricsAnswers(readers, view, stream, self.plan)
-        self.unheard = UnheardEnds(view.known, self.visibility, stream)
         self._questioned: dict[ListingRequest, Broken] = {}
         self._gone_once: set[str] = set()
         self._early_faults = 0
@@ -210,8 +207,6 @@ class ManagementAnswers:
         """
         self.plan.hurry(now)
         effects: list[Effect] = [Note("resync", reason)]
-        if events_lost:
-            effects += self.unheard.judge(now)
         if events_lost and self.visibility.statistics_off:
             changes = self._view.forget(self._unmeasured, now, listed_only=False)
             effects += self._stream.apply(changes)
@@ -230,7 +225,7 @@ class ManagementAnswers:
             and any(self._view.is_unconfirmed(name, now) for name in self.visibility.readable)
         )
         complete = self.visibility.is_complete(doubtful=doubtful)
-        if self.visibility.failure or not complete or self.unheard.awaited:
+        if self.visibility.failure or not complete:
             return []
         shown = self._stream.apply(self._view.known.everything_shown())
         return [*shown, *self._stream.complete(now)]
@@ -295,7 +290,7 @@ class ManagementAnswers:
     ) -> list[Effect]:
         news = self.visibility.refuses(place, request, refusal, now)
         notes: list[Effect] = [Note("unreadable", news)] if news else []
-        return [*notes, *self.forget_unread(now), *self.unheard.judge(now, place)]
+        return [*notes, *self.forget_unread(now)]
 
     def _overview(self, request: OverviewRequest, answer: Answer, ended: int) -> list[Effect]:
         self.plan.overview_read(ended)
@@ -426,7 +421,7 @@ class ManagementAnswers:
         self.plan.missing(request, ended)
         self._listing = None
         self.visibility.reads(request.class_name, ended)
-        self.visibility.listed(request.class_name)
+        self.visibility.listed(request.class_name, ended)
         names = [known.name for known in self._view.known.of_class(request.class_name)]
         changes = [change for name in names for change in self._view.known.ended(name, ended)]
         return [*self._stream.apply(changes), *self.serve(ended)]
@@ -477,7 +472,7 @@ class ManagementAnswers:
         """Metrics were taken, or a listing without statistics: together they may be all of a class."""
         class_name = self.metrics.completed(self.visibility.named, self._answers_since)
         if class_name:
-            self.visibility.listed(class_name)
+            self.visibility.listed(class_name, self.visibility.named.get(class_name, 0))
         return self.serve(now) if class_name else []
 
     def _read_permissions(self, finished: Finished, now: int) -> None:
@@ -508,11 +503,10 @@ class ManagementAnswers:
         if listing.lean:
             # What it lacks is still to be read.
             collection = self._readers[listing.class_name].rule.listing
-            self.visibility.names_listed(listing.class_name, collection, len(listing.seen))
+            self.visibility.names_listed(listing.class_name, collection, len(listing.seen), listing.began)
             effects = self._stream.apply(finished.changes)
             return [*effects, *self.metrics_taken(now), *self.serve(now)]
-        self.visibility.listed(listing.class_name)
-        self.unheard.listed(listing.class_name, listing.began)
+        self.visibility.listed(listing.class_name, listing.began)
         if not self.visibility.complete and self._view.is_unconfirmed(listing.class_name, now):
             self.plan.hurry(now + AGAIN, listing.class_name)
         return [*self._stream.apply(finished.changes), *self.serve(now)]

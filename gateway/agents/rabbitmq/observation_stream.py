@@ -27,7 +27,6 @@ from gateway.model.observations import (
     ClassLearned,
     EventLearned,
     EventSeen,
-    Gap,
     HeartbeatSeen,
     ObjectSeen,
     Observation,
@@ -109,7 +108,6 @@ class ObservationStream:
         self._numbered = 0
         self._began = False
         self._was_synchronised = False
-        self._silent_since = 0
         self._heartbeat_at = 0
 
     @property
@@ -250,10 +248,6 @@ class ObservationStream:
         if self.synchronised:
             return []
         observations: list[Observation] = []
-        if self._silent_since:
-            reason = "the management API did not answer"
-            observations.append(Gap(min(self._silent_since, now), now, reason))
-            self._silent_since = 0
         waited: list[RaisedEvent] = [] if self._was_synchronised else self._waiting.take(now)
         observations += [HeartbeatSeen(BROKER_AGENT, now), ResyncEnded(complete=True)]
         observations += [self._event(event) for event in waited]
@@ -265,15 +259,8 @@ class ObservationStream:
         """The broker was out of reach for less than the time after which it is `silent`."""
         return self._observed([ResyncEnded(complete=True)]) if self.synchronised else []
 
-    def silent(self, since: int, detail: str) -> list[Effect]:
-        """The broker has not answered since ``since`` (ns): what was published is stale until `complete`."""
-        if not self.synchronised:
-            return []
-        self._silent_since = since
-        return self.doubted(detail)
-
-    def doubted(self, detail: str) -> list[Effect]:
-        """Nobody vouches for what was published: it is stale until `complete`."""
+    def silent(self, detail: str) -> list[Effect]:
+        """The broker has not answered for too long: what was published is stale until `complete`."""
         if not self.synchronised:
             return []
         self.synchronised = False

@@ -166,6 +166,10 @@ class PollingPlan:
             self._classes[_key(self._page)].due = 0
             self._page = None
 
+    def hold_at_most(self, until: int) -> None:
+        """What waits because of `hold` waits until then (ns) at most."""
+        self._held_until = min(self._held_until, until)
+
     def release(self) -> None:
         """List everything again."""
         self._held_until = 0

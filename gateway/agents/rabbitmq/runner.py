@@ -103,7 +103,11 @@ class SourceRunner:
         self._sooner = asyncio.Event()
         self._missed = ""
         self._on_missed = on_missed
-        self._consumer = EventConsumer(events, source.event_keys, self, kept) if events else None
+        self._consumer: EventConsumer | None = None
+        if events is not None:
+            self._consumer = EventConsumer(
+                events, source.event_keys, self, kept, lambda: source.knows_what_others_hang_on
+            )
 
     def connection_blocked(self) -> None:
         """The broker seems to take no messages from our link."""

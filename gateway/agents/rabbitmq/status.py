@@ -142,6 +142,8 @@ class _Seldom:
 
 
 _NOT_CONNECTED = "events are not connected yet"
+_SHORT_LIVED = frozenset({"queue", "connection", "channel", "consumer", "exchange", "binding"})
+"""Classes whose objects come and go with the broker's clients."""
 
 
 class Visibility:
@@ -156,13 +158,15 @@ class Visibility:
         failure: why the management API is of no use now; empty while it is.
         asked_at: when what is not answered yet was asked (ns); 0 while nothing is asked.
         complete: whether everything has been read since nobody vouched for anything.
+        was_complete: whether everything has been read once.
         events_missing: why no events arrive; empty while they do.
         awaits_events: it is not complete before it is known whether events arrive.
         catching_up: events of the time while nobody listened are being told.
         without_majority: why changes may wait in the broker; empty where they do not.
         last_event: when the last one arrived, or when they were found to arrive (ns); 0 for never.
         unbroken_since: since when every event has arrived, as far as is known (ns); 0 while they do not.
-        named: the classes that were listed without statistics since nobody vouched for anything.
+        named: the classes that were listed without statistics since nobody vouched for anything, and when
+            that listing began (ns).
     """
 
     def __init__(self, listed: Iterable[str], user: str, writer: str = "") -> None:
@@ -176,14 +180,15 @@ class Visibility:
         self.without_majority = ""
         self.last_event = 0
         self.unbroken_since = 0
-        self.named: set[str] = set()
+        self.named: dict[str, int] = {}
+        self._listed_from: dict[str, int] = {}
         self._user = user
         self._writer = writer
         self._listed = frozenset(listed)
         self._unlisted = set(self._listed)
         self._unlistable: frozenset[str] = frozenset()
         self._refusals: dict[str, _Unreadable] = {}
-        self._was_complete = False
+        self.was_complete = False
         self._read_at: dict[str, int] = {}
         self._unread_since: dict[str, int] = {}
         self.left_out = ""
@@ -212,7 +217,7 @@ class Visibility:
 
         The parts of a broker's API come and go one by one, and the overview may be among the first to go.
         """
-        if self._was_complete and isinstance(answer, NotFound):
+        if self.was_complete and isinstance(answer, NotFound):
             return Unavailable("there is no overview, as where a broker starts or stops")
         return NotManagement("there is no overview") if isinstance(answer, NotFound) else answer
 
@@ -235,11 +240,6 @@ class Visibility:
     def readable(self) -> frozenset[str]:
         """The listed classes that may be read, as far as that was tried."""
         return self._listed - self._refusals.keys() - self._unlistable
-
-    @property
-    def unread(self) -> frozenset[str]:
-        """The listed classes that could not be read when they were last asked for, whoever asks."""
-        return frozenset(name for name, one in self._refusals.items() if not one.withheld) & self._listed
 
     def statistics_switched(self, unlistable: Iterable[str]) -> None:
         """Classes cannot be listed because the broker's statistics are off; none where they are on."""
@@ -308,9 +308,9 @@ class Visibility:
         if collection not in self._read_whole:
             self._progress.setdefault(collection, f"{collection}: 0 of {amount:,} read")
 
-    def names_listed(self, class_name: str, collection: str, amount: int) -> None:
-        """A listing without statistics of so many objects is complete."""
-        self.named.add(class_name)
+    def names_listed(self, class_name: str, collection: str, amount: int, began: int) -> None:
+        """A listing without statistics of so many objects, which began then (ns), is complete."""
+        self.named[class_name] = began
         if amount > PAGE_SIZE and collection not in self._read_whole:
             self._progress[collection] = f"values of {collection}: 0 of {amount:,} read"
 
@@ -319,9 +319,22 @@ class Visibility:
         """Whether a class is known in part: the first listing of it that is long has not come to its end."""
         return bool(self._progress)
 
-    def listed(self, class_name: str) -> None:
-        """A listing of this class is complete."""
+    def listed(self, class_name: str, began: int) -> None:
+        """A listing of this class, which began then (ns), is complete."""
         self._unlisted.discard(class_name)
+        self._listed_from[class_name] = began
+
+    def was_listed(self, class_names: Iterable[str]) -> bool:
+        """Whether listings of these classes have been complete, as far as they may be read."""
+        return self._listed_from.keys() >= self.readable.intersection(class_names)
+
+    def listed_since(self, class_name: str, time: int) -> bool:
+        """Whether a class was listed, by a listing that began at ``time`` (ns) or later."""
+        return self._listed_from.get(class_name, 0) >= time
+
+    def all_listed_from(self, time: int) -> bool:
+        """Whether all that comes and goes was listed, by listings that began at ``time`` (ns) or later."""
+        return all(self.listed_since(name, time) for name in self.readable & _SHORT_LIVED)
 
     def has_listed(self, class_names: Iterable[str]) -> bool:
         """Whether listings of these classes are complete, and the management API still answers."""
@@ -332,7 +345,7 @@ class Visibility:
         # What came and went before events arrive would not be seen.
         awaited = self.awaits_events and self.events_missing == _NOT_CONNECTED
         self.complete = self.complete or not (self._unlisted or doubtful or awaited)
-        self._was_complete |= self.complete
+        self.was_complete |= self.complete
         return self.complete
 
     def status(

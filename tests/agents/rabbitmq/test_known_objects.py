@@ -378,3 +378,58 @@ def test_an_end_that_no_event_reported_is_inferred() -> None:
     (gone,) = known.deleted(ORDERS, T0 + SECOND, T0 + SECOND)
     assert isinstance(gone, Gone)
     assert not gone.inferred
+
+
+def remembered() -> KnownObjects:
+    """A source that was just started; the one before it knew of ``orders``, and nobody kept the events."""
+    former = KnownObjects(READERS)
+    former.created(queue(), T0 - 500 * SECOND, T0 - 500 * SECOND)
+    known = KnownObjects(READERS)
+    known.remember(former.of_class("queue"))
+    known.events_since = T0
+    return known
+
+
+def test_what_was_known_before_the_start_ends_when_another_of_its_name_is_created() -> None:
+    known = remembered()
+    changes = known.created(queue(), T0 + SECOND, T0 + SECOND)
+    assert told(changes) == [("gone", "orders", T0 + SECOND), ("new", "orders", T0 + SECOND)]
+    assert isinstance(changes[0], Gone)
+    assert changes[0].inferred
+
+
+def test_a_listing_shows_what_lived_over_the_start_under_its_number() -> None:
+    known = remembered()
+    (former,) = known.forget_remembered(lambda _: True, T0)
+    known.remember([former.object])
+    (lives,) = known.listed(queue(), T0, T0, T0)
+    assert lives.object.number == former.object.number
+
+
+def test_what_cannot_have_lived_over_the_start_does_not_leave_its_number_to_another() -> None:
+    former = KnownObjects(READERS)
+    former.listed(queue(), T0 - 500 * SECOND, T0 - 500 * SECOND, T0 - 500 * SECOND)
+    known = KnownObjects(READERS)
+    known.remember(former.of_class("queue"))
+    (gone,) = known.forget_remembered(lambda _: True, T0)
+    assert isinstance(gone, Gone)
+    assert gone.inferred
+    (new,) = known.listed(queue(), T0, T0, T0)
+    assert (new.object.name, new.object.number != gone.object.number) == (ORDERS, True)
+
+
+def test_what_a_node_recovers_was_not_created_again() -> None:
+    known = known_queue()
+    later = T0 + 500 * SECOND
+    assert known.created(queue(), later, later, lasts=True) == []
+    assert told(known.created(queue("unheard"), later, later, lasts=True, recovered=True)) == [
+        ("new", "unheard", 0)
+    ]
+
+
+def test_an_event_is_not_about_what_was_seen_before_events_arrived() -> None:
+    known = KnownObjects(READERS)
+    known.listed(queue(), T0, T0, T0)
+    known.events_since = T0 + 4 * SECOND
+    later = T0 + 5 * SECOND
+    assert told(known.created(queue(), later, later)) == [("gone", "orders", later), ("new", "orders", later)]

@@ -1,0 +1,114 @@
+"""What a source says that it did not hear: while events did not arrive, and where a node lost what it had."""
+
+from __future__ import annotations
+
+from gateway.agents.rabbitmq.hearing import UNDER_WAY
+from gateway.agents.rabbitmq.management_api import Unavailable
+from gateway.model.observations import Gap, SourceStateSeen
+from tests.agents.rabbitmq.imitation import SECOND, World
+from tests.agents.rabbitmq.story import world
+
+
+def gaps(shop: World) -> list[Gap]:
+    return [one for one in shop.observed if isinstance(one, Gap)]
+
+
+def heard_until(shop: World) -> int:
+    return [one.heard_until for one in shop.observed if isinstance(one, SourceStateSeen)][-1]
+
+
+def fails(shop: World, seconds: float) -> None:
+    """Nothing answers for a time."""
+    shop.broker.failure = lambda _: Unavailable("stands still")
+    shop.run(seconds)
+    shop.broker.failure = lambda _: None
+
+
+def restarted(shop: World, process: int) -> None:
+    """The node is another process, which has run for 3 s."""
+    shop.broker.objects["node"].clear()
+    shop.broker.add_node(process, 3_000)
+
+
+def kept(heard_ago: int = 60) -> tuple[World, int]:
+    """A source with a durable subscription that goes on, and until when the one before it heard events."""
+    shop = World()
+    shop.broker.add_node(1, 3_600_000)
+    shop.broker.add_vhost("/")
+    until = shop.now - heard_ago * SECOND
+    shop.source.remember([], shop.now, events_kept=True, heard_until=until)
+    return shop, until
+
+
+def resumed(shop: World) -> None:
+    """The subscription is consumed, and all that waited was told."""
+    shop.source_does(shop.source.events_resumed("", shop.now))
+    shop.run(3)
+    shop.source_does(shop.source.events_caught_up(shop.now))
+
+
+def test_the_time_without_events_is_a_gap_once_all_was_listed() -> None:
+    shop = world()
+    shop.run(60)
+    shop.queue_created("orders-2")
+    last = shop.now
+    shop.run(5)
+    shop.source_does(shop.source.events_missing("cut", shop.now))
+    shop.run(7)
+    assert gaps(shop) == []
+    assert heard_until(shop) == last - UNDER_WAY
+    shop.source_does(shop.source.events_connected(shop.now))
+    connected = shop.now
+    shop.run(60)
+    (gap,) = gaps(shop)
+    assert gap.start == last - UNDER_WAY
+    assert connected < gap.end < connected + 60 * SECOND
+    assert heard_until(shop) == 0
+
+
+def test_a_node_that_was_started_while_nobody_listened_may_have_lost_all_since() -> None:
+    shop, until = kept()
+    restarted(shop, 2)
+    shop.run(1)
+    resumed(shop)
+    shop.run(60)
+    (gap,) = gaps(shop)
+    assert gap.start == until - UNDER_WAY
+
+
+def test_a_node_that_does_not_say_yet_when_it_was_started_is_asked_again() -> None:
+    shop, until = kept()
+    restarted(shop, 2)
+    (node,) = shop.broker.objects["node"].values()
+    del node["uptime"]
+    shop.run(1)
+    resumed(shop)
+    shop.run(30)
+    assert gaps(shop) == []
+    node["uptime"] = 40_000
+    shop.run(30)
+    (gap,) = gaps(shop)
+    assert gap.start == until - UNDER_WAY
+
+
+def test_a_node_that_ran_throughout_has_lost_nothing() -> None:
+    shop, _ = kept()
+    shop.run(1)
+    resumed(shop)
+    shop.run(60)
+    assert gaps(shop) == []
+
+
+def test_a_node_that_is_killed_twice_makes_one_gap_from_the_first_on() -> None:
+    shop, until = kept()
+    restarted(shop, 2)
+    shop.run(1)
+    resumed(shop)
+    shop.source_does(shop.source.events_missing("cut", shop.now))
+    fails(shop, 15)
+    restarted(shop, 3)
+    shop.run(1)
+    resumed(shop)
+    shop.run(90)
+    (gap,) = gaps(shop)
+    assert gap.start == until - UNDER_WAY
