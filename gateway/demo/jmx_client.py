@@ -16,6 +16,7 @@ from typing import Any, Final, Self, TypeAlias
 from gateway.jmx.java_build import build_jar
 
 SOURCES = Path(__file__).with_name("java") / "client"
+_CLOSE_SECONDS: Final = 5.0
 ANSWER_SECONDS = 60.0
 _MAX_LINE_OCTETS = 64 * 1024 * 1024
 _LONG: Final = range(-(2**63), 2**63)
@@ -169,7 +170,12 @@ class JmxClient:
         return ReadAttribute(returned["class"], returned["value"])
 
     async def close(self) -> None:
-        """End the program."""
+        """Log out, and end the program: a server holds the place of one that is killed for minutes."""
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_CLOSE_SECONDS):
+                await self._process.wait()
         with contextlib.suppress(ProcessLookupError):
             self._process.kill()
         await self._process.wait()

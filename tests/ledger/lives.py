@@ -63,7 +63,9 @@ class Truth:
     doubtful: Counter[str] = field(default_factory=Counter)
 
     def published_to(self, name: tuple[str, str]) -> tuple[int, int] | None:
-        """How many messages an object has taken, at least and at most; ``None`` where that is not counted.
+        """How many messages the broker counts of an object, at least and at most; ``None`` if it does not.
+
+        It counts from its last start on.
 
         Args:
             name: class and name.
@@ -71,7 +73,11 @@ class Truth:
         class_name, queue = name
         if class_name != "queue" or queue not in self.published:
             return None
-        return self.published[queue], self.published[queue] + self.unconfirmed[queue]
+        return self.counted[queue], self.counted[queue] + self.doubtful[queue]
+
+    def gained(self, queue: str) -> tuple[int, int]:
+        """How many messages a queue took, at least and at most: some before a kill were never seen."""
+        return self.counted[queue], self.published[queue] + self.unconfirmed[queue]
 
 
 def read_ledger(path: Path) -> list[Line]:

@@ -120,7 +120,7 @@ def differences(log: Path, output: Path, truth: Truth, sources: tuple[str, ...])
         yield f"events: {counted}, in the log {logged}"
     for source in sources:
         for name in truth.published:
-            low, high = truth.published_to(("queue", name)) or (0, 0)
+            low, high = truth.gained(name)
             if not low <= published.get((source, name), 0) <= high:
                 yield f"{name} of {source}: {published.get((source, name))} messages of {low}"
 

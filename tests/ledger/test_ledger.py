@@ -23,7 +23,7 @@ from tests.ledger.norths import Shown, Sightings, by_jmx, by_snmp, differences
 from tests.ledger.plant import KEPT, PLAIN, Plant, plant
 from tests.ledger.verdict import gaps, violations
 
-VICTIMS = ("core", "supervisor", "snmp", "jmx", "jvm", "compactor")
+VICTIMS = ("core", "supervisor", "snmp", "jmx", "jvm", "compactor", "broker")
 KILLS = 200 if PROVING else len(VICTIMS)
 SEED = 0
 """With it the first six kills end the supervisor while the core recovers, and the JVM while SNMP does."""

@@ -103,7 +103,7 @@ class BrokerEvents:
             case Changed():
                 self._view.changed(event)
             case Created(reading):
-                again = self._view.is_told_again(reading, recovering=recovering)
+                again = self._view.is_told_again(event, now, recovering=recovering)
                 changes = self._view.born(event, now, recovering=recovering)
                 shown = self._view.shows(reading.name, event.document) and not again
                 if reading.name.class_name == "connection":

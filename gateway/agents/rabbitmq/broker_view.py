@@ -431,12 +431,11 @@ class BrokerView:
 
         return self.known.forget_remembered(ended, now)
 
-    def is_told_again(self, reading: Reading, *, recovering: bool) -> bool:
+    def is_told_again(self, event: Created, now: int, *, recovering: bool) -> bool:
         """Whether a creation event is that of a node which recovers what it had."""
-        if not self._outlives_node(reading):
+        if not self._outlives_node(event.reading):
             return False
-        known = self.known.get(reading.name)
-        return recovering or (known is not None and known.heard >= self.known.events_since)
+        return recovering or self.known.is_known_otherwise(event.reading, event.time, now)
 
     def _outlives_node(self, queue: Reading) -> bool:
         if queue.name.class_name != "queue":

@@ -107,6 +107,7 @@ class KnownObjects:
         refused: how many times an object was not taken because its class was full.
         events_since: since when every event has arrived (ns), as far as is known; 0 where those of the time
             before the start do too.
+        events_arrive: whether events tell of the ends of objects, now.
     """
 
     def __init__(self, readers: Mapping[str, ClassReader], limit: int = 500_000) -> None:
@@ -121,6 +122,8 @@ class KnownObjects:
         self._used: OrderedDict[int, None] = OrderedDict()
         self.refused = 0
         self.events_since = 0
+        self.events_arrive = False
+        self._contradicted: dict[ObjectName, int] = {}
 
     def get(self, name: ObjectName) -> KnownObject | None:
         """The object of this name, if it exists."""
@@ -227,18 +230,28 @@ class KnownObjects:
             # What was there before the start ended while nobody listened.
             ends = [Gone(former, now, inferred=True)] if former is not None and replaced else []
             return [*ends, *self._added(reading, created, now, now)]
-        # An event from before the first sight of an object, however late it comes, can only be about it.
-        recent = now - known.heard <= MERGE_WINDOW and known.heard >= self.events_since - UNDER_WAY
-        early = recent or 0 < time <= known.heard
-        same = known.created == created or (known.created == 0 and early)
-        if lasts and known.heard >= self.events_since:  # nor has an event told of its end
-            same, created = True, known.created or (created if early else 0)
+        same = self._is_its_creation(known, created, time, now)
+        if not same and lasts and known.heard >= self.events_since:  # nor has an event told of its end
+            same, created = True, known.created
         if same:
             self._unconfirmed.discard(reading.name)
             properties = self._merged(known, reading.properties, keep_all=True)
             return self._kept(replace(known, created=created, properties=properties, missed=0), known)
         # The event that told of its end was lost.
         return [*self._removed(known, created or now, now), *self._added(reading, created, now, now)]
+
+    def is_known_otherwise(self, reading: Reading, time: int, now: int) -> bool:
+        """Whether an object is known whose creation an event at ``time`` (ns) does not tell, nor its end."""
+        known = self.get(reading.name)
+        if known is None or known.heard < self.events_since:
+            return False
+        return not self._is_its_creation(known, self._creation_time(reading) or time, time, now)
+
+    def _is_its_creation(self, known: KnownObject, created: int, time: int, now: int) -> bool:
+        # An event from before the first sight of an object, however late it comes, can only be about it.
+        recent = now - known.heard <= MERGE_WINDOW and known.heard >= self.events_since - UNDER_WAY
+        early = recent or 0 < time <= known.heard
+        return known.created == created or (known.created == 0 and early)
 
     def deleted(self, name: ObjectName, time: int, now: int) -> list[Change]:
         """An event tells that an object came to its end at ``time`` (ns, 0 unknown)."""
@@ -263,6 +276,8 @@ class KnownObjects:
         if self._is_of_former(known, created, began):
             return []
         if (created and known.created and created != known.created) or self._differs(known, reading):
+            if self.events_arrive and began < self._contradicted.setdefault(known.name, began) + UNDER_WAY:
+                return []  # events tell of the end, with its time, and they are on their way
             # The event that told of its end was lost.
             ended = self._removed(known, now, now)
             return [*ended, *self._added(reading, created, sampled, now, listed=True)]
@@ -486,6 +501,7 @@ class KnownObjects:
             if hanging is not None:
                 changes += self._removed(hanging, time, now, implied=reported or implied)
         del self._objects[known.name.class_name][known.name]
+        self._contradicted.pop(known.name, None)
         self._dependence.forget(known.name, known.properties)
         self._unconfirmed.discard(known.name)
         self._unpublished.discard(known.name)

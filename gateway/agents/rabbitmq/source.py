@@ -267,6 +267,7 @@ class RabbitMqSource:
         again = bool(self._visibility.last_event)
         self._visibility.events_missing = ""
         self._visibility.unbroken_since = self._view.known.events_since = now
+        self._view.known.events_arrive = True
         self._events.lost()
         effects = self._answers.doubted("events are connected", now, events_lost=again)
         if again:
@@ -284,6 +285,7 @@ class RabbitMqSource:
         self._visibility.catching_up = self._events_are_kept = self._subscribed = True
         self._visibility.last_event = now
         self._hearing.resumed(now)
+        self._view.known.events_arrive = True
         self._plan.hold(now + CATCHING_UP_LIMIT)
         if missed:
             self._events.lost()
@@ -354,6 +356,7 @@ class RabbitMqSource:
             else:
                 self._unheard(self._visibility.last_event, now, f"no events arrived: {reason}")
         self._visibility.events_missing = reason
+        self._view.known.events_arrive = False
         self._visibility.unbroken_since = 0
         self._visibility.catching_up = False
         if self._subscribed:

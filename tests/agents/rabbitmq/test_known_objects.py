@@ -422,6 +422,7 @@ def test_what_a_node_recovers_was_not_created_again() -> None:
     known = known_queue()
     later = T0 + 500 * SECOND
     assert known.created(queue(), later, later, lasts=True) == []
+    assert known.is_known_otherwise(queue(), later, later)
     assert told(known.created(queue("unheard"), later, later, lasts=True, recovered=True)) == [
         ("new", "unheard", 0)
     ]
@@ -433,3 +434,26 @@ def test_an_event_is_not_about_what_was_seen_before_events_arrived() -> None:
     known.events_since = T0 + 4 * SECOND
     later = T0 + 5 * SECOND
     assert told(known.created(queue(), later, later)) == [("gone", "orders", later), ("new", "orders", later)]
+
+
+def test_a_creation_event_that_comes_after_a_listing_is_no_recovery() -> None:
+    known = KnownObjects(READERS)
+    known.listed(queue(), T0, T0, T0)
+    assert not known.is_known_otherwise(queue(), T0 - SECOND, T0 + SECOND)
+    assert not known.is_known_otherwise(queue("other"), T0, T0)
+
+
+def test_a_listing_that_shows_another_object_before_its_events_arrive_is_believed_later() -> None:
+    known = known_queue()
+    known.events_arrive = True
+    assert known.listed(queue(durable=False), T0, T0, T0) == []
+    assert told(known.deleted(ORDERS, T0 - SECOND, T0 + SECOND)) == [("gone", "orders", T0 - SECOND)]
+
+    known = known_queue()
+    known.events_arrive = True
+    known.listed(queue(durable=False), T0, T0, T0)
+    later = T0 + 9 * SECOND
+    assert told(known.listed(queue(durable=False), later, later, later)) == [
+        ("gone", "orders", later),
+        ("new", "orders", 0),
+    ]
