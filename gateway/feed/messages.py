@@ -40,6 +40,7 @@ from gateway.feed.records import (
     EventLogRecord,
     EventLogState,
     EventRecord,
+    EventsMadeRecord,
     FeedMessage,
     GapRecord,
     Hello,
@@ -67,7 +68,7 @@ from gateway.model.schema import (
 )
 from gateway.model.values import Reference
 
-VERSION = 9
+VERSION = 10
 """Of the feed; told in `Hello`. A client refuses another one."""
 
 MAX_FRAME_OCTETS = 16 * 1024 * 1024
@@ -314,6 +315,7 @@ _RECORDS: dict[str, Callable[..., Record]] = {
     "agent": AgentRecord,
     "agent-gone": AgentGoneRecord,
     "event": _event,
+    "events-made": EventsMadeRecord,
     "alarm": _alarm,
     "gap": GapRecord,
     "event-log": _event_log,
@@ -346,6 +348,7 @@ _TAG_OF: dict[type, str] = {
     AgentRecord: "agent",
     AgentGoneRecord: "agent-gone",
     EventRecord: "event",
+    EventsMadeRecord: "events-made",
     AlarmRecord: "alarm",
     GapRecord: "gap",
     EventLogRecord: "event-log",

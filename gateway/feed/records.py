@@ -188,6 +188,18 @@ class EventRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class EventsMadeRecord:
+    """The core of the epoch ``boot``, before this one, made events up to ``number``, counted from 1.
+
+    It stands in snapshots only, behind those of them that are told still: a subscriber that was told of fewer
+    will not hear of the others.
+    """
+
+    boot: int
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
 class AlarmRecord:
     """A condition that lasts; replaces the former record of the same number. A snapshot tells active ones.
 
@@ -276,6 +288,7 @@ Record: TypeAlias = (
     | AgentRecord
     | AgentGoneRecord
     | EventRecord
+    | EventsMadeRecord
     | AlarmRecord
     | GapRecord
     | EventLogRecord

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Generic, TypeVar
 
 from gateway.feed.latest import HistoryLimits, Latest, memory_of
 from gateway.feed.operations import OperationRecord, OperationState
-from gateway.feed.records import DeleteRecord, EventRecord, Record
+from gateway.feed.records import DeleteRecord, EventRecord, EventsMadeRecord, Record
 
 Told = TypeVar("Told", DeleteRecord, EventRecord)
 
@@ -25,6 +26,7 @@ class History:
         limits = limits or HistoryLimits()
         self._events: _Told[EventRecord] = _Told(limits.events, limits.octets)
         self._ends: _Told[DeleteRecord] = _Told(limits.ends, limits.octets)
+        self._made: tuple[EventsMadeRecord, ...] = ()
         self._under_way: dict[int, OperationRecord] = {}
         self._operations: dict[int, OperationRecord] = {}
         self._latest_operations: Latest[int] = Latest(limits.operations, limits.octets)
@@ -40,6 +42,11 @@ class History:
             elif isinstance(record, OperationRecord):
                 self._note_operation(record)
 
+    def recall(self, events: Iterable[EventRecord], made: Mapping[int, int]) -> None:
+        """Remember what cores before this one told; `made` is the last number of each, by epoch."""
+        self.note(events)
+        self._made = tuple(EventsMadeRecord(*each) for each in sorted(made.items()))
+
     def _note_operation(self, record: OperationRecord) -> None:
         if record.state is OperationState.BEGUN:
             self._under_way[record.number] = record
@@ -54,9 +61,17 @@ class History:
         known = self._operations | self._under_way
         return [known[number] for number in sorted(known)]
 
-    def events(self) -> list[EventRecord]:
-        """The last events, in the order in which they were told."""
-        return self._events.all()
+    def events(self) -> list[EventRecord | EventsMadeRecord]:
+        """The last events, in the order in which they were told; how many a core made behind its own."""
+        return list(self._with_made())
+
+    def _with_made(self) -> Iterator[EventRecord | EventsMadeRecord]:
+        made = deque(self._made)
+        for event in self._events.all():
+            while made and (not event.boot or made[0].boot < event.boot):
+                yield made.popleft()
+            yield event
+        yield from made
 
     def ends(self) -> list[DeleteRecord]:
         """The last ends of objects, in the order in which they were told."""

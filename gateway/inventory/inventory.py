@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from gateway.feed.latest import HistoryLimits
 from gateway.feed.operations import OperationRecord
@@ -116,9 +116,19 @@ class Inventory:
         """Tell of an operation; snapshots tell it again."""
         self._out([record])
 
-    def recall(self, events: Iterable[EventRecord]) -> None:
-        """Cores before this one made these events: snapshots tell them again, and nobody else is told."""
-        self._history.note(events)
+    @property
+    def events_made(self) -> int:
+        """How many events this core has made so far: the number of the last one."""
+        return self._numbers.events
+
+    def recall(self, events: Iterable[EventRecord], made: Mapping[int, int]) -> None:
+        """Cores before this one made these events: snapshots tell them again, and nobody else is told.
+
+        Args:
+            events: those that are known still, in order.
+            made: number of the last event that a core made, by its epoch, known still or not.
+        """
+        self._history.recall(events, made)
 
     def tick(self, now: int) -> None:
         """Once a second."""

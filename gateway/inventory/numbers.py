@@ -38,6 +38,11 @@ class Numbers:
         self._events += 1
         return self._events, f"{self._prefix}.{self._events}"
 
+    @property
+    def events(self) -> int:
+        """How many events were numbered so far."""
+        return self._events
+
     def alarm(self) -> int:
         """The number of an alarm that is raised now; its own until `alarm_over`."""
         number = self._index.transient_row(_GATEWAY, _ALARM_SERIES, self._alarms.__contains__)

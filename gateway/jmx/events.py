@@ -144,6 +144,7 @@ class EventCursor:
         self._epoch, self._number = epoch, number
         self._heard_epoch = epoch
         self._heard_snapshot = False
+        self._has_begun = epoch > 0
         self.lost = 0
 
     @property
@@ -164,13 +165,26 @@ class EventCursor:
         if (epoch, number) <= (self._epoch, self._number):
             return False
         is_told = self._heard_snapshot or not repeated
-        if repeated and self._epoch:
-            missing = number - 1 - (self._number if epoch == self._epoch else 0)
-            self.lost += missing + (not is_told)
+        if repeated:
+            self._lose(epoch, number - is_told)
         self._epoch, self._number = epoch, number
         if not repeated:
-            self._heard_epoch = epoch
+            self._heard_epoch, self._has_begun = epoch, True
         return is_told
+
+    def events_made(self, epoch: int, number: int) -> None:
+        """A core before this one made events up to ``number``; those not told by now are lost.
+
+        A snapshot tells it behind the events of that core that are known still.
+        """
+        if (epoch, number) > self.place:
+            self._lose(epoch, number)
+            self._epoch, self._number = epoch, number
+
+    def _lose(self, epoch: int, number: int) -> None:
+        """Nobody can be told any more what was not told of the events up to ``number``."""
+        if self._has_begun:
+            self.lost += number - (self._number if epoch == self._epoch else 0)
 
     def is_late(self, epoch: int, age: int) -> bool:
         """Whether an event that a snapshot tells could have been told when it happened.
@@ -184,4 +198,4 @@ class EventCursor:
 
     def snapshot_ended(self) -> None:
         """A snapshot was heard to its end."""
-        self._heard_snapshot = True
+        self._heard_snapshot = self._has_begun = True

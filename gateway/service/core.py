@@ -13,7 +13,7 @@ import structlog
 from gateway.clock import Clock
 from gateway.config.files import LoadedConfiguration
 from gateway.config.types import SecretError
-from gateway.eventlog.last_events import LastEvents, last_events
+from gateway.eventlog.last_events import EVENTS, LastEvents, events_value, last_events
 from gateway.eventlog.last_operations import unfinished_operations
 from gateway.eventlog.last_state import LastState, last_state
 from gateway.eventlog.record import LogRecord
@@ -95,8 +95,8 @@ async def _run_locked(
     epoch = count_start(state, index)
     feed: FeedServer | None = None
     last = await asyncio.to_thread(_last_state, loaded)
-    unfinished, told = await asyncio.to_thread(_not_told_to_the_end, loaded)
-    event_log = _event_log(loaded, state, epoch, clock, last)
+    unfinished, told = await asyncio.to_thread(_not_told_to_the_end, loaded, state.identity)
+    event_log = _event_log(loaded, clock, last, lambda: _facts(state.identity, epoch, inventory, told))
 
     def publish(batch: Batch) -> None:
         if feed is not None:
@@ -142,7 +142,7 @@ async def _run_locked(
         await running.enter_async_context(operations)
         numbers = {source.identity.name: source.identity.number for source in inventory.sources}
         operations.recover(former_operations(unfinished, numbers))
-        inventory.recall(former_events(told, state.identity, classes, numbers, _names(last)))
+        inventory.recall(former_events(told, state.identity, classes, numbers, _names(last)), told.made)
         hello = Hello(VERSION, epoch, state.identity, clock.now())
         waiting = loaded.settings.feed.max_waiting_records
         feed = FeedServer(loaded.feed_socket, hello, inventory.snapshot, waiting, operations.asked)
@@ -182,18 +182,29 @@ def _captures(loaded: LoadedConfiguration, clock: Clock) -> Captures:
 
 
 def _event_log(
-    loaded: LoadedConfiguration, state: StateFolder, epoch: int, clock: Clock, last: LastState | None
+    loaded: LoadedConfiguration, clock: Clock, last: LastState | None, facts: Callable[[], dict[str, object]]
 ) -> CoreEventLog | None:
     if not loaded.settings.log.enabled:
         return None
-    facts: dict[str, object] = {"gateway": state.identity, "boot": epoch}
     durable = [name for name, source in loaded.settings.sources.items() if source.durable is not None]
     same_as = {
         name: source.same_as for name, source in loaded.settings.sources.items() if source.same_as is not None
     }
     return CoreEventLog(
-        loaded.log_folder, loaded.settings.log, clock, facts, last, durable=durable, same_as=same_as
+        loaded.log_folder,
+        loaded.settings.log,
+        clock,
+        facts,
+        last,
+        durable=durable,
+        same_as=same_as,
     )
+
+
+def _facts(gateway: str, epoch: int, inventory: Inventory, told: LastEvents) -> dict[str, object]:
+    """For the first record of a segment: whose it is, and how many events there were."""
+    made = events_value({**told.made, epoch: inventory.events_made})
+    return {"gateway": gateway, "boot": epoch, EVENTS: made}
 
 
 def _last_state(loaded: LoadedConfiguration) -> LastState | None:
@@ -208,13 +219,13 @@ def _last_state(loaded: LoadedConfiguration) -> LastState | None:
         return LastState(is_complete=False)
 
 
-def _not_told_to_the_end(loaded: LoadedConfiguration) -> tuple[list[LogRecord], LastEvents]:
+def _not_told_to_the_end(loaded: LoadedConfiguration, gateway: str) -> tuple[list[LogRecord], LastEvents]:
     """Operations that a core before this one began and did not end; events that norths may not know."""
     if not loaded.settings.log.enabled:
         return [], LastEvents()
     folder = loaded.log_folder
     try:
-        return unfinished_operations(folder), last_events(folder, loaded.settings.history.events)
+        return unfinished_operations(folder), last_events(folder, loaded.settings.history.events, gateway)
     except OSError as error:  # what is wrong with the log is said when it is opened
         log.warning("event-log-not-read", path=error.filename, reason=error.strerror)
         return [], LastEvents()

@@ -50,7 +50,7 @@ class CoreEventLog:
         folder: of the log.
         settings: as configured.
         clock: the gateway's.
-        facts: of gateway and core, for the first record of each segment.
+        facts: of gateway and core, for the first record of each segment, asked for each.
         former: how sources that need to know stood when the log ended.
         disk: that the folder is on.
         durable: names of the sources with a durable subscription: those of them that the log knows tell
@@ -67,7 +67,7 @@ class CoreEventLog:
         folder: Path,
         settings: LogSettings,
         clock: Clock,
-        facts: dict[str, object] | None = None,
+        facts: Callable[[], Mapping[str, object]] = dict,
         former: LastState | None = None,
         disk: Disk | None = None,
         durable: Collection[str] = (),
@@ -97,7 +97,7 @@ class CoreEventLog:
             clock,
             lambda: self.mirror.head(clock.now),
             lambda _state: self._stirred.set(),
-            facts=lambda: {**(facts or {}), **self._late.values()},
+            facts=lambda: {**facts(), **self._late.values()},
             covered=() if former is None else list(former.heard_until),
             disk=disk,
         )

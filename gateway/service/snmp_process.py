@@ -112,7 +112,7 @@ async def _run(loaded: LoadedConfiguration, state: StateFolder, clock: Clock, li
         save=site.save,
         clock=clock.now,
         log=lambda event, detail: log.info(event, detail=detail),
-        notify=notifications.sender.notify,
+        receivers=notifications.sender,
         operation=lambda record: commands.table.told(record),  # noqa: PLW0108  made later
     )
     link = FeedLink(loaded.feed_socket, projection)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
 from gateway.model.events import EventState, Severity
 from gateway.snmp.ber import Oid
@@ -66,3 +67,13 @@ class Notification:
     heard: int = 0
     repeated: bool = False
     is_late: bool = False
+
+
+class Receivers(Protocol):
+    """Who wants to be told of events."""
+
+    def notify(self, notification: Notification) -> None:
+        """An event; what a snapshot tells is told again, and is then to be passed over."""
+
+    def events_made(self, epoch: int, number: int) -> None:
+        """A core before this one made events up to ``number``: further ones of it will not be told."""

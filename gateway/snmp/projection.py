@@ -23,6 +23,7 @@ from gateway.feed.records import (
     EventClassRecord,
     EventLogRecord,
     EventRecord,
+    EventsMadeRecord,
     FeedMessage,
     Hello,
     ObjectRecord,
@@ -36,7 +37,7 @@ from gateway.snmp.ber import Oid
 from gateway.snmp.events import Events, alarm_notification
 from gateway.snmp.freshness import RowFreshness
 from gateway.snmp.lock import Lock
-from gateway.snmp.notification import Notification, StandingAlarms
+from gateway.snmp.notification import Notification, Receivers, StandingAlarms
 from gateway.snmp.schema_locks import Log, SaveProvisional, SchemaLocks
 from gateway.snmp.store import Store
 from gateway.snmp.sweep import Sweep
@@ -91,7 +92,7 @@ class Projection:
         save: keeps a provisional lock that has grown; may raise ``OSError``, and is then called again.
         clock: now, in nanoseconds since 1970-01-01 UTC.
         log: told of what cannot be shown.
-        notify: given each event; what a snapshot tells again is given again, with the same epoch and number.
+        receivers: told of each event; of what a snapshot tells again, too, with the same epoch and number.
         operation: given each record of an operation, those of a snapshot again.
     """
 
@@ -104,13 +105,13 @@ class Projection:
         save: SaveProvisional,
         clock: Callable[[], int],
         log: Log,
-        notify: Callable[[Notification], None] | None = None,
+        receivers: Receivers | None = None,
         operation: Callable[[OperationRecord], None] | None = None,
     ) -> None:
         root = settings.root
         self._root = root
         self._clock = clock
-        self._notify = notify or _to_nobody
+        self._receivers = receivers
         self._locks = SchemaLocks(settings.locks, provisional, save=save, log=log, clock=clock)
         self._summaries = Summaries(store, root)
         self._source_table = SourceTable(store, root)
@@ -138,6 +139,7 @@ class Projection:
             UpdateRecord: self._object_updated,
             DeleteRecord: self._object_deleted,
             EventRecord: self._event_told,
+            EventsMadeRecord: self._events_made,
             AlarmRecord: self._alarm_told,
             EventLogRecord: self._log_scalars.tell,
             OperationRecord: self._operation_told,
@@ -318,7 +320,12 @@ class Projection:
         if notification is None:
             self._health.feed.refused += 1
             return
-        self._notify(notification)
+        if self._receivers is not None:
+            self._receivers.notify(notification)
+
+    def _events_made(self, record: EventsMadeRecord) -> None:
+        if self._receivers is not None:
+            self._receivers.events_made(record.boot, record.number)
 
     def _alarm_told(self, record: AlarmRecord) -> None:
         self._alarms.tell(record, self._tables.row_oid(record.subject, record.source), self._generation)

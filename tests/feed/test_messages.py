@@ -23,6 +23,7 @@ from gateway.feed.records import (
     EventLogRecord,
     EventLogState,
     EventRecord,
+    EventsMadeRecord,
     FeedMessage,
     GapRecord,
     Hello,
@@ -101,6 +102,7 @@ OBJECT = ObjectRecord(
     },
 )
 RECORDS: list[Record] = [
+    EventsMadeRecord(7, 2**40),
     EventLogRecord(EventLogState.DISK_FULL, "no room", 1, 2**40, 3, 4, 2**41, 5, 6, 2**42),
     SourceRecord(1, "shop", "qmf", SourceState.DEGRADED, "no answer", 1, 2, {"messages": 2**63}),
     ClassRecord(2, SCHEMA, "name", "vhost"),

@@ -15,6 +15,7 @@ from gateway.feed.records import (
     DeleteRecord,
     EventClassRecord,
     EventRecord,
+    EventsMadeRecord,
     GapRecord,
     Lifetime,
     ObjectRecord,
@@ -203,3 +204,20 @@ def test_a_class_learnt_late_is_told_from_then_on(tmp_path: Path) -> None:
     playbook.tell(ClassLearned(VISITOR), EventLearned(EVENTS["whistle"]))
     records = playbook.tell(visitor("Eve", "v2", created=1, deleted=2), event("whistle", "", 1))
     assert [type(record) for record in records] == [ObjectRecord, DeleteRecord, EventRecord]
+
+
+def test_how_many_events_a_former_core_made_stands_behind_those_that_are_known(playbook: Playbook) -> None:
+    (now,) = of(EventRecord, playbook.tell(event("whistle", "", 1)))
+    former = [replace(now, boot=boot, number=number) for boot, number in ((2, 8), (2, 9), (4, 1))]
+    history = History()
+    history.recall(former, {5: 6, 2: 9, 3: 7, 4: 2})
+    history.note([now])
+    assert history.events() == [
+        *former[:2],
+        EventsMadeRecord(2, 9),
+        EventsMadeRecord(3, 7),
+        former[2],
+        EventsMadeRecord(4, 2),
+        EventsMadeRecord(5, 6),
+        now,
+    ]

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from gateway.feed.records import EventClassRecord
+from gateway.feed.records import EventClassRecord, EventsMadeRecord
 from gateway.jmx.commands import AttributeType
 from gateway.jmx.events import EventCursor
 from gateway.model.events import EventState
@@ -215,3 +215,27 @@ def test_events_without_a_number_are_told_when_they_happen_only() -> None:
         True,
         False,
     ]
+
+
+def test_what_no_snapshot_tells_any_more_is_counted() -> None:
+    gateway = Gateway(cursor=EventCursor(1, 3))
+    gateway.hello(epoch=4)
+    snapshot(gateway)
+    gateway.snapshot(source(), EventsMadeRecord(1, 5), EventsMadeRecord(2, 7), event(1, epoch=4))
+    gateway.settle()
+    assert numbers(gateway) == ["4.1"]
+    assert gateway.machine.read(GATEWAY)["EventsLost"] == 9
+
+
+def test_a_process_without_one_before_has_lost_nothing() -> None:
+    gateway = Gateway()
+    gateway.hello(epoch=2)
+    gateway.snapshot(
+        source(),
+        *classes(),
+        *(replace(event(number), boot=1) for number in (3, 4)),
+        EventsMadeRecord(1, 9),
+        *(event(number, epoch=2) for number in (1, 2)),
+    )
+    gateway.settle()
+    assert gateway.machine.read(GATEWAY)["EventsLost"] == 0

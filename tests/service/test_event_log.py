@@ -32,7 +32,7 @@ class Core:
     def __init__(self, folder: Path, disk: Disk | None = None, settings: LogSettings = SETTINGS) -> None:
         self.folder = folder / "log"
         self.told: list[EventLogRecord] = []
-        self.log = CoreEventLog(self.folder, settings, SystemClock(), {"boot": 3}, disk=disk)
+        self.log = CoreEventLog(self.folder, settings, SystemClock(), lambda: {"boot": 3}, disk=disk)
         self._sequence = 0
 
     @asynccontextmanager

@@ -8,10 +8,13 @@ from uuid import UUID
 
 import pytest
 
-from gateway.eventlog.last_events import LastEvents, last_events
+from gateway.eventlog.identity import LogIdentity, identity_path
+from gateway.eventlog.last_events import EVENTS, MAX_CORES, LastEvents, events_value, last_events
 from gateway.eventlog.logged_happenings import event_record
 from gateway.eventlog.logged_schemas import LoggedEvent
+from gateway.eventlog.own_records import start_record
 from gateway.eventlog.record import LogRecord, RecordKind
+from gateway.eventlog.rotation import Why
 from gateway.feed.records import EventClassRecord, EventRecord
 from gateway.feed.values import FeedValue, ObjectLink
 from gateway.inventory.classes import ClassRegistry
@@ -20,7 +23,7 @@ from gateway.model.schema import Argument, ClassKey, EventSchema
 from gateway.model.values import ValueType
 from gateway.service.former_events import former_events
 from tests.eventlog.feeds import AGENT, FULL, SECOND, SHOP, T0, Shop, event
-from tests.eventlog.records import block, write_segment
+from tests.eventlog.records import LOG_ID, block, write_segment
 
 NAMES = {"shop/shop:queue/1": "/|q1"}
 T0_TEXT = "2026-11-20T15:00:00.000000Z"
@@ -110,7 +113,7 @@ def test_the_last_events_of_each_source_are_read(tmp_path: Path) -> None:
     for number in range(2, 8):
         records += shop.tell(event(event_id=f"gw.1.{number}", number=number))
     write_segment(tmp_path, 1, block(records, 1), is_open=True)
-    last = last_events(tmp_path, 3)
+    last = last_events(tmp_path, 3, "gw")
     assert [record.event_id for record in last.events] == ["gw.1.1", "gw.1.5", "gw.1.6", "gw.1.7"]
     assert list(last.schemas) == ["shop:full"]
     found, _ = back(last, sources={"shop": 1, "other": 2})
@@ -123,4 +126,34 @@ def test_the_last_events_of_each_source_are_read(tmp_path: Path) -> None:
 
 
 def test_where_there_is_no_log_there_is_nothing(tmp_path: Path) -> None:
-    assert last_events(tmp_path / "log", 3) == LastEvents()
+    assert last_events(tmp_path / "log", 3, "gw") == LastEvents()
+
+
+def test_how_many_events_there_were_is_known_though_they_are_not_in_the_last_segments(tmp_path: Path) -> None:
+    shop = Shop()
+    start = start_record(T0_TEXT, Why.AGE, {"gateway": "gw", "boot": 4, EVENTS: {"2": 5, "4": 7}})
+    foreign = start_record(T0_TEXT, Why.AGE, {"gateway": "other", EVENTS: {"4": 99}})
+    later = shop.tell(event(event_id="gw.4.8", number=8))
+    write_segment(tmp_path, 1, block([foreign, start, *shop.began, *later], 1), is_open=True)
+    last = last_events(tmp_path, 3, "gw")
+    assert last.made == {2: 5, 4: 8}
+    assert [record.event_id for record in last.events] == ["gw.4.8"]
+
+
+def test_the_segment_before_those_that_tell_how_all_stands_is_read_while_it_is_there(tmp_path: Path) -> None:
+    shop = Shop()
+    parts = [[*shop.began, *shop.tell(event(event_id=f"gw.1.{n}", number=n))] for n in (1, 2, 3)]
+    seq = 1
+    for part in parts:
+        path = write_segment(tmp_path, seq, block(part, seq))
+        standing, seq = seq, seq + len(part)
+    identity_path(tmp_path).write_text(LogIdentity(version=1, log_id=LOG_ID, standing_seq=standing).text())
+    assert [record.event_id for record in last_events(tmp_path, 3, "gw").events] == ["gw.1.2", "gw.1.3"]
+    path.unlink()
+    assert [record.event_id for record in last_events(tmp_path, 3, "gw").events] == ["gw.1.2"]
+
+
+def test_a_start_record_names_the_last_cores_that_made_events() -> None:
+    made = dict.fromkeys(range(1, 200), 3) | {150: 0}
+    told = events_value(made)
+    assert (len(told), told["199"], "150" in told, "99" in told) == (MAX_CORES, 3, False, True)

@@ -14,6 +14,7 @@ import pytest
 import yaml
 from py4j.protocol import Py4JJavaError
 
+from gateway.eventlog.last_events import LastEvents, last_events
 from gateway.service.told_events import ToldEvents
 from tests.components.command_line import RunningCommand, Site, new_site, running
 from tests.components.ports import free_tcp_port, free_udp_port
@@ -106,6 +107,38 @@ def test_events_of_a_core_that_nobody_was_told_of_are_sent_late_and_once(
     for event_id, marks in after.items():  # what is sent again can be told by its id, and says so
         assert marks[1:] == [True] * (len(marks) - 1), event_id
     assert {event_id for event_id in logged_ids(site) if event_id.split(".")[1] == "2"} <= after.keys()
+
+
+def test_events_that_compaction_took_before_anybody_was_told_are_counted(
+    tmp_path: Path, daemon: Snmptrapd
+) -> None:
+    site = site_with(tmp_path, daemon.port)
+    document = yaml.safe_load(site.configuration.read_text())
+    document["log"]["segment_duration"] = "1s"
+    site.configuration.write_text(yaml.safe_dump(document))
+    with running("run", "--config", site.configuration, log=tmp_path / "log") as gateway:
+        gateway.ready()
+        wait_until(lambda: handled(site) >= (1, 1), "the first core's events are handled")
+        os.kill(pid_of(gateway, "snmp"), signal.SIGSTOP)
+        kill(gateway, "core")
+        wait_until(lambda: 2 in recalled(site).made, "the second core has made events")
+        wait_until(lambda: not recalled(site).events, "the lake has them, a core that starts does not")
+        made = recalled(site).made[2]
+        kill(gateway, "core")
+        kill(gateway, "snmp")
+        wait_until(lambda: counted_as_lost(daemon) >= made, "the receiver is told how many it missed")
+        assert not [event_id for event_id in told(daemon.printed()) if event_id.split(".")[1] == "2"]
+        assert counted_as_lost(daemon) == made
+
+
+def recalled(site: Site) -> LastEvents:
+    """What a core would know that began now."""
+    return last_events(site.state.path / "log", 1000, site.state.identity)
+
+
+def counted_as_lost(daemon: Snmptrapd) -> int:
+    texts = [each.values.get("agEventSuppressedNames.0", "") for each in daemon.printed()]
+    return sum(int(text.rpartition(" ")[2]) for text in texts if text.startswith("STRING: *:* "))
 
 
 def of_the_agent(daemon: Snmptrapd) -> list[Printed]:

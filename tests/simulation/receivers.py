@@ -139,6 +139,10 @@ class Sending:
         """The projection tells an event."""
         self._sender.notify(notification)
 
+    def events_made(self, epoch: int, number: int) -> None:
+        """The projection tells how many events a former core made."""
+        self._sender.events_made(epoch, number)
+
     def stop(self) -> None:
         """The process is killed."""
         self._stopped = True

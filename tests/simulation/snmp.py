@@ -69,7 +69,7 @@ class SnmpProcess:
             save=save,
             clock=clock.now,
             log=lambda event, detail: scheduler.tell("snmp", f"{event}: {detail}"),
-            notify=self._sending.notify,
+            receivers=self._sending,
             operation=lambda record: self.commands.table.told(record),  # noqa: PLW0108  made later
         )
         self._link = NorthLink(self.projection)

@@ -97,6 +97,7 @@ class Gateway(Feeding):
     saved: list[Lock] = field(default_factory=list)
     disk_full: bool = False
     notified: list[Notification] = field(default_factory=list)
+    made: list[tuple[int, int]] = field(default_factory=list)
     with_receivers: bool = True
     root: Oid = ROOT
     history: HistoryLimits = field(default_factory=HistoryLimits)
@@ -109,8 +110,14 @@ class Gateway(Feeding):
             save=self.save,
             clock=lambda: self.now,
             log=self.log,
-            notify=self.notified.append if self.with_receivers else None,
+            receivers=self if self.with_receivers else None,
         )
+
+    def notify(self, notification: Notification) -> None:
+        self.notified.append(notification)
+
+    def events_made(self, epoch: int, number: int) -> None:
+        self.made.append((epoch, number))
 
     def save(self, lock: Lock, _schemas: SeenSchemas) -> None:
         if self.disk_full:

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gateway.feed.records import EventsMadeRecord
 from gateway.feed.values import FeedValue, ObjectLink
 from gateway.inventory.own_events import OWN_EVENTS
 from gateway.mapping.files import event_schemas, load_mapping
@@ -404,3 +405,9 @@ def test_versions_of_an_event_share_its_notification(gateway: Gateway) -> None:
     gateway.tell(event(8, {0: "Rex", 1: "loud"}, class_number=61), event(9, {0: "Rex"}, class_number=60))
     assert [(n.oid[-1], len(n.arguments)) for n in gateway.notified] == [(1, 2), (1, 1)]
     assert gateway.notified[0].arguments[1][1] == ber.encode_integer(2)
+
+
+def test_receivers_are_told_how_many_events_a_former_core_made(gateway: Gateway) -> None:
+    gateway.tell(EventsMadeRecord(1, 9))
+    assert gateway.made == [(1, 9)]
+    assert gateway.projection.health.refused == 0

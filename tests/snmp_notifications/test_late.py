@@ -112,3 +112,29 @@ def test_the_mark_is_never_cut() -> None:
         datagram = play.sent[NMS][-1]
         assert len(datagram) <= MAX_DATAGRAM_OCTETS
         assert ber.encode_varbind(ber.encode_name(LATE), truth(True)) in datagram
+
+
+def test_events_that_no_snapshot_tells_any_more_are_lost_however_many_cores_made_them() -> None:
+    play = Play([target(), target("other", ("192.0.2.9", 162))])
+    play.notify(event(4))
+    again = play.restarted()
+    again.sender.events_made(1, 4)
+    assert again.sender.health["nms"].lost == 0  # all of them were handled
+    again.notify(replace(event(6), repeated=True, is_late=True))
+    for made in ((1, 9), (2, 3)):
+        again.sender.events_made(*made)
+    again.notify(replace(event(1, epoch=3), repeated=True), event(2, epoch=3))
+    assert told(again) == [(6, True), (1, False), (2, False)]
+    assert [health.lost for health in again.sender.health.values()] == [7, 7]  # 1.5, 1.7 to 1.9, 2.1 to 2.3
+    third = again.restarted()
+    third.sender.events_made(2, 3)
+    assert third.sender.health["nms"].lost == 0  # told before
+
+
+def test_an_agent_that_remembers_nothing_was_not_there_and_loses_nothing() -> None:
+    play = Play([target()])
+    play.notify(*(replace(event(number), repeated=True, is_late=True) for number in (3, 4, 7)))
+    play.sender.events_made(1, 9)
+    play.notify(replace(event(1, epoch=2), repeated=True))
+    assert told(play) == [(1, False)]
+    assert play.sender.health["nms"].lost == 0

@@ -135,6 +135,7 @@ class NotificationSender:
         self._own = OwnNotifications(settings.root, settings.gateway, settings.boot, self._last.own)
         self._epoch, self._handled = self._last.epoch, self._last.number
         self._heard_epoch = self._epoch
+        self._has_begun = self._epoch > 0
         kept: Mapping[str, SavedTarget] = {
             target.name: self._with_late_informs(target) for target in self._last.targets
         }
@@ -173,11 +174,11 @@ class NotificationSender:
         then.
         """
         if notification.number:
-            has_begun = self._epoch > 0
             if not self._comes_to(notification.epoch, notification.number, repeated=notification.repeated):
                 return
-            if notification.is_late and not has_begun:
+            if notification.is_late and not self._has_begun:
                 return
+            self._has_begun = True
             if not notification.repeated:
                 self._heard_epoch = notification.epoch
             elif self._is_late(notification):
@@ -200,12 +201,27 @@ class NotificationSender:
         """
         if (epoch, number) <= (self._epoch, self._handled):
             return False
-        lost = number - 1 - (self._handled if epoch == self._epoch else 0)
-        if repeated and lost and self._epoch:
-            for target in self._targets:
-                target.lose(lost)
+        if repeated:
+            self._lose(epoch, number - 1)
         self._epoch, self._handled = epoch, number
         return True
+
+    def events_made(self, epoch: int, number: int) -> None:
+        """A core before this one made events up to ``number``; those not handled by now are lost.
+
+        A snapshot tells it behind the events of that core that are known still.
+        """
+        if self._has_begun and (epoch, number) > (self._epoch, self._handled):
+            self._lose(epoch, number)
+            self._epoch, self._handled = epoch, number
+            self._changed()
+
+    def _lose(self, epoch: int, number: int) -> None:
+        """No receiver can be sent what was not handled of the events up to ``number``."""
+        lost = number - (self._handled if epoch == self._epoch else 0)
+        if lost and self._has_begun:
+            for target in self._targets:
+                target.lose(lost)
 
     def test(self, name: str) -> Notification:
         """Send agTest to one receiver, whatever it chose. Raises ``KeyError`` for an unknown one."""
