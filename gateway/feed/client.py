@@ -31,6 +31,9 @@ RETRY_SECONDS = 0.25
 SILENCE_SECONDS: Final = 5.0
 """A core that says nothing for so long stands still: it says every second at least that it lives."""
 
+TURN_SECONDS: Final = 1.0
+"""So often a process notes that it runs."""
+
 GRACE_SECONDS: Final = 5.0
 """The core answers by a request's deadline; one that is so much later, as when it is stopped, is given up."""
 
@@ -91,6 +94,8 @@ class FeedLink:
         self._writer: asyncio.StreamWriter | None = None
         self._asked: dict[int, asyncio.Future[OperationAnswer | None]] = {}
         self._next_request = 1
+        self._turned_at: float | None = None
+        self._is_dropped = False
 
     @property
     def is_connected(self) -> bool:
@@ -105,7 +110,9 @@ class FeedLink:
     async def run(self) -> NoReturn:
         """Read the feed for ever, reconnecting as long as it takes. Ends by cancellation only."""
         down = ""
+        self.keep_turning()
         while True:
+            self._is_dropped = False
             try:
                 await self._read()
                 reason = "the core closed the feed"
@@ -118,6 +125,32 @@ class FeedLink:
                 down = reason
             self._subscriber.disconnected(reason)
             await asyncio.sleep(RETRY_SECONDS)
+
+    def keep_turning(self) -> None:
+        """Note each second that this process runs; ends with the event loop."""
+        self.judge()
+        asyncio.get_running_loop().call_later(TURN_SECONDS, self.keep_turning)
+
+    def judge(self) -> bool:
+        """Drop the connection where this process stood still for longer than a core may be silent.
+
+        What is known is that old then, and so is what waits in the socket. To be called before anything is
+        shown that may have waited just as long: what came first when the process goes on is chance.
+
+        Returns:
+            Whether the subscriber was told so just now.
+        """
+        now = asyncio.get_running_loop().time()
+        late = 0.0 if self._turned_at is None else now - self._turned_at
+        self._turned_at = now
+        writer = self._writer
+        if late <= self._silence or writer is None:
+            return False
+        self._is_dropped = True
+        self._writer = None
+        self._subscriber.disconnected(f"this process stood still for {late:.0f} s")
+        writer.transport.abort()
+        return True
 
     async def ask(self, request: OperationRequest) -> OperationAnswer:
         """Have an operation carried out; the subscriber has been told by then of all that it led to.
@@ -175,6 +208,8 @@ class FeedLink:
             frames = FrameReader()
             while octets := await self._octets(reader):
                 for message in frames.feed(octets):
+                    if self._is_dropped:
+                        raise FeedError("this process stood still")
                     self._received(message, writer)
                     await self._ready()  # a snapshot is thousands of messages: answer requests in between
         finally:

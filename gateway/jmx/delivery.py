@@ -56,11 +56,14 @@ class Delivery:
     Attributes:
         complete: set once the virtual machine has all there is, or there is nobody to tell it.
         failed: commands, or single values, that could not be carried out so far.
+        judge: called before anything is pushed, which is a sign of life: it may doubt what is known, where
+            this process stood still (`gateway.feed.client.FeedLink.judge`).
     """
 
     def __init__(self, projection: Projection, push: Callable[[bytes], Awaitable[Pushed]]) -> None:
         self.complete = asyncio.Event()
         self.failed = 0
+        self.judge: Callable[[], object] = _trust
         self._projection = projection
         self._push = push
         self._wake = asyncio.Event()
@@ -100,6 +103,7 @@ class Delivery:
             while True:
                 await self._something_waits()
                 self._on_its_way = True
+                self.judge()
                 commands = self._projection.take(BATCH_COMMANDS)
                 self._taken += len(commands)
                 for batch in batches(commands):
@@ -118,7 +122,9 @@ class Delivery:
                 async with asyncio.timeout(ALIVE_SECONDS):
                     await self._wake.wait()
             except TimeoutError:
-                await self._push(encode_batch(()))
+                self.judge()
+                if not self._wake.is_set():
+                    await self._push(encode_batch(()))
             else:
                 return
 
@@ -172,6 +178,10 @@ def batches(commands: Sequence[Command], limit: int = MAX_BATCH_OCTETS) -> list[
         return []
     half = len(commands) // 2
     return batches(commands[:half], limit) + batches(commands[half:], limit)
+
+
+def _trust() -> None:
+    """Nothing to judge."""
 
 
 def _set(event: asyncio.Event, state: bool) -> None:  # noqa: FBT001  what it is set to

@@ -219,6 +219,7 @@ class _JmxAgent:
             projection = self._projection()
             delivery = Delivery(projection, machine.push)
             link = FeedLink(self._loaded.feed_socket, delivery, delivery.ready, ANSWER_SECONDS)
+            delivery.judge = link.judge
             deadline = self._loaded.settings.operations.deadline
             timeout = deadline - int(ANSWER_SECONDS * SECOND)
             refusals = RefusalReports(link.ask, time.monotonic_ns)

@@ -9,6 +9,7 @@ import platform
 import secrets
 import socket
 import time
+from functools import partial
 
 import structlog
 
@@ -138,7 +139,7 @@ async def _run(loaded: LoadedConfiguration, state: StateFolder, clock: Clock, li
     responder.refused_sets = refused_sets
     if settings.authentication_traps:
         responder.wrong_community = lambda: notifications.sender.wrong_community(server.asking)
-    server = UdpServer(responder.answer, counters, failures.failed)
+    server = UdpServer(responder.answer, counters, failures.failed, before=partial(_judge, link, projection))
     server.open(settings.listen)
     notifications.open()
     metrics = lifeline.metrics
@@ -245,3 +246,10 @@ class _Failures:
         if time.monotonic() >= self._next:
             self._next = time.monotonic() + _ERROR_LOG_SECONDS
             log.error("request-failed", count=self._count, exc_info=error)
+
+
+def _judge(link: FeedLink, projection: Projection) -> None:
+    """Before anything is answered: where this process stood still, every row says that it is stale."""
+    if link.judge():
+        while projection.tick():
+            pass

@@ -45,6 +45,7 @@ class UdpServer:
         counters: ``unsent`` and ``internal_errors`` are counted here.
         failed: told of errors that nothing else handles; it limits its own rate.
         clock: monotonic seconds; bounds how long datagrams are answered before the loop serves others.
+        before: called before datagrams are answered, which may have waited while the process stood still.
     """
 
     def __init__(
@@ -53,7 +54,9 @@ class UdpServer:
         counters: SnmpCounters,
         failed: Callable[[Exception], None],
         clock: Callable[[], float] = time.monotonic,
+        before: Callable[[], None] = lambda: None,
     ) -> None:
+        self._before = before
         self._answer = answer
         self._counters = counters
         self._failed = failed
@@ -97,6 +100,7 @@ class UdpServer:
 
     def _drain(self, endpoint: _Endpoint) -> None:
         """Answer what waits, but give the loop to others after a while; the rest is for the next turn."""
+        self._before()
         end = self._clock() + _SECONDS_A_TURN
         for _ in range(_DATAGRAMS_A_TURN):
             try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -116,6 +117,28 @@ async def test_a_core_that_stands_still_is_taken_for_gone_and_found_again(tmp_pa
         await north.until(SnapshotEnded(1, 5))
         await feed.close()
     still.close()
+
+
+async def test_a_north_that_stood_still_doubts_what_it_knows_before_it_shows_anything(tmp_path: Path) -> None:
+    path = tmp_path / "f.sock"
+    feed = server(path, 1, [])
+    await feed.start()
+    north = Recorder()
+    link = FeedLink(path, north, silence=0.2)
+    task = asyncio.create_task(link.run())
+    await north.until(SnapshotEnded(1, 5))
+    feed.publish(Batch(1, 6, tuple(RECORDS)))
+    time.sleep(0.5)  # noqa: ASYNC251  as a process stands still, with all that its event loop has to do
+    link.judge()
+    assert "this process stood still" in str(north.messages[-1])
+    link.judge()
+    assert "this process stood still" in str(north.messages[-1])
+    assert Batch(1, 6, tuple(RECORDS)) not in north.messages  # nor what waited in the socket meanwhile
+    north.messages.clear()
+    await north.until(SnapshotEnded(1, 5))
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    await feed.close()
 
 
 async def test_a_socket_left_by_a_killed_core_is_no_obstacle(tmp_path: Path) -> None:

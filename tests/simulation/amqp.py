@@ -13,7 +13,9 @@ from functools import lru_cache
 from gateway.dialects.effects import Binding, Delivery, Send
 from gateway.links.conversation import TOO_LATE
 from tests.simulation.conversation import Conversation, binding_matches
+from tests.simulation.half_open import Silence
 from tests.simulation.pipes import QUICK, Pipe
+from tests.simulation.processes import RUNNING, Process
 from tests.simulation.scheduler import MILLISECOND, SECOND, Clock, Scheduler, Timer
 
 WATCH = 5 * SECOND
@@ -88,6 +90,7 @@ class AmqpClient:
         unsent: Callable[[list[Send]], None] = lambda _: None,
     ) -> None:
         self._unsent = unsent
+        self._process = RUNNING.get() or Process()
         self.conversation = conversation
         self._scheduler = scheduler
         self._broker = broker
@@ -120,20 +123,24 @@ class AmqpClient:
         if self._up:
             unsent = self.outgoing.items
             self._hang_up()
-            self.conversation.unsent(unsent, detail)
-            self.conversation.disconnected(detail)
-            self._unsent(unsent)
-            self._later(self._scheduler.between(500 * MILLISECOND, 8 * SECOND), self._connect)
+            self._process.run(lambda: self._lost(unsent, detail))
 
-    def fall_silent(self, duration: int, *, heals: bool) -> None:
-        """Half-open: nothing passes in either direction, until it heals or is found out."""
-        if not self._up:
-            return
-        self._scheduler.tell(self.conversation.name, f"half-open for {duration / SECOND:.1f} s")
-        self.queue.stall()
-        self.outgoing.stall()
-        ending = self._heal if heals else lambda: self.lose("no heartbeat of the peer")
-        self._later(duration, ending)
+    def fall_silent(self, silence: Silence) -> None:
+        """Half-open: nothing passes, in one direction or both, until it heals or is found out."""
+        if self._up:
+            self._scheduler.tell(self.conversation.name, str(silence))
+            queue = self.queue
+            silence.falls([self.outgoing], [queue], lambda: self._found_out(queue))
+
+    def _found_out(self, queue: Pipe[tuple[Delivery, int]]) -> None:
+        if queue is self.queue:
+            self.lose("no heartbeat of the peer")
+
+    def _lost(self, unsent: list[Send], detail: str) -> None:
+        self.conversation.unsent(unsent, detail)
+        self.conversation.disconnected(detail)
+        self._unsent(unsent)
+        self._later(self._scheduler.between(500 * MILLISECOND, 8 * SECOND), self._connect)
 
     def slow_down(self, delay: tuple[int, int]) -> None:
         """From now on each message takes so long to be consumed."""
@@ -151,7 +158,9 @@ class AmqpClient:
         return Pipe(self._scheduler, self._arrived, QUICK, self._limit)
 
     def _new_outgoing(self) -> Pipe[Send]:
-        return Pipe(self._scheduler, self._published)
+        outgoing: Pipe[Send] = Pipe(self._scheduler, self._published)
+        outgoing.owner = None
+        return outgoing
 
     def _later(self, delay: int, action: Callable[[], None]) -> None:
         self._timers = [timer for timer in self._timers if timer.time >= self._scheduler.now]
@@ -183,10 +192,6 @@ class AmqpClient:
             timer.cancel()
         self._timers.clear()
 
-    def _heal(self) -> None:
-        self.queue.resume()
-        self.outgoing.resume()
-
     def _watch(self) -> None:
         """As `OwnQueue.watch`: a queue that was too full is doubted once it has been emptied."""
         doubtful = self._limit // 2
@@ -200,10 +205,11 @@ class AmqpClient:
 
     def _published(self, send: Send) -> None:
         if send.is_too_late(self._clock.now()):
-            self.conversation.unsent([send], TOO_LATE)
+            self._process.run(lambda: self.conversation.unsent([send], TOO_LATE))
             return
         if not self._broker.route(send, self._user, self._clock.now()) and send.mandatory:
-            self.conversation.unsent([send], "the broker returned it: it leads into no queue")
+            returned = "the broker returned it: it leads into no queue"
+            self._process.run(lambda: self.conversation.unsent([send], returned))
 
     def _arrived(self, item: tuple[Delivery, int]) -> None:
         delivery, expires = item

@@ -15,23 +15,6 @@ from tests.simulation.loop import VirtualLoop
 from tests.simulation.scheduler import Clock, Scheduler
 
 
-@dataclass(frozen=True, slots=True)
-class NorthSurroundings:
-    """What every north is started with.
-
-    Attributes:
-        scheduler: time and chance.
-        loop: what awaits runs on it.
-        clock: the gateway's.
-        core: the core that runs now, or ``None``.
-    """
-
-    scheduler: Scheduler
-    loop: VirtualLoop
-    clock: Clock
-    core: Callable[[], Core | None]
-
-
 class NorthLink(FeedLink):
     """A link that is told what its socket would bring.
 
@@ -49,5 +32,25 @@ class NorthLink(FeedLink):
     def lost(self, reason: str) -> None:
         """The connection has ended."""
         self._writer = None
+        self._is_dropped = False
         self._give_up()
         self._subscriber.disconnected(reason)
+
+
+@dataclass(frozen=True, slots=True)
+class NorthSurroundings:
+    """What every north is started with.
+
+    Attributes:
+        scheduler: time and chance.
+        loop: what awaits runs on it.
+        clock: the gateway's.
+        core: the core that runs now, or ``None``.
+        link: how norths are connected with it.
+    """
+
+    scheduler: Scheduler
+    loop: VirtualLoop
+    clock: Clock
+    core: Callable[[], Core | None]
+    link: type[NorthLink] = NorthLink

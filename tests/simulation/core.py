@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
 from gateway.eventlog.record import LogRecord
+from gateway.feed.client import SILENCE_SECONDS
 from gateway.feed.messages import VERSION, FrameReader, RequestReader, encode
 from gateway.feed.operations import OperationAnswer, OperationRequest
-from gateway.feed.records import Batch, FeedMessage, Hello, Record
-from gateway.feed.server import Asked
+from gateway.feed.records import Alive, Batch, FeedMessage, Hello
+from gateway.feed.server import ALIVE_SECONDS
 from gateway.feed.subscription import Subscription
 from gateway.inventory.classes import ClassRegistry
 from gateway.inventory.instances import InstanceIndex
@@ -32,6 +34,7 @@ from gateway.service.operations import CoreOperations, RecordingLog
 from tests.components.opened_index import opened_index
 from tests.simulation.loop import VirtualLoop
 from tests.simulation.pipes import QUICK, Pipe
+from tests.simulation.processes import Process
 from tests.simulation.scheduler import MILLISECOND, SECOND, Clock, Scheduler, Timer
 from tests.simulation.violations import demand
 
@@ -40,6 +43,9 @@ _IN_SOCKET = 4
 """Messages that the socket between core and north takes before the writer must wait."""
 
 _END = b""
+
+_ALIVE = int(ALIVE_SECONDS * SECOND)
+_SILENCE = int(SILENCE_SECONDS * SECOND)
 
 DEADLINE = 10 * SECOND
 """Of operations."""
@@ -111,15 +117,21 @@ class Core:
         self.epoch = epoch
         self.clock = around.clock
         self.feeds: list[Feed] = []
+        self.process = Process()
         self._around = around
         self._parts = parts
         self._is_alive = True
+        self.process.run(self._start)
+
+    def _start(self) -> None:
+        around, parts, epoch = self._around, self._parts, self.epoch
         self._index = parts.index(around.folder / "instances.sqlite3")
         classes = ClassRegistry(around.mappings)
         self._timers: dict[Callable[[], None], Timer] = {}
         slicing = Slicing(self._apply_soon, _SLICES[epoch % len(_SLICES)])
         self.inventory = parts.inventory(GATEWAY, epoch, classes, self._index, self._publish, slicing)
-        self._hello = Hello(VERSION, epoch, GATEWAY, self.clock.now())
+        self.new_subscription = partial(parts.subscription, epoch, around.feed_limit)
+        self.hello = Hello(VERSION, epoch, GATEWAY, self.clock.now())
         known = {
             name: self.inventory.add_source(name, "any", 1000, sets_natively=name in around.natively)
             for name in around.sources
@@ -150,18 +162,8 @@ class Core:
         return lambda answer: self.inventory.afterwards(source, lambda: self.operations.answered(answer))
 
     def subscribe(self, north: North) -> Feed:
-        """A north connects."""
-        subscription = self._parts.subscription(self.epoch, self._around.feed_limit)
-        feed = Feed(
-            self._around.scheduler,
-            subscription,
-            self.inventory.snapshot,
-            self._hello,
-            north,
-            self.operations.asked,
-        )
-        self.feeds.append(feed)
-        return feed
+        """A north connects: the socket takes it, also while the core is stopped."""
+        return Feed(self._around.scheduler, self, north)
 
     def kill(self) -> None:
         """As kill -9 does it: what was not committed is lost, what stands in sockets still arrives."""
@@ -171,8 +173,9 @@ class Core:
             timer.cancel()
         for run in self._runs:
             run.stop()
-        for feed in self.feeds:
+        for feed in tuple(self.feeds):
             feed.core_died()
+        self.process.end()
         # Closed without a commit: SQLite takes back what was begun.
         self._index._database.close()  # noqa: SLF001  nothing but a kill ends like this
 
@@ -218,29 +221,47 @@ class Feed:
     Also the stream that the subscriber writes its requests to (`asyncio.StreamWriter`).
     """
 
-    def __init__(
-        self,
-        scheduler: Scheduler,
-        subscription: Subscription,
-        snapshot: Callable[[], tuple[Sequence[Record], int]],
-        hello: Hello,
-        north: North,
-        asked: Asked,
-    ) -> None:
-        self.subscription = subscription
+    def __init__(self, scheduler: Scheduler, core: Core, north: North) -> None:
+        self.subscription = core.new_subscription()
         self.transport = self
-        self._asked = asked
+        self._core = core
         self._requests = RequestReader()
         self._unanswered: set[int] = set()
         self._from_north: Pipe[bytes] = Pipe(scheduler, self._hear, QUICK)
+        self._from_north.owner = core.process
         self._scheduler = scheduler
-        self._snapshot = snapshot
         self._north = north
         self._frames = FrameReader()
         self._socket: Pipe[bytes] = Pipe(scheduler, self._read, QUICK)
         self._open = True
-        self._socket.put(encode(hello))
-        self._write()
+        self._told_at = self._heard_at = scheduler.now
+        self._listen()
+        core.process.run(self._accept)
+
+    def _accept(self) -> None:
+        if self._open:
+            self._core.feeds.append(self)
+            self._tell(encode(self._core.hello))
+            self._write()
+            self._live()
+
+    def _live(self) -> None:
+        """A north that is told nothing is told that the core lives."""
+        if self._open:
+            if self._scheduler.now - self._told_at >= _ALIVE and len(self._socket) < _IN_SOCKET:
+                self._tell(encode(Alive()))
+            self._scheduler.after(_ALIVE, self._live)
+
+    def _listen(self) -> None:
+        """The north takes a core that has said nothing for long for gone."""
+        left = self._heard_at + _SILENCE - self._scheduler.now
+        if not self._open:
+            return
+        if left > 0:
+            self._scheduler.after(left, self._listen)
+        else:
+            self.hang_up()
+            self._north.ended()
 
     def offer(self, batch: Batch) -> None:
         """A batch for every subscriber."""
@@ -264,9 +285,16 @@ class Feed:
         self._socket.put(_END)
 
     def hang_up(self) -> None:
-        """The north died; what it has written is read still."""
+        """The north died, or has had enough; what it has written is read still."""
         self._open = False
         self._socket.cut()
+        if self in self._core.feeds:
+            self._core.feeds.remove(self)
+
+    def abort(self) -> None:
+        """The north wants no more of it."""
+        self.hang_up()
+        self._scheduler.after(0, self._north.ended)
 
     def is_closing(self) -> bool:
         """Whether nothing can be written any more."""
@@ -288,7 +316,7 @@ class Feed:
     def _take(self, request: OperationRequest) -> None:
         demand(request.request not in self._unanswered, f"{request} is asked twice")
         self._unanswered.add(request.request)
-        self._asked(request, self._answered)
+        self._core.operations.asked(request, self._answered)
 
     def _answered(self, answer: OperationAnswer) -> None:
         demand(answer.request in self._unanswered, f"{answer} answers nothing")
@@ -300,16 +328,22 @@ class Feed:
     def _write(self) -> None:
         while self._open and len(self._socket) < _IN_SOCKET:
             if self.subscription.needs_snapshot:
-                self.subscription.start_snapshot(*self._snapshot())
+                self.subscription.start_snapshot(*self._core.inventory.snapshot())
             message = self.subscription.take()
             if message is None:
                 return
-            self._socket.put(encode(message))
+            self._tell(encode(message))
+
+    def _tell(self, octets: bytes) -> None:
+        self._told_at = self._scheduler.now
+        self._socket.put(octets)
 
     def _read(self, octets: bytes) -> None:
+        self._heard_at = self._scheduler.now
         if octets == _END:
+            self._socket.cut()
             self._north.ended()
             return
         for message in self._frames.feed(octets):
             self._north.received(message)
-        self._write()
+        self._core.process.run(self._write)

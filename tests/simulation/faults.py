@@ -16,13 +16,18 @@ class FaultPlan:
     Args:
         scheduler: time and chance.
         kinds: what can go wrong, by name.
+        only: how the names of those end that do; any where it is empty.
     """
 
-    def __init__(self, scheduler: Scheduler, kinds: Mapping[str, Callable[[], None]]) -> None:
+    def __init__(
+        self, scheduler: Scheduler, kinds: Mapping[str, Callable[[], None]], only: tuple[str, ...] = ()
+    ) -> None:
         random = scheduler.random
         self._scheduler = scheduler
         # Few kinds at a time meet deeper than all at once.
         names = random.sample(sorted(kinds), random.randrange(len(kinds) + 1))
+        if only:
+            names = [name for name in sorted(kinds) if name.endswith(only)]
         self._kinds = {name: kinds[name] for name in names}
         self._pause = scheduler.between(*MEAN_PAUSE)
         self._ceased = False

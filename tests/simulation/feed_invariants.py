@@ -30,6 +30,9 @@ from tests.simulation.violations import demand
 GAP_SLACK = 5 * SECOND
 """A gap is told by the gateway's clock, which may have been set, and by what was still on its way."""
 
+WATCHED_AGAIN = 10 * SECOND
+"""So long after a core goes on it may take until it looks whether its queues have dropped something."""
+
 
 @dataclass(slots=True)
 class _Told:
@@ -50,12 +53,16 @@ class FeedInvariants:
     Attributes:
         sources: their names, by number.
         contact: when somebody of a source was heard last.
+        stopped_at: since when, and ``stopped_until`` when, the core was last stopped.
+        no_core_since: since when no core runs, or the one that does is stopped; 0 while one runs.
         owners: whom a row (source, class and row number) belongs to, for ever.
     """
 
     def __init__(self, scheduler: Scheduler, truth: Truth) -> None:
         self.sources: dict[int, str] = {}
         self.contact: dict[str, int] = {}
+        self.no_core_since = 0
+        self.stopped_at = self.stopped_until = 0
         self.owners: dict[tuple[int, str, int], object] = {}
         self._unwatched: dict[str, int] = {}
         self._unreached: dict[str, int] = {}
@@ -78,13 +85,25 @@ class FeedInvariants:
         self.sources[number] = source
         self._unwatched.setdefault(source, self.contact.get(source, 0))
 
+    def core_stopped(self) -> None:
+        """The core stands still; where it went on for a moment only, it has not heard all of meanwhile."""
+        if self.stopped_until < self._scheduler.now - WATCHED_AGAIN:
+            self.stopped_at = self._scheduler.now
+        self.stopped_until = 2**63
+
     def core_killed(self) -> None:
         """What was on its way to the core, and what happens until the next has heard all, is lost.
 
         A subscriber knows that by the new epoch, and by the state in which the former left the source.
         """
+        recently = self.stopped_until > self._scheduler.now - WATCHED_AGAIN
         for source in self.sources.values():
             heard = self._unreached.get(source, self.contact.get(source, 0))
+            if recently:  # what a queue dropped meanwhile is found out some seconds later
+                heard = min(heard, self.stopped_at)
+            since, until = self._truth.unheard.get(source, (0, 0))
+            if until >= self._scheduler.now:  # killed before it could find out
+                heard = min(heard, since)
             self._unwatched.setdefault(source, heard)
 
     def _state(self, source: str, state: SourceState) -> None:

@@ -15,8 +15,9 @@ from gateway.jmx.operations import Operations
 from gateway.jmx.projection import Projection, ProjectionSettings
 from gateway.snmp.row_columns import RowColumn, RowLifetime
 from tests.jmx.model_machine import Bean, ModelMachine
-from tests.simulation.asking import NorthLink, NorthSurroundings
+from tests.simulation.asking import NorthSurroundings
 from tests.simulation.core import DEADLINE, Feed
+from tests.simulation.processes import RUNNING, Process
 from tests.simulation.scheduler import MILLISECOND, SECOND, Timer
 from tests.simulation.table_reader import ShownRow
 from tests.simulation.truth import Plain, plain
@@ -27,6 +28,8 @@ _BUSY_TICK = 2 * MILLISECOND
 _PUSH = (MILLISECOND, 50 * MILLISECOND)
 _BATCH = 50
 _ANSWERING = 2 * SECOND
+_SIGNS = 5 * SECOND
+"""As `SignsOfLife.java` has it."""
 
 
 class JmxProcess:
@@ -38,6 +41,7 @@ class JmxProcess:
     """
 
     def __init__(self, around: NorthSurroundings, projection: type[Projection]) -> None:
+        self.process = RUNNING.get() or Process()
         self._around = around
         self._made_of = projection
         self._scheduler = around.scheduler
@@ -54,10 +58,16 @@ class JmxProcess:
         """The virtual machine that runs now."""
         return self._life.machine if self._life is not None else None
 
+    @property
+    def is_silent(self) -> bool:
+        """Whether the virtual machine has had no sign of life for so long that it shows all as stale."""
+        return self._life is not None and self._scheduler.now - self._life.signed_at > _SIGNS
+
     def ask(self, request: bytes, answer: Callable[[bytes], None]) -> None:
         """A client's request arrives in the virtual machine; it may never be answered."""
         if self._life is not None:
-            self._life.ask(request, answer)
+            life = self._life
+            self.process.run(lambda: life.ask(request, answer))
 
     def kill_machine(self) -> None:
         """The virtual machine dies; another takes its place."""
@@ -65,9 +75,8 @@ class JmxProcess:
             self._scheduler.tell("jmx", "virtual machine killed")
             self._life.end()
             self._life = None
-            self._next = self._scheduler.after(
-                self._scheduler.between(100 * MILLISECOND, SECOND), self._begin
-            )
+            delay = self._scheduler.between(100 * MILLISECOND, SECOND)
+            self._next = self._scheduler.after_in(self.process, delay, self._begin)
 
     def kill(self) -> None:
         """The process dies, and the virtual machine with it."""
@@ -75,6 +84,7 @@ class JmxProcess:
             self._life.end()
         if self._next is not None:
             self._next.cancel()
+        self.process.end()
 
     def _begin(self) -> None:
         self._starts += 1
@@ -94,7 +104,7 @@ class _Life:
 
     def __init__(self, around: NorthSurroundings, projection: Projection) -> None:
         self._loop = around.loop
-        self._link = NorthLink(projection)
+        self._link = around.link(projection)
         self._backend = Backend(_nobody, 1.0)
         self._backend.operator = Operations(
             projection.objects, self._link.ask, self._caught_up, DEADLINE - _ANSWERING
@@ -104,11 +114,13 @@ class _Life:
         self._waiters: list[asyncio.Future[None]] = []
         self.machine = ModelMachine()
         self._scheduler = around.scheduler
+        self.signed_at = self._scheduler.now
         self._projection = projection
         self._core = around.core
         self._feed: Feed | None = None
         self._timers: list[Timer] = []
         self._pushing = False
+        self._link.keep_turning()
         self._connect()
         self._tick()
 
@@ -143,11 +155,8 @@ class _Life:
 
     def end(self) -> None:
         """It is over."""
-        core = self._core()
         if self._feed is not None:
             self._feed.hang_up()
-            if core is not None and self._feed in core.feeds:
-                core.feeds.remove(self._feed)
         for timer in self._timers:
             timer.cancel()
         for task in self._answering:
@@ -161,6 +170,9 @@ class _Life:
             self._feed = core.subscribe(self)
 
     def _tick(self) -> None:
+        self._link.judge()
+        if not self._pushing and not self._projection.waiting:
+            self.signed_at = self._scheduler.now
         busy = self._projection.tick()
         self._push()
         self._later(_BUSY_TICK if busy else SECOND, self._tick)
@@ -169,6 +181,7 @@ class _Life:
         """One batch at a time is on its way; what comes meanwhile collects."""
         if self._pushing or not self._projection.waiting:
             return
+        self._link.judge()
         self._pushing = True
         commands = self._projection.take(_BATCH)
         self._taken += len(commands)
@@ -176,6 +189,7 @@ class _Life:
         def carried_out() -> None:
             self._pushing = False
             self.machine.carry_out(commands)
+            self.signed_at = self._scheduler.now
             self._pushed += len(commands)
             waiters, self._waiters = self._waiters, []
             for waiter in waiters:

@@ -7,8 +7,10 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from contextvars import Context
+from functools import partial
 from typing import Any, TypeVar, TypeVarTuple
 
+from tests.simulation.processes import RUNNING
 from tests.simulation.scheduler import BEGINNING, SECOND, Scheduler, Timer
 
 T = TypeVar("T")
@@ -111,12 +113,16 @@ class VirtualLoop(asyncio.AbstractEventLoop):
     def _soon(self, handle: asyncio.Handle) -> None:
         self._ready.append(handle)
         if self._turn is None:
-            self._turn = self._scheduler.after(0, self._run_ready)
+            self._turn = self._scheduler.after_in(None, 0, self._run_ready)
 
     def _run_ready(self) -> None:
         while self._ready:
             handle = self._ready.popleft()
-            if not handle.cancelled():
+            context: Context = getattr(handle, "_context")  # noqa: B009  typeshed does not know it
+            owner = context.get(RUNNING)
+            if owner is not None and owner.is_stopped:
+                owner.hold(partial(self._soon, handle))
+            elif not handle.cancelled():
                 handle._run()  # noqa: SLF001  what an event loop does with it
             if self._failures:
                 failure = self._failures[0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from gateway.agents.rabbitmq.http_reader import LISTING_SECONDS
 from gateway.agents.rabbitmq.management_api import (
     Answer,
     BeyondLastPage,
@@ -19,12 +20,19 @@ from gateway.agents.rabbitmq.management_api import (
     Unavailable,
 )
 from gateway.mapping.paths import Json
+from tests.simulation.half_open import Silence
+from tests.simulation.pipes import Pipe
 from tests.simulation.rabbitmq import RabbitMq
 from tests.simulation.scheduler import MILLISECOND, SECOND, Scheduler
 from tests.simulation.truth import Thing
 
 CONNECTION_LAG = 4_500 * MILLISECOND
 """So long after its opening a connection is in no listing."""
+
+_REQUEST = (MILLISECOND, 100 * MILLISECOND)
+"""What a request, and its answer, take on their way."""
+_DEADLINE = 20 * SECOND
+"""As `gateway.agents.rabbitmq.http_reader.ManagementEndpoint` has it."""
 
 _CACHED = frozenset({"queue", "exchange", "connection", "channel"})
 """Of which RabbitMQ keeps what it answered; all else is read for each answer."""
@@ -124,6 +132,53 @@ class ManagementApi:
         if isinstance(value, int):
             document["message_stats"] = {"publish_in": value}
         return document
+
+
+class ManagementLink:
+    """One process's connection to the management API: one request at a time, each with a deadline.
+
+    Args:
+        scheduler: time and chance.
+        management: answers requests when they arrive there.
+    """
+
+    def __init__(self, scheduler: Scheduler, management: ManagementApi) -> None:
+        self._scheduler = scheduler
+        self._management = management
+        self._requests: Pipe[tuple[int, ManagementRequest]] = Pipe(scheduler, self._asked, _REQUEST)
+        self._requests.owner = None
+        self._answers: Pipe[tuple[int, Answer]] = Pipe(scheduler, self._answered, _REQUEST)
+        self._number = 0
+        self._take: Callable[[Answer], None] | None = None
+
+    def ask(self, request: ManagementRequest, take: Callable[[Answer], None]) -> None:
+        """Make ``request``; ``take`` is given the answer, once. What goes wrong is an answer too."""
+        self._number += 1
+        number, self._take = self._number, take
+        seconds = LISTING_SECONDS if isinstance(request, ListingRequest) else _DEADLINE / SECOND
+        none = Unavailable(f"no answer within {seconds:.2g} s", late=True)
+        self._requests.put((number, request))
+        self._scheduler.after(int(seconds * SECOND), lambda: self._answered((number, none)))
+
+    def fall_silent(self, silence: Silence) -> None:
+        """Half-open for a while."""
+        silence.falls([self._requests], [self._answers], self._cut)
+
+    def _asked(self, asked: tuple[int, ManagementRequest]) -> None:
+        number, request = asked
+        self._answers.put((number, self._management.answer(request)))
+
+    def _answered(self, answered: tuple[int, Answer]) -> None:
+        number, answer = answered
+        if number == self._number and self._take is not None:
+            take, self._take = self._take, None
+            take(answer)
+
+    def _cut(self) -> None:
+        """What was on its way is lost; the next connection is a new one."""
+        for pipe in (self._requests, self._answers):
+            pipe.cut()
+            pipe.resume()
 
 
 def broken() -> Answer:

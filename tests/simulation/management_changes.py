@@ -23,6 +23,7 @@ from gateway.agents.rabbitmq.management_changes import (
 from gateway.mapping.paths import Json
 from tests.simulation.ledger import Key, key_of, mark_in
 from tests.simulation.management_api import ManagementApi
+from tests.simulation.processes import RUNNING
 from tests.simulation.rabbitmq import RabbitMq
 from tests.simulation.scheduler import MILLISECOND, SECOND
 from tests.simulation.site import Stage
@@ -72,6 +73,7 @@ class ManagementChanges:
     def make(self, request: BrokerRequest, answered: Answered) -> None:
         """Make a request; whatever goes wrong is an answer too. Whoever asked may be gone by then."""
         is_open = True
+        asking = RUNNING.get()
 
         def answer(what: BrokerAnswer) -> None:
             nonlocal is_open
@@ -84,7 +86,10 @@ class ManagementChanges:
                 return
             what = self._arrived(request)
             if not (self.mute and self._scheduler.random.random() < 0.5):
-                self._scheduler.after(self._delay(), lambda: answer(self._broken_off(request, process, what)))
+                delay = self._delay()
+                self._scheduler.after_in(
+                    asking, delay, lambda: answer(self._broken_off(request, process, what))
+                )
 
         process = self._rabbitmq.process if self._rabbitmq.up else 0
         if not process:
@@ -93,7 +98,7 @@ class ManagementChanges:
             what: BrokerAnswer = NotSent(reason) if is_change else Unavailable(reason)
             self._scheduler.after(MILLISECOND, lambda: answer(what))
             return
-        self._scheduler.after(self._delay(), arrived)
+        self._scheduler.after_in(None, self._delay(), arrived)
         reason = "no answer within 10 s"
         none: BrokerAnswer = Unavailable(reason) if isinstance(request, Lookup) else Unanswered(reason)
         self._scheduler.after(_PATIENCE, lambda: answer(none))

@@ -38,6 +38,10 @@ ALLOWED_LAG = 60 * SECOND
 STALE_AFTER = 45 * SECOND
 """Of a source that nobody heard for so long nothing is shown as fresh."""
 
+CORE_SILENT = 15 * SECOND
+"""A core that is gone or stands still is not believed for longer: 5 s of silence, after what a slow feed
+still had."""
+
 
 class NorthInvariants:
     """Looks at the norths of one simulation.
@@ -114,13 +118,18 @@ class NorthInvariants:
             now - self._feed.contact.get(thing.source, 0) <= STALE_AFTER,
             f"{_where(row)} is shown as fresh, and nobody was heard since {self._ago(thing.source)}",
         )
+        alone = now - (self._feed.no_core_since or now)
+        demand(
+            alone <= CORE_SILENT,
+            f"{_where(row)} is shown as fresh, and no core has run for {alone / SECOND:.1f} s",
+        )
         if thing.hidden or thing.hidden_until > since:
             return
         # What an agent may not read any more stays as it was, but for statistics; the source says so.
         blind_since, blind_until = self._truth.blind.get(thing.source, (0, 1))
         blind = not blind_until or blind_until > since
         known_since = min(since, blind_since - lag) if blind else since
-        demand(thing.existed(known_since, now), f"{_where(row)} is shown as fresh: {thing} ended long ago")
+        demand(thing.existed(since, now), f"{_where(row)} is shown as fresh: {thing} ended long ago")
         for element, timeline in thing.values.items():
             value = row.values.get(element)
             is_pointer = self._reader.is_pointer(row.class_name, element)

@@ -41,6 +41,7 @@ from tests.simulation.amqp import AmqpBroker, AmqpClient
 from tests.simulation.boiler import Boiler, BoilerAgent, am2_console
 from tests.simulation.cml_boiler import CmlBoilerServer, cml_console
 from tests.simulation.conversation import Conversation, Session
+from tests.simulation.half_open import Silence
 from tests.simulation.scheduler import MILLISECOND, SECOND, Clock, Scheduler, Timer
 from tests.simulation.site import CONSOLE_USER, OUTAGE
 
@@ -317,9 +318,8 @@ class OperatedBoiler:
         self._any_client(lambda client: client.lose("the connection was reset"))
 
     def _silence(self) -> None:
-        duration = self.scheduler.between(SECOND, 30 * SECOND)
-        heals = self.scheduler.random.random() < 0.5
-        self._any_client(lambda client: client.fall_silent(duration, heals=heals))
+        silence = Silence.chosen(self.scheduler, 30 * SECOND)
+        self._any_client(lambda client: client.fall_silent(silence))
 
     def _stop_broker(self) -> None:
         if self._broker.up:

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
+from tests.simulation.processes import RUNNING
 from tests.simulation.scheduler import MILLISECOND, Scheduler, Timer
 
 Item = TypeVar("Item")
@@ -22,6 +23,8 @@ class Pipe(Generic[Item]):
         arrive: told each item at its arrival.
         delay: shortest and longest time that one item takes, nanoseconds.
         limit: items that may wait; beyond it the oldest is dropped, as from a length-limited queue. 0: none.
+
+    Whatever arrives does so in the process that made the pipe, unless `owner` is set otherwise.
     """
 
     def __init__(
@@ -34,6 +37,7 @@ class Pipe(Generic[Item]):
         self.delay = delay
         self.dropped = 0
         self.longest = 0
+        self.owner = RUNNING.get()
         self._scheduler = scheduler
         self._arrive = arrive
         self._limit = limit
@@ -77,7 +81,8 @@ class Pipe(Generic[Item]):
 
     def _go_on(self) -> None:
         if self._waiting and not self._stalled and self._timer is None:
-            self._timer = self._scheduler.after(self._scheduler.between(*self.delay), self._next)
+            delay = self._scheduler.between(*self.delay)
+            self._timer = self._scheduler.after_in(self.owner, delay, self._next)
 
     def _next(self) -> None:
         self._timer = None

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from gateway.agents.rabbitmq.agent import RabbitMqAgent
 from gateway.agents.rabbitmq.agent_config import RabbitMqAgentConfig
-from gateway.agents.rabbitmq.management_api import ManagementRequest
+from gateway.agents.rabbitmq.management_api import Answer, ManagementRequest
 from gateway.agents.rabbitmq.management_changes import BrokerAnswer
 from gateway.agents.rabbitmq.source import RabbitMqSource
 from gateway.agents.rabbitmq.status import AgentStatus
@@ -15,15 +15,17 @@ from gateway.dialects.effects import Effect
 from gateway.dialects.qmf.agent import AgentConfig
 from gateway.mapping.files import load_shipped_mappings
 from tests.simulation.conversation import Conversation
+from tests.simulation.half_open import Silence
+from tests.simulation.management_api import ManagementLink
 from tests.simulation.management_changes import ManagementChanges
 from tests.simulation.pipes import Pipe
+from tests.simulation.processes import RUNNING, Process
 from tests.simulation.rabbitmq import RabbitMq
 from tests.simulation.scheduler import MILLISECOND, SECOND, Clock, Timer
 from tests.simulation.site import Stage
 
 MAPPING = load_shipped_mappings()["rabbitmq"]
 
-_REQUEST = (2 * MILLISECOND, 200 * MILLISECOND)
 _LONGEST_WAIT = SECOND
 _WATCH = 5 * SECOND
 
@@ -58,6 +60,7 @@ class SourceRunInProcess:
         self.source = RabbitMqSource(config, MAPPING)
         self.source.on_call = self._called
         self._changes = changes
+        self.management = ManagementLink(stage.scheduler, changes.management)
         self._next_call: Timer | None = None
         self.conversation: Conversation
         self.events = EventLink(stage, rabbitmq, self, event_limit)
@@ -98,7 +101,7 @@ class SourceRunInProcess:
             self._waiting = self._scheduler.after(0, self._ask)
 
     def _note_seldom(self, status: AgentStatus) -> None:
-        for listed, minutes in re.findall(r"([a-z, ]+): read every ([0-9]+) min", status.detail):
+        for listed, minutes in re.findall(r"([a-z/, -]+): read every ([0-9]+) min", status.detail):
             for collection in listed.strip().split(", "):
                 class_name = f"rabbitmq:{re.sub('ies$', 'y', collection).removesuffix('s')}"
                 longest = self._seldom.get(("rabbitmq", class_name), 0)
@@ -127,7 +130,7 @@ class SourceRunInProcess:
             self._waiting = self._scheduler.after(wait, self._ask)
             return
         self.perform(self.source.asked(now))
-        self._scheduler.after(self._scheduler.between(*_REQUEST), lambda: self._answered(request, now))
+        self.management.ask(request, lambda answer: self._answered(request, answer, now))
 
     def _called(self) -> None:
         if self._next_call is not None:  # else a request is under way
@@ -155,10 +158,9 @@ class SourceRunInProcess:
         self.perform(self.source.call_answered(answer, self._clock.now()))
         self._call()
 
-    def _answered(self, request: ManagementRequest, began: int) -> None:
+    def _answered(self, request: ManagementRequest, answer: Answer, began: int) -> None:
         if self._stopped:
             return
-        answer = self._changes.management.answer(request)
         self._scheduler.tell("rabbitmq-agent", f"{request.target[:40]} {type(answer).__name__}")
         self.perform(self.source.answered(request, answer, began, self._clock.now()))
         self._advance()
@@ -215,6 +217,7 @@ class EventLink:
         self._limit = limit
         self._timers: list[Timer] = []
         self._fine_at = 0
+        self._process = RUNNING.get() or Process()
         self._pipe: Pipe[tuple[str, Mapping[str, object]]] = Pipe(stage.scheduler, self._arrived)
         self._normal = self._pipe.delay
         self.delay = self._normal
@@ -237,8 +240,17 @@ class EventLink:
         """The connection ends; what waited in the queue is gone."""
         if self in self._rabbitmq.listeners:
             self.close()
-            self._run.perform(self._run.source.events_missing(reason, self._run.now()))
-            self._later(self._scheduler.between(500 * MILLISECOND, 8 * SECOND), self.connect)
+            self._process.run(lambda: self._lost(reason))
+
+    def fall_silent(self, silence: Silence) -> None:
+        """No event arrives, and no end, until it heals or heartbeats are missed."""
+        if self in self._rabbitmq.listeners:
+            self._scheduler.tell("rabbitmq-agent", f"events {silence}")
+            silence.falls([], [self._pipe], lambda: self.lose("no heartbeat of the peer"))
+
+    def _lost(self, reason: str) -> None:
+        self._run.perform(self._run.source.events_missing(reason, self._run.now()))
+        self._later(self._scheduler.between(500 * MILLISECOND, 8 * SECOND), self.connect)
 
     def close(self) -> None:
         """The process is gone, or the connection."""

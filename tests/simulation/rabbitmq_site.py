@@ -18,6 +18,7 @@ from gateway.snmp.lock_files import load_shipped_locks
 from tests.simulation.amqp import AmqpBroker, AmqpClient
 from tests.simulation.conversation import Conversation
 from tests.simulation.core import Core, SourceRun
+from tests.simulation.half_open import Silence
 from tests.simulation.ledger import MARKED
 from tests.simulation.management_api import ManagementApi, broken, unavailable
 from tests.simulation.management_changes import WRITER, ManagementChanges
@@ -39,6 +40,8 @@ from tests.simulation.site import (
 
 LOCK = next(lock for lock in load_shipped_locks() if lock.package == "rabbitmq")
 MANAGEMENT_HOST = "amqp-gateway"
+HEARTBEATS_MISSED = 30 * SECOND
+"""A connection for events that has been half-open for so long is given up: three of its heartbeats."""
 
 
 class RabbitMqSite:
@@ -122,6 +125,9 @@ class RabbitMqSite:
         faults: dict[str, Fault] = {
             "restarted": self._restart,
             "events' link lost": self._lose_events,
+            "events' link half-open": self._silence_events,
+            "management half-open": self._silence_management,
+            "broker half-open": self._silence_both,
             "events slow": self._slow_events,
             "management fails": self._fail,
             "changes slow": self._slow_changes,
@@ -192,6 +198,31 @@ class RabbitMqSite:
         if self._run is not None:
             self._run.events.lose("the connection was reset")
 
+    def _silence_events(self) -> None:
+        if self._run is not None:
+            silence = Silence.chosen(self._stage.scheduler, HEARTBEATS_MISSED)
+            self._run.events.fall_silent(silence)
+            now = self._stage.scheduler.now
+            since, until = self._stage.truth.unheard.get(self.name, (now, now))
+            since = since if until >= now else now
+            self._stage.truth.unheard[self.name] = since, max(until, now + silence.duration)
+
+    def _silence_management(self) -> None:
+        if self._run is not None:
+            silence = Silence.chosen(self._stage.scheduler)
+            self._stage.scheduler.tell(self.name, f"management {silence}")
+            self._run.management.fall_silent(silence)
+            self._blind()
+            self._stage.scheduler.after(silence.duration, self._sees)
+
+    def _silence_both(self) -> None:
+        """As where a firewall forgets: every way to the broker at once."""
+        self._silence_events()
+        self._silence_management()
+        if self._over_amqp:
+            fall_silent(self._stage, self._console.client)
+            fall_silent(self._stage, self._link)
+
     def _kill_agent(self) -> None:
         if self._run is not None and self._link is not None:
             self._stage.scheduler.tell("rabbitmq-agent", "killed")
@@ -209,10 +240,7 @@ class RabbitMqSite:
     def _fail(self) -> None:
         answer = self._stage.scheduler.random.choice((broken, unavailable))
         self._management.failing = answer
-        blind_since, blind_until = self._stage.truth.blind.get(self.name, (0, 1))
-        still = not blind_until or blind_until > self._stage.scheduler.now - 60 * SECOND
-        since = blind_since if still else self._stage.scheduler.now
-        self._stage.truth.blind[self.name] = since, 0
+        self._blind()
         self._stage.soon(self._work_again, longest=OUTAGE)
 
     def _slow_changes(self) -> None:
@@ -225,8 +253,18 @@ class RabbitMqSite:
 
     def _work_again(self) -> None:
         self._management.failing = lambda: None
-        blind_since, _ = self._stage.truth.blind[self.name]
-        self._stage.truth.blind[self.name] = blind_since, self._stage.scheduler.now
+        self._sees()
+
+    def _blind(self) -> None:
+        """Readings fail from now on."""
+        now = self._stage.scheduler.now
+        since, until = self._stage.truth.blind.get(self.name, (0, 1))
+        still = not until or until > now - 60 * SECOND
+        self._stage.truth.blind[self.name] = since if still else now, 0
+
+    def _sees(self) -> None:
+        since, _ = self._stage.truth.blind[self.name]
+        self._stage.truth.blind[self.name] = since, self._stage.scheduler.now
 
     def _revoke(self) -> None:
         self._rabbitmq.forbid()

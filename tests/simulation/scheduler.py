@@ -8,6 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
 
+from tests.simulation.processes import RUNNING, Process
+
 MILLISECOND = 1_000_000
 SECOND = 1_000 * MILLISECOND
 BEGINNING = 1_795_000_000 * SECOND
@@ -24,7 +26,13 @@ class Timer:
 
     time: int
     action: Callable[[], None]
+    owner: Process | None = None
     cancelled: bool = False
+
+    def fire(self) -> None:
+        """The time has come."""
+        if not self.cancelled:
+            self.action()
 
     def cancel(self) -> None:
         """It does not happen any more."""
@@ -84,8 +92,12 @@ class Scheduler:
         self._trace.add(self.now, who, what)
 
     def after(self, delay: int, action: Callable[[], None]) -> Timer:
-        """Call ``action`` when ``delay`` nanoseconds have passed."""
-        timer = Timer(self.now + max(0, delay), action)
+        """Call ``action`` when ``delay`` nanoseconds have passed, in the process that arranges it."""
+        return self.after_in(RUNNING.get(), delay, action)
+
+    def after_in(self, owner: Process | None, delay: int, action: Callable[[], None]) -> Timer:
+        """As `after`, in another process; ``None``: outside all of them."""
+        timer = Timer(self.now + max(0, delay), action, owner)
         self._serial += 1
         heapq.heappush(self._queue, (timer.time, self.random.random(), self._serial, timer))
         return timer
@@ -103,7 +115,10 @@ class Scheduler:
             if not timer.cancelled:
                 self.now = timer.time
                 self.steps += 1
-                timer.action()
+                if timer.owner is None:
+                    timer.action()
+                else:
+                    timer.owner.run(timer.fire)
         self.now = max(self.now, time)
 
 

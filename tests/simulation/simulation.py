@@ -5,9 +5,10 @@ from __future__ import annotations
 import datetime as dt
 import itertools
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from structlog.testing import capture_logs
@@ -24,7 +25,7 @@ from gateway.snmp.lock_growth import new_lock
 from gateway.snmp.projection import Projection
 from gateway.snmp.schema_locks import SeenSchemas
 from tests.jmx.model_machine import ModelMachine
-from tests.simulation.asking import NorthSurroundings
+from tests.simulation.asking import NorthLink, NorthSurroundings
 from tests.simulation.core import Core, Parts, SourceRun, Surroundings
 from tests.simulation.faults import FaultPlan
 from tests.simulation.feed_invariants import FeedInvariants
@@ -35,6 +36,7 @@ from tests.simulation.loop import VirtualLoop
 from tests.simulation.north_invariants import NorthInvariants
 from tests.simulation.pipes import QUICK
 from tests.simulation.plant_site import PlantSite
+from tests.simulation.processes import Process
 from tests.simulation.rabbitmq_site import RabbitMqSite
 from tests.simulation.receivers import Receivers
 from tests.simulation.recording import OperationDisk
@@ -68,13 +70,19 @@ LOOK = 4 * SECOND
 
 _SLOW = (100 * MILLISECOND, 2 * SECOND)
 
+_STANDS_STILL = (SECOND, 80 * SECOND)
+"""So long a process is stopped."""
+
+_HANGS = 30 * SECOND
+"""One process that stands still for so long is killed by the supervisor."""
+
 _OPERATES = (SECOND, 8 * SECOND)
 """Between two operations, on average: a seed chooses between these."""
 
 _POINTS = ("asked", "begun", "done", "ended")
 """Of an operation, at which something may die."""
 
-_DEATHS = ("killed", "lost", "half-open", "stopped", "restarted", "management fails")
+_DEATHS = ("killed", "lost", "half-open", "stopped", "restarted", "management fails", "stands still")
 """What kinds of fault that may be."""
 
 
@@ -85,13 +93,19 @@ ANYTHING = Permission(_PRINCIPALS, set=("*",), invoke=("*", "polish", "close", "
 
 @dataclass(frozen=True)
 class Made:
-    """What a simulation is made of: the real parts, unless a test replaces one."""
+    """What a simulation is made of: the real parts, unless a test replaces one.
+
+    Attributes:
+        faults: how the names of the kinds of fault end that strike; empty where the seed chooses.
+    """
 
     core: Parts = field(default_factory=Parts)
     projection: type[Projection] = Projection
     console: type[ConsoleSession] = ConsoleSession
     jmx: type[jmx.Projection] = jmx.Projection
     mirror: type[Mirror] = Mirror
+    link: type[NorthLink] = NorthLink
+    faults: tuple[str, ...] = ()
 
 
 class Simulation:
@@ -116,12 +130,21 @@ class Simulation:
         self._clock = Clock(self.scheduler)
         truth = Truth()
         self._loop = VirtualLoop(self.scheduler)  # type: ignore[abstract]  # what is not there raises
-        self._north = NorthSurroundings(self.scheduler, self._loop, self._clock, lambda: self._core)
+        self._north = NorthSurroundings(
+            self.scheduler, self._loop, self._clock, lambda: self._core, self._made.link
+        )
         self._disk = OperationDisk(self.scheduler)
         self.ledger = Ledger(self.scheduler, self._disk)
         self.ledger.at = self._at
         self._armed: tuple[str, Fault] | None = None
-        stage = Stage(self.scheduler, truth, self._clock, self._made.console, self._heard, self.ledger)
+        stage = Stage(
+            self.scheduler,
+            truth,
+            self._clock,
+            self._made.console,
+            self._heard,
+            self.ledger,
+        )
         kinds = random.choice(_SITES)
         self._sites: tuple[Site, ...] = tuple(kind(stage) for kind in kinds)
         self._locks = tuple(site.lock for site in self._sites)
@@ -179,7 +202,7 @@ class Simulation:
             self._live()
             self._operate()
             self._read()
-            plan = FaultPlan(self.scheduler, self._faults())
+            plan = FaultPlan(self.scheduler, self._faults(), self._made.faults)
             self.scheduler.run_until(BEGINNING + STORM)
             plan.cease()
             self._lives = False
@@ -248,6 +271,7 @@ class Simulation:
         epoch = next(self._epochs)
         self.scheduler.tell("core", f"starts, epoch {epoch}")
         self._core = Core(self._around, epoch, self._made.core)
+        self._note_core()
 
     def _starter(self, site: Site) -> Callable[[Core, SourceInventory], SourceRun]:
         def start(core: Core, source: SourceInventory) -> SourceRun:
@@ -261,6 +285,7 @@ class Simulation:
             self.scheduler.tell("core", "killed")
             self._check_log()
             killed, self._core = self._core, None
+            self._note_core()
             killed.kill()
             self._log.ends()
             self._soon(self._start_core)
@@ -278,6 +303,9 @@ class Simulation:
 
     def _start_snmp(self) -> None:
         self.scheduler.tell("snmp", "starts")
+        Process().run(self._new_snmp)
+
+    def _new_snmp(self) -> None:
         self._snmp = SnmpProcess(
             self._north,
             self._locks,
@@ -297,6 +325,9 @@ class Simulation:
 
     def _start_jmx(self) -> None:
         self.scheduler.tell("jmx", "starts")
+        Process().run(self._new_jmx)
+
+    def _new_jmx(self) -> None:
         self._jmx = JmxProcess(self._north, self._made.jmx)
 
     def _kill_jmx(self) -> None:
@@ -307,8 +338,52 @@ class Simulation:
             self._soon(self._start_jmx)
 
     def _kill_machine(self) -> None:
-        if self._jmx is not None:
+        if self._jmx is not None and not self._jmx.process.is_stopped:
             self._jmx.kill_machine()
+
+    def _stand_still(self, name: str) -> None:
+        """One process is stopped; the supervisor kills it if that lasts."""
+        running = self._running()
+        if name not in running:
+            return
+        process, kill = running[name]
+        duration = self._stop({name: process})
+        if duration > _HANGS:
+            self.scheduler.after(_HANGS, lambda: kill() if process.is_stopped else None)
+
+    def _all_stand_still(self) -> None:
+        """All are stopped at once, with the supervisor, as where the machine is suspended."""
+        self._stop({name: process for name, (process, _) in self._running().items()})
+
+    def _running(self) -> dict[str, tuple[Process, Fault]]:
+        """The processes that run, and how to kill each."""
+        running: dict[str, tuple[Process, Fault]] = {}
+        if self._core is not None:
+            running["core"] = self._core.process, self._kill_core
+        if self._snmp is not None:
+            running["snmp"] = self._snmp.process, self._kill_snmp
+        if self._jmx is not None:
+            running["jmx"] = self._jmx.process, self._kill_jmx
+        return {name: found for name, found in running.items() if not found[0].is_stopped}
+
+    def _stop(self, processes: Mapping[str, Process]) -> int:
+        duration = self.scheduler.between(*_STANDS_STILL)
+        for process in processes.values():
+            process.stop()
+        self._note_core()
+        stopped = ", ".join(processes)
+        self.scheduler.tell("simulation", f"{stopped}: stopped for {duration / SECOND:.1f} s")
+
+        def go_on() -> None:
+            self.scheduler.tell("simulation", f"{stopped}: goes on")
+            for process in processes.values():
+                for action in process.go_on():
+                    self.scheduler.after_in(process, 0, action)
+            self._note_core()
+            self.scheduler.after(0, self._look)
+
+        self.scheduler.after(duration, go_on)
+        return duration
 
     def _beans(self, machine: ModelMachine) -> dict[str, ShownRow]:
         numbers = {name: number for number, name in self.told.sources.items()}
@@ -345,15 +420,28 @@ class Simulation:
             _, fault = self._armed
             self._armed = None
             self.scheduler.tell("fault", f"at {point}")
-            self.scheduler.after(self.scheduler.between(1000, 20 * MILLISECOND), fault)
+            self.scheduler.after_in(None, self.scheduler.between(1000, 20 * MILLISECOND), fault)
 
-    def _read(self) -> None:
-        if self._snmp is not None:
+    def _note_core(self) -> None:
+        runs = self._core is not None and not self._core.process.is_stopped
+        if self._core is not None and not runs:
+            self.told.core_stopped()
+        elif runs and self.told.stopped_until > self.scheduler.now:
+            self.told.stopped_until = self.scheduler.now
+        self.told.no_core_since = 0 if runs else self.told.no_core_since or self.scheduler.now
+
+    def _look(self) -> None:
+        """Whoever can answers a management station and a Java client."""
+        if self._snmp is not None and not self._snmp.process.is_stopped:
+            self._snmp.process.run(self._snmp.judge)
             self.shown.read(self._snmp.store)
             self.shown.told(self._receivers)
-        machine = self._jmx.machine if self._jmx is not None else None
-        if machine is not None:
-            self.shown.read_beans(self._beans(machine))
+        jmx = self._jmx
+        if jmx is not None and jmx.machine is not None and not jmx.is_silent:
+            self.shown.read_beans(self._beans(jmx.machine))
+
+    def _read(self) -> None:
+        self._look()
         self.scheduler.after(self.scheduler.between(2 * SECOND, 12 * SECOND), self._read)
 
     def _faults(self) -> dict[str, Fault]:
@@ -363,7 +451,10 @@ class Simulation:
             "snmp slow": self._slow_snmp,
             "informs get lost": self._deafen,
             "gateway's clock set": lambda: self._clock.set(2 * SECOND),
+            "gateway stands still": self._all_stand_still,
         }
+        names = ["core", "snmp", "jmx"] if self._with_jmx else ["core", "snmp"]
+        faults |= {f"{name} stands still": partial(self._stand_still, name) for name in names}
         if self._with_jmx:
             faults |= {"jmx killed": self._kill_jmx, "virtual machine killed": self._kill_machine}
         faults |= {"disk full": self._fill_disk, "disk slow": self._slow_disk}
@@ -385,7 +476,7 @@ class Simulation:
         self._soon(lambda: setattr(self._disk, "slow", False), longest=60 * SECOND)
 
     def _soon(self, action: Fault, longest: int = 10 * SECOND) -> None:
-        self.scheduler.after(self.scheduler.between(50 * MILLISECOND, longest), action)
+        self.scheduler.after_in(None, self.scheduler.between(50 * MILLISECOND, longest), action)
 
     def _deafen(self) -> None:
         *_, informs = self._receivers.all.values()

@@ -16,6 +16,7 @@ from gateway.snmp.lock import Lock
 from tests.simulation.amqp import AmqpBroker, AmqpClient
 from tests.simulation.conversation import Conversation
 from tests.simulation.core import Core, SourceRun
+from tests.simulation.half_open import Silence
 from tests.simulation.ledger import Ledger
 from tests.simulation.native_dialect import NativeConsole
 from tests.simulation.pipes import QUICK
@@ -55,7 +56,7 @@ class Stage:
 
     def soon(self, action: Fault, longest: int = 10 * SECOND) -> None:
         """Do it after a while."""
-        self.scheduler.after(self.scheduler.between(50 * MILLISECOND, longest), action)
+        self.scheduler.after_in(None, self.scheduler.between(50 * MILLISECOND, longest), action)
 
 
 class Site(Protocol):
@@ -175,8 +176,7 @@ def lose(client: AmqpClient | None) -> None:
 def fall_silent(stage: Stage, client: AmqpClient | None) -> None:
     """A connection is half-open for a while, and heals or ends."""
     if client is not None:
-        duration = stage.scheduler.between(SECOND, OUTAGE)
-        client.fall_silent(duration, heals=stage.scheduler.random.random() < 0.5)
+        client.fall_silent(Silence.chosen(stage.scheduler))
 
 
 def stop_for_a_while(stage: Stage, broker: AmqpBroker) -> None:

@@ -17,8 +17,9 @@ from gateway.snmp.requests import Access, Responder, Sender
 from gateway.snmp.schema_locks import SeenSchemas
 from gateway.snmp.set_requests import SetRequests, SetSettings
 from gateway.snmp.store import Store
-from tests.simulation.asking import NorthLink, NorthSurroundings
+from tests.simulation.asking import NorthSurroundings
 from tests.simulation.core import DEADLINE, Feed
+from tests.simulation.processes import RUNNING, Process
 from tests.simulation.receivers import Receivers, Sending
 from tests.simulation.scheduler import MILLISECOND, SECOND, Timer
 from tests.simulation.table_reader import ROOT
@@ -55,6 +56,7 @@ class SnmpProcess:
     ) -> None:
         scheduler, clock, core = around.scheduler, around.clock, around.core
         self._loop = around.loop
+        self.process = RUNNING.get() or Process()
         self._answering: list[asyncio.Task[object]] = []
         self.store = Store()
         self._scheduler = scheduler
@@ -72,16 +74,16 @@ class SnmpProcess:
             receivers=self._sending,
             operation=lambda record: self.commands.table.told(record),  # noqa: PLW0108  made later
         )
-        self._link = NorthLink(self.projection)
+        self.link = around.link(self.projection)
         settings = SnmpSettings(writers={WRITER: SnmpWriter()})
         self.commands = Commands(
-            settings, DEADLINE, ROOT, self.store, self.projection, mappings, self._link.ask, clock.now
+            settings, DEADLINE, ROOT, self.store, self.projection, mappings, self.link.ask, clock.now
         )
         counters = SnmpCounters()
         sets = SetRequests(
             self.projection,
             [self.commands.table],
-            self._link.ask,
+            self.link.ask,
             counters,
             SetSettings(DEADLINE),
             lambda: scheduler.now,
@@ -90,6 +92,7 @@ class SnmpProcess:
         self._responder = Responder(access, counters, _fail, sets=sets)
         self.feed: Feed | None = None
         self._timers: list[Timer] = []
+        self.link.keep_turning()
         self._connect()
         self._tick()
 
@@ -97,10 +100,20 @@ class SnmpProcess:
         """A message of the feed."""
         self._scheduler.tell("snmp", f"<- {type(message).__name__} {len(getattr(message, 'records', ()))}")
         if self.feed is not None:
-            self._link.heard(message, self.feed)
+            self.link.heard(message, self.feed)
 
     def ask(self, datagram: bytes, sender: Sender, answer: Callable[[bytes], None]) -> None:
         """A datagram arrives; ``answer`` is given what leaves for it."""
+        self.process.run(self.judge)
+        self.process.run(lambda: self._answer(datagram, sender, answer))
+
+    def judge(self) -> None:
+        """As `gateway.service.snmp_process` does before it answers."""
+        if self.link.judge():
+            while self.projection.tick():
+                pass
+
+    def _answer(self, datagram: bytes, sender: Sender, answer: Callable[[bytes], None]) -> None:
         response = self._responder.answer(datagram, sender)
 
         async def later(response: Coroutine[Any, Any, bytes | None]) -> None:
@@ -117,22 +130,20 @@ class SnmpProcess:
         """The core is gone."""
         self.feed = None
         self._scheduler.tell("snmp", "feed down")
-        self._link.lost("the core closed the feed")
+        self.link.lost("the core closed the feed")
         self._later(RETRY, self._connect)
 
     def kill(self) -> None:
         """Everything that it showed is gone."""
         if self.feed is not None:
             self.feed.hang_up()
-            core = self._core()
-            if core is not None and self.feed in core.feeds:
-                core.feeds.remove(self.feed)
         for timer in self._timers:
             timer.cancel()
         for task in self._answering:
             task.cancel()
         self._loop.spawn(self.commands.close())
         self._sending.stop()
+        self.process.end()
 
     def _connect(self) -> None:
         core = self._core()

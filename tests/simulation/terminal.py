@@ -29,7 +29,6 @@ class Terminal:
         request: OperationRequest,
         answered: Callable[[OperationAnswer], None],
     ) -> None:
-        self._core = core
         self._loop = loop
         self._request = request
         self._answered = answered
@@ -60,8 +59,6 @@ class Terminal:
         """It is over."""
         if self._feed is not None:
             self._feed.hang_up()
-            if self._feed in self._core.feeds:
-                self._core.feeds.remove(self._feed)
             self._feed = None
 
     async def _ask(self) -> None:

@@ -36,6 +36,7 @@ from gateway.model.events import EventState
 from gateway.model.observations import SourceState
 from gateway.snmp.projection import Projection
 from tests.components.opened_index import opened_index
+from tests.simulation.asking import NorthLink
 from tests.simulation.core import Parts
 from tests.simulation.simulation import Made, Simulation
 from tests.simulation.violations import ViolationError
@@ -195,6 +196,13 @@ class SleepyConsole(ConsoleSession):
         return []
 
 
+class NeverJudges(NorthLink):
+    """Does not notice that its process stood still."""
+
+    def judge(self) -> bool:
+        return False
+
+
 class LogsNoEnds(Mirror):
     """Tells nobody that an object has ended."""
 
@@ -256,6 +264,10 @@ MUTANTS: Iterable[tuple[str, Made]] = (
     ("an inventory that numbers anew", Made(core=Parts(inventory=NumbersAnew))),
     ("a console that ignores announcements", Made(console=TrustingConsole)),
     ("a console that sleeps", Made(console=SleepyConsole)),
+    (
+        "a north that does not notice its stand-still",
+        Made(link=NeverJudges, faults=("gateway stands still",)),
+    ),
     ("a log without ends", Made(mirror=LogsNoEnds)),
     ("a log that forgets what waited", Made(mirror=LosesStatistics)),
     ("a log with half a head", Made(mirror=TellsHalfAHead)),

@@ -44,6 +44,7 @@ from gateway.agents.rabbitmq.reading import ClassReader
 from gateway.agents.rabbitmq.resource_alarms import ResourceAlarms
 from gateway.agents.rabbitmq.sessions import MAX_LINKS
 from gateway.agents.rabbitmq.status import Visibility
+from gateway.agents.rabbitmq.unheard_ends import UnheardEnds
 from gateway.dialects.effects import Effect, Note
 from gateway.dialects.errors import LocalProtocolError
 from gateway.mapping.paths import Json
@@ -76,6 +77,7 @@ class ManagementAnswers:
         plan: what is to be asked next.
         visibility: what can be seen of the broker.
         metrics: takes what is read beside the management API.
+        unheard: finds what cannot be vouched for because neither listings nor events tell of its end.
     """
 
     def __init__(
@@ -106,6 +108,7 @@ class ManagementAnswers:
         self._impersonators = impersonators
         self._listing: Listing | None = None
         self.metrics = MetricsAnswers(readers, view, stream, self.plan)
+        self.unheard = UnheardEnds(view.known, self.visibility, stream)
         self._questioned: dict[ListingRequest, Broken] = {}
         self._gone_once: set[str] = set()
         self._early_faults = 0
@@ -207,6 +210,8 @@ class ManagementAnswers:
         """
         self.plan.hurry(now)
         effects: list[Effect] = [Note("resync", reason)]
+        if events_lost:
+            effects += self.unheard.judge(now)
         if events_lost and self.visibility.statistics_off:
             changes = self._view.forget(self._unmeasured, now, listed_only=False)
             effects += self._stream.apply(changes)
@@ -225,7 +230,7 @@ class ManagementAnswers:
             and any(self._view.is_unconfirmed(name, now) for name in self.visibility.readable)
         )
         complete = self.visibility.is_complete(doubtful=doubtful)
-        if self.visibility.failure or not complete:
+        if self.visibility.failure or not complete or self.unheard.awaited:
             return []
         shown = self._stream.apply(self._view.known.everything_shown())
         return [*shown, *self._stream.complete(now)]
@@ -290,7 +295,7 @@ class ManagementAnswers:
     ) -> list[Effect]:
         news = self.visibility.refuses(place, request, refusal, now)
         notes: list[Effect] = [Note("unreadable", news)] if news else []
-        return [*notes, *self.forget_unread(now)]
+        return [*notes, *self.forget_unread(now), *self.unheard.judge(now, place)]
 
     def _overview(self, request: OverviewRequest, answer: Answer, ended: int) -> list[Effect]:
         self.plan.overview_read(ended)
@@ -507,6 +512,7 @@ class ManagementAnswers:
             effects = self._stream.apply(finished.changes)
             return [*effects, *self.metrics_taken(now), *self.serve(now)]
         self.visibility.listed(listing.class_name, listing.began)
+        self.unheard.listed(listing.class_name)
         if not self.visibility.complete and self._view.is_unconfirmed(listing.class_name, now):
             self.plan.hurry(now + AGAIN, listing.class_name)
         return [*self._stream.apply(finished.changes), *self.serve(now)]

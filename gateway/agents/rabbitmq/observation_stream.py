@@ -259,8 +259,8 @@ class ObservationStream:
         """The broker was out of reach for less than the time after which it is `silent`."""
         return self._observed([ResyncEnded(complete=True)]) if self.synchronised else []
 
-    def silent(self, detail: str) -> list[Effect]:
-        """The broker has not answered for too long: what was published is stale until `complete`."""
+    def doubted(self, detail: str) -> list[Effect]:
+        """Nobody vouches for what was published: it is stale until `complete`."""
         if not self.synchronised:
             return []
         self.synchronised = False

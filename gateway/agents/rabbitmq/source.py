@@ -21,7 +21,7 @@ from gateway.agents.rabbitmq.hearing import Hearing
 from gateway.agents.rabbitmq.impersonators import TAGS_EVENT, ImpersonatorCheck
 from gateway.agents.rabbitmq.known_objects import KnownObject
 from gateway.agents.rabbitmq.management_answers import ManagementAnswers
-from gateway.agents.rabbitmq.management_api import Answer, ManagementRequest
+from gateway.agents.rabbitmq.management_api import Answer, Document, ManagementRequest, Unavailable
 from gateway.agents.rabbitmq.management_changes import BrokerAnswer, BrokerRequest
 from gateway.agents.rabbitmq.method_calls import MethodCalls
 from gateway.agents.rabbitmq.observation_stream import ObservationStream
@@ -38,6 +38,8 @@ from gateway.model.operations import MethodCall, ObjectFetch
 from gateway.model.schema import EventSchema
 from gateway.model.secrets import SecretRules
 
+OLDEST_ANSWER = 30_000_000_000
+"""An answer to a request made longer ago (ns), as after the process was stopped, tells how things were."""
 CATCHING_UP_LIMIT = 60_000_000_000
 """Nanoseconds. Listings wait no longer for the events of the time before to be told."""
 
@@ -195,18 +197,28 @@ class RabbitMqSource:
         """Do what is due: a heartbeat, or the end of trust in a broker that has been silent for too long."""
         self._woken_at = 0
         self._view.known.forget_old_ends(now)
+        stood_still = self._stood_still(now)
         silent_since = self._visibility.silent_since
-        effects = self._calls.overdue(now)
+        effects = [*stood_still, *self._calls.overdue(now)]
         if not silent_since or now - silent_since < self._config.silence_limit:
             answers = not self._visibility.failure
             effects += self._answers.forget_unread(now)
             return self._awake([*effects, *self._stream.tick(now, answers=answers)], now)
         effects += self._answers.silent(silent_since)
         if self._stream.synchronised:
-            effects += self._stream.silent(self._visibility.failure)
+            effects += self._stream.doubted(self._visibility.failure)
             self._hearing.missed(silent_since, now, "the management API did not answer")
             effects.append(Note("agent-silent", self._visibility.failure))
         return self._awake(effects, now)
+
+    def _stood_still(self, now: int) -> list[Effect]:
+        """Nobody was woken for a heartbeat for long: what is known is as old, and is read again."""
+        if not self._stream.wake_at or now - self._stream.wake_at < self._config.silence_limit:
+            return []
+        self._view.known.doubt()
+        self._visibility.read_again()
+        self._plan.hurry(now)
+        return self._stream.doubted("the gateway stood still")
 
     def _awake(self, effects: list[Effect], now: int) -> list[Effect]:
         """``effects``, the source's state where it changed, and when to wake it."""
@@ -246,14 +258,17 @@ class RabbitMqSource:
         if visibility.failure:
             return
         resumed_at, hears = self._hearing.resumed_at, not visibility.events_missing
-        dated = self._view.nodes.are_dated and visibility.listed_since("node", resumed_at)
-        if resumed_at and hears and dated and not visibility.catching_up:
+        if resumed_at and hears and not visibility.catching_up and self._nodes_dated(resumed_at):
             self._hearing.nodes_listed(map(self._view.nodes.started, self._view.nodes.names))
         never_heard = not hears and not visibility.last_event and self._config.awaits_events
         if never_heard and visibility.complete and not self._subscribed:
             # Everything was read, and what comes and goes from now on is missed.
             visibility.last_event = now
             self._hearing.missed(now, now, f"no events arrived: {visibility.events_missing}")
+
+    def _nodes_dated(self, since: int) -> bool:
+        """Whether a listing that began then (ns), or later, told since when each node has run."""
+        return self._view.nodes.are_dated and self._visibility.listed_since("node", since)
 
     @property
     def _awaits_events(self) -> bool:
@@ -271,6 +286,7 @@ class RabbitMqSource:
         self._events.lost()
         effects = self._answers.doubted("events are connected", now, events_lost=again)
         if again:
+            self._doubt_limits(now)
             effects += self._missed("they were not connected", now, now)
         self._visibility.last_event = now
         return self._awake(effects, now)
@@ -290,6 +306,7 @@ class RabbitMqSource:
         if missed:
             self._events.lost()
             self._view.known.events_since = now
+            self._doubt_limits(now)
             self._view.known.events_of_meanwhile_missed()
         reason = missed or "events are connected again"
         return self._awake(self._answers.doubted(reason, now, events_lost=bool(missed)), now)
@@ -310,6 +327,7 @@ class RabbitMqSource:
         """Some events may have been lost since ``since``, although others arrive: list everything again."""
         self._events.lost()
         self._visibility.unbroken_since = self._view.known.events_since = now
+        self._doubt_limits(now)
         lost = self._answers.doubted(reason, now, events_lost=True)
         return self._awake([*lost, *self._missed(reason, now, since)], now)
 
@@ -333,6 +351,12 @@ class RabbitMqSource:
             self._plan.hold(now + CATCHING_UP_LIMIT)
         else:
             self._view.known.remember(objects)
+
+    def _doubt_limits(self, now: int) -> None:
+        """Virtual hosts may have been made anew unheard: limits, which no listing tells, are not known."""
+        self._view.hosts.learn_limits(None)
+        self._calls.answers_again(now)
+        self.on_call()
 
     def _missed(self, reason: str, now: int, since: int) -> list[Effect]:
         since = min(since, self._visibility.last_event)
@@ -363,7 +387,8 @@ class RabbitMqSource:
             self._plan.hold_at_most(now + RESUMING_LIMIT)
         else:
             self._plan.release()
-        return self._awake([Note("events-missing", reason)] if news else [], now)
+        notes: list[Effect] = [Note("events-missing", reason)] if news else []
+        return self._awake([*notes, *self._answers.unheard.judge(now)], now)
 
     def event(
         self, key: str, headers: Mapping[str, object], timestamp: datetime | None, now: int
@@ -407,6 +432,8 @@ class RabbitMqSource:
 
     def answered(self, request: ManagementRequest, answer: Answer, began: int, ended: int) -> list[Effect]:
         """What came of ``request``, made at ``began`` and over at ``ended`` (ns). `advance` may follow."""
+        if ended - began > OLDEST_ANSWER and isinstance(answer, Document):
+            answer = Unavailable("its answer was taken too late", late=True)
         failed = self._visibility.failure
         effects = self._answers.take(request, answer, began, ended)
         if failed and not self._visibility.failure:

@@ -241,6 +241,11 @@ class Visibility:
         """The listed classes that may be read, as far as that was tried."""
         return self._listed - self._refusals.keys() - self._unlistable
 
+    @property
+    def unread(self) -> frozenset[str]:
+        """The listed classes that could not be read when they were last asked for, whoever asks."""
+        return frozenset(name for name, one in self._refusals.items() if not one.withheld) & self._listed
+
     def statistics_switched(self, unlistable: Iterable[str]) -> None:
         """Classes cannot be listed because the broker's statistics are off; none where they are on."""
         self._unlistable = frozenset(unlistable)

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from gateway.agents.rabbitmq.management_api import NotFound, Unavailable
+from gateway.agents.rabbitmq.management_api import (
+    Broken,
+    Document,
+    NotFound,
+    OverviewRequest,
+    Unavailable,
+)
 from gateway.agents.rabbitmq.management_changes import Change, Changed
 from gateway.model.observations import (
     AgentLost,
@@ -145,6 +151,63 @@ def test_a_broker_that_is_silent_is_lost_and_the_time_is_a_gap_when_it_answers_a
     assert since <= gap.start < gap.end <= shop.now
     back = [one for one in shop.observed[before:] if isinstance(one, Gap | ResyncEnded)]
     assert back == [gap, ResyncEnded(complete=True)]
+
+
+def test_what_may_have_ended_unheard_is_stale_until_its_class_is_asked_for_again() -> None:
+    shop = world()
+    shop.broker.failure = lambda request: (
+        Broken("status 500") if request.target.startswith("queues") else None
+    )
+    shop.run(40)
+    before = len(shop.observed)
+    shop.source_does(shop.source.events_missing("the connection was reset", shop.now))
+    assert [type(one) for one in shop.observed[before:]].count(AgentLost) == 1
+    assert not seen(shop.observed[before:], "queue")  # it may live: nobody knows
+
+    shop.broker.failure = lambda _: None
+    shop.source_does(shop.source.events_connected(shop.now))
+    shop.run(90)
+    assert shop.observed[before:].count(ResyncEnded(complete=True)) == 1
+    assert not [one for one in seen(shop.observed[before:], "queue") if one.deleted]
+
+
+def test_what_may_have_ended_unheard_is_given_up_where_its_class_cannot_be_listed_again() -> None:
+    shop = world()
+    shop.broker.failure = lambda request: (
+        Broken("status 500") if request.target.startswith("queues") else None
+    )
+    shop.run(40)
+    before = len(shop.observed)
+    shop.source_does(shop.source.events_lost("the queue was too long", shop.now, shop.now))
+    shop.run(150)
+    assert [one.deleted > 0 for one in seen(shop.observed[before:], "queue")] == [True]
+    assert shop.observed[before:].count(ResyncEnded(complete=True)) == 1
+
+
+def test_a_source_that_stood_still_vouches_for_nothing_before_it_has_read_again() -> None:
+    shop = world()
+    before = len(shop.observed)
+    shop.now += 60 * SECOND
+    shop.source.tick(shop.now)
+    after = shop.observed[before:]
+    assert [type(one) for one in after].count(AgentLost) == 1
+    assert HeartbeatSeen not in [type(one) for one in after]
+
+
+def test_an_answer_that_waited_while_the_process_stood_still_is_none() -> None:
+    shop = world()
+    shop.broker.objects["queue"].clear()
+    request = OverviewRequest()
+    late = Document({"cluster_name": "of long ago"})
+    shop.source_does(shop.source.answered(request, late, shop.now - 60 * SECOND, shop.now))
+    assert "does not answer" in shop.source.status.detail
+
+
+def test_limits_of_virtual_hosts_are_not_known_while_events_that_tell_them_may_be_lost() -> None:
+    play = Play()
+    assert play.is_idle()
+    play.world.source.events_lost("the queue was too long", play.now, play.now)
+    play.looks("vhost-limits", Document([]))
 
 
 def test_a_call_without_an_answer_in_time_is_unknown_until_its_answer_comes() -> None:
