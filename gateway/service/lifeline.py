@@ -2,7 +2,8 @@
 
 It is a Unix socket pair. The process says on it that it is ready, and answers questions: each is one octet,
 the answer its `Metrics`, as length and msgpack. When the supervisor ends, however it ends, its side closes
-and the child ends too: no process outlives a supervisor that was killed.
+and the child ends too: no process outlives a supervisor that was killed. Until it is ready, and if it hangs,
+its `ParentGuard` sees to that.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import struct
 import structlog
 
 from gateway.service.metrics.readings import Metrics, Reading, decode_readings, encode_readings
+from gateway.service.parent_guard import ParentGuard
 
 log = structlog.get_logger(__name__)
 
@@ -33,18 +35,24 @@ class Lifeline:
         descriptor: of the inherited socket; ``None`` where the process was started by hand.
         state_lock: of the inherited lock of the state folder, which all processes of a gateway hold together;
             ``None`` where this process has to take it.
+        guard: told when this process is ready.
 
     Attributes:
         metrics: what is answered when the supervisor asks.
     """
 
-    def __init__(self, descriptor: int | None, state_lock: int | None = None) -> None:
+    def __init__(
+        self, descriptor: int | None, state_lock: int | None = None, guard: ParentGuard | None = None
+    ) -> None:
         self.state_lock = state_lock
         self.metrics = Metrics()
+        self._guard = guard
         self._socket = None if descriptor is None else socket.socket(fileno=descriptor)
 
     def ready(self) -> None:
         """Say that this process does its work now."""
+        if self._guard is not None:
+            self._guard.ready()
         if self._socket is not None:
             with contextlib.suppress(ConnectionError):  # it has gone: `parent_gone` says so
                 self._socket.send(READY)

@@ -1,0 +1,38 @@
+"""What `amqp-gateway process` does, behind what it must not wait for."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+from pathlib import Path
+
+from gateway.cli.options import loaded
+from gateway.clock import SystemClock
+from gateway.service.lifeline import Lifeline
+from gateway.service.logs import configure_logs
+from gateway.service.metrics.process import measured
+from gateway.service.parent_guard import ParentGuard
+from gateway.service.termination import until_terminated
+
+
+def run_process(
+    name: str, place: str, config: Path | None, inherited: tuple[int | None, int | None, ParentGuard]
+) -> None:
+    """Run a process of the gateway to its end.
+
+    Args:
+        name: of the process.
+        place: module and function that do its work, ``MODULE:FUNCTION``.
+        config: the configuration, as on the command line.
+        inherited: descriptors of the lifeline and of the state folder's lock, and who guards the former.
+
+    Raises:
+        CommandError: it cannot work.
+    """
+    configuration = loaded(config)
+    configure_logs(name)
+    module, _, function = place.partition(":")
+    run = getattr(importlib.import_module(module), function)
+    lifeline = Lifeline(*inherited)
+    work = run(configuration, SystemClock(), lifeline)
+    asyncio.run(until_terminated(measured(work, name, lifeline.metrics)))
