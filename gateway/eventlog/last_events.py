@@ -111,8 +111,9 @@ class _Reader:
     def read(self, segment: Segment) -> None:
         try:
             for block in read_segment(segment):
-                for line in block.split():
-                    self._take(line)
+                if any(kind in block.lines for kind in (_EVENT, _SCHEMA, _START)):  # few have any
+                    for line in block.split():
+                        self._take(line)
         except (FileNotFoundError, DamageError, msgspec.MsgspecError):
             return  # it became Parquet meanwhile, or is damaged
 
