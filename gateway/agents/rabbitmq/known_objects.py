@@ -248,9 +248,10 @@ class KnownObjects:
         return not self._is_its_creation(known, self._creation_time(reading) or time, time, now)
 
     def _is_its_creation(self, known: KnownObject, created: int, time: int, now: int) -> bool:
-        # An event from before the first sight of an object, however late it comes, can only be about it.
+        # An event from before the first sight of an object, however late it comes, can only be about it. When
+        # one was seen first that is known from before the start (0) nobody knows; it has not ended since.
         recent = now - known.heard <= MERGE_WINDOW and known.heard >= self.events_since - UNDER_WAY
-        early = recent or 0 < time <= known.heard
+        early = recent or 0 < time <= known.heard or known.heard == 0
         return known.created == created or (known.created == 0 and early)
 
     def deleted(self, name: ObjectName, time: int, now: int) -> list[Change]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -457,3 +458,13 @@ def test_a_listing_that_shows_another_object_before_its_events_arrive_is_believe
         ("gone", "orders", later),
         ("new", "orders", 0),
     ]
+
+
+def test_what_was_listed_before_the_start_gets_its_creation_from_the_event_that_waited() -> None:
+    former = KnownObjects(READERS)
+    former.listed(queue(), T0 - SECOND, T0 - SECOND, T0 - SECOND)
+    known = KnownObjects(READERS)
+    known.restore(replace(one, heard=0) for one in former.of_class("queue"))  # the log does not say when
+    assert not known.is_known_otherwise(queue(), T0 - 2 * SECOND, T0)
+    changes = known.created(queue(), T0 - 2 * SECOND, T0, lasts=True)
+    assert told(changes) == [("new", "orders", T0 - 2 * SECOND)]
