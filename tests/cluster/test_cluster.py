@@ -27,7 +27,9 @@ FIRST_RELEASE: dict[str, str] = {} if PROVING else {"until": "3.10"}
 LATER_RELEASES: dict[str, str] = {} if PROVING else {"since": "4.0"}
 """Some troubles are tried on one release only, unless everything is to be proved."""
 
-GOING_ON = {SourceState.SYNCHRONISED, SourceState.DEGRADED}
+GOING_ON = {SourceState.SYNCHRONISED, SourceState.DEGRADED, SourceState.SYNCHRONISING}
+"""Never down. A node that stops may refuse a listing while it sends no more events: until the next node has
+answered it, nothing is vouched for."""
 
 
 @asynccontextmanager
