@@ -30,6 +30,8 @@ MERGE_WINDOW = 10_000_000_000
 """A creation event this soon after the first sight of an object is about that object."""
 UNDER_WAY = 2_000_000_000
 """Nanoseconds that an event may take from its broker to us, before it was published too."""
+_TOLD_BY_EVENTS = frozenset({"queue", "exchange", "connection", "channel"})
+"""Classes of which events tell each end."""
 REMEMBERED_ENDS = 100_000
 REMEMBERED_FOR = 120_000_000_000
 
@@ -277,8 +279,9 @@ class KnownObjects:
         if self._is_of_former(known, created, began):
             return []
         if (created and known.created and created != known.created) or self._differs(known, reading):
-            if self.events_arrive and began < self._contradicted.setdefault(known.name, began) + UNDER_WAY:
-                return []  # events tell of the end, with its time, and they are on their way
+            told = self.events_arrive and known.name.class_name in _TOLD_BY_EVENTS
+            if told and began < self._contradicted.setdefault(known.name, began) + UNDER_WAY:
+                return []  # the event of the end, which has its time, is on its way
             # The event that told of its end was lost.
             ended = self._removed(known, now, now)
             return [*ended, *self._added(reading, created, sampled, now, listed=True)]
