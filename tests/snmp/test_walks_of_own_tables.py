@@ -114,4 +114,5 @@ async def test_receivers_of_notifications(serve: Serve, gateway: Gateway, tmp_pa
         "agTargetFailed.'nms'": "Counter64: 0 notifications",
         "agTargetWaiting.'nms'": "Gauge32: 1 notifications",
         "agTargetLastSent.'nms'": "STRING: 2023-11-14,22:13:21.0,+0:0",
+        "agTargetLost.'nms'": "Counter64: 0 events",
     }

@@ -32,6 +32,7 @@ def test_a_receiver_is_named_by_its_octets_and_begins_at_zero() -> None:
         TargetColumn.SUPPRESSED: ber.encode_counter64(0),
         TargetColumn.FAILED: ber.encode_counter64(0),
         TargetColumn.WAITING: ber.encode_gauge32(0),
+        TargetColumn.LOST: ber.encode_counter64(0),
     }
 
 
@@ -40,7 +41,8 @@ def test_its_health_is_shown_as_it_stands() -> None:
     table = TargetTable(store, ROOT)
     table.add("nms", "192.0.2.1:162", TargetKindNumber.TRAP_V2C)
     table.show(
-        "nms", TargetHealth(sent=5, acknowledged=4, suppressed=3, failed=2, waiting=1, last_sent=START)
+        "nms",
+        TargetHealth(sent=5, acknowledged=4, suppressed=3, failed=2, waiting=1, last_sent=START, lost=6),
     )
     shown = row(store)
     assert shown[TargetColumn.SENT] == ber.encode_counter64(5)
@@ -48,6 +50,7 @@ def test_its_health_is_shown_as_it_stands() -> None:
     assert shown[TargetColumn.SUPPRESSED] == ber.encode_counter64(3)
     assert shown[TargetColumn.FAILED] == ber.encode_counter64(2)
     assert shown[TargetColumn.WAITING] == ber.encode_gauge32(1)
+    assert shown[TargetColumn.LOST] == ber.encode_counter64(6)
     assert shown[TargetColumn.LAST_SENT] == date_and_time(START)
 
 
