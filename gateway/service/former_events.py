@@ -20,7 +20,7 @@ from gateway.inventory.own_events import OWN_EVENTS
 from gateway.model.events import EventState, Severity
 from gateway.model.schema import Argument, ClassKey, EventSchema, NamedValue
 from gateway.model.values import Value, ValueType
-from gateway.service.former_objects import nanoseconds
+from gateway.service.former_objects import nanoseconds, plain_value
 
 NamesOf = Callable[[str], str]
 """The stable name of the object that has an ``object_id``; empty where it is not known."""
@@ -160,7 +160,7 @@ def _text(value: object) -> str:
 def _value(argument: Argument, told: object, source: str, name_of: NamesOf) -> FeedValue | None:
     """A value as the feed has it; ``None`` where it cannot be told from what the log has."""
     if not isinstance(told, str):
-        return _plain(told)
+        return plain_value(told)
     if argument.type is ValueType.REFERENCE:
         return _link(told, source, name_of(told))
     read = _OF_TEXT.get(argument.type, str)
@@ -178,12 +178,3 @@ _OF_TEXT: Final[Mapping[ValueType, Callable[[str], Value | None]]] = {
     ValueType.F64: float,
 }
 """What the log has as text though it is none."""
-
-
-def _plain(told: object) -> Value | None:
-    if isinstance(told, Mapping):
-        inner = {str(name): _plain(one) for name, one in told.items()}
-        return {name: one for name, one in inner.items() if one is not None}
-    if isinstance(told, list):
-        return tuple(one for one in map(_plain, told) if one is not None)
-    return told if isinstance(told, bool | int | float | str) else None

@@ -95,7 +95,7 @@ def _value(element: Element, told: object, last: LastState) -> Value | None:
             return bytes.fromhex(told) if isinstance(told, str) else None
         case ValueType.UUID:
             return UUID(told) if isinstance(told, str) else None
-    return _plain(told)
+    return plain_value(told)
 
 
 def _leaf(target: LogRecord) -> str | None:
@@ -104,12 +104,13 @@ def _leaf(target: LogRecord) -> str | None:
     return name if isinstance(name, str) else None
 
 
-def _plain(value: object) -> Value | None:
+def plain_value(value: object) -> Value | None:
+    """A value as it was before the log had it as JSON; ``None`` for none."""
     if isinstance(value, Mapping):
-        inner = {str(name): _plain(one) for name, one in value.items()}
+        inner = {str(name): plain_value(one) for name, one in value.items()}
         return {name: one for name, one in inner.items() if one is not None}
     if isinstance(value, list):
-        return tuple(one for one in map(_plain, value) if one is not None)
+        return tuple(one for one in map(plain_value, value) if one is not None)
     return value if isinstance(value, bool | int | float | str) else None
 
 

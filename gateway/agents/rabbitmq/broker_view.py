@@ -440,9 +440,7 @@ class BrokerView:
     def _outlives_node(self, queue: Reading) -> bool:
         if queue.name.class_name != "queue":
             return False
-        positions = self._readers["queue"].schema.positions
-        durable, exclusive = (queue.properties[positions[name]] for name in ("durable", "exclusive"))
-        return durable is True and exclusive is not True
+        return self._property(queue, "durable") is True and self._property(queue, "exclusive") is not True
 
     def _ends_with_node(self, queue: KnownObject) -> bool:
         return self._property(queue, "durable") is False or self._property(queue, "exclusive") is True
@@ -451,7 +449,7 @@ class BrokerView:
         """Properties of an object that is known."""
         return [self._property(known, element) for element in elements]
 
-    def _property(self, known: KnownObject, element: str) -> Value | None:
+    def _property(self, known: KnownObject | Reading, element: str) -> Value | None:
         return known.properties[self._readers[known.name.class_name].schema.positions[element]]
 
     def _inside(self, host: str) -> Iterable[KnownObject]:

@@ -43,7 +43,7 @@ class Hearing:
     @property
     def heard_until(self) -> int:
         """Until when all was heard; 0 while all is."""
-        return min(self.since or self._left_at, self._left_at or self.since)
+        return min(filter(None, (self.since, self._left_at)), default=0)
 
     def missed(self, since: int, now: int, reason: str) -> None:
         """From ``since`` on something was not heard, and everything has to be listed from now on."""
@@ -82,9 +82,6 @@ class Hearing:
             starts: of nodes, by the gateway's clock; up to `START_LATENESS` too late.
             connects: a connection was opened.
         """
-        if not self.resumed_at:
-            self.recovering = False
-            return
         silence = time - (self._told_last or self._left_at)
         started = any(0 < self._left_at < start and time >= start - START_LATENESS for start in starts)
         self.recovering = not connects and started and (self.recovering or silence >= _SECOND)
@@ -109,6 +106,7 @@ class Hearing:
         """
         left_at, self._left_at = self._left_at, 0
         self._told_last = self.resumed_at = 0
+        self.recovering = False
         if any(0 < left_at < start for start in starts):
             self.missed(left_at, self._caught_up_at, "a node of the broker was started again")
 

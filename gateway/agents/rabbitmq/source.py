@@ -96,7 +96,6 @@ class RabbitMqSource:
         self._visibility = self._answers.visibility
         self._woken_at = 0
         self._events_are_kept = False  # while nobody listens, by a durable subscription
-        self._subscribed = False  # to events that are kept: some wait, perhaps
         self._hearing = Hearing()
         self._state = SourceStateSeen(SourceState.CONNECTING)
 
@@ -261,7 +260,7 @@ class RabbitMqSource:
         if resumed_at and hears and not visibility.catching_up and self._nodes_dated(resumed_at):
             self._hearing.nodes_listed(map(self._view.nodes.started, self._view.nodes.names))
         never_heard = not hears and not visibility.last_event and self._config.awaits_events
-        if never_heard and visibility.complete and not self._subscribed:
+        if never_heard and visibility.complete and not self._events_are_kept:
             # Everything was read, and what comes and goes from now on is missed.
             visibility.last_event = now
             self._hearing.missed(now, now, f"no events arrived: {visibility.events_missing}")
@@ -298,7 +297,7 @@ class RabbitMqSource:
         """
         self._visibility.events_missing = ""
         self._visibility.unbroken_since = now
-        self._visibility.catching_up = self._events_are_kept = self._subscribed = True
+        self._visibility.catching_up = self._events_are_kept = True
         self._visibility.last_event = now
         self._hearing.resumed(now)
         self._view.known.events_arrive = True
@@ -342,7 +341,7 @@ class RabbitMqSource:
             events_kept: whether every event of meanwhile is to be told.
             heard_until: until when the broker was listened to (ns); 0 where that is not known.
         """
-        self._subscribed = events_kept
+        self._events_are_kept = events_kept
         self._view.heard_until = heard_until
         if events_kept and heard_until:
             self._hearing.left(heard_until)
@@ -366,7 +365,7 @@ class RabbitMqSource:
 
     def _unheard(self, since: int, now: int, reason: str) -> None:
         """Something is missed; of the time before everything was read the log knows that by itself."""
-        if self._visibility.was_complete or self._subscribed:
+        if self._visibility.was_complete or self._events_are_kept:
             self._hearing.missed(since, now, reason)
 
     def events_missing(self, reason: str, now: int) -> list[Effect]:
@@ -383,7 +382,7 @@ class RabbitMqSource:
         self._view.known.events_arrive = False
         self._visibility.unbroken_since = 0
         self._visibility.catching_up = False
-        if self._subscribed:
+        if self._events_are_kept:
             self._plan.hold_at_most(now + RESUMING_LIMIT)
         else:
             self._plan.release()
@@ -395,7 +394,7 @@ class RabbitMqSource:
     ) -> list[Effect]:
         """An event arrived: its routing key, its headers and its AMQP timestamp."""
         self._visibility.last_event = now
-        if self._events_are_kept:
+        if self._hearing.resumed_at:
             time = event_time(plain_headers(headers), timestamp) or now
             starts = map(self._view.nodes.started, self._view.nodes.names)
             self._hearing.told(time, starts, connects=key == "connection.created")
@@ -437,7 +436,7 @@ class RabbitMqSource:
         failed = self._visibility.failure
         effects = self._answers.take(request, answer, began, ended)
         if failed and not self._visibility.failure:
-            if self._subscribed and self._visibility.events_missing:
+            if self._events_are_kept and self._visibility.events_missing:
                 self._plan.hold(ended + RESUMING_LIMIT)
             self._calls.answers_again(ended)
             effects += self._stream.answers_again()

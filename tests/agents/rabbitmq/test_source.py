@@ -153,12 +153,18 @@ def test_a_broker_that_is_silent_is_lost_and_the_time_is_a_gap_when_it_answers_a
     assert back == [gap, ResyncEnded(complete=True)]
 
 
-def test_what_may_have_ended_unheard_is_stale_until_its_class_is_asked_for_again() -> None:
+def unable_to_list_queues() -> World:
+    """A broker of which all is known, and which has failed for a while to list its queues."""
     shop = world()
     shop.broker.failure = lambda request: (
         Broken("status 500") if request.target.startswith("queues") else None
     )
     shop.run(40)
+    return shop
+
+
+def test_what_may_have_ended_unheard_is_stale_until_its_class_is_asked_for_again() -> None:
+    shop = unable_to_list_queues()
     before = len(shop.observed)
     shop.source_does(shop.source.events_missing("the connection was reset", shop.now))
     assert [type(one) for one in shop.observed[before:]].count(AgentLost) == 1
@@ -172,11 +178,7 @@ def test_what_may_have_ended_unheard_is_stale_until_its_class_is_asked_for_again
 
 
 def test_what_may_have_ended_unheard_is_given_up_where_its_class_cannot_be_listed_again() -> None:
-    shop = world()
-    shop.broker.failure = lambda request: (
-        Broken("status 500") if request.target.startswith("queues") else None
-    )
-    shop.run(40)
+    shop = unable_to_list_queues()
     before = len(shop.observed)
     shop.source_does(shop.source.events_lost("the queue was too long", shop.now, shop.now))
     shop.run(150)
