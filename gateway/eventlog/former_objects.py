@@ -151,4 +151,5 @@ def ended(former: LogRecord, ingest_ts: str) -> LogRecord:
         sample_ns=None,
         reset_ts=None,
         values=None,
+        absent=None,
     )

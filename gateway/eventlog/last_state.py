@@ -177,11 +177,13 @@ class _Reader:
 
 def _updated(former: LogRecord, update: LogRecord) -> LogRecord:
     """An object as it stands after an update."""
-    gone = frozenset(update.absent or ())
+    told, gone = update.values or {}, frozenset(update.absent or ())
     values = {name: value for name, value in (former.values or {}).items() if name not in gone}
+    absent = {name for name in former.absent or () if name not in told} | gone
     return msgspec.structs.replace(
         former,
-        values=values | (update.values or {}),
+        values=values | told,
+        absent=sorted(absent) or None,
         parent_id=update.parent_id or former.parent_id,
         native_id=update.native_id or former.native_id,
         agent=update.agent or former.agent,

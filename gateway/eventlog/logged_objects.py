@@ -32,7 +32,7 @@ _CHANGED: Final = ("sample_ts", "sample_ns", "reset_ts", "values", "absent", "de
 """Fields of an `ObjectChange` that tell what changed, in its order."""
 
 _BEGAN_AGAIN: Final = "began again"
-"""Stands for the former value of a counter that was absent when all counters began again."""
+"""Stands for the former value of a counter that has begun again and has no value yet."""
 
 
 class LoggedObject:
@@ -106,7 +106,7 @@ class LoggedObject:
             The bits of the counters that have moved since.
         """
         moved = 0
-        values = former.values or {}
+        values, absent = former.values or {}, frozenset(former.absent or ())
         for position in _positions(self.logged_class.counter_bits):
             element = self.logged_class.elements[position]
             value = values.get(element.name)
@@ -114,8 +114,13 @@ class LoggedObject:
                 self._told_counters[element.counter] = value
                 self._told |= 1 << position
                 moved |= (self._values[position] not in {None, value}) << position
+            elif element.name in absent:
+                self._told_counters[element.counter] = _BEGAN_AGAIN
+                moved |= (self._values[position] is not None) << position
         self._told_sample = former.sample_ns or 0
         self._told_reset = self._reset
+        if self._statistics_sampled:
+            self._begin_absent_counters_again()
         return moved
 
     # ---- what the feed tells --------------------------------------------------------------------------
@@ -151,6 +156,8 @@ class LoggedObject:
             values[position] = None
             changed |= 1 << position
         self._properties_sampled = record.properties_sampled
+        if not self._statistics_sampled and record.statistics_sampled:
+            self._begin_absent_counters_again()
         self._statistics_sampled = record.statistics_sampled
         if record.reset != self._reset:
             self._reset = record.reset
@@ -215,9 +222,19 @@ class LoggedObject:
             sample_ns=sample or None,
             reset_ts=known_time(self._reset),
             values=values,
+            absent=self._absent_counters() or None,
             **self._identity(),
             **self._place(),
         )
+
+    def _absent_counters(self) -> list[str]:
+        """Those that had a value once and have none: what they have next was counted anew."""
+        elements, values, told = self.logged_class.elements, self._values, self._told_counters
+        return [
+            elements[position].name
+            for position in _positions(self.logged_class.counter_bits)
+            if values[position] is None and told[elements[position].counter] is not None
+        ]
 
     def change(self, bits: int, ingest_ts: str) -> AnyRecord | None:
         """What changed among ``bits``, as ``update``; ``None`` where that comes to nothing.

@@ -16,6 +16,7 @@ from gateway.eventlog.last_state import LastState, last_state
 from gateway.eventlog.mirror import Mirror, MirrorSettings
 from gateway.eventlog.record import AnyRecord, Delta, LogRecord, RecordKind
 from gateway.feed.records import Batch, ClassRecord, Lifetime, ObjectRecord, Record, SourceRecord
+from gateway.feed.values import FeedValue
 from gateway.model.observations import SourceState
 from tests.eventlog.feeds import (
     AGENT,
@@ -253,6 +254,35 @@ def test_a_counter_that_is_read_later_than_its_object_goes_on_as_well() -> None:
     )
     told = mirror.apply(batch(update({PUBLISHED: 130}, now=T0 + MINUTE)), T0 + MINUTE)
     assert with_all_fields(told)[-1].deltas == {"published": Delta(30, MINUTE)}
+
+
+def test_a_counter_that_had_no_value_when_the_log_ended_has_counted_all_that_it_shows_next(
+    tmp_path: Path,
+) -> None:
+    mirror = Mirror(MirrorSettings(statistics_interval=1))
+    logged(
+        tmp_path,
+        mirror.apply(batch(SHOP, QUEUE, queue(1, {NAME: "q1", PUBLISHED: 100}), update({}, PUBLISHED)), T0),
+    )
+    later = T0 + MINUTE
+    now_there: list[dict[int, FeedValue]] = [{PUBLISHED: 130}, {}]
+    for value in now_there:
+        mirror = Mirror(MirrorSettings(statistics_interval=1), last_state(tmp_path, ["shop"]))
+        told = mirror.apply(batch(CATCHING_UP, QUEUE, queue(1, {NAME: "q1", **value}, later)), later)
+        told += mirror.apply(batch(update({PUBLISHED: 130}, now=later)), later)
+        gained = next(record for record in with_all_fields(told) if record.deltas)
+        assert gained.values == {"published": 130}
+        assert gained.deltas == {"published": Delta(130, reset=True)}
+
+
+def test_that_a_counter_began_again_is_known_over_two_restarts() -> None:
+    state = former(queue(1, {NAME: "q1", PUBLISHED: 100}))
+    silent = queue(1, {NAME: "q1"}, T0 + MINUTE)
+    (whole,) = (r for r in recorded(CATCHING_UP, QUEUE, silent, former=state) if r.object_id is not None)
+    assert whole.absent == ["published"]
+    state.objects = {str(whole.object_id): whole}
+    told = recorded(CATCHING_UP, QUEUE, queue(1, {NAME: "q1", PUBLISHED: 130}), former=state)
+    assert [record.deltas for record in told if record.deltas] == [{"published": Delta(130, reset=True)}]
 
 
 def test_a_source_that_is_read_again_was_not_heard_since_the_log_ended() -> None:
