@@ -325,7 +325,8 @@ class Projection:
             self._health.refused += 1
             return
         self._health.emitted += 1
-        late = self._in_snapshot and self._cursor.is_late(epoch, self._clock() - record.heard)
+        late = record.boot > 0  # a core before this one made it
+        late = late or (self._in_snapshot and self._cursor.is_late(epoch, self._clock() - record.heard))
         self._tell(self._emit(record, event, source, is_late=late))
 
     def _emit(

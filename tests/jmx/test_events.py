@@ -177,21 +177,23 @@ def test_another_virtual_machine_is_not_told_again_what_the_former_was(gateway: 
 def test_what_a_later_snapshot_tells_is_marked_as_late(gateway: Gateway) -> None:
     gateway.tell(event(1))
     gateway.disconnect()
-    gateway.hello(epoch=2)
+    gateway.hello(epoch=3)
     gateway.snapshot(
         source(),
         agent(fresh=True),
         *classes(),
         *(replace(event(number), boot=1) for number in (1, 2)),
-        event(1, epoch=2),
+        replace(event(1, epoch=2), boot=2),
+        event(1, epoch=3),
     )
-    gateway.tell(event(2, epoch=2))
+    gateway.tell(event(2, epoch=3))
     data = [{name: value for name, _, value in emit.data} for _, emit in gateway.machine.emitted]
     assert [(told["eventId"], told["late"]) for told in data] == [
         ("7b0c.1.1", False),
         ("7b0c.1.2", True),
-        ("7b0c.2.1", False),
-        ("7b0c.2.2", False),
+        ("7b0c.2.1", True),
+        ("7b0c.3.1", False),
+        ("7b0c.3.2", False),
     ]
 
 
