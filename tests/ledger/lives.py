@@ -151,5 +151,7 @@ class _Reader:
         for began, ended in self._outages:
             ended_before = life.ended is not None and life.ended[1] < began
             if life.created[1] <= began < before and not ended_before:
-                life.ended, life.end_sure = (began, ended), True
+                # Its client may have ended it just before, and was not answered any more.
+                earliest = began if life.ended is None else min(began, life.ended[0])
+                life.ended, life.end_sure = (earliest, ended), True
                 return
