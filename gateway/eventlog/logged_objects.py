@@ -90,6 +90,7 @@ class LoggedObject:
         self._told_sample = 0
         self._told_reset = 0
         self._reset = record.reset
+        self._statistics_sampled = record.statistics_sampled
         self.pending = 0
         self.moved = False
         self.alive = True

@@ -104,7 +104,7 @@ class LogRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, g
         attempts: for how many one record stands that were refused, where it is more than one.
         values: elements, or arguments of an event, by name: of ``snapshot`` and ``create`` all there are, of
             ``update`` those that changed. Of ``schema`` the class itself, of ``start`` and ``source`` facts.
-        absent: elements that have no value any more.
+        absent: elements that have no value any more; of ``snapshot`` the counters among them.
         deltas: counters among ``values``, by name.
         delivery: source and identity of the message from a durable subscription that this and records before
             it came of, on the last of them that tells what happened: for the gateway, to tell nothing twice.
