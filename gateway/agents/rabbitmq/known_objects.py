@@ -232,9 +232,10 @@ class KnownObjects:
             # What was there before the start ended while nobody listened.
             ends = [Gone(former, now, inferred=True)] if former is not None and replaced else []
             return [*ends, *self._added(reading, created, now, now)]
-        same = self._is_its_creation(known, created, time, now)
-        if not same and lasts and known.heard >= self.events_since:  # nor has an event told of its end
-            same, created = True, known.created
+        another = self._differs(known, reading, listed=False)
+        same = not another and self._is_its_creation(known, created, time, now)
+        if lasts and not (same or another) and known.heard >= self.events_since:
+            same, created = True, known.created  # no event has told of its end
         if same:
             self._unconfirmed.discard(reading.name)
             properties = self._merged(known, reading.properties, keep_all=True)
@@ -245,7 +246,7 @@ class KnownObjects:
     def is_known_otherwise(self, reading: Reading, time: int, now: int) -> bool:
         """Whether an object is known whose creation an event at ``time`` (ns) does not tell, nor its end."""
         known = self.get(reading.name)
-        if known is None or known.heard < self.events_since:
+        if known is None or known.heard < self.events_since or self._differs(known, reading, listed=False):
             return False
         return not self._is_its_creation(known, self._creation_time(reading) or time, time, now)
 
@@ -278,7 +279,8 @@ class KnownObjects:
             return self._added(reading, created, sampled, now, listed=True, former=former)
         if self._is_of_former(known, created, began):
             return []
-        if (created and known.created and created != known.created) or self._differs(known, reading):
+        another = created and known.created and created != known.created
+        if another or self._differs(known, reading, listed=known.listed):
             told = self.events_arrive and known.name.class_name in _TOLD_BY_EVENTS
             if told and began < self._contradicted.setdefault(known.name, began) + UNDER_WAY:
                 return []  # the event of the end, which has its time, is on its way
@@ -412,7 +414,9 @@ class KnownObjects:
         Where another has the name by now, the events of meanwhile, which come next, tell that.
         """
         former = self._remembered.get(reading.name)
-        return None if former is None or created or self._differs(former, reading) else former
+        if former is None or created or self._differs(former, reading, listed=former.listed):
+            return None
+        return former
 
     def _is_stale(self, name: ObjectName, created: int, began: int) -> bool:
         end = self._ends.get(name)
@@ -427,13 +431,16 @@ class KnownObjects:
         end = self._ends.get(known.name)
         return not known.listed and not created and end is not None and end.heard > began - LISTING_LAG
 
-    def _differs(self, known: KnownObject, told: Reading) -> bool:
-        """Whether a listing shows otherwise what is settled at creation, so that it shows another object."""
+    def _differs(self, known: KnownObject, told: Reading, *, listed: bool) -> bool:
+        """Whether what is settled at creation is told otherwise, so that another object is meant.
+
+        ``listed``: listings have told both.
+        """
         reader = self._readers[known.name.class_name]
         if reader.rule.created is not None:
             return False  # the time of its creation tells them apart
         return any(
-            kept and contradicts(new, old, listed=known.listed)
+            kept and contradicts(new, old, listed=listed)
             for old, new, kept in zip(known.properties, told.properties, reader.keeps, strict=True)
         )
 

@@ -437,6 +437,17 @@ def test_an_event_is_not_about_what_was_seen_before_events_arrived() -> None:
     assert told(known.created(queue(), later, later)) == [("gone", "orders", later), ("new", "orders", later)]
 
 
+def test_an_event_is_not_about_another_that_a_listing_showed_a_moment_before() -> None:
+    known = KnownObjects(READERS)
+    known.listed(queue(), T0, T0, T0)
+    later = T0 + SECOND
+    assert not known.is_known_otherwise(queue(durable=False), later, later)
+    assert told(known.created(queue(durable=False), later, later, lasts=True)) == [
+        ("gone", "orders", later),
+        ("new", "orders", later),
+    ]
+
+
 def test_a_creation_event_that_comes_after_a_listing_is_no_recovery() -> None:
     known = KnownObjects(READERS)
     known.listed(queue(), T0, T0, T0)
