@@ -273,11 +273,24 @@ class ObjectLifecycle:
         former = holder.record
         if holder.class_record is not class_record:
             self._leave_class(holder, now)
+        elif seen.created and seen.created == former.created:
+            return self._live_on(holder, seen, now)
         self._references.forget(former.native_id)
         durable = former.lifetime is Lifetime.DURABLE
         record = self._record(seen, class_record, former.row, former.stable_name, durable=durable, now=now)
         record = dataclasses.replace(record, reset=discontinuity(former.reset, now))
         self._objects.rebind(holder, record, class_record)
+        holder.lost_counters = frozenset()
+        self._told_whole(holder, seen, now)
+        return holder
+
+    def _live_on(self, holder: Entry, seen: ObjectSeen, now: int) -> Entry:
+        """The same incarnation, told by an agent that was restarted: its counters go on."""
+        former = holder.record
+        self._references.forget(former.native_id)
+        record = dataclasses.replace(former, native_id=seen.native_id, agent=seen.agent)
+        self._objects.rebind(holder, record, holder.class_record)
+        holder.apply(update_record(holder, seen, self._link, now), self._parent(holder, seen))
         self._told_whole(holder, seen, now)
         return holder
 

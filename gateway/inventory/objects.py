@@ -184,7 +184,6 @@ class ObjectTable:
         entry.record = record
         entry.class_record = class_record
         self._call(str(entry.key), entry)
-        entry.lost_counters = frozenset()
         self._by_native_id[record.native_id] = entry
 
     def _leave(self, agent: str, key: tuple[str, str]) -> None:

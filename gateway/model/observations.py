@@ -101,7 +101,7 @@ class ResyncBegan:
 
     The scope is the source, or one ``agent`` of it, or one class (``package:name``) of either; empty does
     not narrow. ``restarted``: who answers started anew, so native ids told before mean nothing any more
-    and every counter within the scope began again.
+    and every counter within the scope began again, but for objects whose time of creation is the same.
     """
 
     agent: str = ""

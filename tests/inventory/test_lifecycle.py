@@ -156,6 +156,22 @@ def test_no_value_of_a_former_incarnation_is_shown(playbook: Playbook) -> None:
     assert now.reset == playbook.now, "rates must not span the two incarnations"
 
 
+@pytest.mark.parametrize(("published", "began_again"), [(120, False), (7, True)])
+def test_what_was_created_when_it_was_lived_on_while_its_agent_was_restarted(
+    playbook: Playbook, published: int, *, began_again: bool
+) -> None:
+    playbook.synchronise(
+        vhost("/", "v1"), queue("orders", "q1", depth=41, published=99, created=NOW - SECOND)
+    )
+    former = playbook.objects()["/|orders"]
+    playbook.now += 60 * SECOND
+    again = queue("orders", "q5", published=published, created=NOW - SECOND)
+    playbook.synchronise(vhost("/", "v1"), again, restarted=True)
+    now = playbook.objects()["/|orders"]
+    assert (now.native_id, now.row, now.values[PUBLISHED]) == ("q5", former.row, published)
+    assert (now.reset != former.reset) is began_again
+
+
 def test_a_native_id_reused_before_anybody_noticed_a_restart_is_another_object(playbook: Playbook) -> None:
     playbook.synchronise(vhost("/", "v1"), queue("a", "q1", depth=1), queue("b", "q2", depth=2))
     row = playbook.objects()["/|a"].row
