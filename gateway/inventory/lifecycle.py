@@ -273,7 +273,7 @@ class ObjectLifecycle:
         former = holder.record
         if holder.class_record is not class_record:
             self._leave_class(holder, now)
-        elif seen.created and seen.created == former.created:
+        elif former.created and seen.created in {former.created, 0}:
             return self._live_on(holder, seen, now)
         self._references.forget(former.native_id)
         durable = former.lifetime is Lifetime.DURABLE
@@ -285,7 +285,7 @@ class ObjectLifecycle:
         return holder
 
     def _live_on(self, holder: Entry, seen: ObjectSeen, now: int) -> Entry:
-        """The same incarnation, told by an agent that was restarted: its counters go on."""
+        """The same incarnation, told by an agent that was restarted, and may have forgotten when it began."""
         former = holder.record
         self._references.forget(former.native_id)
         record = dataclasses.replace(former, native_id=seen.native_id, agent=seen.agent)

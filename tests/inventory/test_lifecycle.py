@@ -156,16 +156,25 @@ def test_no_value_of_a_former_incarnation_is_shown(playbook: Playbook) -> None:
     assert now.reset == playbook.now, "rates must not span the two incarnations"
 
 
-@pytest.mark.parametrize(("published", "began_again"), [(120, False), (7, True)])
-def test_what_was_created_when_it_was_lived_on_while_its_agent_was_restarted(
-    playbook: Playbook, published: int, *, began_again: bool
+@pytest.mark.parametrize(
+    ("created", "published", "began_again"),
+    [
+        (NOW - SECOND, 120, False),
+        (NOW - SECOND, 7, True),
+        (0, 120, False),
+        (NOW, 120, True),
+    ],
+    ids=["it lived on", "a counter fell", "its agent has forgotten when it began", "it is another"],
+)
+def test_counters_go_on_of_what_lived_on_while_its_agent_was_restarted(
+    playbook: Playbook, created: int, published: int, *, began_again: bool
 ) -> None:
     playbook.synchronise(
         vhost("/", "v1"), queue("orders", "q1", depth=41, published=99, created=NOW - SECOND)
     )
     former = playbook.objects()["/|orders"]
     playbook.now += 60 * SECOND
-    again = queue("orders", "q5", published=published, created=NOW - SECOND)
+    again = queue("orders", "q5", published=published, created=created)
     playbook.synchronise(vhost("/", "v1"), again, restarted=True)
     now = playbook.objects()["/|orders"]
     assert (now.native_id, now.row, now.values[PUBLISHED]) == ("q5", former.row, published)
