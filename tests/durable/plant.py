@@ -40,7 +40,9 @@ class Plant:
     folder: Path
     site: Site
     core: RunningCommand | None = None
+    agent: RunningCommand | None = None
     _stack: ExitStack = field(default_factory=ExitStack)
+    _agents: ExitStack = field(default_factory=ExitStack)
 
     def start(self, *, synchronised: bool = True) -> None:
         """Start the core; it has caught up when this returns, unless told."""
@@ -65,6 +67,22 @@ class Plant:
         assert self.core is not None
         os.kill(self.core.process.pid, signal.SIGKILL)
         self._gone()
+
+    def start_agent(self) -> None:
+        """Start the agent, or kill the one that runs and start another."""
+        if self.agent is not None:
+            os.kill(self.agent.process.pid, signal.SIGKILL)
+        self._agents.close()
+        log = self.folder / "agent.log"
+        command = ("agent", "rabbitmq", "--config", self.site.configuration)
+        self.agent = self._agents.enter_context(running(*command, log=log))
+        self.agent.ready()
+
+    def end(self) -> None:
+        """Kill all of it."""
+        if self.core is not None:
+            self.kill()
+        self._agents.close()
 
     def _gone(self) -> None:
         self.core = None
@@ -110,6 +128,13 @@ class Plant:
         """A queue."""
         with self.broker.http() as client:
             client.delete(f"queues/%2F/{name}").raise_for_status()
+
+    def publish(self, name: str, count: int) -> None:
+        """Messages to a queue."""
+        message = {"properties": {}, "routing_key": name, "payload": "x", "payload_encoding": "string"}
+        with self.broker.http() as client:
+            for _ in range(count):
+                client.post("exchanges/%2F/amq.default/publish", json=message).raise_for_status()
 
     def waiting(self, source: str) -> int | None:
         """Messages in the queue of a source; ``None`` where there is none."""
@@ -193,17 +218,15 @@ def plant(
     site.configure(
         sources=sources,
         agents={"rabbitmq": {**reading, **as_agent, "interval": "1s", "publish": publish}},
+        log={"statistics_interval": "1s"},
         snmp={"enabled": False},
     )
-    speaking = running("agent", "rabbitmq", "--config", site.configuration, log=folder / "agent.log")
-    with speaking as process:
-        process.ready()
-        made = Plant(broker, folder, site)
-        try:
-            yield made
-        finally:
-            if made.core is not None:
-                made.kill()
+    made = Plant(broker, folder, site)
+    try:
+        made.start_agent()
+        yield made
+    finally:
+        made.end()
 
 
 def second_gateway(first: Plant) -> Site:

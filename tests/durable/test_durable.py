@@ -21,6 +21,7 @@ pytestmark = [pytest.mark.xdist_group("durable"), pytest.mark.each_rabbitmq]
 
 SEEDS = 20 if PROVING else 2
 KILLS = 3
+PUBLISHED = "messagesPublished"
 LIVES = 12
 """Queues that come and go between two kills."""
 
@@ -106,6 +107,40 @@ def test_what_lived_before_and_lives_still_is_no_news(shop: Plant) -> None:
     assert {kind for _, kind, _ in kinds} == {"create", "snapshot"}
     assert shop.happened(name="staying")[READ]["staying", "create"] == 1
     shop.delete("staying")
+
+
+def test_what_lasts_goes_on_when_its_agent_was_killed_and_is_back(shop: Plant) -> None:
+    shop.declare("lasting")
+    shop.publish("lasting", 5)
+    wait_until(lambda: published(shop, "lasting")[-1:] == [5], "they are counted")
+    shop.start_agent()
+    shop.publish("lasting", 3)
+    wait_until(lambda: published(shop, "lasting")[-1:] == [8], "those that came are counted")
+    lines = told_by_agent(shop, "lasting")
+    assert [line["kind"] for line in lines if line["kind"] in {"create", "delete"}] == ["create"]
+    assert len({line["object_id"] for line in lines}) == 1
+    deltas = [line["deltas"][PUBLISHED] for line in lines if PUBLISHED in line.get("deltas", {})]
+    assert published(shop, "lasting")[0] + sum(delta["delta"] for delta in deltas) == 8
+    assert not any(delta.get("reset") for delta in deltas)
+    shop.delete("lasting")
+
+
+def told_by_agent(shop: Plant, name: str) -> list[Line]:
+    """Of a queue of the watched virtual host."""
+    return [
+        line
+        for line in shop.lines()
+        if line.get("source") == TOLD
+        and line.get("class") == "queue"
+        and line["kind"] in {"create", "snapshot", "update", "delete"}
+        and line["object_name"].partition("#")[0] == f"/|{name}"
+    ]
+
+
+def published(shop: Plant, name: str) -> list[int]:
+    """Each number of messages that is told of it."""
+    values = [line.get("values", {}).get(PUBLISHED) for line in told_by_agent(shop, name)]
+    return [value for value in values if value is not None]
 
 
 def records(shop: Plant, working: Future[None], enough: int) -> bool:
