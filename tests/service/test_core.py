@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import socket
@@ -90,11 +91,13 @@ def test_it_ends_when_its_parent_has_gone(site: Site) -> None:
 
 def processes_of(gateway: psutil.Process) -> dict[str, int]:
     """The processes that a supervisor keeps, by name."""
-    return {
-        child.cmdline()[child.cmdline().index("process") + 1]: child.pid
-        for child in gateway.children()
-        if "process" in child.cmdline()
-    }
+    found = {}
+    for child in gateway.children():
+        with contextlib.suppress(psutil.NoSuchProcess):
+            words = child.cmdline()  # of one that has just died, none
+            if "process" in words:
+                found[words[words.index("process") + 1]] = child.pid
+    return found
 
 
 def test_a_core_that_is_killed_is_back_and_a_supervisor_that_is_killed_leaves_nothing(site: Site) -> None:
