@@ -24,6 +24,7 @@ from tests.components.rabbitmq import (
     releases,
     shared_brokers,
 )
+from tests.hypothesis_profiles import PROVING
 
 hypothesis_profiles.load()
 
@@ -55,8 +56,11 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 @pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with tests marked as ``long``: no worker is to be alone with one at the end."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what is for proofs; begin with what is ``long``: no worker is to be alone at the end."""
+    if not PROVING:
+        config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("prove")])
+        items[:] = [item for item in items if not item.get_closest_marker("prove")]
     items.sort(key=lambda item: item.get_closest_marker("long") is None)
 
 

@@ -154,6 +154,7 @@ def test_one_broker_that_two_sources_read_is_counted_once(
     page.draw(report, tmp_path / "page.png")
 
 
+@pytest.mark.prove
 @pytest.mark.xdist_group("spark")
 def test_one_broker_as_the_configuration_says(spark: SparkSession, log: WrittenLog) -> None:
     records = [

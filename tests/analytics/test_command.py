@@ -64,6 +64,7 @@ def test_a_report_is_printed_drawn_and_kept(
     assert all(line.startswith("  ..  ") for line in progress)
 
 
+@pytest.mark.prove
 @pytest.mark.long
 def test_spark_runs_on_the_interpreter_of_the_command_whatever_the_path_has(
     log: WrittenLog, tmp_path: Path

@@ -141,6 +141,7 @@ def test_steps_are_as_fine_as_the_log_is_short(hours: float, step: int) -> None:
     assert step_seconds(drawn) == step
 
 
+@pytest.mark.prove
 def test_a_day_that_has_a_log_of_two_hours_is_drawn_as_these_two_hours(
     spark: SparkSession, made: Report, told_story: tuple[WrittenLog, Ledger]
 ) -> None:

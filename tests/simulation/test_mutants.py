@@ -275,6 +275,7 @@ MUTANTS: Iterable[tuple[str, Made]] = (
 )
 
 
+@pytest.mark.prove
 @pytest.mark.parametrize("made", [pytest.param(made, id=name) for name, made in MUTANTS])
 def test_a_broken_part_is_noticed(made: Made) -> None:
     for seed in range(SEEDS):

@@ -179,6 +179,7 @@ MADE = (
 )
 
 
+@pytest.mark.prove
 @pytest.mark.parametrize("made", [pytest.param(made, id=name) for name, made in MADE])
 def test_a_broken_part_is_noticed(made: Made) -> None:
     _is_noticed(made)

@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.bench.__main__ import main
 from tests.bench.latency.benchmark import percentile
 
 ROWS = ["latency", "latency-jmx", "latency-log", "latency-snmp", "latency-trap"]
 
 
+@pytest.mark.prove
 def test_every_way_north_is_measured_beside_the_yardstick(tmp_path: Path) -> None:
     file = tmp_path / "rows.json"
     assert main(["latency", "--quick", "--json", str(file)]) == 0

@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.bench.__main__ import main
 
 
+@pytest.mark.prove
 def test_every_side_watches_every_broker(tmp_path: Path) -> None:
     file = tmp_path / "rows.json"
     assert main(["rabbitmq", "--quick", "--json", str(file)]) == 0

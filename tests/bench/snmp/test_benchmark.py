@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.bench.__main__ import main
 from tests.bench.results import read_sections
 from tests.bench.snmp import table
@@ -13,6 +15,7 @@ ROWS = ["get", "next", "bulk25", "bulk12x4", "walk100k"]
 PEERS = ["net-snmp", "pysnmp", "udp-echo"]
 
 
+@pytest.mark.prove
 def test_every_row_is_measured_beside_every_peer(tmp_path: Path) -> None:
     file, docs = tmp_path / "rows.json", tmp_path / "docs"
     assert main(["snmp", "--quick", "--json", str(file), "--docs", str(docs)]) == 0

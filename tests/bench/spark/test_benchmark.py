@@ -12,6 +12,7 @@ from tests.bench.__main__ import main
 pytestmark = pytest.mark.xdist_group("spark")  # two of them at a time would only take longer
 
 
+@pytest.mark.prove
 def test_batches_are_measured_beside_duckdb_and_find_the_same(tmp_path: Path) -> None:
     file = tmp_path / "rows.json"
     assert main(["spark", "--quick", "--rounds", "1", "--json", str(file)]) == 0
