@@ -33,6 +33,10 @@ class Ledger(Protocol):
         """While the context lasts, what is told comes of the delivery of this identity."""
         ...
 
+    def came_again(self, identity: str) -> None:
+        """The delivery of this identity, which was told, came again, and may do so once more."""
+        ...
+
     @property
     def position(self) -> int:
         """Of what was told last."""
@@ -98,6 +102,7 @@ class KeptDeliveries:
             message = self._waiting.popleft()
             identity = identity_of(message)
             if message.redelivered and self._ledger.is_told(identity):
+                self._ledger.came_again(identity)
                 self.repeated += 1
                 self._counts.repeated += 1
             else:

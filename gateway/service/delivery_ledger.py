@@ -34,6 +34,10 @@ class RecordingLog(Protocol):
         """What is recorded in the block came of ``delivery``."""
         ...
 
+    def delivered_again(self, delivery: str) -> None:
+        """What is recorded of ``delivery`` is not recorded anew."""
+        ...
+
     async def reached(self, seq: int) -> None:
         """Until that seq is on the disk."""
         ...
@@ -73,6 +77,11 @@ class DeliveryLedger:
         if len(self._told) > MAX_REMEMBERED:
             self._told.popitem(last=False)
 
+    def came_again(self, delivery: str) -> None:
+        """It is told already, and is the last one to be forgotten."""
+        self._told.move_to_end(delivery)
+        self._log.delivered_again(delivery)
+
     @property
     def position(self) -> int:
         """Seq of the last record, 0 before the first."""
@@ -104,6 +113,10 @@ class SourceLedger:
         """While the context lasts, what is told comes of the delivery of this identity."""
         with self._ledger.telling(f"{self._source}:{identity}"):
             yield
+
+    def came_again(self, identity: str) -> None:
+        """The delivery of this identity, which was told, came again, and may do so once more."""
+        self._ledger.came_again(f"{self._source}:{identity}")
 
     @property
     def position(self) -> int:

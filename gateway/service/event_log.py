@@ -78,7 +78,7 @@ class CoreEventLog:
         )
         self.mirror = Mirror(mirrored, former, heard_all=durable)
         self.last_seq = 0
-        self._late = LateDeliveries(() if former is None else former.deliveries)
+        self._late = LateDeliveries(() if former is None else former.deliveries, clock.now())
         self._folder = folder
         self._clock = clock
         self._stirred = asyncio.Event()
@@ -168,7 +168,11 @@ class CoreEventLog:
             self._gathered = None
             self._append(named_after(gathered, delivery))
             if gathered:
-                self._late.add(delivery)
+                self._late.add(delivery, self._clock.now())
+
+    def delivered_again(self, delivery: str) -> None:
+        """What is recorded of one delivery is not recorded anew; it may come once more."""
+        self._late.add(delivery, self._clock.now())
 
     @property
     def record(self) -> EventLogRecord:

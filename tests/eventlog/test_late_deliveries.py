@@ -5,7 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from gateway.eventlog.last_state import last_state
-from gateway.eventlog.late_deliveries import FIELD, MAX_OF_SOURCE, LateDeliveries, told_in
+from gateway.eventlog.late_deliveries import (
+    FIELD,
+    KEPT_FOR,
+    MAX_OF_SOURCE,
+    MIN_OF_SOURCE,
+    LateDeliveries,
+    told_in,
+)
 from gateway.eventlog.record import LogRecord, RecordKind
 from gateway.links.kept_queue import KEPT_PREFETCH
 from tests.eventlog.logs import segment
@@ -18,11 +25,29 @@ def start(late: LateDeliveries) -> LogRecord:
 
 
 def test_as_many_are_told_as_a_consumer_may_not_have_acknowledged() -> None:
-    assert MAX_OF_SOURCE >= KEPT_PREFETCH
-    late = LateDeliveries(f"shop:{number}" for number in range(MAX_OF_SOURCE + 1))
-    late.add("a:b:c")
+    assert MIN_OF_SOURCE >= KEPT_PREFETCH
+    late = LateDeliveries(f"shop:{number}" for number in range(MIN_OF_SOURCE))
+    late.add("a:b:c", KEPT_FOR + 1)
+    late.add("shop:1000", KEPT_FOR + 1)
     assert late.values()[FIELD] == {"shop": [str(number) for number in range(1, 1001)], "a:b": ["c"]}
     assert list(told_in(late.values()))[-1] == "a:b:c"
+
+
+def test_all_of_the_last_minutes_are_told_up_to_a_limit() -> None:
+    late = LateDeliveries(f"shop:{number}" for number in range(MAX_OF_SOURCE))
+    assert len(list(told_in(late.values()))) == MAX_OF_SOURCE
+    late.add("shop:more", KEPT_FOR)
+    assert list(told_in(late.values()))[:: MAX_OF_SOURCE - 1] == ["shop:1", "shop:more"]
+    late.add("shop:much later", KEPT_FOR + 1)
+    assert len(list(told_in(late.values()))) == MIN_OF_SOURCE
+
+
+def test_one_that_came_again_may_come_once_more() -> None:
+    late = LateDeliveries(f"shop:{number}" for number in range(MIN_OF_SOURCE))
+    late.add("shop:0", KEPT_FOR + 1)
+    late.add("shop:next", KEPT_FOR + 1)
+    told = list(told_in(late.values()))
+    assert (told[0], told[-2:]) == ("shop:2", ["shop:0", "shop:next"])
 
 
 def test_where_there_are_none_nothing_is_told() -> None:

@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -15,6 +16,9 @@ Span: TypeAlias = tuple[float, float]
 
 OVERDUE_SECONDS = 10.0
 """So much later than its client gave up waiting may the broker still do what nobody answered."""
+
+UNDONE_SECONDS = 3.0
+"""What a broker did so shortly before it was killed may be undone: it is written later."""
 
 _LASTING = frozenset({"durable", "user"})
 """Kinds of objects that outlive a broker that is killed."""
@@ -124,7 +128,20 @@ class _Reader:
         for lives in self._found.lives.values():
             for life in lives:
                 self._end_with_outage(life)
+                self._doubt(life)
+            for life, later in pairwise(lives):
+                later.sure = later.sure and life.end_sure  # it may be the same, which was never deleted
         return self._found
+
+    def _doubt(self, life: Life) -> None:
+        """What was done to something that lasts may be undone by a kill."""
+        if life.kind in _LASTING:
+            life.sure = life.sure and not self._may_be_undone(life.created)
+            if life.ended is not None and self._may_be_undone(life.ended):
+                life.end_sure = False
+
+    def _may_be_undone(self, span: Span) -> bool:
+        return any(began - UNDONE_SECONDS <= span[1] and span[0] <= ended for began, ended in self._outages)
 
     def _published(self, name: str, line: Line, *, sure: bool) -> None:
         found = self._found

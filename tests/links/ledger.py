@@ -29,6 +29,9 @@ class MemoryLedger:
         yield
         self.told.append(identity)
 
+    def came_again(self, identity: str) -> None:
+        assert identity in self.told
+
     @property
     def position(self) -> int:
         return len(self.told)

@@ -123,7 +123,7 @@ class Life:
             self._scheduler,
             simulation.files,
             next_seq,
-            LateDeliveries(last.deliveries if simulation.parts.tells_late else ()),
+            LateDeliveries(last.deliveries if simulation.parts.tells_late else (), simulation.scheduler.now),
             simulation.block_records,
             self._on_disk,
             self._settle,

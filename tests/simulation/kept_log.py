@@ -149,7 +149,11 @@ class SimulatedEventLog:
         self._gathered = None
         self._append(named_after(gathered, delivery))
         if gathered:
-            self._late.add(delivery)
+            self._late.add(delivery, self._scheduler.now)
+
+    def delivered_again(self, delivery: str) -> None:
+        """As `gateway.service.event_log.CoreEventLog.delivered_again`."""
+        self._late.add(delivery, self._scheduler.now)
 
     def record(self, records: list[LogRecord]) -> None:
         """Records that came of the delivery under way."""

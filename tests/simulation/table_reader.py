@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from gateway.snmp import ber
 from gateway.snmp.ber import Oid
@@ -112,9 +113,13 @@ def walk(store: MibView, under: Oid) -> Iterator[tuple[Oid, bytes]]:
             name = varbind[name_start:name_stop]
             if not name.startswith(prefix):
                 return
-            yield ber.decode_sub_identifiers(name[len(prefix) :]), varbind[name_stop:]
+            yield _sub_identifiers(name[len(prefix) :]), varbind[name_stop:]
         if len(varbinds) < _AT_ONCE:
             return
+
+
+_sub_identifiers = lru_cache(maxsize=1 << 16)(ber.decode_sub_identifiers)
+"""The same rows are read many times over."""
 
 
 def decoded(tlv: bytes) -> Plain:

@@ -62,6 +62,9 @@ class Passing:
     def telling(self, identity: str) -> AbstractContextManager[None]:
         return self.ledger.telling(identity)
 
+    def came_again(self, identity: str) -> None:
+        self.ledger.came_again(identity)
+
     @property
     def position(self) -> int:
         return self.ledger.position

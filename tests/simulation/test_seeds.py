@@ -11,7 +11,7 @@ from tests.simulation.simulation import Simulation
 from tests.simulation.violations import ViolationError
 
 PARTS = 20
-SEEDS_OF_A_PART = 200 if PROVING else 6
+SEEDS_OF_A_PART = 200 if PROVING else 10
 
 
 @pytest.mark.parametrize("part", range(PARTS))
