@@ -9,7 +9,7 @@ Events wait until everything has been read once, so that the objects they refer 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from gateway.agents.rabbitmq.event_backlog import EventBacklog, Loss
@@ -39,6 +39,8 @@ from gateway.model.values import Reference, Value, Values
 
 HEARTBEAT_INTERVAL: Final = 1_000_000_000
 EVENTS_LOST: Final = "eventsLost"
+_OUTLIVED: Final = frozenset({"vhost", "node"})
+"""Classes whose objects may be missed while those that refer to them are listed."""
 
 
 class _ObservedClass:
@@ -137,7 +139,7 @@ class ObservationStream:
             if properties_changed or statistics_changed:
                 seen.append(self._seen(known, properties=properties_changed, statistics=statistics_changed))
             if change.new:
-                seen += self._referring_to(known.name)
+                seen += self._referring_to(known)
         return self._observed(seen)
 
     def current(self, known: KnownObject) -> list[Effect]:
@@ -187,17 +189,34 @@ class ObservationStream:
             return Reference(native_id(known.number))
         if referrer is not None:
             self._awaited.setdefault(target, {})[referrer] = None
-        # Virtual hosts and nodes, which have no creation time, will have just this native id.
+        # Virtual hosts and nodes, which have no creation time, will mostly have just this native id.
         return Reference(native_id(object_number(target, 0)))
 
-    def _referring_to(self, target: ObjectName) -> list[Observation]:
-        """The objects that were published with a reference to ``target`` before it was known."""
-        referrers = (self._known.get(name) for name in self._awaited.pop(target, ()))
+    def _referring_to(self, target: KnownObject) -> list[Observation]:
+        """The objects that were published with a reference to ``target`` before it was known.
+
+        A virtual host or node that came back under another number is referred to by what outlived it.
+        """
+        names = self._awaited.pop(target.name, {})
+        if target.name.class_name in _OUTLIVED and target.number != object_number(target.name, 0):
+            names |= dict.fromkeys(self._naming(target.name))
+        referrers = (self._known.get(name) for name in names)
         return [
             self._seen(referrer, properties=True, statistics=False)
             for referrer in referrers
             if referrer is not None
         ]
+
+    def _naming(self, target: ObjectName) -> Iterator[ObjectName]:
+        """All objects that refer to one."""
+        for class_name, references in self._references.items():
+            positions = [position for position, of in references if of == target.class_name]
+            for known in self._known.of_class(class_name) if positions else ():
+                told = (known.properties[position] for position in positions)
+                if any(
+                    target_of(self._readers, known.name, target.class_name, name) == target for name in told
+                ):
+                    yield known.name
 
     # Events.
 

@@ -116,6 +116,24 @@ def test_events_wait_until_everything_was_read_and_come_at_once_afterwards() -> 
     assert event.time == shop.now // MILLISECOND * MILLISECOND
 
 
+def test_references_follow_a_virtual_host_that_was_missed_for_a_while() -> None:
+    shop = world()
+    former = seen(shop.observed, "vhost")[-1].native_id
+    shop.broker.failure = lambda request: (
+        Broken("status 500") if request.target.startswith("vhosts") else None
+    )
+    shop.run(40)
+    shop.source_does(shop.source.events_lost("the queue was too long", shop.now, shop.now))
+    shop.run(150)
+    assert seen(shop.observed, "vhost")[-1].deleted
+    shop.broker.failure = lambda _: None
+    shop.run(60)
+    vhost = seen(shop.observed, "vhost")[-1].native_id
+    assert vhost != former
+    for class_name in ("queue", "exchange"):
+        assert Reference(vhost) in (seen(shop.observed, class_name)[-1].properties or ())
+
+
 def test_a_reference_to_what_is_not_known_yet_is_observed_again_when_it_is() -> None:
     shop = world()
     before = len(shop.observed)
