@@ -90,7 +90,6 @@ class LoggedObject:
         self._told_sample = 0
         self._told_reset = 0
         self._reset = record.reset
-        self._statistics_sampled = record.statistics_sampled
         self.pending = 0
         self.moved = False
         self.alive = True
@@ -120,8 +119,6 @@ class LoggedObject:
                 moved |= (self._values[position] is not None) << position
         self._told_sample = former.sample_ns or 0
         self._told_reset = self._reset
-        if self._statistics_sampled:
-            self._begin_absent_counters_again()
         return moved
 
     # ---- what the feed tells --------------------------------------------------------------------------
@@ -157,8 +154,6 @@ class LoggedObject:
             values[position] = None
             changed |= 1 << position
         self._properties_sampled = record.properties_sampled
-        if not self._statistics_sampled and record.statistics_sampled:
-            self._begin_absent_counters_again()
         self._statistics_sampled = record.statistics_sampled
         if record.reset != self._reset:
             self._reset = record.reset
@@ -229,13 +224,13 @@ class LoggedObject:
         )
 
     def _absent_counters(self) -> list[str]:
-        """Those that had a value once and have none: what they have next was counted anew."""
-        elements, values, told = self.logged_class.elements, self._values, self._told_counters
-        return [
-            elements[position].name
-            for position in _positions(self.logged_class.counter_bits)
-            if values[position] is None and told[elements[position].counter] is not None
-        ]
+        """Those that were told to have none any more: what they have next was counted anew.
+
+        Others without a value may not have been read yet.
+        """
+        elements, told = self.logged_class.elements, self._told_counters
+        positions = _positions(self.logged_class.counter_bits & ~self._told)
+        return [elements[p].name for p in positions if told[elements[p].counter] is not None]
 
     def change(self, bits: int, ingest_ts: str) -> AnyRecord | None:
         """What changed among ``bits``, as ``update``; ``None`` where that comes to nothing.
