@@ -152,4 +152,5 @@ def ended(former: LogRecord, ingest_ts: str) -> LogRecord:
         reset_ts=None,
         values=None,
         absent=None,
+        former=None,
     )

@@ -180,9 +180,13 @@ def _updated(former: LogRecord, update: LogRecord) -> LogRecord:
     told, gone = update.values or {}, frozenset(update.absent or ())
     values = {name: value for name, value in (former.values or {}).items() if name not in gone}
     absent = {name for name in former.absent or () if name not in told} | gone
+    unread = {
+        name: value for name, value in (former.former or {}).items() if name not in (told.keys() | gone)
+    }
     return msgspec.structs.replace(
         former,
         values=values | told,
+        former=unread or None,
         absent=sorted(absent) or None,
         parent_id=update.parent_id or former.parent_id,
         native_id=update.native_id or former.native_id,

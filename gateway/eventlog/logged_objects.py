@@ -68,6 +68,8 @@ class LoggedObject:
         "_told_counters",
         "_told_reset",
         "_told_sample",
+        "_undated",
+        "_unread",
         "_values",
         "alive",
         "logged_class",
@@ -89,6 +91,8 @@ class LoggedObject:
         self._told_counters: list[FeedValue | None] = [None] * logged_class.counter_bits.bit_count()
         self._told_sample = 0
         self._told_reset = 0
+        self._undated = 0  # counters that were told at another time than the sample told last
+        self._unread = 0  # counters that were told before the start, and have not been read since
         self._reset = record.reset
         self.pending = 0
         self.moved = False
@@ -106,13 +110,16 @@ class LoggedObject:
             The bits of the counters that have moved since.
         """
         moved = 0
-        values, absent = former.values or {}, frozenset(former.absent or ())
+        unread, absent = former.former or {}, frozenset(former.absent or ())
+        values = {**unread, **(former.values or {})}
         for position in _positions(self.logged_class.counter_bits):
             element = self.logged_class.elements[position]
             value = values.get(element.name)
             if isinstance(value, int) and not isinstance(value, bool):
                 self._told_counters[element.counter] = value
                 self._told |= 1 << position
+                self._undated |= (element.name in unread) << position
+                self._unread |= (self._values[position] is None) << position
                 moved |= (self._values[position] not in {None, value}) << position
             elif element.name in absent:
                 self._told_counters[element.counter] = _BEGAN_AGAIN
@@ -219,9 +226,16 @@ class LoggedObject:
             reset_ts=known_time(self._reset),
             values=values,
             absent=self._absent_counters() or None,
+            former=self._unread_counters() or None,
             **self._identity(),
             **self._place(),
         )
+
+    def _unread_counters(self) -> dict[str, object]:
+        """Those that have no value since the gateway was started, as the log told them last."""
+        elements = [self.logged_class.elements[position] for position in _positions(self._unread)]
+        told = {element.name: self._told_counters[element.counter] for element in elements}
+        return {name: value for name, value in told.items() if isinstance(value, int)}
 
     def _absent_counters(self) -> list[str]:
         """Those that were told to have none any more: what they have next was counted anew.
@@ -322,14 +336,18 @@ class LoggedObject:
             if isinstance(former, int) and former >= 0:
                 is_property = bit & properties
                 reset = value < former or (statistics_began_again and not is_property)
-                interval = elapsed if elapsed > 0 and self._told & bit and not is_property else None
+                dated = self._told & bit & ~self._undated
+                interval = elapsed if elapsed > 0 and dated and not is_property else None
                 deltas[name] = Delta(value if reset else value - former, interval, reset)
             elif former is _BEGAN_AGAIN:
                 deltas[name] = Delta(value, None, reset=True)
         self._told = told
+        self._unread &= ~bits
+        self._undated &= ~bits
         self.pending &= ~bits
         if bits & ~properties:
             self._told_sample, self._told_reset = self._statistics_sampled, self._reset
+            self._undated |= self._unread
         self.moved = False
         return values, absent, deltas
 

@@ -99,7 +99,8 @@ class LogRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, g
         element: what the outcome is about, where it is not about all.
         code: the agent's own status.
         latency_ns: from the request to the outcome; until now while the operation is under way.
-        former: elements before they were set, by name.
+        former: elements before they were set, by name; of ``snapshot`` the counters that have not been read
+            since the gateway was started, as they were told last.
         found: what was read back, or a method's outputs, by name.
         attempts: for how many one record stands that were refused, where it is more than one.
         values: elements, or arguments of an event, by name: of ``snapshot`` and ``create`` all there are, of

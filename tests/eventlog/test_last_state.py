@@ -289,15 +289,30 @@ def test_that_a_counter_began_again_is_known_over_two_restarts(tmp_path: Path) -
 
 
 def test_a_counter_that_was_not_read_yet_has_not_begun_again() -> None:
-    """RabbitMQ's queues may be listed by name long before their values are read, also over two restarts."""
+    """RabbitMQ lists queues by name long before their values, and the gateway may be killed in between."""
     state = former(queue(1, {NAME: "q1", PUBLISHED: 100}))
     unread = queue(1, {NAME: "q1"}, T0 + MINUTE)
     (whole,) = (r for r in recorded(CATCHING_UP, QUEUE, unread, former=state) if r.object_id is not None)
-    assert whole.absent is None
+    assert (whole.values, whole.absent, whole.former) == ({"name": "q1"}, None, {"published": 100})
+    state.objects = {str(whole.object_id): whole}
     mirror = Mirror(MirrorSettings(statistics_interval=1), state)
-    told = mirror.apply(batch(CATCHING_UP, QUEUE, unread), T0 + MINUTE)
-    told += mirror.apply(batch(update({PUBLISHED: 130}, now=T0 + MINUTE)), T0 + MINUTE)
-    assert [r.deltas for r in with_all_fields(told) if r.deltas] == [{"published": Delta(30, MINUTE)}]
+    later = T0 + 2 * MINUTE
+    told = mirror.apply(batch(CATCHING_UP, QUEUE, unread), later)
+    told += mirror.apply(batch(update({PUBLISHED: 130}, now=later)), later)
+    told += mirror.apply(batch(update({PUBLISHED: 131}, now=later + MINUTE)), later + MINUTE)
+    assert [record.deltas for record in with_all_fields(told) if record.deltas] == [
+        {"published": Delta(30)},  # nobody knows when it was 100
+        {"published": Delta(1, MINUTE)},
+    ]
+
+
+def test_a_counter_that_is_read_later_than_others_has_no_interval() -> None:
+    mirror = Mirror(MirrorSettings(statistics_interval=1), former(queue(1, {NAME: "q1", PUBLISHED: 100})))
+    later = T0 + MINUTE
+    told = mirror.apply(batch(CATCHING_UP, QUEUE, queue(1, {NAME: "q1", DEPTH: 1}, later)), later)
+    told += mirror.apply(batch(update({DEPTH: 2}, now=later + SECOND)), later + SECOND)
+    told += mirror.apply(batch(update({PUBLISHED: 130}, now=later + 2 * SECOND)), later + 2 * SECOND)
+    assert with_all_fields(told)[-1].deltas == {"published": Delta(30)}
 
 
 def test_a_source_that_is_read_again_was_not_heard_since_the_log_ended() -> None:
