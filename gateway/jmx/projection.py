@@ -325,8 +325,9 @@ class Projection:
             self._health.refused += 1
             return
         self._health.emitted += 1
-        late = record.boot > 0  # a core before this one made it
-        late = late or (self._in_snapshot and self._cursor.is_late(epoch, self._clock() - record.heard))
+        age = self._clock() - record.heard
+        # A former core made it, or a snapshot repeats what could have been sent before.
+        late = record.boot > 0 or (self._in_snapshot and self._cursor.is_late(epoch, age))
         self._tell(self._emit(record, event, source, is_late=late))
 
     def _emit(

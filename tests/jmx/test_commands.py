@@ -12,6 +12,7 @@ from gateway.service.exit_codes import ExitCode
 from tests.components.command_line import Ended, amqp_gateway, running
 from tests.components.waiting import DEADLINE
 from tests.jmx.conftest import JmxSite
+from tests.service.test_core import processes_of
 
 
 async def command(name: str, jmx: JmxSite, *arguments: str) -> Ended:
@@ -72,9 +73,12 @@ async def test_run_runs_it_with_the_others(jmx: JmxSite) -> None:
     await jmx.core.stop()
     with running("run", "--config", jmx.site.configuration, log=jmx.log) as gateway:
         await asyncio.to_thread(gateway.ready)
-        children = psutil.Process(gateway.process.pid).children()
-        names = sorted(child.cmdline()[child.cmdline().index("process") + 1] for child in children)
-        assert names == ["compactor", "core", "jmx", "snmp"]
+        assert sorted(processes_of(psutil.Process(gateway.process.pid))) == [
+            "compactor",
+            "core",
+            "jmx",
+            "snmp",
+        ]
         async with jmx.client() as client:
             assert await client.read("amqp.gateway:type=Gateway", "Epoch") == "java.lang.Long 1"
         everybody = psutil.Process(gateway.process.pid).children(recursive=True)

@@ -34,6 +34,16 @@ def seen(observations: list[Observation], class_name: str) -> list[ObjectSeen]:
     return [one for one in observations if isinstance(one, ObjectSeen) and one.key.name == class_name]
 
 
+def unable_to_list(collection: str) -> World:
+    """A broker whose objects are all known, and which has failed for a while to list some of them."""
+    shop = world()
+    shop.broker.failure = lambda request: (
+        Broken("status 500") if request.target.startswith(collection) else None
+    )
+    shop.run(40)
+    return shop
+
+
 def test_objects_are_observed_as_they_are_read() -> None:
     shop = World()
     shop.broker.add_queue("orders")
@@ -117,12 +127,8 @@ def test_events_wait_until_everything_was_read_and_come_at_once_afterwards() -> 
 
 
 def test_references_follow_a_virtual_host_that_was_missed_for_a_while() -> None:
-    shop = world()
+    shop = unable_to_list("vhosts")
     former = seen(shop.observed, "vhost")[-1].native_id
-    shop.broker.failure = lambda request: (
-        Broken("status 500") if request.target.startswith("vhosts") else None
-    )
-    shop.run(40)
     shop.source_does(shop.source.events_lost("the queue was too long", shop.now, shop.now))
     shop.run(150)
     assert seen(shop.observed, "vhost")[-1].deleted
@@ -171,18 +177,8 @@ def test_a_broker_that_is_silent_is_lost_and_the_time_is_a_gap_when_it_answers_a
     assert back == [gap, ResyncEnded(complete=True)]
 
 
-def unable_to_list_queues() -> World:
-    """A broker of which all is known, and which has failed for a while to list its queues."""
-    shop = world()
-    shop.broker.failure = lambda request: (
-        Broken("status 500") if request.target.startswith("queues") else None
-    )
-    shop.run(40)
-    return shop
-
-
 def test_what_may_have_ended_unheard_is_stale_until_its_class_is_asked_for_again() -> None:
-    shop = unable_to_list_queues()
+    shop = unable_to_list("queues")
     before = len(shop.observed)
     shop.source_does(shop.source.events_missing("the connection was reset", shop.now))
     assert [type(one) for one in shop.observed[before:]].count(AgentLost) == 1
@@ -196,7 +192,7 @@ def test_what_may_have_ended_unheard_is_stale_until_its_class_is_asked_for_again
 
 
 def test_what_may_have_ended_unheard_is_given_up_where_its_class_cannot_be_listed_again() -> None:
-    shop = unable_to_list_queues()
+    shop = unable_to_list("queues")
     before = len(shop.observed)
     shop.source_does(shop.source.events_lost("the queue was too long", shop.now, shop.now))
     shop.run(150)
