@@ -131,6 +131,10 @@ class KnownObjects:
         """The object of this name, if it exists."""
         return self._objects[name.class_name].get(name)
 
+    def remembered(self, name: ObjectName) -> KnownObject | None:
+        """The object of this name that existed before the start, while nobody knows what became of it."""
+        return self._remembered.get(name)
+
     def remember(self, objects: Iterable[KnownObject]) -> None:
         """These existed before the start, and nobody tells what became of them.
 

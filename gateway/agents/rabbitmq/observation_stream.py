@@ -185,10 +185,11 @@ class ObservationStream:
         if target is None:
             return None
         known = self._known.get(target)
+        if known is None and referrer is not None:
+            self._awaited.setdefault(target, {})[referrer] = None
+        known = known or self._known.remembered(target)
         if known is not None:
             return Reference(native_id(known.number))
-        if referrer is not None:
-            self._awaited.setdefault(target, {})[referrer] = None
         # Virtual hosts and nodes, which have no creation time, will mostly have just this native id.
         return Reference(native_id(object_number(target, 0)))
 

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 from gateway.agents.rabbitmq.hearing import UNDER_WAY
+from gateway.agents.rabbitmq.known_objects import KnownObject
 from gateway.agents.rabbitmq.management_api import Unavailable
-from gateway.model.observations import Gap, SourceStateSeen
+from gateway.agents.rabbitmq.object_names import ObjectName, native_id
+from gateway.mapping.files import class_schemas, load_shipped_mappings
+from gateway.model.observations import Gap, ObjectSeen, SourceStateSeen
+from gateway.model.values import Reference, Value
 from tests.agents.rabbitmq.imitation import SECOND, World
 from tests.agents.rabbitmq.story import world
+
+MAPPING = load_shipped_mappings()["rabbitmq"]
 
 
 def gaps(shop: World) -> list[Gap]:
@@ -38,6 +44,16 @@ def kept(heard_ago: int = 60) -> tuple[World, int]:
     until = shop.now - heard_ago * SECOND
     shop.source.remember([], shop.now, events_kept=True, heard_until=until)
     return shop, until
+
+
+def former(
+    class_name: str, parts: tuple[str, ...], number: int, created: int = 0, **told: Value
+) -> KnownObject:
+    """An object that existed when the gateway before this one ended."""
+    schema = class_schemas(MAPPING)[class_name]
+    properties = tuple(told.get(element.name) for element in schema.properties)
+    statistics = (None,) * len(schema.statistics)
+    return KnownObject(ObjectName(class_name, parts), number, created, 0, properties, statistics, 0)
 
 
 def resumed(shop: World) -> None:
@@ -112,3 +128,22 @@ def test_a_node_that_is_killed_twice_makes_one_gap_from_the_first_on() -> None:
     shop.run(90)
     (gap,) = gaps(shop)
     assert gap.start == until - UNDER_WAY
+
+
+def test_what_ended_while_the_gateway_was_away_is_told_in_its_virtual_host() -> None:
+    """The node tells when it was started, before the virtual hosts are read."""
+    shop = World()
+    shop.broker.add_node(2, 3_000)
+    shop.broker.add_vhost("stock")
+    heard_until = shop.now - 60 * SECOND
+    host = former("vhost", ("stock",), name="stock", number=77, created=heard_until - SECOND)
+    queue = former("queue", ("stock", "orders"), vhost="stock", name="orders", durable=False, number=78)
+
+    shop.source.remember([host, queue], shop.now, events_kept=False, heard_until=heard_until)
+    shop.run(5)
+
+    told = [one for one in shop.observed if isinstance(one, ObjectSeen)]
+    (end,) = (one for one in told if one.deleted and one.native_id == native_id(queue.number))
+    assert end.inferred
+    assert end.properties is not None
+    assert end.properties[0] == Reference(native_id(host.number))
