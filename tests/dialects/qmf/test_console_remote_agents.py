@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from uuid import UUID
 
 import pytest
 
@@ -48,7 +49,15 @@ from tests.dialects.qmf.console_story import (
 )
 from tests.dialects.qmf.examples import LEAK, OBJECT_ID, TANK, shop
 from tests.dialects.qmf.operations_story import ARGUMENTS, FIRST, OUTPUTS, calls, drain, fetches
-from tests.dialects.qmf.playbook import AGENT_USER, BROKER, SECOND, START, ConsolePlay, Step
+from tests.dialects.qmf.playbook import (
+    AGENT_USER,
+    BROKER,
+    NEXT_BROKER,
+    SECOND,
+    START,
+    ConsolePlay,
+    Step,
+)
 from tests.dialects.qmf.remote_agents_story import (
     AGENT_CLASS,
     AGENTS_PUSHED,
@@ -273,11 +282,11 @@ def test_agents_that_leave_faster_than_they_are_forgotten_are_forgotten_at_once(
 # The link breaks, and the agents are elsewhere meanwhile.
 
 
-def read_anew(play: ConsolePlay) -> None:
-    """Connect again, and answer all but the queries for objects."""
+def read_anew(play: ConsolePlay, broker: UUID = BROKER) -> None:
+    """Connect again, to a broker of this identity, and answer all but the queries for objects."""
     play.connects()
     play.left()
-    play.arrives(BrokerResponse(7, BROKER))
+    play.arrives(BrokerResponse(7, broker))
     play.arrives(PackageIndication(8, "shop"), CommandComplete(8))
     play.arrives(ClassIndication(9, ClassKind.OBJECT, TANK.key), CommandComplete(9))
 
@@ -291,9 +300,12 @@ def cut_off() -> ConsolePlay:
     return play
 
 
-def test_what_an_agent_has_outlives_a_broken_link_until_it_could_have_been_heard() -> None:
+@pytest.mark.parametrize("broker", [BROKER, NEXT_BROKER], ids=["link", "broker"])
+def test_an_agent_that_ended_while_the_link_was_down_leaves_when_it_could_have_been_heard(
+    broker: UUID,
+) -> None:
     play = cut_off()
-    read_anew(play)
+    read_anew(play, broker)
     play.arrives(CommandComplete(10))
     assert ResyncEnded(complete=True, without=frozenset({"1.10"})) in play.left()
     assert passes(play, 25, "1.0") == []
