@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Protocol
 
+from gateway.eventlog.last_state import LastState
 from gateway.eventlog.record import LogRecord
 from gateway.feed.client import SILENCE_SECONDS
 from gateway.feed.messages import VERSION, FrameReader, RequestReader, encode
@@ -31,6 +32,7 @@ from gateway.operations.policy import Permission, Policy
 from gateway.operations.told_values import ToldValues
 from gateway.service.former_operations import former_operations
 from gateway.service.operations import CoreOperations, RecordingLog
+from gateway.service.sources import READ_WHOLE
 from tests.components.opened_index import opened_index
 from tests.simulation.loop import VirtualLoop
 from tests.simulation.pipes import QUICK, Pipe
@@ -80,12 +82,14 @@ class Surroundings:
 
     Attributes:
         published: told every batch that leaves the inventory, before anybody else.
+        last_state: how sources of these names stood when the log ended.
         begins: told of a core's inventory, when its sources are known and before anything is observed; the
             log of that core.
         unfinished: what the log says of operations that were begun and have no end.
         permissions: who may change what.
         loop: what awaits runs on it.
         sources: starts each source's part, by name.
+        kinds: of the sources, by name.
         natively: names of the sources whose dialect has a request of its own to set properties.
         feed_limit: records that may wait for a subscriber.
     """
@@ -95,11 +99,13 @@ class Surroundings:
     folder: Path
     mappings: Mapping[str, MappingFile]
     published: Callable[[Batch], None]
+    last_state: Callable[[Collection[str]], LastState]
     begins: Callable[[Inventory], RecordingLog]
     unfinished: Callable[[], Sequence[LogRecord]]
     permissions: Sequence[Permission]
     loop: VirtualLoop
     sources: dict[str, Callable[[Core, SourceInventory], SourceRun]] = field(default_factory=dict)
+    kinds: Mapping[str, str] = field(default_factory=dict)
     natively: frozenset[str] = frozenset()
     feed_limit: int = 100_000
 
@@ -111,6 +117,9 @@ class Core:
         around: what it is started with.
         epoch: its boot.
         parts: what it is made of.
+
+    Attributes:
+        last: how sources stood when the log ended.
     """
 
     def __init__(self, around: Surroundings, epoch: int, parts: Parts) -> None:
@@ -132,9 +141,10 @@ class Core:
         self.inventory = parts.inventory(GATEWAY, epoch, classes, self._index, self._publish, slicing)
         self.new_subscription = partial(parts.subscription, epoch, around.feed_limit)
         self.hello = Hello(VERSION, epoch, GATEWAY, self.clock.now())
+        self.last = around.last_state([name for name, kind in around.kinds.items() if kind in READ_WHOLE])
         known = {
-            name: self.inventory.add_source(name, "any", 1000, sets_natively=name in around.natively)
-            for name in around.sources
+            name: self.inventory.add_source(name, kind, 1000, sets_natively=name in around.natively)
+            for name, kind in around.kinds.items()
         }
         unfinished = around.unfinished()
         log = around.begins(self.inventory)

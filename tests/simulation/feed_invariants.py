@@ -24,7 +24,7 @@ from gateway.feed.records import (
 from gateway.model.observations import SourceState
 from gateway.model.schema import ClassSchema, EventSchema, Kind
 from tests.simulation.scheduler import FURTHEST_OFF, SECOND, Scheduler
-from tests.simulation.truth import Plain, Thing, Truth
+from tests.simulation.truth import Thing, Truth, mark_of
 from tests.simulation.violations import demand
 
 GAP_SLACK = 5 * SECOND
@@ -222,14 +222,8 @@ class FeedInvariants:
         position = schema.positions.get(element)
         if position is None:
             return None
-        mark = self._mark(record.values.get(position))
+        mark = mark_of(record.values.get(position))
         return self._truth.marked(self.sources[record.source], class_name, mark)
-
-    @staticmethod
-    def _mark(value: object) -> Plain:
-        if isinstance(value, dict):  # RabbitMQ's arguments
-            return next((f'{{"{k}":{v}}}'.encode() for k, v in value.items() if k == "x-serial"), None)
-        return value.encode() if isinstance(value, str) else value if isinstance(value, int) else None
 
     @staticmethod
     def _identity(record: ObjectRecord, thing: Thing | None) -> object:

@@ -1,4 +1,7 @@
-"""The event log's mirror of each core, and what must hold of its records; no disk is under them.
+"""The event log's mirror of each core, what of it reaches the disk, and what must hold of its records.
+
+The disk outlives the cores: of each it has what was recorded up to a moment shortly before its end, in
+segments whose heads may be cut off; the next core reads how everything stood from there.
 
 It takes nothing of the simulation's choices: it is moved by the batches alone, and its own chances come from
 the seed. So the same seed makes the same faults with and without it.
@@ -8,16 +11,22 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
+from pathlib import Path
 
+from gateway.eventlog.compaction import compactable
+from gateway.eventlog.identity import VERSION, LogIdentity, identity_path
+from gateway.eventlog.last_state import LastState, last_state
 from gateway.eventlog.logged_values import converter
 from gateway.eventlog.mirror import Mirror, MirrorSettings
+from gateway.eventlog.own_records import absence_record
 from gateway.eventlog.record import AnyRecord, LogRecord, RecordKind
+from gateway.eventlog.segment import segment_path
 from gateway.feed.records import Batch, ClassRecord, EventRecord, GapRecord, ObjectRecord, SourceRecord
 from gateway.inventory.inventory import Inventory
-from tests.eventlog.records import with_all_fields
+from tests.eventlog.records import LOG_ID, block, with_all_fields, write_segment
 from tests.eventlog.replay import Replayed, assert_deltas_add_up
 from tests.simulation.recording import OperationDisk, Recording
 from tests.simulation.scheduler import SECOND, Clock
@@ -25,6 +34,19 @@ from tests.simulation.scheduler import SECOND, Clock
 INTERVAL = 10 * SECOND
 _NEW_SEGMENT = 0.03
 _AT_A_TIME = 5
+_UNCOMMITTED = SECOND
+"""What was recorded so shortly before a kill may not have reached the disk."""
+
+_COMPACTED = 0.5
+_ABSENCE = absence_record("", "").text
+
+
+@dataclass
+class _Segment:
+    """One segment: its records, and how many of them there were when its head was whole; 0 for not yet."""
+
+    records: list[LogRecord] = field(default_factory=list)
+    head_ends_at: int = 0
 
 
 @dataclass
@@ -32,19 +54,44 @@ class _Life:
     """What one core told, and what was recorded of it."""
 
     mirror: Mirror
-    segments: list[list[LogRecord]] = field(default_factory=lambda: [[]])
-    head: Iterator[AnyRecord] = field(default_factory=lambda: iter(()))
+    head: Iterator[AnyRecord]
+    segments: list[_Segment] = field(default_factory=lambda: [_Segment()])
     events: list[str] = field(default_factory=list)
     gaps: int = 0
     recording: Recording | None = None
+    recorded: list[tuple[int, int]] = field(default_factory=list)
+    """When there were how many records, of the last moments."""
+
+    @property
+    def records(self) -> list[LogRecord]:
+        """All of them."""
+        return [record for segment in self.segments for record in segment.records]
 
     def record(self, records: list[AnyRecord]) -> None:
         """Records come to stand in the segment that is open."""
         whole = with_all_fields(records)
-        self.segments[-1] += whole
+        self.segments[-1].records += whole
         for record in whole:
             if record.kind is RecordKind.OPERATION and self.recording is not None:
                 self.recording.append(record)
+
+    def tell_head(self, most: int | None = None) -> None:
+        """Go on with the head of the open segment."""
+        told = list(islice(self.head, most))
+        self.record(told)
+        if most is None or len(told) < most:
+            open_segment = self.segments[-1]
+            open_segment.head_ends_at = open_segment.head_ends_at or len(open_segment.records)
+
+    def note(self, time: int) -> None:
+        """Of what is recorded by now, all will soon have reached the disk."""
+        self.recorded.append((time, sum(len(segment.records) for segment in self.segments)))
+        while len(self.recorded) > 1 and self.recorded[1][0] < time - _UNCOMMITTED:
+            del self.recorded[0]
+
+    def committed(self, time: int) -> int:
+        """How many records had been recorded by a time of the last moments."""
+        return max((count for noted, count in self.recorded if noted <= time), default=0)
 
     def tick(self, now: int) -> None:
         """All that is due."""
@@ -56,32 +103,53 @@ class SimulatedLog:
     """Records what each core tells.
 
     Args:
-        seed: of when segments begin.
+        seed: of when segments begin, what reaches the disk, and what is compacted.
         clock: the gateway's.
         mirror: the part under test.
         disk: takes what is told of operations.
+        folder: of the log.
     """
 
-    def __init__(self, seed: int, clock: Clock, mirror: type[Mirror], disk: OperationDisk) -> None:
+    def __init__(
+        self, seed: int, clock: Clock, mirror: type[Mirror], disk: OperationDisk, folder: Path
+    ) -> None:
         self.disk = disk
         self._random = random.Random(f"log {seed}")  # noqa: S311  repeatable on purpose
         self._clock = clock
         self._made = mirror
+        self._folder = folder
         self._life: _Life | None = None
+        self._past: list[LogRecord] = []
+        self._standing_seq = 1
+        self._last = LastState()
+        segment_path(folder, 1, is_open=True).parent.mkdir(parents=True)
+        self._write_identity()
+
+    def last_state(self, sources: Collection[str]) -> LastState:
+        """A core starts, and reads how these sources stood."""
+        self._last = last_state(self._folder, sources)
+        return self._last
 
     def begins(self, inventory: Inventory) -> Recording:
         """A core was started, and its sources are known."""
         records, sequence = inventory.snapshot()
         recording = Recording(self.disk)
-        self._life = _Life(self._made(MirrorSettings(INTERVAL)), recording=recording)
+        mirror = self._made(MirrorSettings(INTERVAL), self._last)
+        self._life = _Life(mirror, mirror.head(self._clock.now), recording=recording)
         self.published(Batch(1, sequence, tuple(records)))
         return recording
 
     def ends(self) -> None:
         """The core was killed."""
-        if self._life is not None and self._life.recording is not None:
-            self._life.recording.die()
-            self._life.recording = None
+        life = self._life
+        if life is None or life.recording is None:
+            return
+        life.recording.die()
+        life.recording = None
+        self._write(life)
+        for segment in compactable(self._folder, standing=False):
+            if self._random.random() < _COMPACTED:
+                segment.path.unlink()  # it goes to the lake, where no core looks
 
     def published(self, batch: Batch) -> None:
         """A batch leaves the inventory."""
@@ -93,50 +161,86 @@ class SimulatedLog:
         life.events += [record.event_id for record in batch.records if isinstance(record, EventRecord)]
         life.gaps += sum(isinstance(record, GapRecord) for record in batch.records)
         if self._random.random() < _NEW_SEGMENT:
-            life.record(list(life.head))
-            life.segments.append([])
+            life.tell_head()
+            life.segments.append(_Segment())
             if life.recording is not None:
                 life.recording.new_segment()
             life.head = life.mirror.head(self._clock.now)
-        life.record(list(islice(life.head, _AT_A_TIME)))
+        life.tell_head(_AT_A_TIME)
+        life.note(self._clock.scheduler.now)
 
-    def check(self, inventory: Inventory) -> Iterator[str]:
-        """What the log of a core that ends now says otherwise than the core knows."""
+    def check(self, inventory: Inventory, *, is_calm: bool) -> Iterator[str]:
+        """What the log of a core that ends now says otherwise than the core knows.
+
+        Args:
+            inventory: of the core.
+            is_calm: everything was read since the core was started.
+        """
         life = self._life
         assert life is not None
-        life.record(list(life.head))
+        life.tell_head()
         life.tick(self._clock.now() + 2 * INTERVAL)
-        log = [record for segment in life.segments for record in segment]
         if life.mirror.refused:
             yield f"the log refused {life.mirror.refused} records"
-        yield from _lives(inventory, life, log)
+        yield from self._lives(inventory, life, is_calm=is_calm)
+        told = life.records
+        events = [record.event_id for record in told if record.kind is RecordKind.EVENT]
+        if events != life.events:
+            yield "the log has other events than were told"
+        gaps = [record for record in told if record.kind is RecordKind.GAP and record.text != _ABSENCE]
+        if len(gaps) != life.gaps:
+            yield "the log has other gaps than were told"
+
+    @property
+    def records(self) -> list[LogRecord]:
+        """The log from its begin; of sources that were not asked for their last state, the present life."""
+        assert self._life is not None
+        remembered = {None, *self._last.heard_until}
+        return [*(record for record in self._past if record.source in remembered), *self._life.records]
+
+    def _lives(self, inventory: Inventory, life: _Life, *, is_calm: bool) -> Iterator[str]:
+        expected = dict(_standing(inventory))
+        log = self.records
+        unconfirmed = frozenset() if is_calm else frozenset(self._last.objects)
+        for what, records in (("the last segment", life.segments[-1].records), ("the log", log)):
+            found = Replayed().read(records).values
+            for identifier in sorted(found.keys() | expected.keys()):
+                if identifier not in expected and identifier in unconfirmed:
+                    continue
+                if found.get(identifier) != expected.get(identifier):
+                    told, known = found.get(identifier), expected.get(identifier)
+                    yield f"{what} tells {identifier} as {told}, the core knows {known}"
+        begun = Counter(r.object_id for r in log if r.kind is RecordKind.CREATE)
+        ended = Counter(r.object_id for r in log if r.kind is RecordKind.DELETE)
+        deleted = sum(source.counters["objects_deleted"] for source in inventory.sources)
+        if ended.total() < deleted:
+            yield f"the log has {ended.total()} ends of objects, the core told of {deleted}"
+        for lived, times in begun.items():
+            if times > ended[lived] + (lived in expected or lived in unconfirmed):
+                yield f"{lived} began {times} times, ended {ended[lived]} times"
         try:
             assert_deltas_add_up(log)
         except (AssertionError, KeyError) as error:
             yield f"the log's deltas do not add up: {error!r}"
-        events = [record.event_id for record in log if record.kind is RecordKind.EVENT]
-        if events != life.events:
-            yield "the log has other events than were told"
-        if sum(record.kind is RecordKind.GAP for record in log) != life.gaps:
-            yield "the log has other gaps than were told"
 
+    def _write(self, life: _Life) -> None:
+        """What has reached the disk of the records of a core that was killed just now."""
+        left = life.committed(self._clock.scheduler.now - self._random.randrange(_UNCOMMITTED))
+        for segment in life.segments:
+            there, left = segment.records[:left], max(0, left - len(segment.records))
+            if there:
+                seq = len(self._past) + 1
+                if segment.head_ends_at and segment.head_ends_at <= len(there):
+                    self._standing_seq = seq
+                write_segment(self._folder, seq, block(there, seq))
+                self._past += there
+        self._write_identity()
 
-def _lives(inventory: Inventory, life: _Life, log: list[LogRecord]) -> Iterator[str]:
-    expected = dict(_standing(inventory))
-    for what, records in (("the last segment", life.segments[-1]), ("the log", log)):
-        found = Replayed().read(records).values
-        for identifier in sorted(found.keys() | expected.keys()):
-            if found.get(identifier) != expected.get(identifier):
-                told, known = found.get(identifier), expected.get(identifier)
-                yield f"{what} tells {identifier} as {told}, the core knows {known}"
-    begun = Counter(r.object_id for r in log if r.kind is RecordKind.CREATE)
-    ended = Counter(r.object_id for r in log if r.kind is RecordKind.DELETE)
-    deleted = sum(source.counters["objects_deleted"] for source in inventory.sources)
-    if ended.total() < deleted:
-        yield f"the log has {ended.total()} ends of objects, the core told of {deleted}"
-    for lived, times in begun.items():
-        if times > ended[lived] + (lived in expected):
-            yield f"{lived} began {times} times, ended {ended[lived]} times"
+    def _write_identity(self) -> None:
+        identity = LogIdentity(
+            version=VERSION, log_id=LOG_ID, next_seq=len(self._past) + 1, standing_seq=self._standing_seq
+        )
+        identity_path(self._folder).write_text(identity.text(), encoding="utf-8")
 
 
 def _standing(inventory: Inventory) -> Iterator[tuple[str, dict[str, object]]]:

@@ -38,6 +38,7 @@ class PlantSite:
     }
 
     sets_natively = True
+    kind = "qmf"
     wishes: Mapping[str, Sequence[Wish]] = {
         "plant:machine": (
             lambda mark: SetElements({"limit": mark}),

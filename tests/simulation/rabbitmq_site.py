@@ -13,6 +13,7 @@ from gateway.dialects.qmf.agent import AgentConfig
 from gateway.feed.operations import InvokeMethod, SetElements
 from gateway.inventory.source import SourceInventory
 from gateway.model.observations import Observation
+from gateway.service.former_objects import former_identities, former_objects
 from gateway.service.rabbitmq_source import RabbitMqPort
 from gateway.snmp.lock_files import load_shipped_locks
 from tests.simulation.amqp import AmqpBroker, AmqpClient
@@ -67,6 +68,7 @@ class RabbitMqSite:
         self._management = ManagementApi(stage.scheduler, self._rabbitmq)
         self._changes = ManagementChanges(stage, self._rabbitmq, self._management)
         self._over_amqp = random.random() < 0.4
+        self.kind = "qmf" if self._over_amqp else "rabbitmq"
         self._event_limit = random.choice((20, 10_000))
         self._amqp = AmqpBroker(stage.scheduler)
         self._console = ConsoleOverAmqp(stage, self._amqp, random.choice((40, 1000)))
@@ -168,6 +170,13 @@ class RabbitMqSite:
             core.clock,
             RabbitMqAgentConfig(user="gateway", writer=WRITER),
             self._event_limit,
+        )
+        source.remember(former_identities(core.last, self.name), by_native_id=True)
+        run.source.remember(
+            former_objects(MAPPING, core.last, self.name),
+            core.clock.now(),
+            events_kept=False,
+            heard_until=core.last.heard_until.get(self.name, 0),
         )
         run.conversation = Conversation(
             stage.scheduler,

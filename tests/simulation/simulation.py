@@ -20,6 +20,7 @@ from gateway.feed.records import Batch
 from gateway.inventory.source import SourceInventory
 from gateway.jmx import projection as jmx
 from gateway.operations.policy import Permission
+from gateway.service.sources import READ_WHOLE
 from gateway.snmp.lock import Lock
 from gateway.snmp.lock_growth import new_lock
 from gateway.snmp.projection import Projection
@@ -32,6 +33,7 @@ from tests.simulation.feed_invariants import FeedInvariants
 from tests.simulation.jmx import JmxProcess, shown_rows
 from tests.simulation.ledger import Ledger
 from tests.simulation.log import SimulatedLog
+from tests.simulation.log_lives import LogLives
 from tests.simulation.loop import VirtualLoop
 from tests.simulation.north_invariants import NorthInvariants
 from tests.simulation.pipes import QUICK
@@ -128,7 +130,7 @@ class Simulation:
         self._resources.enter_context(capture_logs())  # what is wrong is told by a violation
         random = self.scheduler.random
         self._clock = Clock(self.scheduler)
-        truth = Truth()
+        truth = self._truth = Truth()
         self._loop = VirtualLoop(self.scheduler)  # type: ignore[abstract]  # what is not there raises
         self._north = NorthSurroundings(
             self.scheduler, self._loop, self._clock, lambda: self._core, self._made.link
@@ -153,18 +155,20 @@ class Simulation:
         self.told = FeedInvariants(self.scheduler, truth)
         reader = TableReader(self._locks, shown)
         self.shown = NorthInvariants(self.scheduler, truth, self.told, reader)
-        self._log = SimulatedLog(seed, self._clock, self._made.mirror, self._disk)
+        self._log = SimulatedLog(seed, self._clock, self._made.mirror, self._disk, Path(folder) / "log")
         self._around = Surroundings(
             self.scheduler,
             self._clock,
             Path(folder),
             {site.mapping.package: site.mapping for site in self._sites},
             self._published,
+            self._log.last_state,
             self._log.begins,
             self._disk.unfinished,
             (ANYTHING,),
             self._loop,
             {site.name: self._starter(site) for site in self._sites},
+            {site.name: site.kind for site in self._sites},
             frozenset(site.name for site in self._sites if site.sets_natively),
             feed_limit=random.choice((6, 40, 100_000)),
         )
@@ -232,7 +236,10 @@ class Simulation:
         self.told.account()
         self.ledger.check()
         self._check_operations()
-        self._check_log()
+        self._check_log(is_calm=True)
+        remembered = [site.name for site in self._sites if site.kind in READ_WHOLE]
+        if differences := list(LogLives(self._truth, remembered).differences(self._log.records)):
+            raise ViolationError("; ".join(differences[:5]))
 
     def _check_operations(self) -> None:
         """Norths show of operations what the core knows."""
@@ -283,7 +290,7 @@ class Simulation:
     def _kill_core(self) -> None:
         if self._core is not None:
             self.scheduler.tell("core", "killed")
-            self._check_log()
+            self._check_log(is_calm=False)
             killed, self._core = self._core, None
             self._note_core()
             killed.kill()
@@ -296,9 +303,11 @@ class Simulation:
         self.ledger.published(batch)
         self._log.published(batch)
 
-    def _check_log(self) -> None:
+    def _check_log(self, *, is_calm: bool) -> None:
         """The log says what its core knows, whenever that ends."""
-        if self._core is not None and (differences := list(self._log.check(self._core.inventory))):
+        if self._core is None:
+            return
+        if differences := list(self._log.check(self._core.inventory, is_calm=is_calm)):
             raise ViolationError("; ".join(differences[:5]))
 
     def _start_snmp(self) -> None:

@@ -69,6 +69,7 @@ class Site(Protocol):
         shown: the elements of each class (``package:class``) whose values are compared.
         wishes: what users want done to the objects of each class.
         sets_natively: whether its dialect has a request of its own to set properties.
+        kind: of the source, as it is configured.
     """
 
     name: str
@@ -77,6 +78,7 @@ class Site(Protocol):
     shown: Mapping[str, frozenset[str]]
     wishes: Mapping[str, Sequence[Wish]]
     sets_natively: bool
+    kind: str
 
     def begin(self) -> None:
         """Start what is not the gateway's own."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -12,7 +12,8 @@ import pytest
 
 from gateway.dialects.effects import Delivery, Effect
 from gateway.dialects.qmf.console import ConsoleSession
-from gateway.eventlog.mirror import Mirror
+from gateway.eventlog.last_state import LastState
+from gateway.eventlog.mirror import Mirror, MirrorSettings
 from gateway.eventlog.record import AnyRecord, LogRecord, RecordKind
 from gateway.feed.records import (
     AgentRecord,
@@ -239,6 +240,33 @@ class HidesResets(Mirror):
         return [_without_resets(record) for record in super().tick(now)]
 
 
+class RemembersNothing(Mirror):
+    """Begins anew with each start."""
+
+    def __init__(
+        self, settings: MirrorSettings, former: LastState | None = None, heard_all: Collection[str] = ()
+    ) -> None:
+        super().__init__(settings, None, heard_all)
+        del former
+
+
+class RemembersNoCounters(Mirror):
+    """Takes the counters of before the start for new ones."""
+
+    def __init__(
+        self, settings: MirrorSettings, former: LastState | None = None, heard_all: Collection[str] = ()
+    ) -> None:
+        super().__init__(settings, former and _without_values(former), heard_all)
+
+
+def _without_values(state: LastState) -> LastState:
+    objects = {
+        identifier: msgspec.structs.replace(record, values=None, former=None, absent=None)
+        for identifier, record in state.objects.items()
+    }
+    return replace(state, objects=objects)
+
+
 def _without_resets(record: AnyRecord) -> AnyRecord:
     deltas = {
         name: msgspec.structs.replace(delta, reset=False) for name, delta in (record.deltas or {}).items()
@@ -272,6 +300,8 @@ MUTANTS: Iterable[tuple[str, Made]] = (
     ("a log that forgets what waited", Made(mirror=LosesStatistics)),
     ("a log with half a head", Made(mirror=TellsHalfAHead)),
     ("a log without resets", Made(mirror=HidesResets)),
+    ("a log that begins anew with each start", Made(mirror=RemembersNothing)),
+    ("a log that forgets counters with each start", Made(mirror=RemembersNoCounters)),
 )
 
 

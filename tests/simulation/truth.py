@@ -23,6 +23,13 @@ def plain(value: object) -> Plain:
     return value if isinstance(value, int) else str(value).encode()
 
 
+def mark_of(value: object) -> Plain:
+    """The mark of an incarnation in the value that bears it: a number, a text, or a RabbitMQ's arguments."""
+    if isinstance(value, dict):
+        return next((f'{{"{k}":{v}}}'.encode() for k, v in value.items() if k == "x-serial"), None)
+    return value.encode() if isinstance(value, str) else value if isinstance(value, int) else None
+
+
 class Timeline:
     """One value over time."""
 

@@ -1,0 +1,119 @@
+"""The lives that the log tells, over all cores, held against the things that there really were."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable, Iterator
+
+from gateway.eventlog.logged_sources import READ_WHOLE
+from gateway.eventlog.record import LogRecord, RecordKind
+from gateway.eventlog.timestamps import nanoseconds_of
+from tests.simulation.scheduler import BEGINNING, FURTHEST_OFF
+from tests.simulation.truth import Thing, Truth, mark_of
+
+_TOLD = (RecordKind.CREATE, RecordKind.SNAPSHOT)
+_NOTICED = 2 * FURTHEST_OFF
+"""Two clocks may be off, each in its own direction."""
+
+
+class LogLives:
+    """Reads the log of sources that keep the identity of their objects over every restart.
+
+    Args:
+        truth: what there was.
+        sources: names of those sources.
+    """
+
+    def __init__(self, truth: Truth, sources: Iterable[str]) -> None:
+        self._truth = truth
+        self._sources = frozenset(sources)
+        self._things: dict[str, Thing] = {}
+        self._identifiers: dict[int, str] = {}
+        self._read_whole: set[str] = set()
+        self._gaps: dict[str, list[tuple[int, int]]] = {}
+
+    def differences(self, log: Iterable[LogRecord]) -> Iterator[str]:
+        """What a log says otherwise than it was."""
+        for record in log:
+            if record.kind is RecordKind.SOURCE and record.source in self._sources:
+                self._source_told(record.source, record)
+            if record.kind is RecordKind.GAP:
+                for source in self._sources if record.source is None else (record.source,):
+                    gap = nanoseconds_of(record.from_ts), nanoseconds_of(record.to_ts)
+                    self._gaps.setdefault(source, []).append(gap)
+            if record.source not in self._sources or record.object_id is None:
+                continue
+            if record.kind in _TOLD:
+                yield from self._begins(record.object_id, record)
+            elif record.kind is RecordKind.DELETE:
+                yield from self._ends(record.object_id, record)
+        yield from self._missed()
+
+    def _source_told(self, source: str, record: LogRecord) -> None:
+        """Before everything was read for the first time, nobody claims to know what there is."""
+        if (record.values or {}).get(READ_WHOLE) is True and source not in self._read_whole:
+            self._read_whole.add(source)
+            self._gaps.setdefault(source, []).append((BEGINNING, nanoseconds_of(record.ingest_ts)))
+
+    def _begins(self, identifier: str, record: LogRecord) -> Iterator[str]:
+        thing = self._thing_of(record)
+        if thing is None:
+            return
+        self._things[identifier] = thing
+        known_as = self._identifiers.setdefault(thing.serial, identifier)
+        if known_as != identifier and not _was_hidden(thing):
+            yield f"the log tells {thing} as {known_as}, and as {identifier}"
+        if record.create_ts is not None and all(
+            _is_far(record.create_ts, one.created) for one in self._called(thing)
+        ):
+            yield f"the log says that {thing} was created at {record.create_ts}, not {_text(thing.created)}"
+
+    def _ends(self, identifier: str, record: LogRecord) -> Iterator[str]:
+        thing = self._things.get(identifier)
+        if thing is None or _was_hidden(thing):
+            return
+        if thing.exists:
+            yield f"the log has an end of {thing}, which lives"
+        elif record.delete_ts is not None and all(
+            _is_far(record.delete_ts, one.ended) for one in self._called(thing)
+        ):
+            yield f"the log says that {thing} ended at {record.delete_ts}, not {_text(thing.ended)}"
+
+    def _called(self, thing: Thing) -> Iterator[Thing]:
+        """Those of its name: a listing may show the next one before the former one's end is told."""
+        return (
+            one
+            for one in self._truth.things.values()
+            if (one.source, one.class_name, one.name) == (thing.source, thing.class_name, thing.name)
+        )
+
+    def _missed(self) -> Iterator[str]:
+        for thing in self._truth.things.values():
+            if thing.source not in self._sources or not thing.announced or thing.ended <= BEGINNING:
+                continue
+            if thing.serial not in self._identifiers and not self._is_in_a_gap(thing):
+                yield f"{thing} came and went, and the log tells neither that nor of a gap"
+
+    def _is_in_a_gap(self, thing: Thing) -> bool:
+        return any(
+            start - FURTHEST_OFF <= thing.ended and thing.created <= end + FURTHEST_OFF
+            for start, end in self._gaps.get(thing.source, ())
+        )
+
+    def _thing_of(self, record: LogRecord) -> Thing | None:
+        class_name = f"{record.package}:{record.class_name}"
+        element = self._truth.marks.get(class_name, "")
+        mark = mark_of((record.values or {}).get(element))
+        return self._truth.marked(record.source or "", class_name, mark)
+
+
+def _was_hidden(thing: Thing) -> bool:
+    return thing.hidden or bool(thing.hidden_until)
+
+
+def _is_far(told: str, true: int) -> bool:
+    return abs(nanoseconds_of(told) - true) > _NOTICED
+
+
+def _text(time: int) -> str:
+    return dt.datetime.fromtimestamp(time / 10**9, dt.UTC).isoformat()
