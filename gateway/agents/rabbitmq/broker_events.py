@@ -15,7 +15,7 @@ from gateway.agents.rabbitmq.known_objects import Change, KnownObject
 from gateway.agents.rabbitmq.logins import Logins
 from gateway.agents.rabbitmq.object_names import ObjectName
 from gateway.agents.rabbitmq.reading import ClassReader
-from gateway.agents.rabbitmq.resource_alarms import ALARM_EVENTS, ResourceAlarms
+from gateway.agents.rabbitmq.resource_alarms import ALARM_EVENTS, ELEMENTS, ResourceAlarms
 from gateway.mapping.paths import Json
 from gateway.mapping.rules import Mapping as MappingFile
 
@@ -124,7 +124,16 @@ class BrokerEvents:
         subjects = () if key in REMOVALS else self.maker.subjects(key, plain)
         if any(self._view.known.has_ended(subject) for subject in subjects):
             return Heard(event)
-        return Heard(event, raised=self._raised(key, plain, time))
+        return Heard(event, self._alarm_told(key, plain), self._raised(key, plain, time))
+
+    def _alarm_told(self, key: str, plain: Mapping[str, Json]) -> list[Change]:
+        """The node of an alarm that was set or cleared shows it at once, not when it is listed."""
+        node, resource = plain.get("node"), plain.get("source")
+        element = ELEMENTS.get(resource) if isinstance(resource, str) else None
+        if key not in ALARM_EVENTS or element is None or not isinstance(node, str):
+            return []
+        known = self._view.known.get(ObjectName("node", (node,)))
+        return [] if known is None else self._view.known.with_property(known, element, ALARM_EVENTS[key])
 
     def _shows_end(self, name: ObjectName, plain: Mapping[str, Json], known: KnownObject | None) -> bool:
         if name.class_name != "connection":

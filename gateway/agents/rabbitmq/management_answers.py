@@ -432,11 +432,13 @@ class ManagementAnswers:
         return [*self._stream.apply(changes), *self.serve(ended)]
 
     def _item(self, listing: Listing, item: Json, now: int) -> list[Effect]:
+        node = item if listing.class_name == "node" and isinstance(item, Mapping) else None
+        if node is not None:
+            self._alarms.listed(node, listing.began)
+            item = self._alarms.completed(node, listing.began)
         taken = self._view.take(listing, item, now)
-        if listing.class_name == "node" and isinstance(item, Mapping):
-            self._alarms.listed(item, listing.began)
-            if self._view.nodes.learn_plugins(item):
-                self.plan.retry(now, at_once=True)
+        if node is not None and self._view.nodes.learn_plugins(node):
+            self.plan.retry(now, at_once=True)
         effects = self._stream.apply(taken.changes)
         if listing.class_name == "queue" and isinstance(item, Mapping) and item.get("exclusive") is True:
             self._ask_owner(item)

@@ -17,6 +17,9 @@ LAG = 15 * SECOND
 """A listing that says otherwise than an event, or than a blocked connection, is not believed sooner."""
 _LISTED = {"mem_alarm": "memory", "disk_free_alarm": "disk"}
 
+ELEMENTS: Mapping[str, str] = {"memory": "memoryAlarm", "disk": "diskFreeAlarm"}
+"""The property of class ``node`` for each resource that alarms are about."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Alarm:
@@ -43,6 +46,16 @@ class ResourceAlarms:
             self._alarms[node, resource] = _Alarm(ALARM_EVENTS[event], now)
             if not ALARM_EVENTS[event]:
                 self._blocked_at = 0
+
+    def completed(self, node: Mapping[str, Json], began: int) -> Mapping[str, Json]:
+        """A node as a listing shows it that began at ``began``, with what events told since."""
+        name = node.get("name")
+        told: dict[str, Json] = {}
+        for element, resource in _LISTED.items():
+            known = self._alarms.get((name, resource)) if isinstance(name, str) else None
+            if known is not None and known.heard > began - LAG:
+                told[element] = known.raised
+        return {**node, **told} if told else node
 
     def listed(self, node: Mapping[str, Json], began: int) -> None:
         """A listing that began at ``began`` shows a node."""

@@ -114,6 +114,20 @@ def test_whether_publishers_are_blocked() -> None:
     assert not shop.source.status.blocked
 
 
+def test_a_node_shows_its_alarm_at_once_and_no_listing_from_before_takes_it_back() -> None:
+    shop = world()
+    shop.broker.objects["node"][NODE,]["mem_alarm"] = False
+    shop.run(6)
+    assert shop.value("node", NODE, "memoryAlarm") is False
+    shop.event("alarm.set", node=NODE, source="memory")
+    shop.run(2)
+    assert shop.value("node", NODE, "memoryAlarm") is True
+    shop.run(6)
+    assert shop.value("node", NODE, "memoryAlarm") is True, "listings lag behind"
+    shop.run(20)
+    assert shop.value("node", NODE, "memoryAlarm") is False, "they know better in the end"
+
+
 def test_an_alarm_that_only_listings_tell_blocks_too() -> None:
     shop = world()
     shop.broker.objects["node"][NODE,]["mem_alarm"] = True
