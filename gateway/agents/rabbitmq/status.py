@@ -346,10 +346,13 @@ class Visibility:
         return not self.failure and self._unlisted.isdisjoint(class_names)
 
     def is_complete(self, *, doubtful: bool) -> bool:
-        """Whether everything has been read; what is ``doubtful`` delays it, but does not take it back."""
+        """Whether everything has been read; what is ``doubtful`` delays it, but does not take it back.
+
+        Everything that can be read: where that is nothing, nobody can vouch for anything.
+        """
         # What came and went before events arrive would not be seen.
         awaited = self.awaits_events and self.events_missing == _NOT_CONNECTED
-        self.complete = self.complete or not (self._unlisted or doubtful or awaited)
+        self.complete = self.complete or not (self._unlisted or doubtful or awaited or not self.readable)
         self.was_complete |= self.complete
         return self.complete
 

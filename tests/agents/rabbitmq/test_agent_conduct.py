@@ -319,6 +319,19 @@ def test_an_overview_that_always_fails_ends_nothing_else() -> None:
     assert shop.names("node")
 
 
+def test_nobody_vouches_for_a_broker_of_which_nothing_can_be_read() -> None:
+    shop = world()
+    shop.broker.failure = lambda _: Unavailable("connection refused")
+    shop.run(30)
+    shop.broker.failure = lambda _: Broken("status 500")
+    shop.run(120)
+    assert shop.source.status.state is SourceState.SYNCHRONISING
+    assert "cannot list" in shop.source.status.detail
+    shop.broker.failure = lambda _: None
+    shop.run(400)
+    assert shop.source.status.state is SourceState.SYNCHRONISED
+
+
 def test_a_broker_that_comes_and_goes_is_not_asked_for_what_it_fails_at_each_time() -> None:
     shop = World()
     asked = 0
