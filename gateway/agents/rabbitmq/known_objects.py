@@ -120,6 +120,8 @@ class KnownObjects:
         self._ends: OrderedDict[ObjectName, _End] = OrderedDict()
         self._unconfirmed: set[ObjectName] = set()
         self._remembered: dict[ObjectName, KnownObject] = {}
+        self._remembered_at = 0
+        self._lagging: set[ObjectName] = set()
         self._unpublished: set[ObjectName] = set()
         self._used: OrderedDict[int, None] = OrderedDict()
         self.refused = 0
@@ -135,13 +137,18 @@ class KnownObjects:
         """The object of this name that existed before the start, while nobody knows what became of it."""
         return self._remembered.get(name)
 
-    def remember(self, objects: Iterable[KnownObject]) -> None:
+    def remember(self, objects: Iterable[KnownObject], now: int) -> None:
         """These existed before the start, and nobody tells what became of them.
 
         One that a listing shows is the same as before, unless what is settled at creation differs. An event
         of an end may be about another of the name.
+
+        Args:
+            objects: all of them.
+            now: the time (ns).
         """
         self._remembered = {known.name: known for known in objects}
+        self._remembered_at = now
 
     def forget_remembered(self, ended: Callable[[KnownObject], bool], now: int) -> list[Change]:
         """Of what existed before the start, some cannot exist any more: that of which ``ended`` says so."""
@@ -174,6 +181,7 @@ class KnownObjects:
     def everything_shown(self) -> list[Change]:
         """Everything that exists has been listed, or is told of by events alone."""
         self._remembered.clear()
+        self._lagging.clear()
         lasting = [self._objects[name.class_name][name] for name in self._unpublished]
         self._unpublished.clear()
         return [Put(known, new=True) for known in lasting]
@@ -213,8 +221,14 @@ class KnownObjects:
             class_name: the class.
             hidden: whether listings cannot show an object although it exists.
         """
-        objects = self._objects[class_name]
-        return any(name.class_name == class_name and not hidden(objects[name]) for name in self._unconfirmed)
+        return any(
+            known is not None and not hidden(known)
+            for names, objects in (
+                (self._unconfirmed, self._objects[class_name]),
+                (self._lagging, self._remembered),
+            )
+            for known in (objects.get(name) for name in names if name.class_name == class_name)
+        )
 
     def created(
         self, reading: Reading, time: int, now: int, *, lasts: bool = False, recovered: bool = False
@@ -330,6 +344,7 @@ class KnownObjects:
         """
         changes: list[Change] = []
         suspects: list[ObjectName] = []
+        self._note_lagging(class_name, began - lag)
         objects = self._objects[class_name]
         for known in [o for name, o in objects.items() if name not in seen]:
             if known.heard > began - lag or hidden(known):
@@ -340,6 +355,18 @@ class KnownObjects:
                 objects[known.name] = replace(known, missed=began)
                 suspects.append(known.name)
         return changes, suspects
+
+    def _note_lagging(self, class_name: str, until: int) -> None:
+        """A listing knows of what was created ``until`` then: it may lack what existed before the start."""
+        self._lagging = {name for name in self._lagging if name.class_name != class_name}
+        if (
+            until < self._remembered_at
+        ):  # what was created later nobody remembers, whatever the broker's clock says
+            self._lagging |= {
+                name
+                for name, known in self._remembered.items()
+                if name.class_name == class_name and known.created > until
+            }
 
     def not_found(self, name: ObjectName, asked: int, now: int) -> list[Change]:
         """The object answered 404 to a request made at ``asked``."""

@@ -349,7 +349,7 @@ class RabbitMqSource:
             self._view.known.restore(objects)
             self._plan.hold(now + CATCHING_UP_LIMIT)
         else:
-            self._view.known.remember(objects)
+            self._view.known.remember(objects, now)
 
     def _doubt_limits(self, now: int) -> None:
         """Virtual hosts may have been made anew unheard: limits, which no listing tells, are not known."""

@@ -386,7 +386,7 @@ def remembered() -> KnownObjects:
     former = KnownObjects(READERS)
     former.created(queue(), T0 - 500 * SECOND, T0 - 500 * SECOND)
     known = KnownObjects(READERS)
-    known.remember(former.of_class("queue"))
+    known.remember(former.of_class("queue"), T0)
     known.events_since = T0
     return known
 
@@ -402,16 +402,40 @@ def test_what_was_known_before_the_start_ends_when_another_of_its_name_is_create
 def test_a_listing_shows_what_lived_over_the_start_under_its_number() -> None:
     known = remembered()
     (former,) = known.forget_remembered(lambda _: True, T0)
-    known.remember([former.object])
+    known.remember([former.object], T0)
     (lives,) = known.listed(queue(), T0, T0, T0)
     assert lives.object.number == former.object.number
+
+
+def test_what_was_created_right_before_the_start_may_be_missing_in_a_listing() -> None:
+    former = KnownObjects(READERS)
+    former.created(queue(), T0 - SECOND, T0 - SECOND)
+    known = KnownObjects(READERS)
+    known.remember(former.of_class("queue"), T0)
+    sweep(known, T0)
+    assert known.unconfirmed("queue", lambda _: False)
+    assert not known.unconfirmed("queue", lambda _: True)
+    assert not known.unconfirmed("connection", lambda _: False)
+    sweep(known, T0 + LISTING_LAG)
+    assert not known.unconfirmed("queue", lambda _: False)
+
+
+def test_what_was_created_by_a_clock_that_is_fast_is_not_waited_for_any_longer() -> None:
+    former = KnownObjects(READERS)
+    former.created(queue(), T0 + 3600 * SECOND, T0 - SECOND)
+    known = KnownObjects(READERS)
+    known.remember(former.of_class("queue"), T0)
+    sweep(known, T0)
+    assert known.unconfirmed("queue", lambda _: False)
+    sweep(known, T0 + LISTING_LAG)
+    assert not known.unconfirmed("queue", lambda _: False)
 
 
 def test_what_cannot_have_lived_over_the_start_does_not_leave_its_number_to_another() -> None:
     former = KnownObjects(READERS)
     former.listed(queue(), T0 - 500 * SECOND, T0 - 500 * SECOND, T0 - 500 * SECOND)
     known = KnownObjects(READERS)
-    known.remember(former.of_class("queue"))
+    known.remember(former.of_class("queue"), T0)
     (gone,) = known.forget_remembered(lambda _: True, T0)
     assert isinstance(gone, Gone)
     assert gone.inferred
