@@ -416,11 +416,14 @@ class BrokerView:
 
     def _ended_before(self, node: str, now: int) -> list[Change]:
         """What had been there before the gateway's start, and ended with a node that was started since."""
-        if not 0 < self.heard_until < self.nodes.started(node):
+        started = self.nodes.started(node)
+        if not 0 < self.heard_until < started:
             return []
         alone = self.nodes.names == {node}
 
         def ended(known: KnownObject) -> bool:
+            if known.sampled > started:
+                return False  # it was seen since
             match known.name.class_name:
                 case "queue":
                     there = self._property(known, "node")
