@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import sqlite3
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -178,7 +180,7 @@ class Core:
     def kill(self) -> None:
         """As kill -9 does it: what was not committed is lost, what stands in sockets still arrives."""
         self._is_alive = False
-        self._around.loop.spawn(self.operations.__aexit__(None, None, None))
+        self._around.loop.spawn(self._end_operations())
         for timer in self._timers.values():
             timer.cancel()
         for run in self._runs:
@@ -188,6 +190,11 @@ class Core:
         self.process.end()
         # Closed without a commit: SQLite takes back what was begun.
         self._index._database.close()  # noqa: SLF001  nothing but a kill ends like this
+
+    async def _end_operations(self) -> None:
+        """What awaits ends; what that would tell nobody hears any more."""
+        with contextlib.suppress(sqlite3.ProgrammingError):
+            await self.operations.__aexit__(None, None, None)
 
     def _publish(self, batch: Batch) -> None:
         if not self._is_alive:

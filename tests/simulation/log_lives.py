@@ -30,6 +30,8 @@ class LogLives:
         self._things: dict[str, Thing] = {}
         self._identifiers: dict[int, str] = {}
         self._read_whole: set[str] = set()
+        self._unlistable: dict[str, bool] = {}
+        self._late: list[tuple[Thing, str]] = []
         self._gaps: dict[str, list[tuple[int, int]]] = {}
 
     def differences(self, log: Iterable[LogRecord]) -> Iterator[str]:
@@ -50,7 +52,11 @@ class LogLives:
         yield from self._missed()
 
     def _source_told(self, source: str, record: LogRecord) -> None:
-        """Before everything was read for the first time, nobody claims to know what there is."""
+        """Before everything was read for the first time, nobody claims to know what there is.
+
+        Of what can be neither listed nor heard of for long, an end is told as inferred after a while.
+        """
+        self._unlistable[source] = "cannot list" in (record.text or "")
         if (record.values or {}).get(READ_WHOLE) is True and source not in self._read_whole:
             self._read_whole.add(source)
             self._gaps.setdefault(source, []).append((BEGINNING, nanoseconds_of(record.ingest_ts)))
@@ -60,6 +66,8 @@ class LogLives:
         if thing is None:
             return
         self._things[identifier] = thing
+        if self._unlistable[thing.source]:
+            self._identifiers[thing.serial] = identifier
         known_as = self._identifiers.setdefault(thing.serial, identifier)
         if known_as != identifier and not _was_hidden(thing):
             yield f"the log tells {thing} as {known_as}, and as {identifier}"
@@ -70,14 +78,15 @@ class LogLives:
 
     def _ends(self, identifier: str, record: LogRecord) -> Iterator[str]:
         thing = self._things.get(identifier)
-        if thing is None or _was_hidden(thing):
+        if thing is None or _was_hidden(thing) or (record.inferred and self._unlistable[thing.source]):
             return
         if thing.exists:
             yield f"the log has an end of {thing}, which lives"
         elif record.delete_ts is not None and all(
             _is_far(record.delete_ts, one.ended) for one in self._called(thing)
         ):
-            yield f"the log says that {thing} ended at {record.delete_ts}, not {_text(thing.ended)}"
+            text = f"the log says that {thing} ended at {record.delete_ts}, not {_text(thing.ended)}"
+            self._late.append((thing, text))
 
     def _called(self, thing: Thing) -> Iterator[Thing]:
         """Those of its name: a listing may show the next one before the former one's end is told."""
@@ -93,6 +102,8 @@ class LogLives:
                 continue
             if thing.serial not in self._identifiers and not self._is_in_a_gap(thing):
                 yield f"{thing} came and went, and the log tells neither that nor of a gap"
+        # What ended unheard is told to have ended with what it belonged to.
+        yield from (text for thing, text in self._late if not self._is_in_a_gap(thing))
 
     def _is_in_a_gap(self, thing: Thing) -> bool:
         return any(
