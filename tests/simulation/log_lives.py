@@ -69,7 +69,7 @@ class LogLives:
         if self._unlistable[thing.source]:
             self._identifiers[thing.serial] = identifier
         known_as = self._identifiers.setdefault(thing.serial, identifier)
-        if known_as != identifier and not _was_hidden(thing):
+        if known_as != identifier and not self._is_uncertain(thing):
             yield f"the log tells {thing} as {known_as}, and as {identifier}"
         if record.create_ts is not None and all(
             _is_far(record.create_ts, one.created) for one in self._called(thing)
@@ -78,7 +78,7 @@ class LogLives:
 
     def _ends(self, identifier: str, record: LogRecord) -> Iterator[str]:
         thing = self._things.get(identifier)
-        if thing is None or _was_hidden(thing) or (record.inferred and self._unlistable[thing.source]):
+        if thing is None or self._is_uncertain(thing) or (record.inferred and self._unlistable[thing.source]):
             return
         if thing.exists:
             yield f"the log has an end of {thing}, which lives"
@@ -87,6 +87,13 @@ class LogLives:
         ):
             text = f"the log says that {thing} ended at {record.delete_ts}, not {_text(thing.ended)}"
             self._late.append((thing, text))
+
+    def _is_uncertain(self, thing: Thing) -> bool:
+        """It was hidden, or made so soon after its node started that clocks cannot tell which came first."""
+        if thing.hidden or thing.hidden_until:
+            return True
+        starts = self._truth.starts.get(thing.source, ())
+        return not thing.durable and any(0 <= thing.created - start < FURTHEST_OFF for start in starts)
 
     def _called(self, thing: Thing) -> Iterator[Thing]:
         """Those of its name: a listing may show the next one before the former one's end is told."""
@@ -116,10 +123,6 @@ class LogLives:
         element = self._truth.marks.get(class_name, "")
         mark = mark_of((record.values or {}).get(element))
         return self._truth.marked(record.source or "", class_name, mark)
-
-
-def _was_hidden(thing: Thing) -> bool:
-    return thing.hidden or bool(thing.hidden_until)
 
 
 def _is_far(told: str, true: int) -> bool:

@@ -75,6 +75,7 @@ class RabbitMq:
         self._purged: set[int] = set()
         self.process = 100
         self.started = scheduler.now
+        truth.starts.setdefault(source, []).append(self.started)
         self.belongings = Belongings(scheduler, self)
         truth.marks |= MARKS
         truth.statistics |= STATISTICS
@@ -151,6 +152,7 @@ class RabbitMq:
         self.up = True
         self.process += 1
         self.started = self._scheduler.now
+        self._truth.starts[self.source].append(self.started)
         if self.alarm:
             self.alarm = False
             node = self.things["node", NODE]

@@ -108,6 +108,7 @@ class Truth:
         statistics: elements of which an agent says nothing rather than something old.
         apart: elements that are read apart from the others, so that they may be absent at first.
         blind: from when to when (0: still) the agent of a source was last kept from reading, which it says.
+        starts: when the broker of a source was started.
         unheard: from when to when the events of a source last did not pass, which nobody can know at once.
         seldom: how far apart (ns) the listings of a source and class are at most, as its agent ever said.
     """
@@ -120,6 +121,7 @@ class Truth:
         self.apart: frozenset[str] = frozenset()
         self.blind: dict[str, tuple[int, int]] = {}
         self.seldom: dict[tuple[str, str], int] = {}
+        self.starts: dict[str, list[int]] = {}
         self.unheard: dict[str, tuple[int, int]] = {}
         self._marked: dict[tuple[str, str, Plain], Thing] = {}
         self._living: dict[str, dict[int, Thing]] = {}

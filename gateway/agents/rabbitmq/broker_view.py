@@ -422,8 +422,8 @@ class BrokerView:
         alone = self.nodes.names == {node}
 
         def ended(known: KnownObject) -> bool:
-            if known.sampled > started:
-                return False  # it was seen since
+            if known.created > started:
+                return False
             match known.name.class_name:
                 case "queue":
                     there = self._property(known, "node")

@@ -47,13 +47,13 @@ def kept(heard_ago: int = 60) -> tuple[World, int]:
 
 
 def former(
-    class_name: str, parts: tuple[str, ...], number: int, created: int = 0, sampled: int = 0, **told: Value
+    class_name: str, parts: tuple[str, ...], number: int, created: int = 0, **told: Value
 ) -> KnownObject:
     """An object that existed when the gateway before this one ended."""
     schema = class_schemas(MAPPING)[class_name]
     properties = tuple(told.get(element.name) for element in schema.properties)
     statistics = (None,) * len(schema.statistics)
-    return KnownObject(ObjectName(class_name, parts), number, created, 0, properties, statistics, sampled)
+    return KnownObject(ObjectName(class_name, parts), number, created, 0, properties, statistics, 0)
 
 
 def resumed(shop: World) -> None:
@@ -149,7 +149,7 @@ def test_what_ended_while_the_gateway_was_away_is_told_in_its_virtual_host() -> 
     assert end.properties[0] == Reference(native_id(host.number))
 
 
-def test_what_was_seen_after_its_node_started_is_not_taken_to_have_ended_with_the_node_before() -> None:
+def test_what_was_created_after_its_node_started_did_not_end_with_the_node_before() -> None:
     """The log may end long before: everything behind that was told, but not all of it was read."""
     shop = World()
     shop.broker.add_node(2, 30_000)
@@ -163,7 +163,6 @@ def test_what_was_seen_after_its_node_started_is_not_taken_to_have_ended_with_th
         durable=False,
         number=78,
         created=shop.now - 20 * SECOND,
-        sampled=shop.now - 20 * SECOND,
     )
     shop.source.remember([queue], shop.now, events_kept=False, heard_until=shop.now - 60 * SECOND)
     shop.run(5)
