@@ -15,7 +15,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -23,7 +23,7 @@ from typing import Final, TypeAlias
 from gateway.demo import debian_root
 from gateway.demo.debian_root import DebianRootError, machine_release
 from gateway.demo.installation import NEWEST, RELEASES, BrokerNotInstalledError, find_installation
-from gateway.demo.service_starts import running_daemons, service_starts_prevented
+from gateway.demo.service_starts import active_units, marked, service_starts_prevented, started
 
 Progress: TypeAlias = Callable[[str], None]
 """Told in one line each what is being done."""
@@ -260,37 +260,29 @@ def _apt(action: str, *packages: str) -> list[str]:
 
 
 def _install(names: Sequence[str], progress: Progress) -> None:
-    before = running_daemons()
+    active, mark = active_units(), marked()
     with service_starts_prevented(progress):
         for command in (_apt("update"), _apt("install", *names)):
             progress(" ".join(command))
-            _run(command)
-    started = sorted(running_daemons() - before)
-    # What others start in the meantime looks the same; the private brokers of tests, for instance.
-    if started and any(_is_a_service(process) for process, _name in started):
-        told = ", ".join(f"{name} (process {process})" for process, name in started)
+            _run(command, mark)
+    told = [
+        *(f"{name} (process {process}): kill {process}" for process, name in started(mark)),
+        *(f"{unit}: systemctl stop {unit}" for unit in sorted(active_units() - active)),
+    ]
+    if told:
         raise InstallError(
-            f"installing has started {told}, although it was held off; stop it before going on"
+            f"installing has started services, although that was held off; stop them first: {'; '.join(told)}"
         )
     progress(f"installed {', '.join(names)}; no service was started or enabled")
 
 
-def _is_a_service(process: int) -> bool:
-    """Whether ``process`` runs for the whole machine: as a system user of its own, or adopted by init."""
-    try:
-        status = Path("/proc", str(process), "status").read_text()
-    except OSError:
-        return False
-    fields = dict(line.split(":\t", 1) for line in status.splitlines() if ":\t" in line)
-    return fields["PPid"] == "1" or int(fields["Uid"].split("\t")[0]) not in {0, os.getuid()}
-
-
-def _run(command: list[str]) -> None:
+def _run(command: list[str], mark: Mapping[str, str]) -> None:
     environment = {
         **os.environ,
         "DEBIAN_FRONTEND": "noninteractive",
         "NEEDRESTART_SUSPEND": "1",  # needrestart would restart services of others
         "LC_ALL": "C.UTF-8",
+        **mark,
     }
     lock = ["-o", "DPkg::Lock::Timeout=120", "-o", "Acquire::Retries=3"]
     try:

@@ -8,7 +8,9 @@ Standard library only.
 
 from __future__ import annotations
 
+import contextlib
 import os
+import secrets
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator, Mapping
@@ -27,7 +29,11 @@ UNITS: Final = (
 )
 """What the packages would start: RabbitMQ, Erlang's port mapper (with its socket), net-snmp's daemons."""
 
-_DAEMONS: Final = ("beam.smp", "epmd", "snmpd", "snmptrapd")
+_DAEMONS: Final = frozenset({"beam.smp", "epmd", "snmpd", "snmptrapd"})
+
+MARK: Final = "AMQP_GATEWAY_INSTALLATION"
+"""Environment variable that everything inherits which an installation starts."""
+
 _MARK: Final = "put here by amqp-gateway while it installs packages"
 _POLICY: Final = f"#!/bin/sh\n# {_MARK}; to be removed afterwards\nexit 101\n"
 _POLICY_FILE: Final = "usr/sbin/policy-rc.d"
@@ -75,23 +81,36 @@ def _remove_link(path: Path) -> None:
         path.parent.rmdir()
 
 
-def running_daemons() -> frozenset[tuple[int, str]]:
-    """Process id and name of each running daemon of the kinds that the packages could start.
+def marked() -> dict[str, str]:
+    """What the environment of an installation needs, so that `started` knows what came of it."""
+    return {MARK: secrets.token_hex(8)}
 
-    Those that run in another root directory are not: no installation here has started them.
+
+def started(mark: Mapping[str, str]) -> list[tuple[int, str]]:
+    """Process id and name of each daemon that an installation has left behind.
+
+    Only what inherited its environment counts: daemons of the same names that others run, or start
+    meanwhile, are none of its business. Where systemd starts services, `active_units` tells.
+
+    Args:
+        mark: of that installation, as `marked` made it.
     """
-    found = set()
-    root = Path("/").stat()
+    wanted = {f"{name}={value}".encode() for name, value in mark.items()}
+    found = []
     for entry in Path("/proc").iterdir():
-        if entry.name.isdecimal():
-            try:
+        if entry.name.isdecimal() and int(entry.name) != os.getpid():
+            with contextlib.suppress(OSError):
                 name = (entry / "comm").read_text().strip()
-                here = name in _DAEMONS and os.path.samestat((entry / "root").stat(), root)
-            except OSError:
-                continue
-            if here:
-                found.add((int(entry.name), name))
-    return frozenset(found)
+                if name in _DAEMONS and wanted.issubset((entry / "environ").read_bytes().split(b"\0")):
+                    found.append((int(entry.name), name))
+    return sorted(found)
+
+
+def active_units() -> frozenset[str]:
+    """Those of `UNITS` that systemd runs; none where there is no systemd."""
+    if not _systemd_runs(Path("/")):
+        return frozenset()
+    return frozenset(unit for unit in UNITS if _systemctl(lambda _: None, "is-active", "--quiet", unit) == 0)
 
 
 @contextmanager
@@ -137,10 +156,11 @@ def _unit_exists(unit: str) -> bool:
     return any(Path(place, unit).exists() for place in places)
 
 
-def _systemctl(progress: Progress, *arguments: str) -> None:
+def _systemctl(progress: Progress, *arguments: str) -> int:
     command = ["systemctl", *arguments]
     progress(" ".join(command))
     # What it cannot do is seen afterwards, by what runs and what is linked.
-    subprocess.run(  # noqa: S603  no shell; unit names from above
+    done = subprocess.run(  # noqa: S603  no shell; unit names from above
         command, check=False, capture_output=True, timeout=_SYSTEMCTL_SECONDS, stdin=subprocess.DEVNULL
     )
+    return done.returncode

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
-from gateway.demo.broker import PrivateBroker
 from gateway.demo.install import (
     DEMO_PACKAGES,
     EXIT_NOT_INSTALLED,
@@ -21,7 +22,7 @@ from gateway.demo.install import (
     main,
     missing,
 )
-from gateway.demo.service_starts import running_daemons, service_links, service_starts_prevented
+from gateway.demo.service_starts import marked, service_links, service_starts_prevented, started
 from gateway.service.exit_codes import ExitCode
 
 ABSENT = Package("left-handed-broker", "nothing at all", lambda: False)
@@ -160,8 +161,19 @@ def test_an_installation_that_fails_leaves_nothing_either(tmp_path: Path, said: 
     assert not (tmp_path / POLICY).exists()
 
 
-@pytest.mark.each_rabbitmq
-def test_a_broker_that_runs_here_is_seen_and_one_in_another_root_is_not(rabbitmq: PrivateBroker) -> None:
-    seen = (rabbitmq.node_process(), "beam.smp") in running_daemons()
+def test_only_what_an_installation_started_itself_is_held_against_it(tmp_path: Path) -> None:
+    daemon = tmp_path / "epmd"
+    shutil.copy(shutil.which("sleep") or "", daemon)
 
-    assert seen == (not rabbitmq.settings.debian)
+    def runs(mark: Mapping[str, str]) -> subprocess.Popen[bytes]:
+        return subprocess.Popen([daemon, "600"], env={**os.environ, **mark})  # noqa: S603  made above
+
+    mark, another = marked(), marked()
+    with runs(mark) as ours, runs(another) as others, runs({}) as unmarked:
+        try:
+            assert started(mark) == [(ours.pid, "epmd")]
+            assert started(another) == [(others.pid, "epmd")]
+        finally:
+            for process in (ours, others, unmarked):
+                process.kill()
+    assert started(mark) == []
