@@ -7,36 +7,61 @@ import importlib
 import os
 import select
 import sys
+from typing import Any, NoReturn
 
 import click
+from click.exceptions import NoArgsIsHelpError, NoSuchCommand
 
 from gateway.service.exit_codes import CommandError, ExitCode
 
-COMMANDS = {
+_RUNNING = {
     "run": "gateway.cli.run:run",
     "check": "gateway.cli.check:check",
     "health": "gateway.cli.health:health",
     "doctor": "gateway.cli.doctor:doctor",
+    "agent": "gateway.cli.agent:agent",
+}
+_LOOKING = {
     "source": "gateway.cli.source:source",
     "tree": "gateway.cli.tree:tree",
     "get": "gateway.cli.get:get",
     "watch": "gateway.cli.watch:watch",
     "explain": "gateway.cli.explain:explain",
+}
+_CHANGING = {
     "set": "gateway.cli.set:set_command",
     "invoke": "gateway.cli.invoke:invoke",
+}
+_SETTING_UP = {
+    "demo": "gateway.cli.demo:demo",
     "provision": "gateway.cli.provision:provision",
     "provision-cml": "gateway.cli.provision_cml:provision_cml",
     "init": "gateway.cli.init:init",
-    "agent": "gateway.cli.agent:agent",
+    "systemd": "gateway.cli.systemd:systemd",
     "state": "gateway.cli.state:state",
-    "log": "gateway.cli.log:log",
+}
+_SNMP = {
     "mib": "gateway.cli.mib:mib",
     "trap": "gateway.cli.trap:trap",
-    "decode": "gateway.cli.decode:decode",
-    "systemd": "gateway.cli.systemd:systemd",
-    "demo": "gateway.cli.demo:demo",
+}
+_LOG = {
+    "log": "gateway.cli.log:log",
     "analytics": "gateway.cli.analytics:analytics",
-    "version": "gateway.cli.version:version",
+    "decode": "gateway.cli.decode:decode",
+}
+GROUPS = {
+    "Set up": _SETTING_UP,
+    "Run": _RUNNING,
+    "Look": _LOOKING,
+    "Change": _CHANGING,
+    "SNMP": _SNMP,
+    "Event log and protocols": _LOG,
+    "Other": {"version": "gateway.cli.version:version"},
+}
+"""The commands as people are shown them, in the order in which a newcomer needs them."""
+
+COMMANDS = {
+    **{name: place for commands in GROUPS.values() for name, place in commands.items()},
     "process": "gateway.cli.process:process",
 }
 """Where each command is. Only the one that was asked for is imported: a process of the gateway that is
@@ -49,9 +74,43 @@ _NO_ROOM = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
 class Commands(click.Group):
     """Ends every command with one line on standard error and its exit code, never with a traceback."""
 
+    def main(self, *args: Any, **extra: Any) -> NoReturn:  # noqa: ANN401  click's signature
+        """Run the program, and end the process: an error on the command line is one line, too."""
+        try:
+            code = super().main(*args, **{**extra, "standalone_mode": False})
+        except NoArgsIsHelpError as error:
+            error.show()
+            code = ExitCode.USAGE
+        except click.UsageError as error:
+            click.echo(_in_one_line(error), err=True)
+            code = ExitCode.USAGE
+        except click.ClickException as error:
+            error.show()
+            code = error.exit_code
+        except click.Abort:
+            code = ExitCode.INTERRUPTED
+        except BrokenPipeError:
+            if not _is_unread():
+                raise
+            code = ExitCode.NOT_READ
+        sys.exit(code if isinstance(code, int) else ExitCode.OK)
+
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  click's signature
         """In the order in which a newcomer needs them."""
         return list(COMMANDS)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The commands in their groups."""
+        widest = max(map(len, COMMANDS))
+        for title, names in GROUPS.items():
+            commands = ((name, self.get_command(ctx, name)) for name in names)
+            rows = [
+                (name.ljust(widest), command.get_short_help_str(formatter.width - widest - 6))
+                for name, command in commands
+                if command is not None
+            ]
+            with formatter.section(title):
+                formatter.write_dl(rows)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         """Import one command."""
@@ -85,6 +144,20 @@ class Commands(click.Group):
         return result
 
 
+def _in_one_line(error: click.UsageError) -> str:
+    """What is wrong with the command line, and where the right one is described."""
+    context = error.ctx
+    if context is None:
+        return f"amqp-gateway: {error.format_message()}"
+    if isinstance(error, NoSuchCommand) and isinstance(context.command, click.Group):
+        # Commands that are imported late are not among those that click compares with.
+        error = NoSuchCommand(error.command_name, None, context.command.list_commands(context), context)
+    message = " ".join(error.format_message().split())
+    message += "" if message.endswith((".", "?", "?)")) else "."
+    root = context.find_root().command_path
+    return f"amqp-gateway: {message} See amqp-gateway{context.command_path.removeprefix(root)} --help"
+
+
 def _is_unread() -> bool:
     """Whether nobody reads standard output any more; then what is left for it goes nowhere."""
     try:
@@ -107,8 +180,14 @@ def _print_nowhere() -> None:
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(
+    package_name="amqp-management-gateway", prog_name="amqp-gateway", message="%(prog)s %(version)s"
+)
 def main() -> None:
-    """Put AMQP management behind SNMP, JMX and an event log: RabbitMQ and QMF agents."""
+    """Put AMQP management behind SNMP, JMX and an event log.
+
+    It speaks with RabbitMQ, agents of QMF (AM2, and AM01 before it), OpenAMQ (CML) and 3forge (AMI).
+    """
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.cli.main import COMMANDS
+from gateway.cli.main import COMMANDS, GROUPS
 from gateway.service.exit_codes import ExitCode
 from gateway.state_folder import StateFolder
 from tests.components.command_line import Ended, Site, amqp_gateway, running
@@ -31,9 +31,16 @@ def test_version() -> None:
     assert rest[0] == "Python"
 
 
-def test_help_lists_every_command_with_what_it_does() -> None:
-    listed = said(amqp_gateway("--help")).partition("Commands:\n")[2]
+def test_version_as_an_option() -> None:
+    name, version = said(amqp_gateway("--version")).split()
+    assert said(amqp_gateway("version")).startswith(f"{name} {version},")
+
+
+def test_help_lists_every_command_in_its_group_with_what_it_does() -> None:
+    listed = said(amqp_gateway("--help")).partition("Show this message and exit.\n")[2]
+    titles = [line.removesuffix(":") for line in listed.splitlines() if line.endswith(":")]
     commands = {line.split()[0]: line.split()[1:] for line in listed.splitlines() if line.startswith("  ")}
+    assert titles == list(GROUPS)
     assert list(commands) == [command for command in COMMANDS if command not in HIDDEN]
     assert all(commands.values())
 
