@@ -325,8 +325,8 @@ def test_nobody_vouches_for_a_broker_of_which_nothing_can_be_read() -> None:
     shop.run(30)
     shop.broker.failure = lambda _: Broken("status 500")
     shop.run(120)
-    assert shop.source.status.state is SourceState.SYNCHRONISING
-    assert "cannot list" in shop.source.status.detail
+    status = shop.source.status
+    assert (status.state, "cannot list" in status.detail) == (SourceState.SYNCHRONISING, True)
     shop.broker.failure = lambda _: None
     shop.run(400)
     assert shop.source.status.state is SourceState.SYNCHRONISED
