@@ -19,6 +19,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from gateway.analytics.errors import AnalyticsError, MissingError
+from gateway.analytics.temporary import temporary_folder
 
 JAVA_VERSION: Final = 17
 """The least that Spark 4 runs on."""
@@ -73,11 +74,16 @@ class SparkSettings:
     master: str = "local[*]"
     conf: Mapping[str, str] = field(default_factory=dict)
 
-    def all(self) -> dict[str, str]:
-        """Every setting by its Spark name."""
-        local = _LOCAL if self.master.startswith("local") else {}
-        quiet = {"spark.driver.defaultJavaOptions": f'-Dlog4j2.configurationFile="{_LOGGING.as_uri()}"'}
-        return {"spark.master": self.master} | _ALWAYS | local | quiet | dict(self.conf)
+    def all(self, temporary: Path) -> dict[str, str]:
+        """Every setting by its Spark name.
+
+        Args:
+            temporary: folder of what the driver needs for the time of its life.
+        """
+        local = _LOCAL | {"spark.local.dir": str(temporary)} if self.master.startswith("local") else {}
+        java = f'-Dlog4j2.configurationFile="{_LOGGING.as_uri()}" -Djava.io.tmpdir="{temporary}"'
+        driver = {"spark.driver.defaultJavaOptions": java}
+        return {"spark.master": self.master} | _ALWAYS | local | driver | dict(self.conf)
 
 
 @contextmanager
@@ -95,7 +101,7 @@ def session(settings: SparkSettings, name: str = "AMQP management gateway") -> I
         # Not the first "python3" of the path, which may be of another version. No setting of Spark does this.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(name)
-    for key, value in settings.all().items():
+    for key, value in settings.all(temporary_folder()).items():
         builder = builder.config(key, value)
     try:
         spark = builder.getOrCreate()

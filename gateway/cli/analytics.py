@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import datetime as dt
-import importlib
+import importlib.metadata
+import shlex
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,15 +15,13 @@ import click
 
 from gateway.cli.log_options import duration, time
 from gateway.cli.options import config_option, loaded
+from gateway.cli.version import DISTRIBUTION
 from gateway.service.exit_codes import CommandError, ExitCode
 
 JOBS = "gateway.cli.analytics_jobs"
 """What does the work, and imports Spark: not before it is needed, because it may not be installed."""
 
-NOT_INSTALLED = (
-    "{name} is not installed: analytics needs the extra [spark], by "
-    "pip install 'amqp-management-gateway[spark]', and a Java virtual machine of version 17 or newer"
-)
+_EXTRA = "spark"
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +171,18 @@ def _jobs() -> Any:  # noqa: ANN401  a module that may not be there
         name = str(error.name).partition(".")[0]
         if name == "gateway":
             raise
-        raise CommandError(ExitCode.NOT_INSTALLED, NOT_INSTALLED.format(name=name)) from error
+        raise CommandError(ExitCode.NOT_INSTALLED, _what_brings(name)) from error
+
+
+def _what_brings(name: str) -> str:
+    """What is missing, and the command that installs it beside this gateway."""
+    wanted = [
+        requirement.partition(";")[0].strip()
+        for requirement in importlib.metadata.requires(DISTRIBUTION) or ()
+        if f'extra == "{_EXTRA}"' in requirement.replace("'", '"')
+    ]
+    pip = shlex.join([sys.executable, "-m", "pip", "install", *wanted])
+    return f"{name} is not installed; this installs it: {pip}; Java 17 or newer is needed, too"
 
 
 def _log(config: Path | None, log: str | None) -> str:

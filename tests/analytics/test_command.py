@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
+import shlex
+import signal
+import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,6 +15,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from packaging.requirements import Requirement
 from pyspark.sql import SparkSession
 
 from gateway.analytics.errors import MissingError
@@ -76,8 +81,11 @@ def test_spark_runs_on_the_interpreter_of_the_command_whatever_the_path_has(
     log.segment([told(of_object(RecordKind.CREATE, 1, 1, name="orders"), 1, messages=7)])
     where = ("--log", log.path, "--master=local[1]", "--conf=spark.driver.memory=1g", "--json")
     path = os.pathsep.join([str(other.parent), os.environ["PATH"]])
-    ended = amqp_gateway("analytics", "report", *where, *NOON_HOURS, PATH=path)
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    ended = amqp_gateway("analytics", "report", *where, *NOON_HOURS, PATH=path, TMPDIR=str(temporary))
     assert ended.code is ExitCode.OK, ended.errors
+    assert list(temporary.iterdir()) == []
     assert json.loads(ended.output)["contents"]["records"] == 1
 
 
@@ -85,9 +93,11 @@ def test_without_the_extra_it_is_said_what_brings_it(tmp_path: Path) -> None:
     program = (sys.executable, "-c", WITHOUT_SPARK)
     ended = amqp_gateway("analytics", "report", "--log", tmp_path, program=program)
     assert ended.code is ExitCode.NOT_INSTALLED
-    assert "pip install 'amqp-management-gateway[spark]'" in ended.errors
-    assert "Java virtual machine of version 17" in ended.errors
-    assert len(ended.errors.splitlines()) == 1
+    (line,) = ended.errors.splitlines()
+    installs = shlex.split(line.partition(": ")[2].partition("installs it: ")[2].partition(";")[0])
+    assert installs[:4] == [sys.executable, "-m", "pip", "install"]
+    assert {Requirement(wanted).name for wanted in installs[4:]} >= {"pyspark", "pandas", "matplotlib"}
+    assert "Java 17 or newer" in line
     assert amqp_gateway("analytics", "report", "--help", program=program).code is ExitCode.OK
 
 
@@ -131,14 +141,36 @@ def test_a_wrong_command_line_is_explained(arguments: tuple[str, ...], said: str
     assert said in done.stderr
 
 
-def test_settings_given_hold_over_ours() -> None:
-    settings = SparkSettings("local[3]", {"spark.driver.memory": "9g", "spark.ui.enabled": "true"}).all()
+def test_what_a_run_that_was_killed_left_behind_goes_with_the_next(tmp_path: Path) -> None:
+    def run(then: str) -> subprocess.CompletedProcess[str]:
+        program = f"from gateway.analytics.temporary import temporary_folder; {then}"
+        environment = {**os.environ, "TMPDIR": str(tmp_path)}
+        return subprocess.run(  # noqa: S603  what stands here
+            [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False
+        )
+
+    assert run("temporary_folder(); import os; os.kill(os.getpid(), 9)").returncode == -signal.SIGKILL
+    (left,) = tmp_path.iterdir()
+    another = tmp_path / "amqp-gateway-spark-of-a-run-that-lives"
+    another.mkdir()
+    with (another / "lock").open("wb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        ended = run("print(temporary_folder().name)")
+    assert ended.stdout.strip() != left.name
+    assert list(tmp_path.iterdir()) == [another]
+
+
+def test_settings_given_hold_over_ours(tmp_path: Path) -> None:
+    given = {"spark.driver.memory": "9g", "spark.ui.enabled": "true"}
+    settings = SparkSettings("local[3]", given).all(tmp_path)
+    assert settings["spark.local.dir"] == str(tmp_path)
     assert settings["spark.master"] == "local[3]"
     assert (settings["spark.driver.memory"], settings["spark.ui.enabled"]) == ("9g", "true")
     assert settings["spark.sql.session.timeZone"] == "UTC"
     assert settings["spark.driver.bindAddress"] == "127.0.0.1"
 
 
-def test_a_cluster_keeps_its_own_partitions_memory_and_addresses() -> None:
-    settings = SparkSettings("yarn").all()
-    assert not {"spark.sql.shuffle.partitions", "spark.driver.memory", "spark.driver.host"} & set(settings)
+def test_a_cluster_keeps_its_own_partitions_memory_and_addresses(tmp_path: Path) -> None:
+    settings = SparkSettings("yarn").all(tmp_path)
+    ours = {"spark.sql.shuffle.partitions", "spark.driver.memory", "spark.driver.host", "spark.local.dir"}
+    assert not ours & set(settings)
