@@ -130,10 +130,10 @@ class Options:
 @click.option(
     "--agent-user",
     metavar="NAME",
-    default="agent",
-    show_default=True,
+    default="",
     callback=checked(AmqpName),
-    help="Empty for none: the gateway reads by itself, and needs no virtual host for agents.",
+    help="Also a user for `amqp-gateway agent`, with the virtual host and the exchange that it publishes in."
+    " Not needed to read this broker: the gateway does that by itself.",
 )
 @click.option(
     "--writing",

@@ -194,7 +194,9 @@ def test_who_changes_the_broker_is_made_when_asked_for(operator: Operator) -> No
 
 
 def test_without_an_agent_the_gateway_only_reads(operator: Operator) -> None:
-    ended = operator.provision("--agent-user", "")
+    arguments = [str(one) for one in operator.arguments()]
+    where = arguments.index("--agent-user")
+    ended = amqp_gateway(*arguments[:where], *arguments[where + 2 :], folder=operator.folder)
 
     configuration = printed(ended)[1]
     assert list(configuration) == ["version", "sources"]
