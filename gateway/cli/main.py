@@ -34,6 +34,7 @@ _CHANGING = {
 }
 _SETTING_UP = {
     "demo": "gateway.cli.demo:demo",
+    "quickstart": "gateway.cli.quickstart:quickstart",
     "provision": "gateway.cli.provision:provision",
     "provision-cml": "gateway.cli.provision_cml:provision_cml",
     "init": "gateway.cli.init:init",

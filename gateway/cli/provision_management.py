@@ -94,43 +94,47 @@ def administrator_options(command: CommandT) -> CommandT:
 def administration(
     management: str, administrator: str, password_file: Path, ca_file: Path | None
 ) -> Iterator[httpx.Client]:
+    """`management_client` of an administrator whose password is in a file.
+
+    Raises:
+        CommandError: the password cannot be read, and as `management_client`.
+    """
+    try:
+        password = SecretSource(file=password_file).read(Path())
+    except SecretError as error:
+        raise CommandError(ExitCode.CONFIGURATION, str(error)) from error
+    with management_client(management, administrator, password.get_secret_value(), ca_file) as client:
+        yield client
+
+
+@contextmanager
+def management_client(
+    management: str, user: str, password: str, ca_file: Path | None
+) -> Iterator[httpx.Client]:
     """A client of the management API at ``management``, as `provisioning.plan` takes it, within the block.
 
     Raises:
-        CommandError: the administrator's password or the certificates cannot be read, or the block raised a
-            `ProvisioningError` or `SecretError`.
+        CommandError: the certificates cannot be read, or the block raised a `ProvisioningError` or
+            `SecretError`.
     """
-    try:
-        with _administrator_client(management, administrator, password_file, ca_file) as client:
-            yield client
-    except ProvisioningError as error:
-        raise CommandError(OF_TROUBLE[error.trouble], str(error)) from error
-    except SecretError as error:
-        raise CommandError(ExitCode.CONFIGURATION, str(error)) from error
-
-
-def _administrator_client(
-    management: str, administrator: str, password_file: Path, ca_file: Path | None
-) -> httpx.Client:
-    """The client.
-
-    Raises:
-        CommandError: the certificates cannot be read.
-        SecretError: the password cannot.
-    """
-    password = SecretSource(file=password_file).read(Path())
     try:
         context = ssl.create_default_context(cafile=ca_file)
     except OSError as error:  # ssl.SSLError is one
         reason = error.strerror or str(error)
         raise CommandError(ExitCode.CONFIGURATION, f"{ca_file}: cannot be used: {reason}") from error
-    return httpx.Client(
-        base_url=f"{management.rstrip('/')}/api/",
-        auth=httpx.BasicAuth(administrator, password.get_secret_value()),
-        verify=context,
-        timeout=REQUEST_SECONDS,
-        trust_env=False,
-    )
+    try:
+        with httpx.Client(
+            base_url=f"{management.rstrip('/')}/api/",
+            auth=httpx.BasicAuth(user, password),
+            verify=context,
+            timeout=REQUEST_SECONDS,
+            trust_env=False,
+        ) as client:
+            yield client
+    except ProvisioningError as error:
+        raise CommandError(OF_TROUBLE[error.trouble], str(error)) from error
+    except SecretError as error:
+        raise CommandError(ExitCode.CONFIGURATION, str(error)) from error
 
 
 def listeners_of(client: httpx.Client, management: str) -> Json:
@@ -160,6 +164,7 @@ def set_up(
     *,
     dry_run: bool,
     is_all: bool = True,
+    tell: Callable[[str], None] | None = None,
 ) -> None:
     """Write new passwords and take the steps, saying each; with ``dry_run`` only say them.
 
@@ -169,24 +174,26 @@ def set_up(
         steps: in their order.
         dry_run: change nothing.
         is_all: whether nothing else is to be done; without steps the broker is as it should be then.
+        tell: says a line; `comment` unless given.
 
     Raises:
         CommandError: a password cannot be written.
         ProvisioningError: the broker refused a step; earlier ones stay done.
     """
+    tell = tell or comment
     if dry_run:
-        comment("dry run: nothing is changed. To do:")
+        tell("dry run: nothing is changed. To do:")
     for password in passwords:
         if password.is_new:
-            comment(f"generate a password into {password.path}")
+            tell(f"generate a password into {password.path}")
             if not dry_run:
                 password.write()
     for step in steps:
-        comment(step.told)
+        tell(step.told)
         if not dry_run:
             carry_out(client, step)
     if not steps and is_all:
-        comment("nothing: the broker is as it should be")
+        tell("nothing: the broker is as it should be")
 
 
 def amqp_url(management: str, listeners: Json) -> str:

@@ -1,0 +1,383 @@
+"""``amqp-gateway quickstart``: from the address of a RabbitMQ to a gateway that runs, in one command."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, TextIO
+from urllib.parse import urlsplit
+
+import click
+import httpx
+
+from gateway.agents.rabbitmq.provisioning import ProvisioningError, plan, read
+from gateway.agents.rabbitmq.rights import EVENT_EXCHANGE, EVENT_VHOST, MANAGEMENT_EXCHANGE, gateway_rights
+from gateway.cli.options import lifeline_option, loaded
+from gateway.cli.provision_management import (
+    NAME,
+    amqp_url,
+    checked,
+    dry_run_option,
+    listeners_of,
+    management_client,
+    set_up,
+    users_to_be,
+)
+from gateway.cli.provision_passwords import Password
+from gateway.cli.run import run
+from gateway.config.files import LoadedConfiguration
+from gateway.config.types import HttpUrl
+from gateway.demo.snmp_commands import SnmpCommands
+from gateway.durable_files import create_durably
+from gateway.mapping.paths import Json
+from gateway.service.exit_codes import CommandError, ExitCode
+from gateway.service.snmp_process import COMMUNITY
+from gateway.service.trouble_codes import OF_TROUBLE
+from gateway.state_folder import StateError, StateFolder
+
+_GATEWAY_USER: Final = "gateway"
+_AMQP_PORTS: Final = (5671, 5672)
+_MANAGEMENT_PORT: Final = 15672
+
+_CONFIGURATION: Final = """\
+# Written by `amqp-gateway quickstart`. All keys: docs/configuration.md; `amqp-gateway check` reads it.
+version: 1
+state: {{ folder: state }}
+
+sources:
+  rabbitmq:
+    kind: rabbitmq
+    management: {management}
+    user: {user}
+    password: {{ file: {password} }}
+{trust}{events}
+# Other machines reach SNMP where it listens on more than the loopback: [0.0.0.0:{snmp_port}].
+# The community is in state/secrets/community.
+snmp:
+  listen: [127.0.0.1:{snmp_port}]
+  # notifications: {{ manager: {{ address: "192.0.2.1:162", version: 2c, inform: true }} }}
+
+# MBeans for JConsole. It needs a Java runtime of version 17 or newer.
+jmx: {{ enabled: {jmx}, listen: 127.0.0.1:{jmx_port} }}
+
+# For Prometheus.
+metrics: {{ enabled: true, listen: 127.0.0.1:{metrics_port} }}
+
+# Nobody may change anything before it stands here: docs/set-and-invoke.md.
+# operations: {{ allow: [] }}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class _Ports:
+    snmp: int
+    jmx: int
+    metrics: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Login:
+    user: str
+    password: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    user: str
+    password_file: Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Wishes:
+    """Where all is to be, whether anything is to be changed, and whether somebody is asked first."""
+
+    folder: Path
+    dry_run: bool
+    asks: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What a broker says of itself and of who asks.
+
+    Attributes:
+        version: of RabbitMQ.
+        amqp: URL that it listens on.
+        tells_events: it has the exchange that events are told on.
+        vhosts: names of its virtual hosts, as far as the user sees them.
+        tags: of the user.
+    """
+
+    version: str
+    amqp: str
+    tells_events: bool
+    vhosts: tuple[str, ...]
+    tags: frozenset[str]
+
+
+@click.command()
+@click.argument("management", metavar="URL", callback=checked(HttpUrl))
+@click.option(
+    "--user",
+    callback=NAME,
+    help="Who reads the broker or, if it is an administrator, makes a user who only reads. Asked for where"
+    " it is left out.",
+)
+@click.option(
+    "--password-file", type=click.File(encoding="utf-8"), help="Of that user; asked for where it is left out."
+)
+@click.option("--ca-file", type=click.Path(path_type=Path), help="Certificates to trust; else the system's.")
+@click.option(
+    "--folder",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("amqp-gateway"),
+    show_default=True,
+    help="Where configuration, passwords, state and log are to be.",
+)
+@click.option("--snmp-port", default=1161, show_default=True, type=click.IntRange(1, 65535))
+@click.option("--jmx-port", default=9990, show_default=True, type=click.IntRange(1, 65535))
+@click.option("--metrics-port", default=9464, show_default=True, type=click.IntRange(1, 65535))
+@dry_run_option
+@click.option("--yes", is_flag=True, help="Change the broker without asking.")
+@click.option("--no-run", is_flag=True, help="Prepare everything, and do not run the gateway.")
+@lifeline_option
+@click.pass_context
+def quickstart(  # noqa: PLR0913  one for each option
+    context: click.Context,
+    *,
+    management: str,
+    user: str | None,
+    password_file: TextIO | None,
+    ca_file: Path | None,
+    folder: Path,
+    snmp_port: int,
+    jmx_port: int,
+    metrics_port: int,
+    dry_run: bool,
+    yes: bool,
+    no_run: bool,
+    lifeline: int | None,
+) -> None:
+    """Watch the RabbitMQ whose management API is at URL: make what is needed, and run the gateway.
+
+    Of an administrator it makes a user with the least rights; of any other it uses what it is given. Done
+    again it keeps what is there.
+    """
+    folder = folder.absolute()
+    path = folder / "gateway.yaml"
+    if path.exists():
+        click.echo(f"{path} is there, and stays as it is")
+    else:
+        ports = _Ports(snmp_port, jmx_port, metrics_port)
+        wishes = _Wishes(folder=folder, dry_run=dry_run, asks=not yes)
+        text = _configured(management, _login(management, user, password_file), ca_file, wishes, ports)
+        if dry_run:
+            click.echo(f"{path} would be:\n\n{text}", nl=False)
+        else:
+            _write(path, text)
+            click.echo(f"wrote {path}")
+    if dry_run:
+        return
+    configuration = loaded(path)
+    _make_state(configuration)
+    click.echo(_what_to_try(configuration, management))
+    if not no_run:
+        context.invoke(run, config=path, lifeline=lifeline)
+
+
+def _login(management: str, user: str | None, password_file: TextIO | None) -> _Login:
+    """As given, else as somebody answers at the terminal."""
+    if user is None:
+        user = click.prompt("User of the broker (an administrator, or one with the tag monitoring)")
+    if password_file is not None:
+        return _Login(user, password_file.read().rstrip("\r\n"))
+    return _Login(user, click.prompt(f"Password of {user} at {management}", hide_input=True))
+
+
+def _configured(management: str, login: _Login, ca_file: Path | None, wishes: _Wishes, ports: _Ports) -> str:
+    """Make what is missing on the broker, and the text of the configuration.
+
+    Raises:
+        CommandError: the broker does not answer, or refuses something.
+    """
+    with management_client(management, login.user, login.password, ca_file) as client:
+        found = _look(client, management, login.user)
+        click.echo(f"RabbitMQ {found.version} answers; {login.user} has {_tags(found)}")
+        reader = _reader(client, found, login, wishes)
+    return _text(management, found, reader, ca_file, ports)
+
+
+def _look(client: httpx.Client, management: str, user: str) -> _Found:
+    """Try the user, and see what there is.
+
+    Raises:
+        CommandError: it is no management API, or the user may not read it.
+        ProvisioningError: likewise.
+    """
+    try:
+        listeners = listeners_of(client, management)
+    except ProvisioningError as error:
+        if OF_TROUBLE[error.trouble] is ExitCode.FORBIDDEN:
+            raise _not_permitted(user) from error
+        port = urlsplit(management).port
+        if port not in _AMQP_PORTS:
+            raise
+        text = (
+            f"{error}; port {port} is that of AMQP: the management API is mostly at port {_MANAGEMENT_PORT}"
+        )
+        raise CommandError(ExitCode.UNREACHABLE, text) from error
+    overview, who = read(client, "overview?columns=rabbitmq_version"), read(client, "whoami")
+    told = who.get("tags", ()) if isinstance(who, dict) else ()
+    tags = frozenset(told.split(",") if isinstance(told, str) else map(str, told or ()))
+    vhosts = read(client, "vhosts?columns=name")
+    event_exchange = f"exchanges/%2F/{EVENT_EXCHANGE}"
+    return _Found(
+        str(overview.get("rabbitmq_version")) if isinstance(overview, dict) else "",
+        amqp_url(management, listeners),
+        _is_there(client, event_exchange),
+        tuple(str(one["name"]) for one in _objects(vhosts)),
+        tags,
+    )
+
+
+def _objects(listed: Json) -> list[dict[str, Json]]:
+    return [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
+
+
+def _is_there(client: httpx.Client, path: str) -> bool:
+    try:
+        return read(client, path) is not None
+    except ProvisioningError:  # whoever may not look there is not told
+        return False
+
+
+def _tags(found: _Found) -> str:
+    return f"the tags {', '.join(sorted(found.tags))}" if found.tags else "no tags"
+
+
+def _reader(client: httpx.Client, found: _Found, login: _Login, wishes: _Wishes) -> _Reader:
+    """Who reads the broker from now on.
+
+    Raises:
+        CommandError: this user may not read it.
+        ProvisioningError: the broker refused something.
+    """
+    secrets = wishes.folder / "secrets"
+    if "administrator" in found.tags:
+        return _Reader(_GATEWAY_USER, _make_user(client, found, secrets, wishes))
+    if "monitoring" not in found.tags:
+        tags = shlex.join(["rabbitmqctl", "set_user_tags", login.user, "monitoring"])
+        raise CommandError(
+            ExitCode.FORBIDDEN, f"{login.user} may not read the broker; this permits it: {tags}"
+        )
+    path = Password.path_of(login.user, secrets)
+    if not wishes.dry_run and not path.exists():
+        Password(path, login.password, is_new=True).write()
+    return _Reader(login.user, path)
+
+
+def _not_permitted(user: str) -> CommandError:
+    permits = shlex.join(["rabbitmqctl", "set_user_tags", user, "monitoring"])
+    return CommandError(ExitCode.FORBIDDEN, f"{user} may not read the broker; this permits it: {permits}")
+
+
+def _make_user(client: httpx.Client, found: _Found, secrets: Path, wishes: _Wishes) -> Path:
+    """A user with the least rights; returns the file of the password."""
+    rights = {_GATEWAY_USER: gateway_rights(found.vhosts, "", EVENT_VHOST, MANAGEMENT_EXCHANGE)}
+    passwords = {name: Password.of(client, name, secrets) for name in rights}
+    steps = plan(client, users_to_be(rights, passwords), vhost="", exchange=MANAGEMENT_EXCHANGE)
+    if steps and wishes.asks and not wishes.dry_run:
+        click.echo("To be changed on the broker:")
+        for step in steps:
+            _tell(step.told)
+        click.confirm("Change it?", default=True, abort=True)
+    set_up(client, passwords.values(), steps, dry_run=wishes.dry_run, tell=_tell)
+    return passwords[_GATEWAY_USER].path
+
+
+def _tell(line: str) -> None:
+    click.echo(f"  {line}")
+
+
+def _text(management: str, found: _Found, reader: _Reader, ca_file: Path | None, ports: _Ports) -> str:
+    """The configuration, with comments for whoever goes on from here."""
+    events = "    # What comes and goes between two looks is told by the broker's events.\n"
+    if found.tells_events:
+        events += f'    events: {{ url: "{found.amqp}", vhost: "{EVENT_VHOST}" }}\n'
+    else:
+        events += (
+            "    # It has none that this user sees: rabbitmq-plugins enable rabbitmq_event_exchange\n"
+            f'    # events: {{ url: "{found.amqp}", vhost: "{EVENT_VHOST}" }}\n'
+        )
+    return _CONFIGURATION.format(
+        management=management,
+        user=_quoted(reader.user),
+        password=_quoted(str(reader.password_file)),
+        trust="" if ca_file is None else f"    ca_file: {_quoted(str(ca_file.absolute()))}\n",
+        events=events,
+        jmx="true" if shutil.which("java") else "false",
+        snmp_port=ports.snmp,
+        jmx_port=ports.jmx,
+        metrics_port=ports.metrics,
+    )
+
+
+def _quoted(text: str) -> str:
+    """As YAML has it, whatever characters are in it."""
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        create_durably(path, text)
+    except OSError as error:
+        raise CommandError(ExitCode.CONFIGURATION, f"{path}: cannot be written: {error.strerror}") from error
+
+
+def _make_state(configuration: LoadedConfiguration) -> None:
+    """The identity of the gateway, unless it has one."""
+    folder = configuration.state_folder
+    try:
+        if not folder.exists():
+            StateFolder.create(folder)
+        StateFolder(folder).secret(COMMUNITY)
+    except StateError as error:
+        raise CommandError(ExitCode.STATE, str(error)) from error
+
+
+def _shown(address: tuple[str, int]) -> str:
+    """An address that is listened on, as whoever is on this machine reaches it."""
+    host, port = address
+    here = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104  not listened on: printed
+    return f"[{here}]:{port}" if ":" in here else f"{here}:{port}"
+
+
+def _what_to_try(configuration: LoadedConfiguration, management: str) -> str:
+    """The commands for this machine, to be typed as they are printed."""
+    state, settings = StateFolder(configuration.state_folder), configuration.settings
+    address = _shown(settings.snmp.listen[0])
+    snmp = SnmpCommands.configured(configuration.path.parent / "snmp", address, state.secret(COMMUNITY))
+    ours = shlex.quote(str(Path(sys.executable).with_name("amqp-gateway")))
+    lines = [
+        "",
+        f"The gateway watches {management}. In another terminal:",
+        f"  export SNMPCONFPATH={shlex.quote(str(snmp.folder))}",
+        f"  export AMQP_GATEWAY_CONFIG={shlex.quote(str(configuration.path))}",
+        f"  snmpwalk {address} AMQP-GATEWAY-RABBITMQ-MIB::rmqQueueName",
+        f"  snmptable -Cb -Cw 150 {address} AMQP-GATEWAY-MIB::agSourceTable",
+        f"  {ours} tree",
+        f"  {ours} log tail --follow",
+    ]
+    if settings.metrics.enabled:
+        lines.append(f"  curl http://{_shown(settings.metrics.listen)}/metrics")
+    if settings.jmx.enabled:
+        lines.append(
+            f"  jconsole service:jmx:rmi:///jndi/rmi://{_shown(settings.jmx.listen)}/jmxrmi"
+            f"   (user monitor, password in {state.secret_path('jmx-monitor')})"
+        )
+    again = f"  {ours} run --config {shlex.quote(str(configuration.path))}"
+    return "\n".join([*lines, "", "Ctrl-C ends it. This runs it again:", again, ""])

@@ -1,0 +1,170 @@
+"""From the address of a RabbitMQ to a gateway that runs, by one command."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shlex
+import subprocess
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from gateway.demo.broker import PrivateBroker
+from gateway.demo.node_setup import free_ports
+from gateway.service.exit_codes import ExitCode
+from tests.components.command_line import Ended, amqp_gateway, running
+from tests.components.ports import free_udp_port
+from tests.components.waiting import wait_until
+
+GATEWAY = "gateway"
+"""Whom the command makes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Newcomer:
+    """Who has the address of a broker and an administrator's password, and nothing else."""
+
+    broker: PrivateBroker
+    folder: Path
+
+    def arguments(self, *more: str, user: str = "", password: str = "", url: str = "") -> list[str]:
+        """Of the command."""
+        file = self.folder / "password"
+        file.write_text(password or self.broker.administrator.password, encoding="utf-8")
+        jmx, metrics = free_ports(2)
+        return [
+            "quickstart",
+            url or self.broker.management_url,
+            *("--user", user or self.broker.administrator.name, "--password-file", str(file)),
+            *("--snmp-port", str(free_udp_port()), "--jmx-port", str(jmx), "--metrics-port", str(metrics)),
+            *more,
+        ]
+
+    def quickstart(self, *more: str, user: str = "", password: str = "", url: str = "") -> Ended:
+        """Prepare everything, and do not run it."""
+        arguments = self.arguments("--no-run", *more, user=user, password=password, url=url)
+        return amqp_gateway(*arguments, folder=self.folder)
+
+    @property
+    def made(self) -> Path:
+        """The folder that it makes."""
+        return self.folder / "amqp-gateway"
+
+    def users(self) -> dict[str, Any]:
+        """Those of the broker, with their tags."""
+        with self.broker.http() as http:
+            return {one["name"]: one["tags"] for one in http.get("users").json()}
+
+
+@pytest.fixture
+def newcomer(rabbitmq: PrivateBroker, tmp_path: Path) -> Iterator[Newcomer]:
+    yield Newcomer(rabbitmq, tmp_path)
+    with rabbitmq.http() as http:
+        http.delete(f"users/{GATEWAY}")
+
+
+@pytest.fixture
+def user_with(rabbitmq: PrivateBroker) -> Iterator[Callable[[str], tuple[str, str]]]:
+    """Make a user with these tags, who may read /; its name and password."""
+    made: list[str] = []
+
+    def make(tags: str) -> tuple[str, str]:
+        name, password = f"visitor-{secrets.token_hex(4)}", secrets.token_hex(8)
+        with rabbitmq.http() as http:
+            http.put(f"users/{name}", json={"password": password, "tags": tags}).raise_for_status()
+            rights = {"configure": "^amqp-gateway", "write": "^amqp-gateway", "read": ".*"}
+            http.put(f"permissions/%2F/{name}", json=rights).raise_for_status()
+        made.append(name)
+        return name, password
+
+    yield make
+    with rabbitmq.http() as http:
+        for name in made:
+            http.delete(f"users/{name}")
+
+
+def printed_commands(text: str) -> dict[str, str]:
+    """What is to be typed, by the program's name."""
+    lines = [line.strip() for line in text.splitlines() if line.startswith("  ")]
+    return {Path(shlex.split(line)[0]).name: line for line in reversed(lines) if " " in line}
+
+
+def test_it_runs_and_what_it_prints_can_be_typed(newcomer: Newcomer) -> None:
+    log = newcomer.folder / "output"
+    folder = ("--folder", str(newcomer.made))
+    with running(*newcomer.arguments("--yes", *folder), log=log) as gateway:
+        gateway.ready()
+        commands = printed_commands(log.read_text("utf-8"))
+        exports = [line for line in log.read_text("utf-8").splitlines() if line.startswith("  export ")]
+
+        def typed(name: str) -> str:
+            script = "\n".join([*exports, commands[name]])
+            return subprocess.run(  # noqa: S603  what the command printed, as people would type it
+                ["/bin/bash", "-c", script], capture_output=True, text=True, check=False, env=os.environ
+            ).stdout
+
+        wait_until(lambda: "synchronised" in typed("snmptable"), "the source is read")
+        assert "rabbitmq:vhost  /" in typed("amqp-gateway")
+        assert "amqp_gateway_" in typed("curl")
+        wait_until(lambda: '"event": "jmx-ready"' in log.read_text("utf-8"), "JMX takes connections")
+        assert newcomer.users()[GATEWAY] in ("monitoring", ["monitoring"])
+    assert newcomer.made.joinpath("secrets", f"{GATEWAY}.password").stat().st_mode & 0o777 == 0o600
+
+
+def test_done_again_it_keeps_what_is_there(newcomer: Newcomer) -> None:
+    first = newcomer.quickstart("--yes")
+    assert first.code is ExitCode.OK, first.errors
+    before = {path: path.read_bytes() for path in newcomer.made.rglob("*") if path.is_file()}
+    again = newcomer.quickstart(password="not asked for")
+    assert again.code is ExitCode.OK, again.errors
+    assert f"{newcomer.made / 'gateway.yaml'} is there, and stays as it is" in again.output
+    assert {path: path.read_bytes() for path in newcomer.made.rglob("*") if path.is_file()} == before
+    checked = amqp_gateway("check", "--connect", "--config", newcomer.made / "gateway.yaml")
+    assert checked.code is ExitCode.OK, checked.output
+
+
+def test_a_dry_run_changes_nothing(newcomer: Newcomer) -> None:
+    before = newcomer.users()
+    ended = newcomer.quickstart("--dry-run")
+    assert ended.code is ExitCode.OK
+    assert f"make the user {GATEWAY}: tags monitoring" in ended.output
+    configuration = yaml.safe_load(ended.output.partition("would be:\n\n")[2])
+    assert configuration["sources"]["rabbitmq"]["user"] == GATEWAY
+    assert not newcomer.made.exists()
+    assert newcomer.users() == before
+
+
+def test_who_is_no_administrator_is_used_as_it_is(
+    newcomer: Newcomer, user_with: Callable[[str], tuple[str, str]]
+) -> None:
+    name, password = user_with("monitoring")
+    before = newcomer.users()
+    ended = newcomer.quickstart(user=name, password=password)
+    assert ended.code is ExitCode.OK, ended.errors
+    assert newcomer.users() == before
+    configuration = yaml.safe_load((newcomer.made / "gateway.yaml").read_text("utf-8"))
+    assert configuration["sources"]["rabbitmq"]["user"] == name
+    assert amqp_gateway("check", "--connect", "--config", newcomer.made / "gateway.yaml").code is ExitCode.OK
+
+
+def test_what_keeps_it_from_beginning_is_said_and_nothing_is_made(
+    newcomer: Newcomer, user_with: Callable[[str], tuple[str, str]]
+) -> None:
+    name, password = user_with("")
+    management = newcomer.broker.management_url
+    amqp = f"http://127.0.0.1:{newcomer.broker.ports.amqp}"
+    for ended, code, said in (
+        (newcomer.quickstart(password="wrong"), ExitCode.CREDENTIALS, "Login failed"),
+        (newcomer.quickstart(user=name, password=password), ExitCode.FORBIDDEN, f"set_user_tags {name} mon"),
+        (newcomer.quickstart(url=amqp), ExitCode.UNREACHABLE, "cannot be reached"),
+        (newcomer.quickstart(url="http://127.0.0.1:5671"), ExitCode.UNREACHABLE, "port 5671 is that of AMQP"),
+        (newcomer.quickstart(url=f"{management}/elsewhere"), ExitCode.UNREACHABLE, "no RabbitMQ management"),
+    ):
+        (line,) = ended.told
+        assert (ended.code, said in line) == (code, True), line
+    assert not newcomer.made.exists()
