@@ -95,15 +95,18 @@ pictures: demo-check  ## the documentation's pictures, taken of a running demons
 
 # Of the same sources and compiler these are the same octets, whenever and wherever they are made.
 dist: $(VENV)/.runtime  ## wheel and source distribution, in dist/
+	@$(PYTHON) -m gateway.demo.install --build
 	@rm -rf dist
 	@$(BIN)/python -m hatchling build --target sdist --directory dist
 	@$(BIN)/python -m hatchling build --target wheel --directory dist
 
 install: dist  ## the gateway in a virtual environment of its own at PREFIX; REQUIREMENTS=requirements-spark.txt with Spark
 	@test ! -e $(PREFIX) || test -e $(PREFIX)/pyvenv.cfg || { echo "$(PREFIX) is there, and no virtual environment"; exit 1; }
+	@mkdir -p $(PREFIX) || { echo "make install PREFIX=FOLDER: a folder that you may write"; exit 1; }
 	@$(BIN)/python -m venv --without-pip $(PREFIX)
 	@$(BIN)/python -m pip --python $(PREFIX)/bin/python install --quiet --require-hashes -r $(REQUIREMENTS)
 	@$(BIN)/python -m pip --python $(PREFIX)/bin/python install --quiet --no-deps --force-reinstall dist/*.whl
+	@echo "installed in $(PREFIX); next: $(PREFIX)/bin/amqp-gateway quickstart http://HOST:15672"
 
 lock:  ## resolve the requirements anew, with hashes
 	@compile() { $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes \

@@ -31,7 +31,10 @@ class JavaClassesHook(BuildHookInterface[Any]):
             jar = carried  # this is an unpacked source distribution
         else:
             jar = Path(self._folder.name, java_build.JAR_NAME)
-            java_build.build_jar(jar)
+            try:
+                java_build.build_jar(jar)
+            except java_build.JavaBuildError as error:
+                raise SystemExit(str(error)) from error  # without a traceback of pip's or hatchling's
         build_data["force_include"][str(jar)] = place
 
     def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:  # noqa: ARG002
