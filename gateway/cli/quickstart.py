@@ -38,7 +38,6 @@ from gateway.service.snmp_process import COMMUNITY
 from gateway.service.trouble_codes import OF_TROUBLE
 from gateway.state_folder import StateError, StateFolder
 
-_GATEWAY_USER: Final = "gateway"
 _AMQP_PORTS: Final = (5671, 5672)
 _MANAGEMENT_PORT: Final = 15672
 
@@ -92,9 +91,10 @@ class _Reader:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Wishes:
-    """Where all is to be, whether anything is to be changed, and whether somebody is asked first."""
+    """Where all is to be, who is made to read, whether anything is to be changed, and asked before."""
 
     folder: Path
+    user: str
     dry_run: bool
     asks: bool
 
@@ -129,6 +129,14 @@ class _Found:
 @click.option(
     "--password-file", type=click.File(encoding="utf-8"), help="Of that user; asked for where it is left out."
 )
+@click.option(
+    "--gateway-user",
+    metavar="NAME",
+    default="gateway",
+    show_default=True,
+    callback=NAME,
+    help="The user that an administrator makes.",
+)
 @click.option("--ca-file", type=click.Path(path_type=Path), help="Certificates to trust; else the system's.")
 @click.option(
     "--folder",
@@ -151,6 +159,7 @@ def quickstart(  # noqa: PLR0913  one for each option
     management: str,
     user: str | None,
     password_file: TextIO | None,
+    gateway_user: str,
     ca_file: Path | None,
     folder: Path,
     snmp_port: int,
@@ -172,7 +181,7 @@ def quickstart(  # noqa: PLR0913  one for each option
         click.echo(f"{path} is there, and stays as it is")
     else:
         ports = _Ports(snmp_port, jmx_port, metrics_port)
-        wishes = _Wishes(folder=folder, dry_run=dry_run, asks=not yes)
+        wishes = _Wishes(folder=folder, user=gateway_user, dry_run=dry_run, asks=not yes)
         text = _configured(management, _login(management, user, password_file), ca_file, wishes, ports)
         if dry_run:
             click.echo(f"{path} would be:\n\n{text}", nl=False)
@@ -267,7 +276,7 @@ def _reader(client: httpx.Client, found: _Found, login: _Login, wishes: _Wishes)
     """
     secrets = wishes.folder / "secrets"
     if "administrator" in found.tags:
-        return _Reader(_GATEWAY_USER, _make_user(client, found, secrets, wishes))
+        return _Reader(wishes.user, _make_user(client, found, secrets, wishes))
     if "monitoring" not in found.tags:
         tags = shlex.join(["rabbitmqctl", "set_user_tags", login.user, "monitoring"])
         raise CommandError(
@@ -286,7 +295,7 @@ def _not_permitted(user: str) -> CommandError:
 
 def _make_user(client: httpx.Client, found: _Found, secrets: Path, wishes: _Wishes) -> Path:
     """A user with the least rights; returns the file of the password."""
-    rights = {_GATEWAY_USER: gateway_rights(found.vhosts, "", EVENT_VHOST, MANAGEMENT_EXCHANGE)}
+    rights = {wishes.user: gateway_rights(found.vhosts, "", EVENT_VHOST, MANAGEMENT_EXCHANGE)}
     passwords = {name: Password.of(client, name, secrets) for name in rights}
     steps = plan(client, users_to_be(rights, passwords), vhost="", exchange=MANAGEMENT_EXCHANGE)
     if steps and wishes.asks and not wishes.dry_run:
@@ -295,7 +304,7 @@ def _make_user(client: httpx.Client, found: _Found, secrets: Path, wishes: _Wish
             _tell(step.told)
         click.confirm("Change it?", default=True, abort=True)
     set_up(client, passwords.values(), steps, dry_run=wishes.dry_run, tell=_tell)
-    return passwords[_GATEWAY_USER].path
+    return passwords[wishes.user].path
 
 
 def _tell(line: str) -> None:
