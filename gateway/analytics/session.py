@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import logging
 import os
 import re
@@ -15,11 +17,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from py4j.protocol import Py4JJavaError
+from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from gateway.analytics.errors import AnalyticsError, MissingError
-from gateway.analytics.temporary import temporary_folder
+from gateway.temporary_folders import TemporaryFolder
 
 JAVA_VERSION: Final = 17
 """The least that Spark 4 runs on."""
@@ -38,6 +41,8 @@ _TRACEBACK: Final = "Traceback (most recent call last):"
 _LOGGING: Final = Path(__file__).with_name("log4j2.properties")
 _VERSION: Final = re.compile(r'version "(?:1\.)?(\d+)')
 _JAVA_SECONDS: Final = 60
+_END_SECONDS: Final = 20
+_TEMPORARY: Final = "amqp-gateway-spark"
 
 _ALWAYS: Final = {
     "spark.sql.session.timeZone": "UTC",
@@ -100,8 +105,10 @@ def session(settings: SparkSettings, name: str = "AMQP management gateway") -> I
     if settings.master.startswith("local"):
         # Not the first "python3" of the path, which may be of another version. No setting of Spark does this.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    temporary = TemporaryFolder(_TEMPORARY)
+    atexit.register(_remove, temporary)
     builder = SparkSession.builder.appName(name)
-    for key, value in settings.all(temporary_folder()).items():
+    for key, value in settings.all(temporary.path).items():
         builder = builder.config(key, value)
     try:
         spark = builder.getOrCreate()
@@ -111,6 +118,16 @@ def session(settings: SparkSettings, name: str = "AMQP management gateway") -> I
         yield spark
     finally:
         spark.stop()
+
+
+def _remove(temporary: TemporaryFolder) -> None:
+    """Let the virtual machine end, which has files open there, and remove the folder."""
+    machine = getattr(SparkContext._gateway, "proc", None)  # noqa: SLF001  PySpark has no other way to it
+    if machine is not None:
+        machine.stdin.close()  # by this it would end when its Python has gone
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            machine.wait(_END_SECONDS)
+    temporary.remove()
 
 
 def check_java() -> None:

@@ -13,7 +13,6 @@ import os
 import signal
 import socket
 import struct
-import tempfile
 from collections import deque
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +29,7 @@ from gateway.jmx.java_classes import class_path
 from gateway.jmx.java_runtime import find_java, java_command, java_environment
 from gateway.jmx.log_limit import LogLimit
 from gateway.jmx.names import DOMAIN
+from gateway.temporary_folders import TemporaryFolder
 
 log = structlog.get_logger(__name__)
 
@@ -127,7 +127,7 @@ class JavaMachine:
         self._backend = Backend(authenticate, _ANSWER_SECONDS)
         self._bridge: Bridge | None = None
         self._process: asyncio.subprocess.Process | None = None
-        self._temporary: tempfile.TemporaryDirectory[str] | None = None
+        self._temporary: TemporaryFolder | None = None
         self._readers: list[asyncio.Task[None]] = []
         self._limit = LogLimit(lines=50, seconds=10)
         self._tail: deque[str] = deque(maxlen=_TAIL_LINES)
@@ -241,8 +241,8 @@ class JavaMachine:
         settings = self._settings
         java = find_java(settings.java)
         jars = await asyncio.to_thread(class_path)
-        self._temporary = tempfile.TemporaryDirectory(prefix="amqp-gateway-jmx-")
-        folder = Path(self._temporary.name)
+        self._temporary = TemporaryFolder("amqp-gateway-jmx")
+        folder = self._temporary.path
         # What is slower than its own deadline has lost its way: nobody waits for it for ever.
         patience = max(_ANSWER_SECONDS, settings.operation_deadline) + _GRACE_SECONDS
         self._bridge = Bridge(self._backend.answer, patience)
@@ -333,7 +333,7 @@ class JavaMachine:
         if self._bridge is not None:
             await self._bridge.close()
         if self._temporary is not None:
-            self._temporary.cleanup()
+            self._temporary.remove()
 
     def _running(self) -> asyncio.subprocess.Process:
         if self._process is None:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import shlex
-import signal
-import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -139,25 +136,6 @@ def test_a_wrong_command_line_is_explained(arguments: tuple[str, ...], said: str
     done = CliRunner().invoke(analytics, [*arguments, "--log", str(tmp_path)])
     assert done.exit_code == ExitCode.USAGE
     assert said in done.stderr
-
-
-def test_what_a_run_that_was_killed_left_behind_goes_with_the_next(tmp_path: Path) -> None:
-    def run(then: str) -> subprocess.CompletedProcess[str]:
-        program = f"from gateway.analytics.temporary import temporary_folder; {then}"
-        environment = {**os.environ, "TMPDIR": str(tmp_path)}
-        return subprocess.run(  # noqa: S603  what stands here
-            [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False
-        )
-
-    assert run("temporary_folder(); import os; os.kill(os.getpid(), 9)").returncode == -signal.SIGKILL
-    (left,) = tmp_path.iterdir()
-    another = tmp_path / "amqp-gateway-spark-of-a-run-that-lives"
-    another.mkdir()
-    with (another / "lock").open("wb") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        ended = run("print(temporary_folder().name)")
-    assert ended.stdout.strip() != left.name
-    assert list(tmp_path.iterdir()) == [another]
 
 
 def test_settings_given_hold_over_ours(tmp_path: Path) -> None:

@@ -66,8 +66,10 @@ public final class Main {
         } catch (IOException error) {
             // No input is an end too.
         }
-        // Nobody else is left to remove it; what is not empty stays.
-        new File(System.getProperty("java.io.tmpdir")).delete();
+        // Nobody else is left to remove it (temporary_folders.py); what has more in it stays.
+        File temporary = new File(System.getProperty("java.io.tmpdir"));
+        new File(temporary, "lock").delete();
+        temporary.delete();
         Runtime.getRuntime().halt(0);
     }
 

@@ -1,0 +1,55 @@
+"""Temporary folders that do not outlive their processes for long, however these end."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Final
+
+_NEW: Final = ".new-"
+_LOCK: Final = "lock"
+
+
+class TemporaryFolder:
+    """A folder for the time of one run.
+
+    A process that is killed leaves its folder behind; the next one that makes a folder for the same purpose
+    removes it. A lock on a file in the folder tells whether its run lives.
+
+    Args:
+        purpose: what the names of these folders begin with.
+
+    Attributes:
+        path: of the folder, of mode 0700, in the system's temporary folder.
+
+    Raises:
+        OSError: it cannot be made.
+    """
+
+    def __init__(self, purpose: str) -> None:
+        place = Path(tempfile.gettempdir())
+        for left in place.glob(f"{purpose}-*"):
+            _remove_left_behind(left)
+        new = Path(tempfile.mkdtemp(prefix=f"{_NEW}{purpose}-", dir=place))
+        self._lock = (new / _LOCK).open("wb")
+        fcntl.flock(self._lock, fcntl.LOCK_EX)
+        # Nobody finds it before it is locked.
+        self.path: Final = new.rename(place / new.name.removeprefix(_NEW))
+
+    def remove(self) -> None:
+        """The run is over; what cannot be removed stays."""
+        shutil.rmtree(self.path, ignore_errors=True)
+        self._lock.close()
+
+
+def _remove_left_behind(folder: Path) -> None:
+    with contextlib.suppress(OSError):  # it is another user's, or of a run that lives, or gone by now
+        if folder.stat().st_uid != os.getuid():
+            return
+        with (folder / _LOCK).open("rb") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(folder, ignore_errors=True)

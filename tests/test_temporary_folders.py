@@ -1,0 +1,50 @@
+"""What processes leave behind that are killed goes with the next one."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+PROGRAM = "from gateway.temporary_folders import TemporaryFolder; folder = TemporaryFolder('purpose'); "
+
+
+def run(then: str, place: Path) -> subprocess.CompletedProcess[str]:
+    """A process that makes a folder."""
+    return subprocess.run(  # noqa: S603  what stands here
+        [sys.executable, "-c", PROGRAM + then],
+        env={**os.environ, "TMPDIR": str(place)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_a_folder_goes_with_its_run(tmp_path: Path) -> None:
+    ended = run("print(folder.path); print(oct(folder.path.stat().st_mode)); folder.remove()", tmp_path)
+    path, mode = ended.stdout.split()
+    assert (Path(path).parent, mode) == (tmp_path, "0o40700")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_a_run_that_was_killed_left_behind_goes_with_the_next(tmp_path: Path) -> None:
+    killed = run("(folder.path / 'more').mkdir(); import os; os.kill(os.getpid(), 9)", tmp_path)
+    assert killed.returncode == -signal.SIGKILL
+    (left,) = tmp_path.iterdir()
+    assert run("print(folder.path); folder.remove()", tmp_path).stdout.strip() != str(left)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_a_run_has_that_lives_or_that_has_another_purpose_stays(tmp_path: Path) -> None:
+    lives, other = tmp_path / "purpose-1", tmp_path / "other-1"
+    for folder in (lives, other):
+        folder.mkdir()
+    with (lives / "lock").open("wb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        run("folder.remove()", tmp_path)
+        assert sorted(tmp_path.iterdir()) == [other, lives]
+    run("folder.remove()", tmp_path)
+    assert list(tmp_path.iterdir()) == [other]
