@@ -84,13 +84,15 @@ class Supervisor:
         self._lifeline = lifeline
         self._manager = manager or ServiceManager()
         self._stopping = asyncio.Event()
+        self._why = ""
         self._failure: CommandError | None = None
         self._lines: dict[str, ProcessLine] = {}
         self.processes: dict[str, int] = {}
         self.restarts: Counter[str] = Counter()
 
-    def stop(self) -> None:
-        """End everything; `run` returns when it has."""
+    def stop(self, why: str = "it was asked to") -> None:
+        """End everything, for the reason that was given first; `run` returns when it has."""
+        self._why = self._why or why
         self._stopping.set()
 
     async def run(self) -> None:
@@ -102,7 +104,7 @@ class Supervisor:
         """
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, self.stop)
+            loop.add_signal_handler(number, self.stop, f"it got {number.name}")
         keepers: list[asyncio.Task[None]] = []
         for plan in self._plans:
             ready = asyncio.Event()
@@ -111,11 +113,12 @@ class Supervisor:
         if not self._stopping.is_set():
             self._lifeline.ready()
             self._manager.ready()
-            log.info("gateway-ready", processes=self.processes)
+            log.info("gateway-ready", processes=self.processes, next="amqp-gateway tree, amqp-gateway doctor")
         await until_one_ends(self._stopping.wait(), self._lifeline.parent_gone())
-        self.stop()
+        self.stop("whoever started it has ended")
         self._manager.stopping()
         await asyncio.gather(*keepers)
+        log.info("gateway-ended", reason=self._why)
         if self._failure is not None:
             raise self._failure
 
@@ -158,7 +161,7 @@ class Supervisor:
                 # It never worked and has said why on standard error: trying again would hide that.
                 # One that was killed could not say anything.
                 self._failure = _never_ready(plan.name, code)
-                self.stop()
+                self.stop(f"the process {plan.name} could not start")
                 return
             if time.monotonic() - started > STEADY_SECONDS:
                 pause = FIRST_RESTART_SECONDS

@@ -144,6 +144,7 @@ def test_run_until_it_is_told_to_end(site: Site, virtual_host: VirtualHost) -> N
     assert ended.code is ExitCode.OK
     assert ended.told == []
     assert {"core-ready", "snmp-ready", "gateway-ready"} <= {record["event"] for record in ended.log}
+    assert (ended.log[-1]["event"], ended.log[-1]["reason"]) == ("gateway-ended", "it got SIGTERM")
     assert broker.administrator.password not in ended.errors
     assert not (site.folder / "feed.sock").exists()
     with site.state.locked(patience_seconds=0):
