@@ -31,7 +31,8 @@ from gateway.service.north_names import NorthNames
 from gateway.service.object_finding import interest_in, object_of
 from gateway.terminal.documents import Document, answer_document
 from gateway.terminal.happenings import KnownObject
-from gateway.terminal.selection import NotOneObjectError
+from gateway.terminal.picture import Picture
+from gateway.terminal.selection import NotOneObjectError, Pattern
 
 _Result = TypeVar("_Result")
 
@@ -78,6 +79,31 @@ def with_gateway(
             return await work(known, asked)
 
     return asyncio.run(do())
+
+
+def refuse_nothing(picture: Picture, meant: Pattern, text: str) -> None:
+    """Go on only where there is something that a pattern means.
+
+    Raises:
+        CommandError: there is nothing.
+    """
+    refuse_no_source(picture, meant, text)
+    if not meant.names_all() and not any(map(meant.fits, picture.objects.values())):
+        text = f"there is no object {text!r}: amqp-gateway tree --summary shows which classes have some"
+        raise CommandError(ExitCode.NOT_FOUND, text)
+
+
+def refuse_no_source(picture: Picture, meant: Pattern, text: str) -> None:
+    """Go on only where the gateway has a source that a pattern means.
+
+    Raises:
+        CommandError: it has none.
+    """
+    names = sorted(source.name for source in picture.sources.values())
+    if not names:
+        raise CommandError(ExitCode.NOT_FOUND, "the gateway has no sources: name some under 'sources'")
+    if not any(map(meant.has_source, names)):
+        raise CommandError(ExitCode.NOT_FOUND, f"there is no source {text!r}; there are: {', '.join(names)}")
 
 
 def with_object(

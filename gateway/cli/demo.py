@@ -13,6 +13,8 @@ from pathlib import Path
 
 import click
 
+from gateway.cli.broker_look import look
+from gateway.cli.provision_management import management_client
 from gateway.demo.broker import BrokerSettings
 from gateway.demo.check import DemonstrationCheck
 from gateway.demo.check_report import EXTRA as SPARK
@@ -86,6 +88,8 @@ def demo(  # noqa: PLR0913  one for each option
         if user is None or password_file is None:
             raise click.UsageError("--management needs --user and --password-file")
         existing = ExistingBroker(management, amqp, user, password_file.read_text("utf-8").rstrip())
+        with management_client(management, user, existing.password, None) as client:
+            look(client, management, user)
     debian = debian_release(series) if series else ""
     try:
         ensure_demonstration(DEMO_PACKAGES if keep is None else PICTURE_PACKAGES, debian, progress)

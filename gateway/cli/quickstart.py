@@ -8,20 +8,18 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, TextIO
-from urllib.parse import urlsplit
 
 import click
 import httpx
 
-from gateway.agents.rabbitmq.provisioning import ProvisioningError, plan, read
-from gateway.agents.rabbitmq.rights import EVENT_EXCHANGE, EVENT_VHOST, MANAGEMENT_EXCHANGE, gateway_rights
+from gateway.agents.rabbitmq.provisioning import plan
+from gateway.agents.rabbitmq.rights import EVENT_VHOST, MANAGEMENT_EXCHANGE, gateway_rights
+from gateway.cli.broker_look import BrokerFound, look
 from gateway.cli.options import lifeline_option, loaded
 from gateway.cli.provision_management import (
     NAME,
-    amqp_url,
     checked,
     dry_run_option,
-    listeners_of,
     management_client,
     set_up,
     users_to_be,
@@ -32,14 +30,9 @@ from gateway.config.files import LoadedConfiguration
 from gateway.config.types import HttpUrl
 from gateway.demo.snmp_commands import SnmpCommands
 from gateway.durable_files import create_durably
-from gateway.mapping.paths import Json
 from gateway.service.exit_codes import CommandError, ExitCode
 from gateway.service.snmp_process import COMMUNITY
-from gateway.service.trouble_codes import OF_TROUBLE
 from gateway.state_folder import StateError, StateFolder
-
-_AMQP_PORTS: Final = (5671, 5672)
-_MANAGEMENT_PORT: Final = 15672
 
 _CONFIGURATION: Final = """\
 # Written by `amqp-gateway quickstart`. All keys: docs/configuration.md; `amqp-gateway check` reads it.
@@ -97,25 +90,6 @@ class _Wishes:
     user: str
     dry_run: bool
     asks: bool
-
-
-@dataclass(frozen=True, slots=True)
-class _Found:
-    """What a broker says of itself and of who asks.
-
-    Attributes:
-        version: of RabbitMQ.
-        amqp: URL that it listens on.
-        tells_events: it has the exchange that events are told on.
-        vhosts: names of its virtual hosts, as far as the user sees them.
-        tags: of the user.
-    """
-
-    version: str
-    amqp: str
-    tells_events: bool
-    vhosts: tuple[str, ...]
-    tags: frozenset[str]
 
 
 @click.command()
@@ -213,61 +187,17 @@ def _configured(management: str, login: _Login, ca_file: Path | None, wishes: _W
         CommandError: the broker does not answer, or refuses something.
     """
     with management_client(management, login.user, login.password, ca_file) as client:
-        found = _look(client, management, login.user)
+        found = look(client, management, login.user)
         click.echo(f"RabbitMQ {found.version} answers; {login.user} has {_tags(found)}")
         reader = _reader(client, found, login, wishes)
     return _text(management, found, reader, ca_file, ports)
 
 
-def _look(client: httpx.Client, management: str, user: str) -> _Found:
-    """Try the user, and see what there is.
-
-    Raises:
-        CommandError: it is no management API, or the user may not read it.
-        ProvisioningError: likewise.
-    """
-    try:
-        listeners = listeners_of(client, management)
-    except ProvisioningError as error:
-        if OF_TROUBLE[error.trouble] is ExitCode.FORBIDDEN:
-            raise _not_permitted(user) from error
-        port = urlsplit(management).port
-        if port not in _AMQP_PORTS:
-            raise
-        text = (
-            f"{error}; port {port} is that of AMQP: the management API is mostly at port {_MANAGEMENT_PORT}"
-        )
-        raise CommandError(ExitCode.UNREACHABLE, text) from error
-    overview, who = read(client, "overview?columns=rabbitmq_version"), read(client, "whoami")
-    told = who.get("tags", ()) if isinstance(who, dict) else ()
-    tags = frozenset(told.split(",") if isinstance(told, str) else map(str, told or ()))
-    vhosts = read(client, "vhosts?columns=name")
-    event_exchange = f"exchanges/%2F/{EVENT_EXCHANGE}"
-    return _Found(
-        str(overview.get("rabbitmq_version")) if isinstance(overview, dict) else "",
-        amqp_url(management, listeners),
-        _is_there(client, event_exchange),
-        tuple(str(one["name"]) for one in _objects(vhosts)),
-        tags,
-    )
-
-
-def _objects(listed: Json) -> list[dict[str, Json]]:
-    return [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
-
-
-def _is_there(client: httpx.Client, path: str) -> bool:
-    try:
-        return read(client, path) is not None
-    except ProvisioningError:  # whoever may not look there is not told
-        return False
-
-
-def _tags(found: _Found) -> str:
+def _tags(found: BrokerFound) -> str:
     return f"the tags {', '.join(sorted(found.tags))}" if found.tags else "no tags"
 
 
-def _reader(client: httpx.Client, found: _Found, login: _Login, wishes: _Wishes) -> _Reader:
+def _reader(client: httpx.Client, found: BrokerFound, login: _Login, wishes: _Wishes) -> _Reader:
     """Who reads the broker from now on.
 
     Raises:
@@ -288,12 +218,7 @@ def _reader(client: httpx.Client, found: _Found, login: _Login, wishes: _Wishes)
     return _Reader(login.user, path)
 
 
-def _not_permitted(user: str) -> CommandError:
-    permits = shlex.join(["rabbitmqctl", "set_user_tags", user, "monitoring"])
-    return CommandError(ExitCode.FORBIDDEN, f"{user} may not read the broker; this permits it: {permits}")
-
-
-def _make_user(client: httpx.Client, found: _Found, secrets: Path, wishes: _Wishes) -> Path:
+def _make_user(client: httpx.Client, found: BrokerFound, secrets: Path, wishes: _Wishes) -> Path:
     """A user with the least rights; returns the file of the password."""
     rights = {wishes.user: gateway_rights(found.vhosts, "", EVENT_VHOST, MANAGEMENT_EXCHANGE)}
     passwords = {name: Password.of(client, name, secrets) for name in rights}
@@ -311,7 +236,7 @@ def _tell(line: str) -> None:
     click.echo(f"  {line}")
 
 
-def _text(management: str, found: _Found, reader: _Reader, ca_file: Path | None, ports: _Ports) -> str:
+def _text(management: str, found: BrokerFound, reader: _Reader, ca_file: Path | None, ports: _Ports) -> str:
     """The configuration, with comments for whoever goes on from here."""
     events = "    # What comes and goes between two looks is told by the broker's events.\n"
     if found.tells_events:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from gateway.cli.asking import Asked, with_gateway
+from gateway.cli.asking import Asked, refuse_nothing, with_gateway
 from gateway.cli.options import config_option
 from gateway.cli.printing import json_option, say, say_json
 from gateway.service.feed_session import FeedSession
@@ -31,6 +31,7 @@ def tree(pattern: str, config: Path | None, *, summary: bool, as_json: bool) -> 
 
     async def work(session: FeedSession, _asked: Asked) -> None:
         picture = session.picture
+        refuse_nothing(picture, meant, pattern)
         if summary:
             rows = list(summary_rows(picture, meant))
             if as_json:

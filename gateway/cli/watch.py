@@ -10,11 +10,12 @@ from pathlib import Path
 
 import click
 
-from gateway.cli.asking import Asked, with_gateway
+from gateway.cli.asking import Asked, refuse_no_source, with_gateway
 from gateway.cli.log_options import duration
 from gateway.cli.options import config_option
 from gateway.cli.printing import json_option, say, say_json
 from gateway.clock import SystemClock
+from gateway.service.exit_codes import CommandError, ExitCode
 from gateway.service.feed_session import FeedSession
 from gateway.terminal.documents import happening_document
 from gateway.terminal.lines import happening_line
@@ -33,12 +34,14 @@ def watch(
 ) -> None:
     """Show what happens: objects that come, change and go, events, alarms, operations; until Ctrl-C.
 
-    PATTERN is as of `tree`. When the gateway is started again it goes on, with what changed meanwhile.
+    PATTERN is as of `tree`. With --count and --for, the exit code is 13 where not so much happened.
+    When the gateway is started again it goes on, with what changed meanwhile.
     """
     meant = Pattern.of(pattern)
     clock = SystemClock()
 
     async def work(session: FeedSession, _asked: Asked) -> None:
+        refuse_no_source(session.picture, meant, pattern)
         click.echo("watching; Ctrl-C ends it", err=True)
         left = count
         with contextlib.suppress(TimeoutError):
@@ -54,5 +57,7 @@ def watch(
                     left = None if left is None else left - 1
                     if left == 0:
                         return
+        if left:
+            raise CommandError(ExitCode.NOT_FOUND, f"{left} of {count} have not happened in that time")
 
     with_gateway(config, work)

@@ -96,7 +96,7 @@ class Supervisor:
         self._stopping.set()
 
     async def run(self) -> None:
-        """Run until `stop`, SIGINT or SIGTERM.
+        """Run until `stop`, SIGINT or SIGTERM, or SIGHUP of a terminal.
 
         Raises:
             CommandError: a process could not do its work from the very start, and said why. One that was
@@ -105,6 +105,10 @@ class Supervisor:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, self.stop, f"it got {number.name}")
+        if sys.stderr.isatty():
+            loop.add_signal_handler(signal.SIGHUP, self.stop, "its terminal was closed")
+        else:
+            loop.add_signal_handler(signal.SIGHUP, _say_not_reloaded)
         keepers: list[asyncio.Task[None]] = []
         for plan in self._plans:
             ready = asyncio.Event()
@@ -208,6 +212,14 @@ class Supervisor:
             await asyncio.gather(hearing, hanging, return_exceptions=True)
             del self.processes[plan.name], self._lines[plan.name]
             return code
+
+
+def _say_not_reloaded() -> None:
+    """What service managers and operators mean by SIGHUP is not done, and not passed over in silence."""
+    log.warning(
+        "not-reloaded",
+        reason="the configuration is read at a start only: amqp-gateway check, then restart the gateway",
+    )
 
 
 def _kill(process: asyncio.subprocess.Process, name: str, reason: str) -> None:

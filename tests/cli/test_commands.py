@@ -137,6 +137,10 @@ def test_run_until_it_is_told_to_end(site: Site, virtual_host: VirtualHost) -> N
             "every source is synchronised",
         )
         health = amqp_gateway("health", "--config", site.configuration)
+        gateway.process.send_signal(signal.SIGHUP)
+        wait_until(
+            lambda: any(record["event"] == "not-reloaded" for record in gateway.log), "it is not reloaded"
+        )
         ended = gateway.terminate()
 
     assert health.output.startswith("1 of 1 sources synchronised, ")

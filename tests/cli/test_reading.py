@@ -25,9 +25,21 @@ def test_tree_shows_objects_below_what_they_belong_to(shown_gateway: ShownGatewa
     assert lines[:2] == ["orders  synchronised", f"  rabbitmq:vhost  {name}"]
     assert f"    rabbitmq:queue  {name}|first" in lines
 
-    assert shown_gateway.output("tree", "nothing") == ""
     summary = shown_gateway.output("tree", f"orders/queue/{name}*", "--summary")
     assert summary.split()[:2] == ["orders", "rabbitmq:queue"]
+
+
+@pytest.mark.parametrize("words", [["tree"], ["tree", "--json"], ["tree", "--summary"], ["watch"]])
+def test_a_source_that_is_not_there_is_told(words: list[str], shown_gateway: ShownGateway) -> None:
+    ended = shown_gateway.call(*words, "nothing/queue")
+    assert (ended.code, ended.output) == (ExitCode.NOT_FOUND, "")
+    assert ended.told == ["amqp-gateway: there is no source 'nothing/queue'; there are: orders"]
+
+
+def test_a_tree_of_nothing_is_told(shown_gateway: ShownGateway) -> None:
+    ended = shown_gateway.call("tree", "orders/queue/*|not-there")
+    assert (ended.code, ended.output) == (ExitCode.NOT_FOUND, "")
+    assert ended.told[0].startswith("amqp-gateway: there is no object 'orders/queue/*|not-there': ")
 
 
 def test_tree_for_programs(shown_gateway: ShownGateway) -> None:
@@ -173,9 +185,12 @@ def test_watch_tells_what_comes_and_goes(shown_gateway: ShownGateway) -> None:
 
 
 def test_watch_ends_after_its_time(shown_gateway: ShownGateway) -> None:
-    ended = shown_gateway.call("watch", "nothing", "--for", "100ms")
+    ended = shown_gateway.call("watch", "orders/queue/*|not-there", "--for", "100ms")
     assert (ended.code, ended.output) == (ExitCode.OK, "")
     assert ended.told == ["watching; Ctrl-C ends it"]
+    waited = shown_gateway.call("watch", "orders/queue/*|not-there", "--for", "100ms", "--count", "2")
+    assert waited.code is ExitCode.NOT_FOUND
+    assert waited.told[-1] == "amqp-gateway: 2 of 2 have not happened in that time"
 
 
 def test_sources_as_they_are(shown_gateway: ShownGateway) -> None:

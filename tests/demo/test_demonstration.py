@@ -18,7 +18,7 @@ import yaml
 
 from gateway.demo.broker import PrivateBroker
 from gateway.service.exit_codes import ExitCode
-from tests.components.command_line import COMMAND, environment
+from tests.components.command_line import COMMAND, amqp_gateway, environment
 from tests.components.ports import free_tcp_port, free_udp_port
 from tests.components.waiting import wait_until
 from tests.hypothesis_profiles import PROVING
@@ -179,6 +179,21 @@ def test_a_broker_of_somebody_else_is_only_read(
     assert "operations" not in settings
     assert "writers" not in settings["snmp"]
     assert "writing" not in settings["sources"]["rabbitmq"]
+
+
+def test_a_broker_that_cannot_be_read_ends_it_with_what_is_wrong(
+    rabbitmq: PrivateBroker, tmp_path: Path
+) -> None:
+    password = tmp_path / "password"
+    password.write_text("wrong")
+    user = ("--user", rabbitmq.administrator.name, "--password-file", password)
+    for management, code, said in (
+        (rabbitmq.management_url, ExitCode.CREDENTIALS, "Login failed"),
+        (f"http://127.0.0.1:{rabbitmq.ports.amqp}", ExitCode.UNREACHABLE, "cannot be reached"),
+    ):
+        ended = amqp_gateway("demo", "--management", management, *user)
+        (line,) = ended.told
+        assert (ended.code, said in line, ended.output) == (code, True, "")
 
 
 @pytest.mark.long
