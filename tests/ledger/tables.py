@@ -6,6 +6,7 @@ Tables are read by DuckDB, as by whoever knows nothing of Spark.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import signal
 import subprocess
@@ -123,6 +124,43 @@ def differences(log: Path, output: Path, truth: Truth, sources: tuple[str, ...])
             low, high = truth.gained(name)
             if not low <= published.get((source, name), 0) <= high:
                 yield f"{name} of {source}: {published.get((source, name))} messages of {low}"
+
+
+def report_differences(log: Path, output: Path, truth: Truth, sources: tuple[str, ...]) -> Iterator[str]:
+    """What the report of a whole log says that the ledger, or of objects the tables, contradict.
+
+    Args:
+        log: what it is made of.
+        output: where the tables of the same log are.
+        truth: what the ledger says.
+        sources: names of those that read its broker, which is one.
+    """
+    period = ("--from=2000-01-01", "--to=2100-01-01", "--top=100000")
+    ended = amqp_gateway("analytics", "report", "--json", *_SPARK, f"--log={log}", *period)
+    if ended.code != 0:
+        yield f"no report: {ended.errors}"
+        return
+    told = json.loads(ended.output)["tables"]
+    rows = {
+        (row["source"], row["class"]): (row["created"], row["ended"])
+        for row in told["classes"]
+        if row["class"] in CLASSES
+    }
+    made = {(source, name): (created, deleted) for source, name, created, deleted in _rows(output, _OBJECTS)}
+    if rows != made:
+        yield f"objects: {rows}, in the tables {made}"
+    published = {(row["source"], row["queue"].rpartition("/")[2]): row["published"] for row in told["queues"]}
+    for source in sources:
+        for name in truth.published:
+            low, high = truth.gained(name)
+            if not low <= (published.get((source, name)) or 0) <= high:
+                yield f"{name} of {source}: {published.get((source, name))} messages of {low}"
+    (all_together,) = (row for row in told["brokers"] if row["broker"] is None)
+    most = max(
+        sum(row["published"] or 0 for row in told["queues"] if row["source"] == one) for one in sources
+    )
+    if all_together["published"] > most:
+        yield f"all brokers together: {all_together['published']} messages, the busiest source told {most}"
 
 
 def _objects(output: Path, truth: Truth, sources: tuple[str, ...]) -> Iterator[str]:
