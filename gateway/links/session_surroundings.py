@@ -21,6 +21,24 @@ _COUNTED: Final = {
     "distrusted-sender": "refused",
     "too-many-agents": "refused",
 }
+_WARNINGS: Final = frozenset(
+    {
+        "agent-silent",
+        "distrusted-sender",
+        "events-lost",
+        "events-missing",
+        "gave-up",
+        "impersonator",
+        "impersonators-not-checked",
+        "management-unavailable",
+        "protocol-error",
+        "refused-sender",
+        "too-many-agents",
+        "too-many-classes",
+        "virtual-host-not-permitted",
+    }
+)
+"""Notes of what somebody should look at; all others are for who reads the log anyway."""
 
 
 class SessionNotes:
@@ -48,7 +66,8 @@ class SessionNotes:
         last = self._logged.get(note.event)
         if last is None or now - last >= _LOG_NANOSECONDS:
             self._logged[note.event] = now
-            log.info(note.event, name=self._name, detail=note.detail, count=self.counts[note.event])
+            tell = log.warning if note.event in _WARNINGS else log.info
+            tell(note.event, name=self._name, detail=note.detail, count=self.counts[note.event])
 
 
 class WakeUp:

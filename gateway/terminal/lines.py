@@ -49,7 +49,10 @@ def aligned(rows: Iterable[Sequence[str]]) -> list[str]:
 
 def value_rows(known: KnownObject, elements: Iterable[Element]) -> list[tuple[str, str]]:
     """Name and value of elements, with unit."""
-    return [(element.name, _shown(element, known.value(element.name), known.source)) for element in elements]
+    return [
+        (element.name, value_with_unit(element, known.value(element.name), known.source))
+        for element in elements
+    ]
 
 
 def object_lines(known: KnownObject, picture: Picture) -> list[str]:
@@ -144,11 +147,13 @@ def assignments(
     )
 
 
-def _shown(element: Element, value: FeedValue | None, source: str) -> str:
+def value_with_unit(element: Element, value: FeedValue | None, source: str) -> str:
+    """A value as people read it, with its unit if it has one."""
     if value is None:
         return ABSENT
     text = text_form(element, value, source)
-    return f"{text} {element.unit}" if element.unit and not isinstance(value, str) else text
+    has_unit = isinstance(value, str) or element.type is ValueType.DURATION  # in its own text
+    return f"{text} {element.unit}" if element.unit and not has_unit else text
 
 
 def _created(happening: Created, _picture: Picture) -> str:

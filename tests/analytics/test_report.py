@@ -199,6 +199,10 @@ def test_programs_read_json_and_csv(made: Report, tmp_path: Path) -> None:
     assert whole["tables"]["queues"][0]["queue"] == "orders"
     rows = list(csv.DictReader(written["growing.csv"].splitlines()))
     assert [row["queue"] for row in rows] == ["invoices", "audit"]
+    for name, layout in LAYOUTS.items():
+        assert {column.name for column in layout.columns} <= set(
+            written[f"{name}.csv"].splitlines()[0].split(",")
+        )
 
 
 def test_a_page_is_drawn(made: Report, tmp_path: Path) -> None:

@@ -25,12 +25,14 @@ from gateway.terminal.documents import (
 )
 from gateway.terminal.happenings import CoreTold, Happening, ObjectKey
 from gateway.terminal.lines import (
+    ABSENT,
     aligned,
     happening_line,
     object_lines,
     operation_line,
     summary_rows,
     tree_lines,
+    value_with_unit,
 )
 from gateway.terminal.picture import Picture
 from gateway.terminal.selection import Pattern
@@ -276,6 +278,19 @@ def test_values_as_text(kind: ValueType, value: FeedValue, text: str) -> None:
     element = Element("element", kind)
     assert text_form(element, value, "shop1") == text
     json.dumps(json_form(element, value, "shop1"), allow_nan=False)
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "shown"),
+    [
+        (ValueType.U64, 3, "3 seconds"),
+        (ValueType.DURATION, 90 * 10**9, "90 s"),  # its text has a unit
+        (ValueType.STRING, "three", "three"),
+        (ValueType.U64, None, ABSENT),
+    ],
+)
+def test_values_have_one_unit(kind: ValueType, value: FeedValue | None, shown: str) -> None:
+    assert value_with_unit(Element("element", kind, unit="seconds"), value, "shop1") == shown
 
 
 @pytest.mark.parametrize(

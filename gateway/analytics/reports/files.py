@@ -25,9 +25,10 @@ def write(report: Report, folder: Path) -> list[Path]:
 
 def _write_table(report: Report, name: str, file: Path) -> Path:
     rows = report.plain_rows(name)
+    # Rows may hold more than people are shown.
+    names = list(rows[0]) if rows else [column.name for column in report.table(name).columns]
     with file.open("w", encoding="utf-8", newline="") as opened:
-        if rows:
-            writer = csv.DictWriter(opened, fieldnames=list(rows[0]))
-            writer.writeheader()
-            writer.writerows(rows)
+        writer = csv.DictWriter(opened, fieldnames=names)
+        writer.writeheader()
+        writer.writerows(rows)
     return file

@@ -67,9 +67,10 @@ def _worst_events(report: Report) -> Iterator[str]:
 
 def _growing(report: Report) -> Iterator[str]:
     for row in report.once("growing")[:MOST_OF_A_KIND]:
-        pace, then = readable(row["per_hour"], Form.COUNT), readable(row["in_24_hours"], Form.COUNT)
+        pace = readable(row["per_hour"], Form.COUNT)
         who = f"queue {_text(row, 'queue')}{_source(row, 'of')}"
-        yield f"{who} grows by {pace} messages an hour: {then} in 24 hours"
+        then = f": {readable(row['in_24_hours'], Form.COUNT)} in 24 hours" if row["in_24_hours"] else ""
+        yield f"{who} grows by {pace} messages an hour{then}"
 
 
 def _storms(report: Report) -> Iterator[str]:

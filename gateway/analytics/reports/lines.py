@@ -14,6 +14,8 @@ LEAST_POINTS: Final = 4
 
 LEAST_SECONDS: Final = 60
 """Nor does one through a shorter time."""
+FORECAST_SECONDS: Final = 1800
+"""What went up for less time says nothing of a day."""
 
 LEAST_FIT: Final = 0.5
 """Least coefficient of determination of a line that is called growth."""
@@ -46,7 +48,7 @@ def line(value: Column, seconds: Column) -> tuple[Column, ...]:
 
 
 def grows(lines: DataFrame) -> DataFrame:
-    """Those that go up, with ``in_24_hours``: the number to be expected if it goes on so.
+    """Those that go up, with ``in_24_hours``: what is to be expected if it goes on so; null for a short line.
 
     Args:
         lines: with the columns of `line`, and ``first`` and ``last`` number.
@@ -57,7 +59,10 @@ def grows(lines: DataFrame) -> DataFrame:
         & (F.col("points") >= LEAST_POINTS)
         & (F.col("over") >= LEAST_SECONDS)
         & (F.col("last") > F.col("first"))
-    ).withColumn("in_24_hours", F.col("last") + F.col("per_hour") * _FORECAST_HOURS)
+    ).withColumn(
+        "in_24_hours",
+        F.when(F.col("over") >= FORECAST_SECONDS, F.col("last") + F.col("per_hour") * _FORECAST_HOURS),
+    )
 
 
 def is_clock(value: Column, seconds: Column, unit_seconds: Column, begin: dt.datetime) -> Column:

@@ -1,0 +1,47 @@
+"""What sessions note: counted, logged seldom, and as a warning where somebody should look."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import structlog
+
+from gateway.dialects.effects import Note
+from gateway.links.session_surroundings import SessionNotes
+
+MINUTE = 60 * 10**9
+
+
+class HandClock:
+    """Stands until it is moved."""
+
+    def __init__(self) -> None:
+        self.time = MINUTE
+
+    def now(self) -> int:
+        return self.time
+
+
+def test_a_kind_of_note_is_logged_once_a_minute_and_counted_always(
+    logged: list[structlog.typing.EventDict],
+) -> None:
+    clock, counters = HandClock(), Counter[str]()
+    notes = SessionNotes("shop", clock, counters)
+    for _ in range(3):
+        notes.take(Note("protocol-error", "no body"))
+    clock.time += MINUTE
+    notes.take(Note("protocol-error", "no header"))
+    assert [(entry["detail"], entry["count"]) for entry in logged] == [("no body", 1), ("no header", 4)]
+    assert counters == {"protocol_errors": 4}
+
+
+def test_what_somebody_should_look_at_is_a_warning(logged: list[structlog.typing.EventDict]) -> None:
+    notes = SessionNotes("shop", HandClock(), Counter())
+    for event in ("management-unavailable", "management-answers", "refused-sender", "resync"):
+        notes.take(Note(event, ""))
+    assert [(entry["event"], entry["log_level"]) for entry in logged] == [
+        ("management-unavailable", "warning"),
+        ("management-answers", "info"),
+        ("refused-sender", "warning"),
+        ("resync", "info"),
+    ]
