@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -14,11 +15,15 @@ from gateway.service.exit_codes import CommandError, ExitCode
 from gateway.shipped_files import shipped_folder
 from gateway.snmp.lock_files import MIB_SUFFIX, generate_files, site_modules
 from gateway.snmp.lock_growth import LockFullError
-from gateway.snmp.mib.lint import base_folders, have_smilint, lint
+from gateway.snmp.mib.lint import base_folders, has_usual_modules, have_smilint, lint, missing_base_modules
 from gateway.yaml_documents import DocumentError
 
 _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+_AGENT_MODULES = ("SNMPv2-MIB", "SNMP-MPD-MIB")
+"""Of what the agent answers with beside its own."""
+
+_WRITTEN = "# Written by `amqp-gateway mib install`."
 
 
 @click.group()
@@ -84,6 +89,46 @@ def path(config: Path | None) -> None:
     Where there is a configuration, the folder of the site's own module is among them.
     """
     click.echo(":".join(map(str, (*base_folders(), shipped_folder("mibs"), *_modules_of_site(config)))))
+
+
+@mib.command()
+@config_option
+@click.option("--user", "for_user", is_flag=True, help="For the user who runs this: into ~/.snmp.")
+@click.option("--folder", type=click.Path(file_okay=False, path_type=Path), help="Into this folder instead.")
+def install(config: Path | None, folder: Path | None, *, for_user: bool) -> None:
+    """Write a snmp.conf by which net-snmp's commands know all names of the gateway.
+
+    A snmp.conf that somebody else wrote stays as it is: then the lines for it are printed.
+    """
+    if for_user == (folder is not None):
+        raise click.UsageError("say --user, or --folder FOLDER")
+    place = (folder or Path.home() / ".snmp") / "snmp.conf"
+    text = _snmp_conf(_modules_of_site(config))
+    if place.exists() and not place.read_text("utf-8", "replace").startswith(_WRITTEN):
+        click.echo(text, nl=False)
+        text = f"{place} is there, and of somebody else: add the lines above to it"
+        raise CommandError(ExitCode.CONFIGURATION, text)
+    try:
+        place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        place.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise CommandError(ExitCode.CONFIGURATION, f"{place}: cannot be written: {error.strerror}") from error
+    click.echo(f"wrote {place}")
+    if missing := missing_base_modules():
+        text = f"names need the texts of {', '.join(missing)}, too: apt-get install erlang-snmp brings them"
+        raise CommandError(ExitCode.NOT_INSTALLED, text)
+
+
+def _snmp_conf(of_site: Sequence[Path]) -> str:
+    """Folders and modules for net-snmp, beside those that it loads by itself where it has them."""
+    folders = [*base_folders(), shipped_folder("mibs"), *of_site]
+    modules = [
+        file.stem
+        for folder in (shipped_folder("mibs"), *of_site)
+        for file in sorted(folder.glob(f"*{MIB_SUFFIX}"))
+    ]
+    known = "+" if has_usual_modules() else f"{':'.join(_AGENT_MODULES)}:"
+    return f"{_WRITTEN}\nmibdirs +{':'.join(map(str, folders))}\nmibs {known}{':'.join(modules)}\n"
 
 
 def _modules_of_site(config: Path | None) -> list[Path]:

@@ -32,6 +32,7 @@ from gateway.demo.snmp_commands import SnmpCommands
 from gateway.durable_files import create_durably
 from gateway.service.exit_codes import CommandError, ExitCode
 from gateway.service.snmp_process import COMMUNITY
+from gateway.snmp.mib.lint import missing_base_modules
 from gateway.state_folder import StateError, StateFolder
 
 _CONFIGURATION: Final = """\
@@ -283,6 +284,17 @@ def _make_state(configuration: LoadedConfiguration) -> None:
         raise CommandError(ExitCode.STATE, str(error)) from error
 
 
+def _missing() -> list[str]:
+    """What the commands need that is not on this machine."""
+    if shutil.which("snmpwalk") is None:
+        return [
+            "  apt-get install snmp erlang-snmp        # net-snmp's commands, and the texts of basic MIBs"
+        ]
+    if missing_base_modules():
+        return ["  apt-get install erlang-snmp             # the texts of basic MIBs: names need them"]
+    return []
+
+
 def _shown(address: tuple[str, int]) -> str:
     """An address that is listened on, as whoever is on this machine reaches it."""
     host, port = address
@@ -299,6 +311,7 @@ def _what_to_try(configuration: LoadedConfiguration, management: str) -> str:
     lines = [
         "",
         f"The gateway watches {management}. In another terminal:",
+        *_missing(),
         f"  export SNMPCONFPATH={shlex.quote(str(snmp.folder))}",
         f"  export AMQP_GATEWAY_CONFIG={shlex.quote(str(configuration.path))}",
         f"  snmpwalk {address} AMQP-GATEWAY-RABBITMQ-MIB::rmqQueueName",

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import subprocess
 from pathlib import Path
 
 from gateway.service.exit_codes import ExitCode
@@ -34,3 +37,40 @@ def test_the_shipped_modules_need_no_configuration(tmp_path: Path) -> None:
     assert folders(ended)[-1] == SHIPPED
     (told,) = ended.told
     assert told.startswith("without the site's own modules: ")
+
+
+def translated(name: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """What net-snmp makes of a name, with the configuration in a folder."""
+    program = shutil.which("snmptranslate")
+    assert program is not None
+    return subprocess.run(  # noqa: S603  Debian's command
+        [program, "-On", name],
+        env={"PATH": os.environ["PATH"], "SNMPCONFPATH": str(folder), "HOME": str(folder)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_a_snmp_conf_gives_all_names_and_no_complaints(tmp_path: Path) -> None:
+    for _ in range(2):  # done again it writes its own file anew
+        assert amqp_gateway("mib", "install", "--folder", tmp_path).code is ExitCode.OK
+    for name in (
+        "AMQP-GATEWAY-MIB::agSourceState",
+        "AMQP-GATEWAY-RABBITMQ-MIB::rmqQueueName",
+        "AMQP-GATEWAY-QPID-MIB::qpidQueueName",
+        "SNMPv2-MIB::sysUpTime",
+    ):
+        done = translated(name, tmp_path)
+        assert (done.stdout.startswith(".1.3.6.1."), done.stderr) == (True, ""), name
+
+
+def test_a_snmp_conf_of_somebody_else_stays_as_it_is(tmp_path: Path) -> None:
+    theirs = tmp_path / ".snmp" / "snmp.conf"
+    theirs.parent.mkdir()
+    theirs.write_text("defVersion 3\n")
+    ended = amqp_gateway("mib", "install", "--user", HOME=str(tmp_path))
+    assert ended.code is ExitCode.CONFIGURATION
+    assert ended.told[-1].endswith("is there, and of somebody else: add the lines above to it")
+    assert "mibs " in ended.output
+    assert theirs.read_text() == "defVersion 3\n"

@@ -9,6 +9,7 @@ import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from pysmi.codegen import PySnmpCodeGen
 from pysmi.compiler import MibCompiler
@@ -40,10 +41,29 @@ class LintComplaint:
         return f"{self.file}:{self.line}: {self.text} ({self.tool})"
 
 
+_USUAL_FOLDERS: Final = ("/usr/share/snmp/mibs", "/usr/share/snmp/mibs/ietf", "/var/lib/mibs/ietf")
+
+_BASE: Final = ("SNMPv2-SMI", "SNMPv2-TC", "SNMPv2-CONF", "SNMP-FRAMEWORK-MIB")
+
+
 def base_folders() -> list[Path]:
     """Where SNMPv2-SMI, -TC, -CONF and SNMP-FRAMEWORK-MIB may stand: Debian's erlang-snmp has all of them."""
     erlang = sorted(Path("/usr/lib/erlang/lib").glob("snmp-*/mibs"))
     return [folder for folder in (*erlang, Path("/usr/share/snmp/mibs")) if folder.is_dir()]
+
+
+def missing_base_modules() -> list[str]:
+    """Modules that ours import, and whose texts stand in none of `base_folders`: Debian's `snmp` has none."""
+    names = {file.stem for folder in base_folders() for file in folder.iterdir()}
+    return [name for name in _BASE if name not in names]
+
+
+def has_usual_modules() -> bool:
+    """Whether the modules that net-snmp's commands load by themselves are there: else each is an error."""
+    usual = (Path(folder) for folder in _USUAL_FOLDERS)
+    return any(
+        folder.joinpath(f"IF-MIB{suffix}").exists() for folder in usual for suffix in ("", ".txt", ".mib")
+    )
 
 
 def have_smilint() -> bool:
