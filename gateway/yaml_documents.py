@@ -5,6 +5,7 @@ Every complaint carries file and line, so that whoever wrote the file can go the
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any, TypeVar
 
 import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic_core import ErrorDetails
 
 MAX_DOCUMENT_OCTETS = 8 * 1024 * 1024
 """Larger files are refused before they are parsed."""
@@ -172,7 +174,7 @@ def parse_document(text: str, model: type[Model], path: Path) -> Model:
     try:
         return model.model_validate(data)
     except ValidationError as error:
-        found = error.errors(include_url=False, include_input=False)
+        found = _causes(error.errors(include_url=False, include_input=False))
         complaints = [_complaint(node, dict(one)) for one in found[:MAX_COMPLAINTS]]
         if len(found) > MAX_COMPLAINTS:
             complaints.append(Complaint(1, "", f"and {len(found) - MAX_COMPLAINTS} more"))
@@ -197,13 +199,45 @@ _IN_WORDS = {
     "model_attributes_type": "takes keys with values",
     "dict_type": "takes keys with values",
     "tuple_type": "takes a list",
+    "list_type": "takes a list",
+    "float_parsing": "is a number",
+    "float_type": "is a number",
     "bool_parsing": "is true or false",
     "bool_type": "is true or false",
     "int_parsing": "is a whole number",
     "int_type": "is a whole number",
+    "int_from_float": "is a whole number",
+    "invalid_key": "is no text: keys are texts",
     "string_type": "is a text; one that looks like something else takes quotes",
+    "string_too_short": "has {min_length} characters at least",
+    "string_too_long": "has {max_length} characters at most",
+    "string_pattern_mismatch": "has another form: it is to fit {pattern}",
+    "too_short": "takes {min_length} at least",
+    "too_long": "takes {max_length} at most",
+    "greater_than": "is more than {gt}",
+    "greater_than_equal": "is {ge} or more",
+    "less_than": "is less than {lt}",
+    "less_than_equal": "is {le} or less",
+    "literal_error": "can be {expected}",
+    "enum": "can be {expected}",
 }
-"""Where pydantic's own words are for programmers."""
+"""Where pydantic's own words are for programmers; names in braces are its own, of what was expected."""
+
+
+def _causes(errors: Sequence[ErrorDetails]) -> list[ErrorDetails]:
+    """Without those that only follow from others: a list is too short because what stood in it was wrong."""
+    return [
+        error
+        for error in errors
+        if error["type"] != "too_short"
+        or not any(len(one["loc"]) > len(error["loc"]) == len(_common(one, error)) for one in errors)
+    ]
+
+
+def _common(one: ErrorDetails, other: ErrorDetails) -> tuple[int | str, ...]:
+    """Where two errors are, as far as that is the same place."""
+    pairs = itertools.takewhile(lambda pair: pair[0] == pair[1], zip(one["loc"], other["loc"], strict=False))
+    return tuple(step for step, _ in pairs)
 
 
 def _complaint(root: yaml.Node | None, error: dict[str, Any]) -> Complaint:
@@ -217,7 +251,10 @@ def _complaint(root: yaml.Node | None, error: dict[str, Any]) -> Complaint:
             continue
         line, node = found
         trail.append(_shown(step))
-    message = _IN_WORDS.get(error["type"], error["msg"].removeprefix("Value error, "))
+    words = _IN_WORDS.get(error["type"])
+    message = (
+        error["msg"].removeprefix("Value error, ") if words is None else words.format(**error.get("ctx", {}))
+    )
     if error["type"] == "union_tag_not_found":
         message = f"{error['ctx']['discriminator']} is required"
     elif error["type"] == "union_tag_invalid":
