@@ -22,6 +22,7 @@ _RUNNING = {
     "agent": "gateway.cli.agent:agent",
 }
 _LOOKING = {
+    "show": "gateway.cli.show:show",
     "source": "gateway.cli.source:source",
     "tree": "gateway.cli.tree:tree",
     "get": "gateway.cli.get:get",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import shutil
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TextIO
 
@@ -15,6 +15,7 @@ import httpx
 from gateway.agents.rabbitmq.provisioning import plan
 from gateway.agents.rabbitmq.rights import EVENT_VHOST, MANAGEMENT_EXCHANGE, gateway_rights
 from gateway.cli.broker_look import BrokerFound, look
+from gateway.cli.login import Login, login_option, login_to, password_option
 from gateway.cli.options import lifeline_option, loaded
 from gateway.cli.provision_management import (
     NAME,
@@ -72,12 +73,6 @@ class _Ports:
 
 
 @dataclass(frozen=True, slots=True)
-class _Login:
-    user: str
-    password: str = field(repr=False)
-
-
-@dataclass(frozen=True, slots=True)
 class _Reader:
     user: str
     password_file: Path
@@ -95,15 +90,8 @@ class _Wishes:
 
 @click.command()
 @click.argument("management", metavar="URL", callback=checked(HttpUrl))
-@click.option(
-    "--user",
-    callback=NAME,
-    help="Who reads the broker or, if it is an administrator, makes a user who only reads. Asked for where"
-    " it is left out.",
-)
-@click.option(
-    "--password-file", type=click.File(encoding="utf-8"), help="Of that user; asked for where it is left out."
-)
+@login_option
+@password_option
 @click.option(
     "--gateway-user",
     metavar="NAME",
@@ -157,7 +145,7 @@ def quickstart(  # noqa: PLR0913  one for each option
     else:
         ports = _Ports(snmp_port, jmx_port, metrics_port)
         wishes = _Wishes(folder=folder, user=gateway_user, dry_run=dry_run, asks=not yes)
-        text = _configured(management, _login(management, user, password_file), ca_file, wishes, ports)
+        text = _configured(management, login_to(management, user, password_file), ca_file, wishes, ports)
         if dry_run:
             click.echo(f"{path} would be:\n\n{text}", nl=False)
         else:
@@ -172,16 +160,7 @@ def quickstart(  # noqa: PLR0913  one for each option
         context.invoke(run, config=path, lifeline=lifeline)
 
 
-def _login(management: str, user: str | None, password_file: TextIO | None) -> _Login:
-    """As given, else as somebody answers at the terminal."""
-    if user is None:
-        user = click.prompt("User of the broker (an administrator, or one with the tag monitoring)")
-    if password_file is not None:
-        return _Login(user, password_file.read().rstrip("\r\n"))
-    return _Login(user, click.prompt(f"Password of {user} at {management}", hide_input=True))
-
-
-def _configured(management: str, login: _Login, ca_file: Path | None, wishes: _Wishes, ports: _Ports) -> str:
+def _configured(management: str, login: Login, ca_file: Path | None, wishes: _Wishes, ports: _Ports) -> str:
     """Make what is missing on the broker, and the text of the configuration.
 
     Raises:
@@ -198,7 +177,7 @@ def _tags(found: BrokerFound) -> str:
     return f"the tags {', '.join(sorted(found.tags))}" if found.tags else "no tags"
 
 
-def _reader(client: httpx.Client, found: BrokerFound, login: _Login, wishes: _Wishes) -> _Reader:
+def _reader(client: httpx.Client, found: BrokerFound, login: Login, wishes: _Wishes) -> _Reader:
     """Who reads the broker from now on.
 
     Raises:

@@ -1,0 +1,121 @@
+"""``amqp-gateway show``: what a broker would be shown as, before there is a gateway."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+import logging
+import os
+from pathlib import Path
+from typing import Final, TextIO
+
+import click
+from pydantic import TypeAdapter, ValidationError
+
+from gateway.cli.log_options import duration
+from gateway.cli.login import Login, login_option, login_to, password_option
+from gateway.cli.options import config_option, configured_source, loaded
+from gateway.cli.printing import at_work, json_option, say, say_json
+from gateway.clock import SystemClock
+from gateway.config.files import LoadedConfiguration
+from gateway.config.model import Configuration
+from gateway.config.types import HttpUrl, SecretError
+from gateway.mapping.files import MappingError
+from gateway.model.observations import SourceState
+from gateway.service.exit_codes import CommandError, ExitCode
+from gateway.service.first_reading import first_reading
+from gateway.service.logs import configure_logs
+from gateway.terminal.documents import object_document
+from gateway.terminal.happenings import KnownObject
+from gateway.terminal.lines import assignments
+from gateway.terminal.picture import Picture
+from gateway.terminal.selection import Pattern
+from gateway.yaml_documents import DocumentError
+
+_SOURCE: Final = "rabbitmq"
+_PASSWORD: Final = "AMQP_GATEWAY_SHOW_PASSWORD"  # noqa: S105  the name of a variable
+_URL: Final[TypeAdapter[str]] = TypeAdapter(HttpUrl)
+
+
+@click.command()
+@click.argument("target", metavar="URL|SOURCE")
+@click.argument("pattern", metavar="[PATTERN]", default="")
+@login_option
+@password_option
+@config_option
+@click.option(
+    "--for",
+    "patience",
+    type=duration,
+    default="30s",
+    show_default=True,
+    metavar="DURATION",
+    help="Wait no longer until everything has been read.",
+)
+@json_option
+def show(
+    target: str,
+    pattern: str,
+    *,
+    user: str | None,
+    password_file: TextIO | None,
+    config: Path | None,
+    patience: dt.timedelta,
+    as_json: bool,
+) -> None:
+    """Print what would be shown of a RabbitMQ, or of a configured source: every object with its values.
+
+    URL is that of its management API. No gateway is needed, and nothing is changed or declared there.
+    PATTERN is CLASS/NAME with *, ? and [...].
+    """
+    configure_logs("source", logging.CRITICAL)
+    if "://" in target:
+        configuration = _configuration(target, login_to(target, user, password_file))
+        name = _SOURCE
+    else:
+        configuration, name = loaded(config), target
+        configured_source(configuration, name)
+    picture = _read(configuration, name, patience)
+    (source,) = picture.sources.values()
+    found = Pattern.of(f"*/{pattern}").objects(picture)
+    if as_json:
+        for known in found:
+            say_json(object_document(known, picture, list(known.in_class.schema.elements)))
+    else:
+        say(_line(known) for known in found)
+    if source.state in {SourceState.CONNECTING, SourceState.DOWN}:
+        raise CommandError(ExitCode.UNREACHABLE, f"{target}: {source.detail or source.state.value}")
+    about = f"{len(picture.objects)} objects, {source.state.value}"
+    click.echo(f"{about}: {source.detail}" if source.detail else about, err=True)
+
+
+def _configuration(url: str, login: Login) -> LoadedConfiguration:
+    """One of this broker alone, which stands in no file."""
+    try:
+        _URL.validate_python(url)
+    except ValidationError as error:
+        text = error.errors()[0]["msg"].removeprefix("Value error, ")
+        raise click.BadParameter(text, param_hint="URL") from error
+    os.environ[_PASSWORD] = login.password  # where a configuration may name it
+    source = {"kind": "rabbitmq", "management": url, "user": login.user, "password": {"env": _PASSWORD}}
+    settings = Configuration.model_validate({"version": 1, "sources": {_SOURCE: source}})
+    return LoadedConfiguration(settings, Path.cwd() / "gateway.yaml")
+
+
+def _read(configuration: LoadedConfiguration, name: str, patience: dt.timedelta) -> Picture:
+    try:
+        with at_work(f"reading {name}"):
+            return asyncio.run(first_reading(configuration, name, SystemClock(), patience.total_seconds()))
+    except (DocumentError, MappingError, SecretError) as error:
+        raise CommandError(ExitCode.CONFIGURATION, str(error)) from error
+
+
+def _line(known: KnownObject) -> str:
+    schema = known.in_class.schema
+    told = {
+        schema.elements[position].name: value
+        for position, value in known.record.values.items()
+        if schema.elements[position].readable
+    }
+    elements = {element.name: element for element in schema.elements}
+    return f"{known.class_name}  {known.record.stable_name}  {assignments(told, elements, known.source)}"

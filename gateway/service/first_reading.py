@@ -1,0 +1,61 @@
+"""Reads one source whole, once, without a gateway: what it would show."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import Final
+
+from gateway.clock import Clock
+from gateway.config.files import LoadedConfiguration
+from gateway.model.observations import SourceState
+from gateway.service.mappings import load_mappings
+from gateway.service.passing_inventory import EPOCH, PassingInventory, passing_inventory
+from gateway.service.sources import source_of
+from gateway.service.surroundings import Surroundings
+from gateway.tasks import until_one_ends
+from gateway.terminal.happenings import Happening, SourceTold
+from gateway.terminal.picture import Picture
+
+_SETTLED: Final = frozenset({SourceState.SYNCHRONISED, SourceState.DEGRADED, SourceState.DOWN})
+_TICK_SECONDS: Final = 1.0
+
+
+async def first_reading(loaded: LoadedConfiguration, name: str, clock: Clock, patience: float) -> Picture:
+    """What the source ``name`` tells until it is synchronised, or down, or ``patience`` seconds have passed.
+
+    Nothing is kept, and nobody can ask it for operations.
+
+    Args:
+        loaded: the configuration; its state folder is not used.
+        name: of the source.
+        clock: the gateway's.
+        patience: seconds.
+
+    Raises:
+        DocumentError: a mapping is wrong; so is `MappingError`.
+        SecretError: a secret of the source cannot be read.
+        CommandError: its certificates cannot be read.
+    """
+    mappings = load_mappings(loaded)
+    with passing_inventory(mappings, clock.now()) as passing:
+        around = Surroundings(passing.inventory, mappings, passing.secrets, clock, loaded.folder, EPOCH)
+        run = source_of(name, loaded.settings.sources[name], around)
+        passing.begin()
+        settled = asyncio.Event()
+
+        def happened(happening: Happening) -> None:
+            if isinstance(happening, SourceTold) and happening.record.state in _SETTLED:
+                settled.set()
+
+        passing.happened = happened
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(patience):
+                await until_one_ends(settled.wait(), run(), _tick(passing, clock))
+        return passing.picture
+
+
+async def _tick(passing: PassingInventory, clock: Clock) -> None:
+    while True:
+        await asyncio.sleep(_TICK_SECONDS)
+        passing.inventory.tick(clock.now())

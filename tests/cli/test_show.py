@@ -1,0 +1,70 @@
+"""What a broker would be shown as, before there is a gateway."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from gateway.demo.broker import PrivateBroker
+from gateway.service.exit_codes import ExitCode
+from tests.components.command_line import Ended, Site, amqp_gateway
+from tests.components.rabbitmq import VirtualHost
+
+
+@pytest.fixture
+def password(rabbitmq: PrivateBroker, tmp_path: Path) -> Path:
+    """A file with the administrator's."""
+    file = tmp_path / "password"
+    file.write_text(f"{rabbitmq.administrator.password}\n", encoding="utf-8")
+    return file
+
+
+def shown(broker: PrivateBroker, password: Path, *more: str) -> Ended:
+    user = ("--user", broker.administrator.name, "--password-file", password)
+    return amqp_gateway("show", broker.management_url, *more, *user)
+
+
+def test_every_object_with_its_values(virtual_host: VirtualHost, password: Path) -> None:
+    broker, name = virtual_host.broker, virtual_host.name
+    with broker.http() as http:
+        http.put(f"queues/{name}/orders", json={"durable": True}).raise_for_status()
+        connections = len(http.get("connections").json())
+    ended = shown(broker, password, f"queue/{name}*")
+    assert ended.code is ExitCode.OK, ended.errors
+    (line,) = ended.output.splitlines()
+    assert line.startswith(f"rabbitmq:queue  {name}|orders  ")
+    assert {"name=orders", "durable=true", "state=running"} <= set(line.split())
+    assert ended.told[-1].partition(" objects, ")[2].startswith("synchronised")
+    with broker.http() as http:
+        assert len(http.get("connections").json()) <= connections, "it declares and consumes nothing"
+
+
+def test_for_programs(virtual_host: VirtualHost, password: Path) -> None:
+    ended = shown(virtual_host.broker, password, f"vhost/{virtual_host.name}", "--json")
+    (vhost,) = map(json.loads, ended.output.splitlines())
+    assert (vhost["class"], vhost["name"]) == ("rabbitmq:vhost", virtual_host.name)
+
+
+def test_a_configured_source_is_shown_by_its_name(
+    site: Site, rabbitmq: PrivateBroker, password: Path
+) -> None:
+    source = {"kind": "rabbitmq", "management": rabbitmq.management_url, "user": rabbitmq.administrator.name}
+    site.configure(sources={"orders": {**source, "password": {"file": str(password)}}})
+    ended = amqp_gateway("show", "orders", "node", "--config", site.configuration)
+    assert ended.code is ExitCode.OK, ended.errors
+    assert ended.output.startswith("rabbitmq:node  ")
+    assert not site.state.path.joinpath("instances.sqlite3").exists() or site.state.boots == 0
+
+
+def test_what_keeps_it_from_looking_is_said(rabbitmq: PrivateBroker, tmp_path: Path, password: Path) -> None:
+    wrong = tmp_path / "wrong"
+    wrong.write_text("wrong", encoding="utf-8")
+    ended = shown(rabbitmq, wrong)
+    assert (ended.code, ended.output) == (ExitCode.UNREACHABLE, "")
+    assert rabbitmq.administrator.name in ended.told[-1]
+    user = ("--user", "somebody", "--password-file", password)
+    nobody = amqp_gateway("show", "http://127.0.0.1:1", *user)
+    assert (nobody.code, nobody.output) == (ExitCode.UNREACHABLE, "")
+    assert amqp_gateway("show", "ftp://there", *user).code is ExitCode.USAGE
