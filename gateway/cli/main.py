@@ -89,7 +89,8 @@ class Commands(click.Group):
         except click.ClickException as error:
             error.show()
             code = error.exit_code
-        except click.Abort:
+        except click.Abort:  # a question that was answered with no, or not at all
+            click.echo("amqp-gateway: stopped: nothing more was done", err=True)
             code = ExitCode.INTERRUPTED
         except BrokenPipeError:
             if not _is_unread():

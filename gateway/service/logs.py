@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 
 import structlog
@@ -16,10 +17,11 @@ def configure_logs(process: str, level: int = logging.INFO) -> None:
         level: what is told at least; a command that says itself what is wrong wants nothing less than
             ``logging.CRITICAL``.
     """
-    terminal = sys.stderr.isatty()
-    renderer: structlog.typing.Processor = (
-        structlog.dev.ConsoleRenderer() if terminal else structlog.processors.JSONRenderer(sort_keys=True)
-    )
+    renderer: structlog.typing.Processor
+    if sys.stderr.isatty():
+        renderer = structlog.dev.ConsoleRenderer(colors=not os.environ.get("NO_COLOR"))  # no-color.org
+    else:
+        renderer = structlog.processors.JSONRenderer(sort_keys=True)
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,
