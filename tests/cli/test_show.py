@@ -37,6 +37,7 @@ def test_every_object_with_its_values(virtual_host: VirtualHost, password: Path)
     assert line.startswith(f"rabbitmq:queue  {name}|orders  ")
     assert {"name=orders", "durable=true", "state=running"} <= set(line.split())
     assert ended.told[-1].partition(" objects, ")[2].startswith("synchronised")
+    assert "none are configured: write `events: " in ended.told[-1]
     with broker.http() as http:
         assert len(http.get("connections").json()) <= connections, "it declares and consumes nothing"
 

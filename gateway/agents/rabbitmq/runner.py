@@ -121,7 +121,8 @@ class SourceRunner:
             if self._consumer is None:
                 self._perform(
                     self._source.events_missing(
-                        "they are switched off in the configuration", self._clock.now()
+                        "none are configured: write `events: { url: amqp://HOST:5672 }` under the source",
+                        self._clock.now(),
                     )
                 )
             else:
