@@ -21,9 +21,6 @@ from tests.components.command_line import Ended, amqp_gateway, running
 from tests.components.ports import free_udp_port
 from tests.components.waiting import wait_until
 
-GATEWAY = "gateway"
-"""Whom the command makes."""
-
 
 @dataclass(frozen=True, slots=True)
 class Newcomer:
@@ -31,6 +28,8 @@ class Newcomer:
 
     broker: PrivateBroker
     folder: Path
+    gateway: str
+    """Whom the command makes: other tests have this broker, too."""
 
     def arguments(self, *more: str, user: str = "", password: str = "", url: str = "") -> list[str]:
         """Of the command."""
@@ -41,6 +40,7 @@ class Newcomer:
             "quickstart",
             url or self.broker.management_url,
             *("--user", user or self.broker.administrator.name, "--password-file", str(file)),
+            *("--gateway-user", self.gateway),
             *("--snmp-port", str(free_udp_port()), "--jmx-port", str(jmx), "--metrics-port", str(metrics)),
             *more,
         ]
@@ -63,9 +63,10 @@ class Newcomer:
 
 @pytest.fixture
 def newcomer(rabbitmq: PrivateBroker, tmp_path: Path) -> Iterator[Newcomer]:
-    yield Newcomer(rabbitmq, tmp_path)
+    new = Newcomer(rabbitmq, tmp_path, f"gateway-{secrets.token_hex(4)}")
+    yield new
     with rabbitmq.http() as http:
-        http.delete(f"users/{GATEWAY}")
+        http.delete(f"users/{new.gateway}")
 
 
 @pytest.fixture
@@ -112,8 +113,8 @@ def test_it_runs_and_what_it_prints_can_be_typed(newcomer: Newcomer) -> None:
         assert "rabbitmq:vhost  /" in typed("amqp-gateway")
         assert "amqp_gateway_" in typed("curl")
         wait_until(lambda: '"event": "jmx-ready"' in log.read_text("utf-8"), "JMX takes connections")
-        assert newcomer.users()[GATEWAY] in ("monitoring", ["monitoring"])
-    assert newcomer.made.joinpath("secrets", f"{GATEWAY}.password").stat().st_mode & 0o777 == 0o600
+        assert newcomer.users()[newcomer.gateway] in ("monitoring", ["monitoring"])
+    assert newcomer.made.joinpath("secrets", f"{newcomer.gateway}.password").stat().st_mode & 0o777 == 0o600
 
 
 def test_done_again_it_keeps_what_is_there(newcomer: Newcomer) -> None:
@@ -129,24 +130,22 @@ def test_done_again_it_keeps_what_is_there(newcomer: Newcomer) -> None:
 
 
 def test_a_dry_run_changes_nothing(newcomer: Newcomer) -> None:
-    before = newcomer.users()
     ended = newcomer.quickstart("--dry-run")
     assert ended.code is ExitCode.OK
-    assert f"make the user {GATEWAY}: tags monitoring" in ended.output
+    assert f"make the user {newcomer.gateway}: tags monitoring" in ended.output
     configuration = yaml.safe_load(ended.output.partition("would be:\n\n")[2])
-    assert configuration["sources"]["rabbitmq"]["user"] == GATEWAY
+    assert configuration["sources"]["rabbitmq"]["user"] == newcomer.gateway
     assert not newcomer.made.exists()
-    assert newcomer.users() == before
+    assert newcomer.gateway not in newcomer.users()
 
 
 def test_who_is_no_administrator_is_used_as_it_is(
     newcomer: Newcomer, user_with: Callable[[str], tuple[str, str]]
 ) -> None:
     name, password = user_with("monitoring")
-    before = newcomer.users()
     ended = newcomer.quickstart(user=name, password=password)
     assert ended.code is ExitCode.OK, ended.errors
-    assert newcomer.users() == before
+    assert newcomer.gateway not in newcomer.users()
     configuration = yaml.safe_load((newcomer.made / "gateway.yaml").read_text("utf-8"))
     assert configuration["sources"]["rabbitmq"]["user"] == name
     assert amqp_gateway("check", "--connect", "--config", newcomer.made / "gateway.yaml").code is ExitCode.OK
