@@ -422,7 +422,8 @@ class BrokerView:
         alone = self.nodes.names == {node}
 
         def ended(known: KnownObject) -> bool:
-            if known.created > started:
+            # Without a time of creation it was first seen by a listing; its values are from then or later.
+            if (known.created or known.sampled) > started:
                 return False
             match known.name.class_name:
                 case "queue":

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from gateway.agents.rabbitmq.hearing import UNDER_WAY
 from gateway.agents.rabbitmq.known_objects import KnownObject
 from gateway.agents.rabbitmq.management_api import Unavailable
@@ -47,13 +49,13 @@ def kept(heard_ago: int = 60) -> tuple[World, int]:
 
 
 def former(
-    class_name: str, parts: tuple[str, ...], number: int, created: int = 0, **told: Value
+    class_name: str, parts: tuple[str, ...], number: int, created: int = 0, sampled: int = 0, **told: Value
 ) -> KnownObject:
     """An object that existed when the gateway before this one ended."""
     schema = class_schemas(MAPPING)[class_name]
     properties = tuple(told.get(element.name) for element in schema.properties)
     statistics = (None,) * len(schema.statistics)
-    return KnownObject(ObjectName(class_name, parts), number, created, 0, properties, statistics, 0)
+    return KnownObject(ObjectName(class_name, parts), number, created, 0, properties, statistics, sampled)
 
 
 def resumed(shop: World) -> None:
@@ -149,7 +151,18 @@ def test_what_ended_while_the_gateway_was_away_is_told_in_its_virtual_host() -> 
     assert end.properties[0] == Reference(native_id(host.number))
 
 
-def test_what_was_created_after_its_node_started_did_not_end_with_the_node_before() -> None:
+@pytest.mark.parametrize(
+    ("created", "sampled", "lives"),
+    [
+        (20, 0, True),
+        (0, 20, True),  # nobody told of its creation: a listing showed it
+        (50, 20, False),  # its statistics were taken away since, which is no sight of it
+        (0, 50, False),
+    ],
+)
+def test_what_was_made_after_its_node_started_did_not_end_with_the_node_before(
+    created: int, sampled: int, *, lives: bool
+) -> None:
     """The log may end long before: everything behind that was told, but not all of it was read."""
     shop = World()
     shop.broker.add_node(2, 30_000)
@@ -162,9 +175,12 @@ def test_what_was_created_after_its_node_started_did_not_end_with_the_node_befor
         name="orders",
         durable=False,
         number=78,
-        created=shop.now - 20 * SECOND,
+        created=created and shop.now - created * SECOND,
+        sampled=sampled and shop.now - sampled * SECOND,
     )
     shop.source.remember([queue], shop.now, events_kept=False, heard_until=shop.now - 60 * SECOND)
     shop.run(5)
     told = [one for one in shop.observed if isinstance(one, ObjectSeen) and one.key.name == "queue"]
-    assert {(one.native_id, one.deleted) for one in told} == {(native_id(queue.number), 0)}
+    ended = {one.native_id for one in told if one.deleted}
+    shown = {one.native_id for one in told if not one.deleted}
+    assert (native_id(queue.number) in shown, native_id(queue.number) in ended) == (lives, not lives)
