@@ -149,7 +149,7 @@ def report_differences(log: Path, output: Path, truth: Truth, sources: tuple[str
     made = {(source, name): (created, deleted) for source, name, created, deleted in _rows(output, _OBJECTS)}
     if rows != made:
         yield f"objects: {rows}, in the tables {made}"
-    published = {(row["source"], row["queue"].rpartition("/")[2]): row["published"] for row in told["queues"]}
+    published = {(row["source"], row["queue"].rpartition("|")[2]): row["published"] for row in told["queues"]}
     for source in sources:
         for name in truth.published:
             low, high = truth.gained(name)
