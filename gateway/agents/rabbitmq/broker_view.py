@@ -422,8 +422,7 @@ class BrokerView:
         alone = self.nodes.names == {node}
 
         def ended(known: KnownObject) -> bool:
-            # Without a time of creation it was first seen by a listing; its values are from then or later.
-            if (known.created or known.sampled) > started:
+            if known.created > started:
                 return False
             match known.name.class_name:
                 case "queue":

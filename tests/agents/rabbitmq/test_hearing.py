@@ -155,9 +155,8 @@ def test_what_ended_while_the_gateway_was_away_is_told_in_its_virtual_host() -> 
     ("created", "sampled", "lives"),
     [
         (20, 0, True),
-        (0, 20, True),  # nobody told of its creation: a listing showed it
-        (50, 20, False),  # its statistics were taken away since, which is no sight of it
-        (0, 50, False),
+        (50, 20, False),  # values may be told as absent without any sight of it
+        (0, 20, False),  # where its creation is not known, it is taken to have ended with the node
     ],
 )
 def test_what_was_made_after_its_node_started_did_not_end_with_the_node_before(
