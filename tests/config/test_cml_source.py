@@ -44,11 +44,11 @@ def test_notifications_may_be_left_alone() -> None:
 @pytest.mark.parametrize(
     ("written", "complaint"),
     [
-        ("short_lived: sometimes", "short_lived: can be 'no', 'second-listing' or 'yes'"),
+        ("short_lived: sometimes", "short_lived: must be 'no', 'second-listing' or 'yes'"),
         ("interval: 100ms", "interval: is 1s to 1d here"),
         ("intervals: {queue: 2d}", "intervals.queue: is 1s to 1d here"),
-        ("budget: {share: 2}", "budget.share: is 1.0 or less"),
-        ("assured: [everything]", "assured.0: can be 'config-file' or 'heartbeats'"),
+        ("budget: {share: 2}", "budget.share: must be 1.0 or less"),
+        ("assured: [everything]", "assured.0: must be 'config-file' or 'heartbeats'"),
         ("believe: []", "believe: "),
         ("durable: {}", "durable: unknown key"),
     ],

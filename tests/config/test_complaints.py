@@ -39,31 +39,31 @@ def test_the_sample_that_the_others_vary_is_right() -> None:
     [
         ("", "1: version: is required"),
         ("site: Berlin\n", "1: version: is required"),
-        ("version: 2\n", "1: version: can be 1"),
+        ("version: 2\n", "1: version: must be 1"),
         ("version: 1\nsnpm: {}\n", "2: snpm: unknown key"),
         (RABBITMQ + "    interfal: 5s\n", "8: sources.orders.interfal: unknown key"),
         ("version: 1\nsite: A\nsite: B\n", "3: the key 'site' stands here for the second time"),
-        ("version: 1\n1: 2\n", "2: 1: is no text: keys are texts"),
+        ("version: 1\n1: 2\n", "2: 1: is no text: a key must be text"),
         ("version: 1\n? [site]\n: A\n", "2: a key is a word, no list and no mapping"),
         ("null", "1: takes keys with values"),
         ("[version, 1]", "1: takes keys with values"),
         ("version: 1\nsources: [orders]\n", "2: sources: takes keys with values"),
         ("version: 1\nsources:\n  orders:\n", "3: sources.orders: takes keys with values"),
-        ("version: 1\nsite: 7\n", "2: site: is a text; one that looks like something else takes quotes"),
-        ("version: 1\nsnmp:\n  enabled: maybe\n", "3: snmp.enabled: is true or false"),
+        ("version: 1\nsite: 7\n", "2: site: must be text; put quotes around what looks like something else"),
+        ("version: 1\nsnmp:\n  enabled: maybe\n", "3: snmp.enabled: must be true or false"),
         ("version: 1\nsnmp:\n  listen: 127.0.0.1:1161\n", "3: snmp.listen: takes a list"),
-        (RABBITMQ + "    max_objects: many\n", "8: sources.orders.max_objects: is a whole number"),
+        (RABBITMQ + "    max_objects: many\n", "8: sources.orders.max_objects: must be a whole number"),
         (
             "version: 1\nfeed: {max_waiting_records: 5}\n",
-            "2: feed.max_waiting_records: is 1000 or more",
+            "2: feed.max_waiting_records: must be 1000 or more",
         ),
         (
             "version: 1\nhistory:\n  ends: 2\n",
-            "3: history.ends: is 10 or more",
+            "3: history.ends: must be 10 or more",
         ),
         (
             RABBITMQ + "    budget: 0.9\n",
-            "8: sources.orders.budget: is 0.5 or less",
+            "8: sources.orders.budget: must be 0.5 or less",
         ),
     ],
 )
@@ -106,7 +106,7 @@ def test_what_is_not_yaml_is_said_in_the_words_of_its_parser(text: str, complain
 
 def test_every_mistake_is_told_at_once() -> None:
     text = "version: 1\nsnpm: {}\nsnmp:\n  enabled: maybe\n"
-    assert set(complaints(text)) == {"2: snpm: unknown key", "4: snmp.enabled: is true or false"}
+    assert set(complaints(text)) == {"2: snpm: unknown key", "4: snmp.enabled: must be true or false"}
 
 
 def test_very_many_mistakes_are_not_all_told() -> None:

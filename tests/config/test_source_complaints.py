@@ -31,7 +31,7 @@ def test_sources(source: str, complaint: str) -> None:
             "sources.orders.durable.queue: must begin with 'amqp-gateway.': the gateway has rights on",
         ),
         ("durable: {expires: 1s}", "sources.orders.durable.expires: is 10s to 30d here"),
-        ("durable: {max_length: 10}", "sources.orders.durable.max_length: is "),
+        ("durable: {max_length: 10}", "sources.orders.durable.max_length: must be "),
     ],
 )
 def test_durable_subscriptions(durable: str, complaint: str) -> None:
@@ -46,7 +46,7 @@ def test_durable_subscriptions(durable: str, complaint: str) -> None:
         ("segment_duration: 2h", "3: log.segment_duration: is 1s to 1h here"),
         ("statistics_interval: often", f"3: log.statistics_interval: {UNIT}"),
         ("max_age: 59min", "3: log.max_age: is 1h to 366d here"),
-        ("max_size: 15", "3: log.max_size: is 16 or more"),
+        ("max_size: 15", "3: log.max_size: must be 16 or more"),
         (
             "statistics_intervals: {'rabbitmq:*': 2d}",
             "3: log.statistics_intervals.rabbitmq:*: is 1ms to 1d here",
@@ -90,7 +90,7 @@ def test_names_that_amqp_has_no_room_for(key: str) -> None:
 def test_the_name_of_a_source() -> None:
     text = RABBITMQ.replace("orders", "'our orders'")
     assert complaints(text) == [
-        "3: sources.our orders: has another form: it is to fit ^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$"
+        "3: sources.our orders: must match the pattern ^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$"
     ]
 
 
@@ -107,7 +107,7 @@ agents:
       amqp: {url: "amqp://127.0.0.1", user: agent, password: {env: PASSWORD}}
       obey: []
 """
-    assert complaints(text) == ["10: agents.orders.publish.obey: takes 1 at least"]
+    assert complaints(text) == ["10: agents.orders.publish.obey: takes at least 1"]
 
 
 def test_what_is_captured_is_a_source() -> None:
@@ -139,7 +139,7 @@ def test_two_sources_may_be_one_broker() -> None:
         ),
         ("plant", "'plant' is no broker: it hears applications"),
         ("second", "'second' is itself 'same_as' another source: name the same one everywhere"),
-        ("'not a name'", "has another form"),
+        ("'not a name'", "must match the pattern"),
     ],
 )
 def test_which_source_is_the_same_broker(same_as: str, complaint: str) -> None:

@@ -161,7 +161,7 @@ def test_a_provisional_lock_holds_classes_of_any_package_below_arc_3() -> None:
     ("written", "instead", "line", "complaint"),
     [
         ("column: 102", "column: 101", 10, "the column 101 is used twice"),
-        ("column: 102", "column: 99", 15, "greater than or equal to 100"),
+        ("column: 102", "column: 99", 15, "must be 100 or more"),
         ("shpTillSales", "shpTillowner", 1, "the descriptor shptillowner is used twice"),
         ("shpTillSales", "shpTillRowState", 1, "the descriptor shptillrowstate is used twice"),
         ("number: 2", "number: 1", 16, "the number 1 is used twice"),
@@ -177,7 +177,7 @@ def test_a_provisional_lock_holds_classes_of_any_package_below_arc_3() -> None:
         ("arc: 3, syntax", "arc: 2, syntax", 1, "the arc 2 is used twice"),
         ("name: fire, arc: 5", "name: fire, arc: 4", 1, "the arc 4 is used twice"),
         ("name: fire", "name: tillClosed", 1, "the event tillClosed is used twice"),
-        ("name: fire, arc: 5", "name: fire, arc: 65536", 22, "less than or equal to 65535"),
+        ("name: fire, arc: 5", "name: fire, arc: 65536", 22, "must be 65535 or less"),
         ("descriptor: shpFire", "descriptor: shpTill", 1, "the descriptor shptill is used twice"),
         (
             "syntax: gauge32, descriptor: shpEventCount",
