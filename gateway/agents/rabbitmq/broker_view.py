@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from gateway.agents.rabbitmq.bindings import DEFAULT_EXCHANGE, completed_binding
-from gateway.agents.rabbitmq.cluster import LIMITS, Nodes, VirtualHosts
+from gateway.agents.rabbitmq.cluster import LIMITS, Nodes, NodeStart, VirtualHosts
 from gateway.agents.rabbitmq.consumers import is_anonymous
 from gateway.agents.rabbitmq.events import Changed, Created, Deleted
 from gateway.agents.rabbitmq.features import DEPRECATED_FEATURE, FEATURE_FLAG, Features
@@ -72,7 +72,6 @@ class BrokerView:
     Attributes:
         failures: tells what is out of reach with its node from what has ended.
         processes: what is known by its Erlang process.
-        heard_until: until when the broker was listened to before the start (ns); 0 where that is not known.
         withheld: classes that may not be read, as far as that is known: what events tell of them would be
             some of their objects, taken for all.
     """
@@ -95,10 +94,26 @@ class BrokerView:
         self._own_users = own_users
         self._management_virtual_host = management_virtual_host
         self.withheld = set(ADMINISTRATIVE)
-        self.heard_until = 0
+        self._heard_until = 0
+        self._former_starts: dict[str, NodeStart] = {}
         self.processes = Processes()
         self.statistics: PrometheusStatistics | None = None
         """Where statistics of a class come from beside the listings."""
+
+    def left(self, objects: Iterable[KnownObject], heard_until: int) -> None:
+        """The gateway was away.
+
+        Args:
+            objects: what was known before.
+            heard_until: until when the broker was listened to (ns); 0 where that is not known.
+        """
+        self._heard_until = heard_until
+        for known in objects:
+            if known.name.class_name == "node":
+                process, time = self.values(known, "osProcess", "startTime")
+                self._former_starts[known.name.leaf] = NodeStart(
+                    process, time if isinstance(time, int) else 0
+                )
 
     # What events call objects.
 
@@ -415,9 +430,13 @@ class BrokerView:
         return [change for known in former for change in self.known.ended(known.name, now)]
 
     def _ended_before(self, node: str, now: int) -> list[Change]:
-        """What had been there before the gateway's start, and ended with a node that was started since."""
+        """What had been there before the gateway's start, and ended with a node that was started since.
+
+        Where the node's present start had been noticed before, what ended with the former was told then.
+        """
         started = self.nodes.started(node)
-        if not 0 < self.heard_until < started:
+        former = self._former_starts.get(node)
+        if not 0 < self._heard_until < started or (former and self.nodes.is_start(node, former)):
             return []
         alone = self.nodes.names == {node}
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from gateway.agents.rabbitmq import queues
 from gateway.mapping.paths import Json
+from gateway.model.values import Value
 
 NOT_PERMITTED = "notPermitted"
 NEEDED_COLUMNS: Mapping[str, tuple[str, ...]] = {
@@ -28,9 +29,20 @@ _MILLISECOND = 1_000_000
 _SECOND = 1_000_000_000
 
 
+START_LATENESS = 6_000_000_000
+"""Nanoseconds. RabbitMQ renews a node's uptime every 5 s, by which its start is known."""
+
+
 @dataclass(slots=True)
-class _Start:
-    process: Json
+class NodeStart:
+    """A start of a node.
+
+    Attributes:
+        process: the number of the operating system's process, as text or as a number.
+        time: when that was (ns, to the second), up to `START_LATENESS` too late.
+    """
+
+    process: Value | Json
     time: int
 
 
@@ -44,7 +56,7 @@ class Nodes:
 
     def __init__(self) -> None:
         self._running: dict[str, bool] = {}
-        self._starts: dict[str, _Start] = {}
+        self._starts: dict[str, NodeStart] = {}
         self._dated: set[str] = set()
         self._plugins: dict[str, frozenset[str]] = {}
         self._overview: dict[str, Json] = {}
@@ -88,7 +100,7 @@ class Nodes:
             known = self._starts.get(name)
             if known is None or known.process != process:
                 restarted = known is not None
-                known = self._starts[name] = _Start(process, start)
+                known = self._starts[name] = NodeStart(process, start)
             known.time = min(known.time, start)
             added["start_time"] = known.time
             self._dated.add(name)
@@ -147,6 +159,15 @@ class Nodes:
     def started(self, name: str) -> int:
         """When a node was started (ns, to the second); 0 where that is not known."""
         return self._starts[name].time if name in self._starts else 0
+
+    def is_start(self, name: str, start: NodeStart) -> bool:
+        """Whether ``start`` is that of a node's present process."""
+        present = self._starts.get(name)
+        return (
+            present is not None
+            and str(present.process) == str(start.process)
+            and abs(present.time - start.time) <= START_LATENESS
+        )
 
     def is_unsettled(self, name: object, now: int, recovery: int) -> bool:
         """Whether a node does not run, or was started less than ``recovery`` ns before ``now``.

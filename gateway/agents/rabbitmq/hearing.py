@@ -9,14 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+from gateway.agents.rabbitmq.cluster import START_LATENESS
 from gateway.model.observations import Gap
 
 _SECOND: Final = 1_000_000_000
 UNDER_WAY: Final = 1_000_000_000
 """Nanoseconds. The broker collects events for so long before it publishes them."""
-
-START_LATENESS: Final = 6_000_000_000
-"""Nanoseconds. RabbitMQ renews a node's uptime every 5 s, by which its start is known."""
 
 
 class Hearing:

@@ -186,6 +186,11 @@ class KnownObjects:
         self._unpublished.clear()
         return [Put(known, new=True) for known in lasting]
 
+    @property
+    def any_known(self) -> bool:
+        """Whether an object is known, or remembered from before the start."""
+        return bool(self._remembered) or any(self._objects.values())
+
     def ending(self, name: ObjectName) -> KnownObject | None:
         """The object whose end an event with this name reports; a listing may have lacked it before."""
         end = self._ends.get(name)

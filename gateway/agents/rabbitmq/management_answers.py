@@ -39,7 +39,7 @@ from gateway.agents.rabbitmq.management_api import (
 from gateway.agents.rabbitmq.metrics_answers import MetricsAnswers
 from gateway.agents.rabbitmq.object_names import ObjectName
 from gateway.agents.rabbitmq.observation_stream import ObservationStream
-from gateway.agents.rabbitmq.polling import PollingPlan
+from gateway.agents.rabbitmq.polling import NEEDED_BY_EVENTS, PollingPlan
 from gateway.agents.rabbitmq.reading import ClassReader
 from gateway.agents.rabbitmq.resource_alarms import ResourceAlarms
 from gateway.agents.rabbitmq.sessions import MAX_LINKS
@@ -60,6 +60,8 @@ _OWNER_ATTEMPTS = 3
 """RabbitMQ knows the name of a connection only some seconds after it was opened."""
 AGAIN = 1_000_000_000
 """Until a class is listed again of which not all is confirmed (ns)."""
+DATING_LIMIT = 15_000_000_000
+"""Nanoseconds. A node that starts says since when it has run as soon as it answers, or 5 s after that."""
 
 
 class ManagementAnswers:
@@ -140,14 +142,21 @@ class ManagementAnswers:
             if isinstance(request, OverviewRequest):
                 return self._unanswered(request, self.visibility.no_overview(answer), began, ended)
             return self._questionable(request, fault, began, ended)
-        effects: list[Effect] = []
-        if self.visibility.answers():
-            self._early_faults = 0
-            self._answers_since = ended
-            self.plan.hurry(ended, values=True)
-            self.plan.hurry_overview(ended)
-            self.plan.retry(ended, at_once=False)
-            effects.append(Note("management-answers"))
+        taken = self._answers_again if self.visibility.answers() else self._taken
+        return taken(request, answer, began, ended)
+
+    def _answers_again(
+        self, request: ManagementRequest, answer: Answer, began: int, ended: int
+    ) -> list[Effect]:
+        self._early_faults = 0
+        self._answers_since = ended
+        self.plan.hurry(ended, values=True)
+        self.plan.hurry_overview(ended)
+        self.plan.retry(ended, at_once=False)
+        effects: list[Effect] = [Note("management-answers")]
+        put_off = isinstance(request, ListingRequest) and request.class_name not in NEEDED_BY_EVENTS
+        if self._view.known.any_known and self.await_nodes(ended) and put_off:
+            return effects  # it is listed when it is known which nodes were started again
         return [*effects, *self._taken(request, answer, began, ended)]
 
     def _taken(self, request: ManagementRequest, answer: Answer, began: int, ended: int) -> list[Effect]:
@@ -216,6 +225,13 @@ class ManagementAnswers:
             changes = self._view.forget(self._unmeasured, now, listed_only=False)
             effects += self._stream.apply(changes)
         return effects
+
+    def await_nodes(self, now: int) -> bool:
+        """Find out first which nodes were started again, where that can be: they had other objects."""
+        can_be = "node" in self.visibility.readable
+        if can_be:
+            self.plan.await_nodes(now + DATING_LIMIT)
+        return can_be
 
     def ask_permission(self, host: str) -> None:
         """Find out soon whether the contents of a virtual host may be read."""
@@ -387,6 +403,8 @@ class ManagementAnswers:
         withheld = isinstance(answer, Refused) and is_administrative(request)
         long = lasting or (isinstance(answer, Refused) and withheld and not answer.login)
         self.plan.refused(request, ended, long=long, withheld=withheld)
+        if request.class_name == "node":
+            self.plan.nodes_dated()
         self._listing = None
         if request.lean and lasting:  # too many for one answer: pages show them all the same
             return []
@@ -506,6 +524,10 @@ class ManagementAnswers:
         if listing.class_name == "node":
             self._alarms.finished({name.leaf for name in listing.seen}, listing.began)
             self.visibility.without_majority = self._view.nodes.without_majority
+            if self._view.nodes.are_dated:
+                self.plan.nodes_dated()
+            elif self.plan.awaits_nodes(now):
+                self.plan.hurry(now + AGAIN, "node")
         self._suspect(listing.class_name, finished.suspects, now)
         if listing.lean:
             # What it lacks is still to be read.

@@ -155,6 +155,7 @@ class PollingPlan:
         self._failures = 0
         self._paused_until = 0
         self._held_until = 0
+        self._nodes_awaited_until = 0
 
     def hold(self, until: int) -> None:
         """List only what events need to be understood, until then (ns) or `release`.
@@ -162,9 +163,7 @@ class PollingPlan:
         Events of the time before are told first: a listing would show their outcome, without the times.
         """
         self._held_until = until
-        if self._page is not None and self._page.class_name not in NEEDED_BY_EVENTS:
-            self._classes[_key(self._page)].due = 0
-            self._page = None
+        self._put_off_page()
 
     def hold_at_most(self, until: int) -> None:
         """What waits because of `hold` waits until then (ns) at most."""
@@ -174,14 +173,37 @@ class PollingPlan:
         """List everything again."""
         self._held_until = 0
 
+    def await_nodes(self, until: int) -> None:
+        """List little but the nodes, until then (ns) or `nodes_dated`.
+
+        What ends with a node has ended where the node was started again, and a listing does not show that:
+        another object of the same name may be there already.
+        """
+        self._nodes_awaited_until = until
+        self._succeeded()
+        self._put_off_page()
+
+    def nodes_dated(self) -> None:
+        """It is known since when each node has run, or nobody tells."""
+        self._nodes_awaited_until = 0
+
+    def awaits_nodes(self, now: int) -> bool:
+        """Whether it is to be known since when each node has run before everything is listed."""
+        return now < self._nodes_awaited_until
+
+    def _put_off_page(self) -> None:
+        if self._page is not None and self._page.class_name not in NEEDED_BY_EVENTS:
+            self._classes[_key(self._page)].due = 0
+            self._page = None
+
     def is_holding(self, now: int) -> bool:
         """Whether only what events need is listed."""
-        return now < self._held_until
+        return now < max(self._held_until, self._nodes_awaited_until)
 
     def _due(self, plan: _ClassPlan) -> int:
         """When to list a class, as things stand (ns)."""
         is_held = plan.first_page.class_name not in NEEDED_BY_EVENTS
-        return max(plan.due, self._held_until) if is_held else plan.due
+        return max(plan.due, self._held_until, self._nodes_awaited_until) if is_held else plan.due
 
     def due(self) -> int:
         """When to ask for the next request (ns)."""

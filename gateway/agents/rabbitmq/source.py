@@ -342,14 +342,17 @@ class RabbitMqSource:
             heard_until: until when the broker was listened to (ns); 0 where that is not known.
         """
         self._events_are_kept = events_kept
-        self._view.heard_until = heard_until
+        former = list(objects)
+        self._view.left(former, heard_until)
+        if former:
+            self._answers.await_nodes(now)
         if events_kept and heard_until:
             self._hearing.left(heard_until)
         if events_kept:
-            self._view.known.restore(objects)
+            self._view.known.restore(former)
             self._plan.hold(now + CATCHING_UP_LIMIT)
         else:
-            self._view.known.remember(objects, now)
+            self._view.known.remember(former, now)
 
     def _doubt_limits(self, now: int) -> None:
         """Virtual hosts may have been made anew unheard: limits, which no listing tells, are not known."""

@@ -11,7 +11,7 @@ from gateway.agents.rabbitmq.object_names import ObjectName, native_id
 from gateway.mapping.files import class_schemas, load_shipped_mappings
 from gateway.model.observations import Gap, ObjectSeen, SourceStateSeen
 from gateway.model.values import Reference, Value
-from tests.agents.rabbitmq.imitation import SECOND, World
+from tests.agents.rabbitmq.imitation import NODE, SECOND, World
 from tests.agents.rabbitmq.story import world
 
 MAPPING = load_shipped_mappings()["rabbitmq"]
@@ -183,3 +183,96 @@ def test_what_was_made_after_its_node_started_did_not_end_with_the_node_before(
     ended = {one.native_id for one in told if one.deleted}
     shown = {one.native_id for one in told if not one.deleted}
     assert (native_id(queue.number) in shown, native_id(queue.number) in ended) == (lives, not lives)
+
+
+def transient(shop: World, number: int, created: int = 0) -> KnownObject:
+    """A transient queue that existed before the start; of its name there is one now."""
+    shop.broker.add_queue("orders", durable=False)
+    return former(
+        "queue", ("/", "orders"), number, created, vhost="/", name="orders", durable=False, exclusive=False
+    )
+
+
+def lived_and_ended(shop: World, number: int) -> tuple[bool, bool]:
+    """Whether a queue was shown, and whether its end was told."""
+    told = [one for one in shop.observed if isinstance(one, ObjectSeen) and one.key.name == "queue"]
+    of_it = [one for one in told if one.native_id == native_id(number)]
+    return any(not one.deleted for one in of_it), any(one.deleted for one in of_it)
+
+
+def test_a_node_that_starts_is_asked_since_when_it_runs_before_its_queues_are_listed() -> None:
+    """A transient queue of the name of one that ended with the node's former process is another."""
+    shop = World()
+    restarted(shop, 2)
+    (node,) = shop.broker.objects["node"].values()
+    del node["uptime"]
+    shop.broker.add_vhost("/")
+    queue = transient(shop, 78)
+    shop.source.remember([queue], shop.now, events_kept=False, heard_until=shop.now - 60 * SECOND)
+    shop.run(4)
+    assert lived_and_ended(shop, queue.number) == (False, False)
+    assert not shop.source.synchronised
+    node["uptime"] = 7_000
+    shop.run(10)
+    assert lived_and_ended(shop, queue.number) == (False, True)
+    assert shop.source.synchronised
+
+
+def test_queues_of_a_node_that_never_says_since_when_it_runs_are_listed_after_a_while() -> None:
+    shop = World()
+    restarted(shop, 2)
+    (node,) = shop.broker.objects["node"].values()
+    del node["uptime"]
+    shop.broker.add_vhost("/")
+    queue = transient(shop, 78)
+    shop.source.remember([queue], shop.now, events_kept=False, heard_until=shop.now - 60 * SECOND)
+    shop.run(30)
+    assert lived_and_ended(shop, queue.number) == (True, False)
+    assert shop.source.synchronised
+
+
+def test_a_queue_made_anew_after_its_node_was_killed_is_never_shown_as_the_former() -> None:
+    shop = world()
+    shop.broker.add_queue("carts", durable=False)
+    shop.run(30)
+    (known,) = (one for one in shop.source.known("queue") if one.name.leaf == "carts")
+    fails(shop, 8)
+    restarted(shop, 2)
+    (node,) = shop.broker.objects["node"].values()
+    del node["uptime"]
+    began = len(shop.observed)
+    shop.run(4)
+    node["uptime"] = 7_000
+    shop.run(20)
+    told = [
+        one
+        for one in shop.observed[began:]
+        if isinstance(one, ObjectSeen) and one.native_id == native_id(known.number)
+    ]
+    assert [bool(one.deleted) for one in told] == [True]
+    assert shop.source.synchronised
+
+
+def test_what_ended_with_a_node_was_told_where_its_present_start_was_noticed_before() -> None:
+    """What was listed since is of the present process, although nobody knows when it was created."""
+    shop = World()
+    shop.broker.add_node(2, 30_000)
+    shop.broker.add_vhost("/")
+    node = former("node", (NODE,), 12, name=NODE, osProcess=2, startTime=shop.now - 31 * SECOND)
+    queue = transient(shop, 78)
+    shop.source.remember([node, queue], shop.now, events_kept=False, heard_until=shop.now - 60 * SECOND)
+    shop.run(10)
+    assert lived_and_ended(shop, queue.number) == (True, False)
+
+
+@pytest.mark.parametrize(("process", "ago"), [(1, 31), (2, 300)])
+def test_another_process_or_time_is_another_start(process: int, ago: int) -> None:
+    """In a container each process has the same number."""
+    shop = World()
+    shop.broker.add_node(2, 30_000)
+    shop.broker.add_vhost("/")
+    node = former("node", (NODE,), 12, name=NODE, osProcess=process, startTime=shop.now - ago * SECOND)
+    queue = transient(shop, 78)
+    shop.source.remember([node, queue], shop.now, events_kept=False, heard_until=shop.now - 60 * SECOND)
+    shop.run(10)
+    assert lived_and_ended(shop, queue.number) == (False, True)
