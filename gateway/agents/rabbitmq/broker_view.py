@@ -10,7 +10,7 @@ from gateway.agents.rabbitmq.bindings import DEFAULT_EXCHANGE, completed_binding
 from gateway.agents.rabbitmq.cluster import LIMITS, Nodes, NodeStart, VirtualHosts
 from gateway.agents.rabbitmq.consumers import is_anonymous
 from gateway.agents.rabbitmq.events import Changed, Created, Deleted
-from gateway.agents.rabbitmq.features import DEPRECATED_FEATURE, FEATURE_FLAG, Features
+from gateway.agents.rabbitmq.features import DEPRECATED_FEATURE, FEATURE_FLAG, KHEPRI, Features
 from gateway.agents.rabbitmq.known_objects import LISTING_LAG, Change, Gone, KnownObject, KnownObjects
 from gateway.agents.rabbitmq.lean_listing import completed_lean
 from gateway.agents.rabbitmq.listing import Listing
@@ -29,6 +29,8 @@ from gateway.model.values import Value
 WITHIN_VIRTUAL_HOST = frozenset({"queue", "exchange"})
 """Classes whose listing leaves out the virtual hosts that may not be read. Connections are shown of all."""
 _FILTERED = WITHIN_VIRTUAL_HOST | {"binding"}
+_WITH_NODES = WITHIN_VIRTUAL_HOST | {"connection"}
+"""Classes of which objects end with a node: those that are not durable, and connections."""
 _HIDDEN = _FILTERED | {"consumer"}
 """Of which nothing new is shown of a virtual host that may not be read; consumers are listed all the same."""
 
@@ -96,6 +98,7 @@ class BrokerView:
         self.withheld = set(ADMINISTRATIVE)
         self._heard_until = 0
         self._former_starts: dict[str, NodeStart] = {}
+        self._former_store = ""
         self.processes = Processes()
         self.statistics: PrometheusStatistics | None = None
         """Where statistics of a class come from beside the listings."""
@@ -110,7 +113,8 @@ class BrokerView:
         self._heard_until = heard_until
         for known in objects:
             if known.name.class_name == "node":
-                process, time = self.values(known, "osProcess", "startTime")
+                process, time, store = self.values(known, "osProcess", "startTime", "metadataStore")
+                self._former_store = store if isinstance(store, str) else self._former_store
                 self._former_starts[known.name.leaf] = NodeStart(
                     process, time if isinstance(time, int) else 0
                 )
@@ -418,14 +422,11 @@ class BrokerView:
     def _ended_with(self, node: str, now: int) -> list[Change]:
         """What ended with the former process of a node that was started again: listings lag behind that."""
         started = self.nodes.started(node)
-        # An event does not tell the node of a queue; where there is one only, it is this one.
-        there = {node, None} if self.nodes.names == {node} else {node}
         former = [
             known
-            for class_name, ends in (("connection", lambda _: True), ("queue", self._ends_with_node))
-            if class_name in self._readers
+            for class_name in sorted(_WITH_NODES & self._readers.keys())
             for known in self.known.of_class(class_name)
-            if known.heard < started and self._property(known, "node") in there and ends(known)
+            if known.heard < started and self._ended_at_start(known, node)
         ]
         return [change for known in former for change in self.known.ended(known.name, now)]
 
@@ -438,20 +439,28 @@ class BrokerView:
         former = self._former_starts.get(node)
         if not 0 < self._heard_until < started or (former and self.nodes.is_start(node, former)):
             return []
+        return self.known.forget_remembered(
+            # Connections are told apart by when they were opened.
+            lambda known: (
+                known.created <= started
+                and known.name.class_name in WITHIN_VIRTUAL_HOST
+                and self._ended_at_start(known, node)
+            ),
+            now,
+        )
+
+    def _ended_at_start(self, known: KnownObject, node: str) -> bool:
+        """Whether an object that was there before a node's start ended with the node's former process."""
         alone = self.nodes.names == {node}
-
-        def ended(known: KnownObject) -> bool:
-            if known.created > started:
-                return False
-            match known.name.class_name:
-                case "queue":
-                    there = self._property(known, "node")
-                    return self._ends_with_node(known) and (there == node or (there is None and alone))
-                case "exchange":  # which is known to all nodes
-                    return alone and self._property(known, "durable") is False
+        if known.name.class_name == "exchange":
+            # All nodes know it. Khepri keeps, and recovers, those that are not durable too.
+            store = self.features.metadata_store or self._former_store
+            return alone and store != KHEPRI and self._property(known, "durable") is False
+        if known.name.class_name == "queue" and not self._ends_with_node(known):
             return False
-
-        return self.known.forget_remembered(ended, now)
+        # An event does not tell the node of a queue; where there is one only, it is this one.
+        there = self._property(known, "node")
+        return there == node or (there is None and alone)
 
     def is_told_again(self, event: Created, now: int, *, recovering: bool) -> bool:
         """Whether a creation event is that of a node which recovers what it had."""

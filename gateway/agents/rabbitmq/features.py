@@ -9,14 +9,16 @@ from gateway.mapping.paths import Json
 
 FEATURE_FLAG: Final = "featureFlag"
 DEPRECATED_FEATURE: Final = "deprecatedFeature"
-_KHEPRI: Final = "khepri_db"
+KHEPRI: Final = "khepri"
+MNESIA: Final = "mnesia"
+_KHEPRI_FLAG: Final = "khepri_db"
 
 
 class Features:
     """Which deprecated features are in use, and where definitions are kept.
 
     Attributes:
-        metadata_store: ``khepri`` or ``mnesia``; empty while the feature flags were not read.
+        metadata_store: `KHEPRI` or `MNESIA`; empty while the feature flags were not read.
     """
 
     def __init__(self) -> None:
@@ -26,12 +28,12 @@ class Features:
 
     def listed_flag(self, flag: Mapping[str, Json]) -> None:
         """A listing that is under way shows a feature flag."""
-        if flag.get("name") == _KHEPRI:
+        if flag.get("name") == _KHEPRI_FLAG:
             self._khepri = flag.get("state") == "enabled"
 
     def flags_listed(self) -> None:
         """A listing of feature flags is complete; brokers before 3.13 have none of that name."""
-        self.metadata_store = "khepri" if self._khepri else "mnesia"
+        self.metadata_store = KHEPRI if self._khepri else MNESIA
         self._khepri = False
 
     def completed(self, feature: Mapping[str, Json]) -> Mapping[str, Json]:

@@ -105,12 +105,12 @@ class ImitatedBroker:
         }
         self.add_exchange("", name)
 
-    def add_exchange(self, name: str, vhost: str) -> None:
+    def add_exchange(self, name: str, vhost: str, *, durable: bool = True) -> None:
         self.objects["exchange"][vhost, name] = {
             "vhost": vhost,
             "name": name,
             "type": "direct",
-            "durable": True,
+            "durable": durable,
             "auto_delete": False,
             "internal": False,
         }

@@ -194,8 +194,8 @@ def transient(shop: World, number: int, created: int = 0) -> KnownObject:
 
 
 def lived_and_ended(shop: World, number: int) -> tuple[bool, bool]:
-    """Whether a queue was shown, and whether its end was told."""
-    told = [one for one in shop.observed if isinstance(one, ObjectSeen) and one.key.name == "queue"]
+    """Whether an object was shown, and whether its end was told."""
+    told = [one for one in shop.observed if isinstance(one, ObjectSeen)]
     of_it = [one for one in told if one.native_id == native_id(number)]
     return any(not one.deleted for one in of_it), any(one.deleted for one in of_it)
 
@@ -276,3 +276,26 @@ def test_another_process_or_time_is_another_start(process: int, ago: int) -> Non
     shop.source.remember([node, queue], shop.now, events_kept=False, heard_until=shop.now - 60 * SECOND)
     shop.run(10)
     assert lived_and_ended(shop, queue.number) == (False, True)
+
+
+@pytest.mark.parametrize(("store", "lives"), [("mnesia", False), ("khepri", True)])
+def test_a_transient_exchange_ends_with_its_node_unless_khepri_keeps_it(store: str, *, lives: bool) -> None:
+    shop = World()
+    shop.broker.add_node(2, 30_000)
+    shop.broker.add_vhost("/")
+    shop.broker.add_exchange("prices", "/", durable=False)
+    shop.broker.objects["featureFlag"]["khepri_db",] = {
+        "name": "khepri_db",
+        "state": "enabled" if store == "khepri" else "disabled",
+    }
+    node = former("node", (NODE,), 12, name=NODE, metadataStore=store)
+    exchange = former("exchange", ("/", "prices"), 79, vhost="/", name="prices", durable=False)
+    shop.source.remember([node, exchange], shop.now, events_kept=False, heard_until=shop.now - 60 * SECOND)
+    shop.run(20)
+    assert lived_and_ended(shop, 79) == (lives, not lives)
+
+    (known,) = (one for one in shop.source.known("exchange") if one.name.leaf == "prices")
+    fails(shop, 8)
+    restarted(shop, 3)
+    shop.run(20)
+    assert lived_and_ended(shop, known.number) == (True, not lives)
