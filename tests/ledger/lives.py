@@ -34,6 +34,8 @@ class Life:
         ended: when it ended; ``None`` while it lives.
         sure: whether it certainly was: nobody answered where it is not.
         end_sure: the same of its end.
+        may_return: whether its end may be undone: then it was told, and what is there after that is told
+            as another life.
     """
 
     created: Span
@@ -41,6 +43,7 @@ class Life:
     ended: Span | None = None
     sure: bool = True
     end_sure: bool = True
+    may_return: bool = False
 
     def end(self, span: Span, *, sure: bool) -> None:
         """It ended then, unless it had ended before."""
@@ -138,7 +141,7 @@ class _Reader:
         if life.kind in _LASTING:
             life.sure = life.sure and not self._may_be_undone(life.created)
             if life.ended is not None and self._may_be_undone(life.ended):
-                life.end_sure = False
+                life.end_sure, life.may_return = False, True
 
     def _may_be_undone(self, span: Span) -> bool:
         return any(began - UNDONE_SECONDS <= span[1] and span[0] <= ended for began, ended in self._outages)

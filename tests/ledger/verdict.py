@@ -165,7 +165,8 @@ def _compared(what: str, told: list[Told], real: list[Life], missed: list[Span])
         one.ended is not None and touches(one.ended, missed) and touches(next_one.created, missed)
         for one, next_one in pairwise(real)
     )
-    if not len(real) - unseen - alike <= len(told) <= len(real):
+    most = len(real) + sum(life.may_return for life in real)
+    if not len(real) - unseen - alike <= len(told) <= most:
         seqs = [one.first.seq for one in told]
         yield f"{what}: {len(told)} lives (seq {seqs}) of {len(real)}; {unseen} unseen, {alike} alike"
     if len(told) != len(real):
