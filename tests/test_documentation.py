@@ -12,6 +12,7 @@ from gateway.dialects.cml import console_states as cml_console_states
 from gateway.dialects.qmf import console_states
 from gateway.eventlog.parquet import FILE_METADATA
 from gateway.mapping.rules import Mapping
+from gateway.prometheus.page import LEFT_OUT, SERIES, SOURCE_UP, UP
 from gateway.service.exit_codes import ExitCode
 from gateway.service.metrics.families import FAMILIES
 from gateway.service.metrics.table import metrics_table
@@ -89,6 +90,7 @@ SECTIONS: dict[str, type[StrictModel]] = {
     "## Event log": model.LogSettings,
     "## History": model.HistorySettings,
     "## Metrics": model.MetricsSettings,
+    "### Metrics of objects": model.ObjectMetricsSettings,
     "## State": model.StateSettings,
     "## Feed": model.FeedSettings,
 }
@@ -121,6 +123,7 @@ def test_every_metric_is_described_as_it_is_told() -> None:
 def test_metrics_and_metadata_that_are_named_are_there(page: Path) -> None:
     suffixes = {"", "_bucket", "_sum", "_count"}
     known = {family.name + suffix for family in FAMILIES for suffix in suffixes} | FILE_METADATA.keys()
+    known |= {UP, SOURCE_UP, LEFT_OUT, SERIES}
     assert set(re.findall(r"amqp_gateway_[a-z0-9_]+", page.read_text(encoding="utf-8"))) <= known
 
 

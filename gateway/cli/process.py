@@ -16,6 +16,7 @@ PROCESSES = {
     "core": "gateway.service.core:run_core",
     "snmp": "gateway.service.snmp_process:run_snmp",
     "jmx": "gateway.service.jmx_process:run_jmx",
+    "objects": "gateway.service.metrics.objects_process:run_objects",
     "compactor": "gateway.service.compactor_process:run_compactor",
 }
 """Where each process is; only that one is imported, so that none carries what it does not need."""

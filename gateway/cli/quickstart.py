@@ -58,7 +58,10 @@ snmp:
 jmx: {{ enabled: {jmx}, listen: 127.0.0.1:{jmx_port} }}
 
 # For Prometheus.
-metrics: {{ enabled: true, listen: 127.0.0.1:{metrics_port} }}
+metrics:
+  enabled: true
+  listen: 127.0.0.1:{metrics_port}
+  objects: {{}} # queues and nodes, at /metrics/objects
 
 # Nobody may change anything before it stands here: docs/set-and-invoke.md.
 # operations: {{ allow: [] }}
@@ -299,7 +302,7 @@ def _what_to_try(configuration: LoadedConfiguration, management: str) -> str:
         f"  {ours} log tail --follow",
     ]
     if settings.metrics.enabled:
-        lines.append(f"  curl http://{_shown(settings.metrics.listen)}/metrics")
+        lines.append(f"  curl http://{_shown(settings.metrics.listen)}/metrics/objects")
     if settings.jmx.enabled:
         lines.append(
             f"  jconsole service:jmx:rmi:///jndi/rmi://{_shown(settings.jmx.listen)}/jmxrmi"

@@ -28,11 +28,14 @@ def run(config: Path | None, lifeline: int | None) -> None:
         plans.append(gateway_process("snmp", configuration.path))
     if configuration.settings.jmx.enabled:
         plans.append(gateway_process("jmx", configuration.path))
+    if configuration.settings.metrics.objects is not None:
+        plans.append(gateway_process("objects", configuration.path))
     if configuration.settings.log.enabled and configuration.settings.log.compact:
         plans.append(gateway_process("compactor", configuration.path))
     try:
         with StateFolder(configuration.state_folder).locked() as state_lock:
             metrics = configuration.settings.metrics
-            asyncio.run(run_gateway(plans, metrics, Lifeline(lifeline), state_lock))
+            objects = configuration.objects_socket if metrics.objects is not None else None
+            asyncio.run(run_gateway(plans, metrics, objects, Lifeline(lifeline), state_lock))
     except StateError as error:
         raise CommandError(ExitCode.STATE, str(error)) from error

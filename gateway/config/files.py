@@ -66,6 +66,11 @@ class LoadedConfiguration:
         state = str(self.state_folder.resolve())
         return runtime / "amqp-gateway" / f"feed-{_short_digest(state)}.sock"
 
+    @property
+    def objects_socket(self) -> Path:
+        """Beside `feed_socket`: on it the metrics of objects are asked for."""
+        return self.feed_socket.with_suffix(".objects")
+
 
 def find_configuration(given: Path | None) -> Path:
     """The file to read: as given, ``$AMQP_GATEWAY_CONFIG``, ``./gateway.yaml``, then ``/etc/amqp-gateway``.

@@ -8,10 +8,11 @@ from typing import Annotated, Final, Literal, LiteralString
 from pydantic import Field, ValidationError, model_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
-from gateway.config.operations import SECOND, ClassPattern, OperationSettings
+from gateway.config.operations import SECOND, ClassPattern, OperationSettings, Pattern
 from gateway.config.snmp import SnmpSettings
 from gateway.config.sources import RabbitMqAgent, Source
 from gateway.config.types import Duration, FilePath, ListenAddress, Name, SecretSource, between
+from gateway.prometheus.families import DEFAULT_CLASSES
 from gateway.yaml_documents import StrictModel
 
 
@@ -50,15 +51,39 @@ class JmxSettings(StrictModel):
     notification_buffer: Annotated[int, Field(ge=1000, le=1_000_000)] = 100_000
 
 
+class ObjectMetricsSettings(StrictModel):
+    """Numbers of objects, for Prometheus, at ``/metrics/objects``.
+
+    Attributes:
+        classes: by patterns of ``package:class``, of which the first that fits counts, patterns of the
+            elements that are shown; all as of a shell.
+        max_series: objects beyond so many series are left out, and counted.
+    """
+
+    classes: Annotated[
+        dict[ClassPattern, Annotated[tuple[Pattern, ...], Field(min_length=1, max_length=1000)]],
+        Field(min_length=1, max_length=1000),
+    ] = Field(default_factory=lambda: dict(DEFAULT_CLASSES))
+    max_series: Annotated[int, Field(ge=1, le=1_000_000)] = 50_000
+
+
 class MetricsSettings(StrictModel):
-    """Metrics of the gateway itself, for Prometheus.
+    """Metrics for Prometheus: of the gateway itself, and of objects where these are configured.
 
     Attributes:
         enabled: off, because the endpoint asks nobody for a password: every user of this machine can read it.
+        objects: off, because names of objects are told with them; ``{}`` shows the usual ones.
     """
 
     enabled: bool = False
     listen: ListenAddress = ("127.0.0.1", 9464)
+    objects: ObjectMetricsSettings | None = None
+
+    @model_validator(mode="after")
+    def _served(self) -> MetricsSettings:
+        if self.objects is not None and not self.enabled:
+            raise ValueError("objects are served by the endpoint that 'enabled: true' switches on")
+        return self
 
 
 class LogSettings(StrictModel):

@@ -287,7 +287,9 @@ class Demonstration:
             },
             "jmx": {"enabled": True, "listen": self.jmx_address},
             **(
-                {"metrics": {"enabled": True, "listen": self.metrics_address}} if self.metrics_address else {}
+                {"metrics": {"enabled": True, "listen": self.metrics_address, "objects": {}}}
+                if self.metrics_address
+                else {}
             ),
             "log": self._log,
             "state": {"folder": "state"},

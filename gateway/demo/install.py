@@ -96,6 +96,9 @@ def _base_mibs_are_there() -> bool:
     return any(Path("/usr/lib/erlang/lib").glob("snmp-*/mibs/SNMPv2-TC.mib"))
 
 
+_PROMETHEUS = Package(
+    "prometheus", "Prometheus, which scrapes the gateway, and promtool", _command("promtool")
+)
 _RABBITMQ = Package(debian_root.PACKAGE, "the broker that is shown", _rabbitmq_is_there)
 _DEBOOTSTRAP = Package(
     "debootstrap", "makes a folder with a Debian release, for its RabbitMQ", _command("debootstrap")
@@ -155,6 +158,7 @@ TEST_PACKAGES: Final = (
     Package("default-jdk-headless", "javac, and Java clients of the tests", _command("javac")),
     _DEBOOTSTRAP,
     Package("openssl", "certificates for tests of TLS", _command("openssl")),
+    _PROMETHEUS,
     Package("jq", "the documentation's examples of reading the event log's lines", _command("jq")),
     *_C_COMPILER,
     Package("libsnmp-dev", "net-snmp's agent library, of which one of them is made", _net_snmp_can_be_linked),

@@ -129,21 +129,7 @@ class FeedServer:
         Raises:
             OSError: the socket cannot be made; ``ValueError`` where its path is too long for one.
         """
-        octets = len(os.fsencode(self._path))
-        if octets > MAX_SOCKET_PATH_OCTETS:
-            raise ValueError(
-                f"{self._path}: a Unix socket's path has at most {MAX_SOCKET_PATH_OCTETS} octets, this one "
-                f"{octets}: set XDG_RUNTIME_DIR to a shorter folder"
-            )
-        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._path.unlink(missing_ok=True)
-        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        former = os.umask(0o177)
-        try:
-            listener.bind(os.fspath(self._path))
-        finally:
-            os.umask(former)
-        self._server = await asyncio.start_unix_server(self._accepted, sock=listener)
+        self._server = await asyncio.start_unix_server(self._accepted, sock=bound_listener(self._path))
 
     def publish(self, batch: Batch) -> None:
         """Hand ``batch`` to every subscriber; never waits."""
@@ -300,6 +286,29 @@ class _Unanswered:
     def _put(self, answer: OperationAnswer) -> None:
         self._subscription.answer(answer)
         self._wake.set()
+
+
+def bound_listener(path: Path) -> socket.socket:
+    """A Unix socket that only processes of this user can connect to; one that lies there is replaced.
+
+    Raises:
+        OSError: it cannot be made; ``ValueError`` where its path is too long for one.
+    """
+    octets = len(os.fsencode(path))
+    if octets > MAX_SOCKET_PATH_OCTETS:
+        raise ValueError(
+            f"{path}: a Unix socket's path has at most {MAX_SOCKET_PATH_OCTETS} octets, this one "
+            f"{octets}: set XDG_RUNTIME_DIR to a shorter folder"
+        )
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path.unlink(missing_ok=True)
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    former = os.umask(0o177)
+    try:
+        listener.bind(os.fspath(path))
+    finally:
+        os.umask(former)
+    return listener
 
 
 def _peer_uid(writer: asyncio.StreamWriter) -> int:

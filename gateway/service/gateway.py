@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
+from functools import partial
+from pathlib import Path
 
 from gateway.config.model import MetricsSettings
 from gateway.service.lifeline import Lifeline
 from gateway.service.metrics import families
-from gateway.service.metrics.endpoint import MetricsEndpoint
+from gateway.service.metrics.endpoint import METRICS, OBJECTS, Answer, MetricsEndpoint, ask_process
 from gateway.service.metrics.exposition import exposed
 from gateway.service.service_manager import ServiceManager
 from gateway.service.supervisor import ProcessPlan, Supervisor
@@ -16,9 +18,20 @@ from gateway.tasks import until_one_ends
 
 
 async def run_gateway(
-    plans: Sequence[ProcessPlan], metrics: MetricsSettings, lifeline: Lifeline, state_lock: int
+    plans: Sequence[ProcessPlan],
+    metrics: MetricsSettings,
+    objects: Path | None,
+    lifeline: Lifeline,
+    state_lock: int,
 ) -> None:
     """Run the processes until SIGINT, SIGTERM, or the end of whoever started us.
+
+    Args:
+        plans: the processes.
+        metrics: how they are served.
+        objects: the socket of the process that tells metrics of objects; ``None`` where there is none.
+        lifeline: to whoever started us.
+        state_lock: descriptor of the state folder's lock.
 
     Raises:
         CommandError: one of them could not do its work from the very start, or the address of the metrics is
@@ -33,6 +46,9 @@ async def run_gateway(
                 refused = families.METRICS_REFUSED.at(endpoint.refused)
                 return exposed([*await supervisor.readings(), refused], accept)
 
-            endpoint = MetricsEndpoint(metrics.listen, answer)
+            pages: dict[bytes, Answer] = {METRICS: answer}
+            if objects is not None:
+                pages[OBJECTS] = partial(ask_process, objects)
+            endpoint = MetricsEndpoint(metrics.listen, pages)
             await beside.enter_async_context(endpoint)
         await until_one_ends(supervisor.run(), manager.watch(supervisor.silent))

@@ -149,6 +149,11 @@ def test_the_broker_has_the_plugins_that_the_gateway_reads() -> None:
 
 
 def test_prometheus_asks_where_the_metrics_are() -> None:
-    settings = yaml.safe_load((FOLDER / "prometheus.yml").read_text(encoding="utf-8"))
-    (job,) = settings["scrape_configs"]
-    assert job["static_configs"] == [{"targets": [f"gateway:{configuration().metrics.listen[1]}"]}]
+    settings = yaml.safe_load((FOLDER / "prometheus" / "prometheus.yml").read_text(encoding="utf-8"))
+    for job in settings["scrape_configs"]:
+        assert job["static_configs"] == [{"targets": [f"gateway:{configuration().metrics.listen[1]}"]}]
+    assert {job.get("metrics_path", "/metrics") for job in settings["scrape_configs"]} == {
+        "/metrics",
+        "/metrics/objects",
+    }
+    assert configuration().metrics.objects is not None

@@ -1,4 +1,4 @@
-"""The HTTP endpoint that Prometheus scrapes: GET and HEAD of ``/metrics``, and nothing else.
+"""The HTTP endpoint that Prometheus scrapes: GET and HEAD of ``/metrics`` and ``/metrics/objects``, no more.
 
 It runs in the supervisor, on which everything depends, so whatever is sent to it costs little: connections,
 their heads and their time are bounded, and bodies are not read.
@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ipaddress
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
+from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
@@ -22,17 +23,33 @@ from gateway.service.exit_codes import CommandError, ExitCode
 log = structlog.get_logger(__name__)
 
 Answer = Callable[[str], Awaitable[tuple[bytes, str]]]
-"""Makes body and content type of the header ``Accept``."""
+"""Makes body and content type of the header ``Accept``.
 
-PATH: Final = b"/metrics"
+Raises `PageUnavailableError` where it cannot now.
+"""
+
+METRICS: Final = b"/metrics"
+OBJECTS: Final = b"/metrics/objects"
 MAX_CONNECTIONS: Final = 16
 MAX_HEAD_OCTETS: Final = 8192
 IDLE_SECONDS: Final = 75.0
 """How long a connection may be kept without a request; longer than Prometheus' usual interval."""
 
 WRITE_SECONDS: Final = 10.0
+ASK_SECONDS: Final = 9.0
+"""How long another process may take for a page; Prometheus waits for 10 s."""
+
+LINE_OCTETS: Final = 16 << 10
+"""Of the lines by which another process is asked, and begins its answer."""
+
+MAX_BODY_OCTETS: Final = 128 << 20
 _CHUNK_OCTETS = 4096
+_PART_OCTETS = 1 << 20
 _TEXT = "text/plain; charset=utf-8"
+
+
+class PageUnavailableError(Exception):
+    """A page cannot be made now; its text says why."""
 
 
 class MetricsEndpoint:
@@ -40,16 +57,16 @@ class MetricsEndpoint:
 
     Args:
         listen: numeric address, and port; 0 for any.
-        answer: asked for each request.
+        pages: by path, what is asked for each request.
 
     Attributes:
         refused: connections beyond the bound.
         port: listened on.
     """
 
-    def __init__(self, listen: tuple[str, int], answer: Answer) -> None:
+    def __init__(self, listen: tuple[str, int], pages: Mapping[bytes, Answer]) -> None:
         self._listen = listen
-        self._answer = answer
+        self._pages = pages
         self._loopback = ipaddress.ip_address(listen[0]).is_loopback
         self._server: asyncio.Server | None = None
         self._connections: set[asyncio.Task[None]] = set()
@@ -128,12 +145,49 @@ class MetricsEndpoint:
         if self._loopback and not _is_local(headers.get(b"host", b"").decode("ascii", "replace")):
             # A page in a browser of this machine could read what it named itself (DNS rebinding).
             return HTTPStatus.MISDIRECTED_REQUEST, b"ask by address, or as localhost\n", _TEXT
-        if request.target.partition(b"?")[0] != PATH:
-            return HTTPStatus.NOT_FOUND, b"metrics are at /metrics\n", _TEXT
+        answer = self._pages.get(request.target.partition(b"?")[0])
+        if answer is None:
+            return HTTPStatus.NOT_FOUND, self._known_pages(), _TEXT
         if request.method not in {b"GET", b"HEAD"}:
             return HTTPStatus.METHOD_NOT_ALLOWED, b"only GET and HEAD\n", _TEXT
-        body, content_type = await self._answer(headers.get(b"accept", b"").decode("ascii", "replace"))
+        try:
+            body, content_type = await answer(headers.get(b"accept", b"").decode("ascii", "replace"))
+        except PageUnavailableError as error:
+            return HTTPStatus.SERVICE_UNAVAILABLE, f"{error}\n".encode(), _TEXT
         return HTTPStatus.OK, body, content_type
+
+    def _known_pages(self) -> bytes:
+        if OBJECTS in self._pages:
+            return b"metrics are at /metrics, and those of objects at /metrics/objects\n"
+        return b"metrics are at /metrics; those of objects would be if metrics.objects were configured\n"
+
+
+async def ask_process(socket: Path, accept: str) -> tuple[bytes, str]:
+    """Body and content type from the process that listens on ``socket``.
+
+    A line with the header ``Accept`` goes in; a line with the content type and then the body come out.
+
+    Raises:
+        PageUnavailableError: it is not there, or says nothing.
+    """
+    try:
+        async with asyncio.timeout(ASK_SECONDS):
+            reader, writer = await asyncio.open_unix_connection(socket, limit=LINE_OCTETS)
+            try:
+                writer.write(accept.encode("latin-1", "replace").replace(b"\n", b" ") + b"\n")
+                content_type = (await reader.readline()).decode("latin-1").rstrip("\n")
+                body = bytearray()
+                while part := await reader.read(_PART_OCTETS):
+                    body += part
+                    if len(body) > MAX_BODY_OCTETS:
+                        raise PageUnavailableError("the page is too long: choose less in the configuration")
+            finally:
+                writer.close()
+    except (OSError, ValueError) as error:
+        raise PageUnavailableError("the process that makes the page is being started: try again") from error
+    if not content_type:
+        raise PageUnavailableError("the process that makes the page ended: try again")
+    return bytes(body), content_type
 
 
 async def _request(connection: h11.Connection, reader: asyncio.StreamReader) -> h11.Request | None:

@@ -14,7 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from gateway.service.exit_codes import CommandError, ExitCode
 from gateway.service.metrics import endpoint, families
-from gateway.service.metrics.endpoint import MetricsEndpoint
+from gateway.service.metrics.endpoint import METRICS, MetricsEndpoint
 from gateway.service.metrics.exposition import exposed
 from gateway.service.metrics.readings import Histogram, Reading
 from tests.components.waiting import eventually
@@ -37,7 +37,7 @@ async def answer(accept: str) -> tuple[bytes, str]:
 
 @pytest.fixture
 async def served() -> AsyncIterator[MetricsEndpoint]:
-    async with MetricsEndpoint(("127.0.0.1", 0), answer) as listening:
+    async with MetricsEndpoint(("127.0.0.1", 0), {METRICS: answer}) as listening:
         yield listening
 
 
@@ -121,7 +121,7 @@ async def test_this_machine_has_several_names(client: httpx.AsyncClient, host: s
 
 async def test_an_endpoint_for_others_is_asked_by_any_name() -> None:
     async with (
-        MetricsEndpoint(("0.0.0.0", 0), answer) as listening,  # noqa: S104  as in a container
+        MetricsEndpoint(("0.0.0.0", 0), {METRICS: answer}) as listening,  # noqa: S104  as in a container
         httpx.AsyncClient(base_url=f"http://127.0.0.1:{listening.port}", trust_env=False) as client,
     ):
         assert (await client.get("/metrics", headers={"host": "gateway:9464"})).status_code == 200
@@ -173,13 +173,13 @@ async def test_connections_beyond_the_bound_are_refused_and_counted(
 
 async def test_a_silent_connection_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(endpoint, "IDLE_SECONDS", 0.05)
-    async with MetricsEndpoint(("127.0.0.1", 0), answer) as listening:
+    async with MetricsEndpoint(("127.0.0.1", 0), {METRICS: answer}) as listening:
         assert await raw(listening.port, b"GET /metr") == b""
 
 
 async def test_a_taken_address_says_what_to_do(served: MetricsEndpoint) -> None:
     with pytest.raises(CommandError) as raised:
-        async with MetricsEndpoint(("127.0.0.1", served.port), answer):
+        async with MetricsEndpoint(("127.0.0.1", served.port), {METRICS: answer}):
             pass
     assert raised.value.code is ExitCode.ADDRESS_IN_USE
     assert "metrics.listen" in str(raised.value)

@@ -1,0 +1,159 @@
+"""What the elements of a class are called as metrics, and how their values are converted.
+
+Names, base units and types follow Prometheus' "Metric and label naming"
+(https://prometheus.io/docs/practices/naming/): ``amqp_PACKAGE_CLASS_ELEMENT``, with the base unit where the
+element's unit is one of time or octets, and ``_total`` for a counter.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Final
+
+from gateway.feed.values import FeedValue
+from gateway.model.schema import ClassSchema, Element, Kind
+from gateway.model.values import ValueType
+
+DEFAULT_CLASSES: Final[Mapping[str, tuple[str, ...]]] = {
+    "rabbitmq:node": (
+        "running",
+        "memoryAlarm",
+        "diskFreeAlarm",
+        "memoryUsed",
+        "memoryLimit",
+        "diskFree",
+        "diskFreeLimit",
+        "fileDescriptorsUsed",
+        "fileDescriptorLimit",
+        "processesUsed",
+        "processLimit",
+        "startTime",
+    ),
+    "rabbitmq:queue": (
+        "messages",
+        "messagesReady",
+        "messagesUnacknowledged",
+        "messageOctets",
+        "consumers",
+        "messagesPublished",
+        "messagesDeliveredOrGot",
+        "messagesAcknowledged",
+        "messagesRedelivered",
+        "state",
+    ),
+    "rabbitmq:vhost": ("state", "messagesPublished", "messagesDeliveredOrGot"),
+    "org.apache.qpid.broker:broker": ("uptime", "queueCount", "msgDepth", "byteDepth"),
+    "org.apache.qpid.broker:queue": (
+        "msgDepth",
+        "byteDepth",
+        "consumerCount",
+        "unackedMessages",
+        "msgTotalEnqueues",
+        "msgTotalDequeues",
+        "flowStopped",
+    ),
+    "openamq.org.server:broker": ("locked", "messages", "consumers"),
+    "openamq.org.server:queue": ("pending", "consumers", "messages_in", "messages_out", "drop_count"),
+}
+"""What is shown where nothing else is configured: depths, consumers, counters for rates, and alarms."""
+
+_UNITS: Final[Mapping[str, tuple[str, float]]] = {
+    "octets": ("bytes", 1.0),
+    "bytes": ("bytes", 1.0),
+    "kilobytes": ("bytes", 1024.0),
+    "megabytes": ("bytes", 1024.0 * 1024.0),
+    "seconds": ("seconds", 1.0),
+    "milliseconds": ("seconds", 1e-3),
+    "microseconds": ("seconds", 1e-6),
+    "nanoseconds": ("seconds", 1e-9),
+}
+"""Units that Prometheus has a base unit for, and by what a value is multiplied."""
+
+_NANOSECOND: Final = 1e-9
+_WORDS: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_ODD: Final = re.compile(r"[^a-zA-Z0-9]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """A metric family made of one element of a class.
+
+    Attributes:
+        name: without the ``_total`` of a counter.
+        kind: ``counter`` or ``gauge``.
+        help: for people.
+        factor: by which values are multiplied.
+        states: of an enumeration, what travels and what it is called: each is a series with the label
+            ``state``, of which one is 1. Empty for numbers.
+    """
+
+    name: str
+    kind: str
+    help: str
+    factor: float = 1.0
+    states: tuple[tuple[int | str, str], ...] = ()
+
+
+def families_of(schema: ClassSchema, classes: Mapping[str, Sequence[str]]) -> dict[int, Family]:
+    """The families of a class, by the positions of their elements.
+
+    Args:
+        schema: of the class.
+        classes: by patterns of ``package:class``, of which the first that fits counts, the patterns of the
+            elements; all as of a shell. Elements that have no number for a value are passed over.
+    """
+    key = str(schema.key)
+    wanted = next((elements for pattern, elements in classes.items() if fnmatchcase(key, pattern)), ())
+    found: dict[int, Family] = {}
+    names: set[str] = set()
+    for position, element in enumerate(schema.elements):
+        if any(fnmatchcase(element.name, pattern) for pattern in wanted):
+            family = family_of(schema, element)
+            if family is not None and family.name not in names:
+                names.add(family.name)
+                found[position] = family
+    return found
+
+
+def family_of(schema: ClassSchema, element: Element) -> Family | None:
+    """What an element is as a metric; ``None`` where its values are no numbers."""
+    name = f"amqp_{snake_case(schema.key.package)}_{snake_case(schema.key.name)}_{snake_case(element.name)}"
+    text = f"{element.description or element.label or element.name} ({schema.key} {element.name})"
+    if element.values:
+        states = tuple((one.value, one.label) for one in element.values)
+        return Family(name, "gauge", text, states=states)
+    match element.type:
+        case ValueType.BOOL:
+            return Family(name, "gauge", text)
+        case ValueType.TIME:
+            return Family(_ending(name, "timestamp_seconds"), "gauge", text, _NANOSECOND)
+        case ValueType.DURATION:
+            return Family(_ending(name, "seconds"), "gauge", text, _NANOSECOND)
+        case ValueType.F32 | ValueType.F64:
+            pass
+        case _ if not element.type.integer_bits:
+            return None
+    unit, factor = _UNITS.get(element.unit, ("", 1.0))
+    kind = "counter" if element.kind is Kind.COUNTER else "gauge"
+    name = name.removesuffix("_total") if kind == "counter" else name
+    return Family(_ending(name, unit) if unit else name, kind, text, factor)
+
+
+def snake_case(name: str) -> str:
+    """A name of any kind as part of a metric's or a label's: ``messagesReady`` as ``messages_ready``."""
+    words = _ODD.sub("_", _WORDS.sub("_", name)).strip("_").lower()
+    return words or "unnamed"
+
+
+def number_of(value: FeedValue) -> float | None:
+    """A value as a number: a boolean is 0 or 1; ``None`` for what is none."""
+    return float(value) if isinstance(value, bool | int | float) else None
+
+
+def _ending(name: str, unit: str) -> str:
+    """``name`` with its unit at the end, once, and not in another word for it besides."""
+    stem = name.removesuffix("_octets") if unit == "bytes" else name
+    return stem if stem.endswith(f"_{unit}") else f"{stem}_{unit}"

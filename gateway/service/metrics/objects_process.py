@@ -1,0 +1,71 @@
+"""The process that shows objects to Prometheus: the feed in, a page out. It holds no broker credentials.
+
+The supervisor's endpoint (`gateway.service.metrics.endpoint`) asks it over a Unix socket.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Iterator
+
+import structlog
+
+from gateway.clock import Clock
+from gateway.config.files import LoadedConfiguration
+from gateway.feed.client import FeedLink
+from gateway.feed.server import bound_listener
+from gateway.prometheus.objects import ShownObjects
+from gateway.prometheus.page import page
+from gateway.service.exit_codes import CommandError, ExitCode
+from gateway.service.garbage import tune_garbage_collection
+from gateway.service.lifeline import Lifeline
+from gateway.service.metrics import families
+from gateway.service.metrics.endpoint import ASK_SECONDS, LINE_OCTETS
+from gateway.service.metrics.readings import Reading
+from gateway.tasks import until_one_ends
+
+log = structlog.get_logger(__name__)
+
+
+def _readings(link: FeedLink, objects: ShownObjects) -> Iterator[Reading]:
+    yield families.NORTH_CONNECTED.at(link.is_connected, "objects")
+    yield families.NORTH_OBJECTS.at(len(objects), "objects")
+
+
+async def run_objects(loaded: LoadedConfiguration, clock: Clock, lifeline: Lifeline) -> None:  # noqa: ARG001
+    """Show objects until the supervisor goes or the task is cancelled.
+
+    Raises:
+        CommandError: it is not configured, or its socket cannot be made.
+    """
+    settings = loaded.settings.metrics.objects
+    if settings is None:
+        raise CommandError(ExitCode.CONFIGURATION, "metrics.objects is not configured")
+    objects = ShownObjects(settings.classes)
+    link = FeedLink(loaded.feed_socket, objects)
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError, ValueError, TimeoutError):
+            async with asyncio.timeout(ASK_SECONDS):
+                accept = (await reader.readline()).decode("latin-1").rstrip("\n")
+                link.judge()
+                body, content_type = page(objects, settings.max_series, accept)
+                writer.write(f"{content_type}\n".encode("latin-1") + body)
+                await writer.drain()
+        writer.close()
+
+    try:
+        listener = bound_listener(loaded.objects_socket)
+    except (OSError, ValueError) as error:
+        raise CommandError(ExitCode.STATE, f"{loaded.objects_socket}: {error}") from error
+    server = await asyncio.start_unix_server(answer, sock=listener, limit=LINE_OCTETS)
+    lifeline.metrics.add("objects", lambda: _readings(link, objects))
+    tune_garbage_collection()
+    lifeline.ready()
+    log.info("objects-ready", classes=len(settings.classes), max_series=settings.max_series)
+    try:
+        await until_one_ends(link.run(), lifeline.parent_gone())
+    finally:
+        server.close()
+        loaded.objects_socket.unlink(missing_ok=True)

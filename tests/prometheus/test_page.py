@@ -1,0 +1,165 @@
+"""Objects are shown while somebody vouches for them, as Prometheus reads them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+from prometheus_client.openmetrics.parser import (
+    text_string_to_metric_families as openmetrics_string_to_metric_families,
+)
+
+from gateway.feed.records import DeleteRecord, Record
+from gateway.model.observations import SourceState
+from gateway.prometheus.page import LEFT_OUT, SERIES, SOURCE_UP, UP
+from tests.components.shop import (
+    START,
+    TILL_CLASS,
+    agent,
+    agent_gone,
+    hall,
+    hall_link,
+    source,
+    till_record,
+    update,
+)
+from tests.prometheus.shop import COINS, HALL, LAST_SALE, MODE, SALES, TAPE, TILL, Gateway
+
+VALUES = {COINS: 7, SALES: 2**53, TAPE: 4096, LAST_SALE: START, MODE: 1}
+
+
+def till(row: int = 1, *, agent_name: str = "1.0", name: str = "") -> Record:
+    named = name or f"till{row}"
+    return till_record(row, f"hall1|{named}", {0: hall_link(), 1: named, **VALUES}, agent_name=agent_name)
+
+
+def gateway(*more: Record) -> Gateway:
+    shown = Gateway()
+    shown.hello()
+    shown.snapshot(source(), agent(fresh=True), HALL, TILL, hall(values={1: True}), till(), *more)
+    return shown
+
+
+def test_a_till_as_prometheus_reads_it() -> None:
+    labels = (("agent", "1.0"), ("hall_ref", "hall1"), ("name", "till1"), ("source", "shop1"))
+    assert gateway().series("amqp_shop_till_") == {
+        ("amqp_shop_till_coins", labels): 7,
+        ("amqp_shop_till_sales_total", labels): 2**53,
+        ("amqp_shop_till_tape_bytes", labels): 4096,
+        ("amqp_shop_till_last_sale_timestamp_seconds", labels): START / 1e9,
+        ("amqp_shop_till_mode", (*labels, ("state", "busy"))): 1,
+        ("amqp_shop_till_mode", (*labels, ("state", "idle"))): 0,
+    }
+
+
+def test_a_boolean_is_0_or_1() -> None:
+    assert gateway().value("amqp_shop_hall_open", name="hall1") == 1
+
+
+def test_changes_are_shown_and_what_has_no_value_is_not() -> None:
+    shown = gateway()
+    shown.tell(update(1, {COINS: 8}, (TAPE,)))
+    assert shown.value("amqp_shop_till_coins") == 8
+    assert shown.value("amqp_shop_till_tape_bytes") is None
+
+
+def test_series_of_what_is_gone_disappear() -> None:
+    shown = gateway(till(2))
+    shown.tell(DeleteRecord(1, TILL_CLASS, 1, "hall1|till1", START, inferred=False, number=1))
+    assert {dict(labels)["name"] for _, labels in shown.series("amqp_shop_till_")} == {"till2"}
+
+
+def test_nothing_is_shown_of_a_source_that_is_not_believed() -> None:
+    shown = gateway()
+    for state, believed in (
+        (SourceState.DOWN, False),
+        (SourceState.CONNECTING, False),
+        (SourceState.DEGRADED, True),
+        (SourceState.SYNCHRONISED, True),
+    ):
+        shown.tell(source(state))
+        assert shown.value(SOURCE_UP, source="shop1") == believed
+        assert bool(shown.series()) == believed
+
+
+def test_nothing_is_shown_of_a_silent_agent() -> None:
+    shown = gateway(agent(fresh=True, name="2.0"), till(2, agent_name="2.0"))
+    shown.tell(agent(fresh=False))
+    assert {dict(labels)["agent"] for _, labels in shown.series()} == {"2.0"}
+    shown.tell(agent_gone())
+    shown.tell(agent(fresh=True), hall(values={1: True}), till())
+    assert {dict(labels)["agent"] for _, labels in shown.series()} == {"1.0", "2.0"}
+
+
+def test_nothing_is_shown_without_the_core_or_before_it_has_told_everything() -> None:
+    shown = gateway()
+    assert shown.value(UP) == 1
+    shown.disconnect()
+    assert (shown.value(UP), shown.series()) == (0, {})
+    shown.hello(2)
+    shown.begin_snapshot(source(), agent(fresh=True), HALL, TILL, hall(), till())
+    assert (shown.value(UP), shown.series()) == (0, {})
+
+
+def test_what_a_second_snapshot_does_not_tell_is_gone() -> None:
+    """The core tells everything anew to whoever reads too slowly; meanwhile what is known stays."""
+    shown = gateway(till(2))
+    shown.begin_snapshot(source(), agent(fresh=True), HALL, TILL)
+    assert shown.value("amqp_shop_till_coins", name="till2") == 7
+    shown.snapshot(source(), agent(fresh=True), hall(), till())
+    assert shown.value("amqp_shop_till_coins", name="till2") is None
+    assert shown.value("amqp_shop_till_coins", name="till1") == 7
+
+
+def test_of_two_with_the_same_labels_the_younger_is_shown() -> None:
+    shown = gateway(till(9, name="till1"))
+    shown.tell(update(9, {COINS: 99}))
+    assert shown.value("amqp_shop_till_coins", name="till1") == 99
+
+
+def test_objects_beyond_the_bound_are_left_out_whole_and_counted() -> None:
+    shown = gateway(*map(till, range(2, 11)))
+    per_till = 6
+    series = shown.series(max_series=1 + 4 * per_till + 3)
+    assert len(series) == 1 + 4 * per_till
+    told = shown.text(max_series=1 + 4 * per_till + 3)
+    assert f'{LEFT_OUT}{{class="shop:till"}} 6.0' in told
+    assert f'{LEFT_OUT}{{class="shop:hall"}} 0.0' in told
+    assert f"{SERIES} {1 + 4 * per_till}.0" in told
+
+
+def test_only_what_was_chosen_is_shown() -> None:
+    shown = Gateway(classes={"shop:till": ["coins"]})
+    shown.hello()
+    shown.snapshot(source(), agent(fresh=True), HALL, TILL, hall(values={1: True}), till())
+    shown.tell(update(1, {SALES: 5}))
+    assert {name for name, _ in shown.series()} == {"amqp_shop_till_coins"}
+
+
+def test_two_versions_of_a_class_are_one_family() -> None:
+    other = replace(TILL, number=21)
+    moved = replace(till_record(3, "hall1|till3", {0: hall_link(), 1: "till3", **VALUES}), class_number=21)
+    shown = gateway(other, moved)
+    assert {dict(labels)["name"] for _, labels in shown.series("amqp_shop_till_coins")} == {"till1", "till3"}
+
+
+def test_open_metrics_are_told_to_who_asks_for_them() -> None:
+    text = gateway().text(accept="application/openmetrics-text; version=1.0.0")
+    told = {family.name: family.type for family in openmetrics_string_to_metric_families(text)}  # type: ignore[no-untyped-call]
+    assert told["amqp_shop_till_sales"] == "counter"
+
+
+@given(st.text(max_size=40))
+def test_any_name_of_an_object_comes_back_as_it_was(name: str) -> None:
+    shown = Gateway()
+    shown.hello()
+    shown.snapshot(source(), agent(fresh=True), HALL, TILL, till(name=name or "x"))
+    text = shown.text(accept="application/openmetrics-text; version=1.0.0")
+    names = {
+        sample.labels["name"]
+        for family in openmetrics_string_to_metric_families(text)  # type: ignore[no-untyped-call]
+        for sample in family.samples
+        if "name" in sample.labels
+    }
+    assert names == {name or "x"}

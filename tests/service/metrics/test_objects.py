@@ -1,0 +1,213 @@
+"""A gateway whose objects a real Prometheus scrapes; alert rules and board are those that are shipped."""
+
+from __future__ import annotations
+
+import json
+import re
+import secrets
+import shutil
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import psutil
+import pytest
+import yaml
+from prometheus_client.parser import text_string_to_metric_families
+
+from gateway.demo.broker import PrivateBroker
+from gateway.service.exit_codes import ExitCode
+from tests.components.command_line import RunningCommand, amqp_gateway, new_site, running
+from tests.components.ports import free_tcp_port
+from tests.components.prometheus import Prometheus, prometheus, promtool
+from tests.components.waiting import wait_until
+from tests.distribution.building import ROOT
+
+SOURCE = "orders"
+QUEUE = f"metrics-{secrets.token_hex(4)}"
+DOCKER = ROOT / "docker"
+ALERTS = DOCKER / "prometheus" / "alerts.yml"
+BOARD = DOCKER / "grafana" / "amqp-brokers.json"
+
+
+class Page:
+    """What the gateway tells of its objects."""
+
+    def __init__(self, command: RunningCommand, port: int) -> None:
+        self.command = command
+        self.target = f"127.0.0.1:{port}"
+
+    def get(self, path: str = "/metrics/objects") -> httpx.Response:
+        return httpx.get(f"http://{self.target}{path}", trust_env=False, timeout=30)
+
+    def of_queue(self, name: str) -> dict[str, float]:
+        """The numbers of a queue, by metric."""
+        response = self.get()
+        families = text_string_to_metric_families(response.text) if response.is_success else ()
+        return {
+            sample.name.removeprefix("amqp_rabbitmq_queue_"): sample.value
+            for family in families
+            for sample in family.samples
+            if sample.name.startswith("amqp_rabbitmq_queue_")
+            and sample.labels.items() >= {"source": SOURCE, "vhost": "/", "name": name}.items()
+            and sample.labels.get("state", "running") == "running"
+        }
+
+    def process(self) -> psutil.Process:
+        children = psutil.Process(self.command.process.pid).children()
+        return next(child for child in children if " process objects " in " ".join(child.cmdline()))
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory, rabbitmq: PrivateBroker) -> Iterator[Page]:
+    site, port = new_site(tmp_path_factory.mktemp("gateway")), free_tcp_port()
+    reader = rabbitmq.administrator
+    with rabbitmq.http() as client:
+        client.put(f"queues/%2F/{QUEUE}", json={"durable": True}).raise_for_status()
+        publish(client, 7)
+    site.configure(
+        sources={
+            SOURCE: {
+                "kind": "rabbitmq",
+                "management": rabbitmq.management_url,
+                "user": reader.name,
+                "password": site.secret(reader.password),
+                "events": {"url": f"amqp://127.0.0.1:{rabbitmq.ports.amqp}"},
+                "interval": "1s",
+            },
+        },
+        snmp={"enabled": False},
+        metrics={"enabled": True, "listen": f"127.0.0.1:{port}", "objects": {}},
+    )
+    with running("run", "--config", site.configuration, log=site.folder / "log") as command:
+        command.ready()
+        yield Page(command, port)
+        assert command.terminate().code is ExitCode.OK
+    with rabbitmq.http() as client:
+        client.delete(f"queues/%2F/{QUEUE}")
+
+
+def publish(client: httpx.Client, messages: int) -> None:
+    """Into the queue, by the broker's own interface."""
+    for _ in range(messages):
+        client.post(
+            "exchanges/%2F/amq.default/publish",
+            json={"properties": {}, "routing_key": QUEUE, "payload": "x" * 100, "payload_encoding": "string"},
+        ).raise_for_status()
+
+
+@pytest.fixture(scope="module")
+def scraping(page: Page, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
+    """With the shipped configuration, but for addresses and intervals."""
+    folder = tmp_path_factory.mktemp("prometheus")
+    shutil.copy(ALERTS, folder)
+    configuration = yaml.safe_load((DOCKER / "prometheus" / "prometheus.yml").read_text(encoding="utf-8"))
+    configuration["global"] = {"scrape_interval": "1s", "evaluation_interval": "1s"}
+    for job in configuration["scrape_configs"]:
+        job["static_configs"] = [{"targets": [page.target]}]
+    with prometheus(folder, configuration) as running_prometheus:
+        yield running_prometheus
+
+
+def test_what_is_told_of_a_queue_is_what_its_broker_says(page: Page, rabbitmq: PrivateBroker) -> None:
+    wait_until(lambda: page.of_queue(QUEUE).get("messages") == 7, "the messages are told")
+    with rabbitmq.http() as client:
+        publish(client, 3)
+        wait_until(lambda: page.of_queue(QUEUE).get("messages") == 10, "those that came are told")
+        wait_until(lambda: page.of_queue(QUEUE).get("message_bytes") == 1000, "and how long they are")
+        told = page.of_queue(QUEUE)
+        broker = client.get(f"queues/%2F/{QUEUE}").json()
+    assert told["messages_ready"] == broker["messages_ready"] == 10
+    assert told["consumers"] == broker["consumers"] == 0
+    assert told["state"] == 1
+    wait_until(lambda: page.of_queue(QUEUE).get("messages_published_total") == 10, "all are counted")
+
+
+def test_series_of_a_queue_disappear_with_it(page: Page, rabbitmq: PrivateBroker) -> None:
+    name = f"{QUEUE}-short"
+    with rabbitmq.http() as client:
+        client.put(f"queues/%2F/{name}", json={"durable": True}).raise_for_status()
+        wait_until(lambda: page.of_queue(name), "the queue is told")
+        client.delete(f"queues/%2F/{name}").raise_for_status()
+    wait_until(lambda: not page.of_queue(name), "it is told no more")
+
+
+def test_names_units_and_types_are_those_that_prometheus_wants(page: Page) -> None:
+    wait_until(lambda: page.of_queue(QUEUE), "the queue is told")
+    checked = promtool("check", "metrics", text=page.get().text)
+    assert (checked.returncode, checked.stdout, checked.stderr) == (0, "", "")
+
+
+def test_prometheus_scrapes_it(page: Page, scraping: Prometheus) -> None:
+    assert page.get().is_success
+    wait_until(
+        lambda: [value for _, value in scraping.query('up{job="amqp-objects"}')] == [1], "it is scraped"
+    )
+    expression = f'amqp_rabbitmq_queue_messages{{name="{QUEUE}"}}'
+    wait_until(lambda: len(scraping.query(expression)) == 1, "the queue is known")
+    ((labels, _),) = scraping.query(expression)
+    assert (labels["source"], labels["vhost"]) == (SOURCE, "/")
+
+
+def test_alert_rules_are_understood_and_no_rule_fails(scraping: Prometheus) -> None:
+    def healths() -> set[str]:
+        groups = scraping.get("rules")["groups"]
+        return {rule["health"] for group in groups for rule in group["rules"]}
+
+    wait_until(lambda: healths() == {"ok"}, "every rule was evaluated")
+
+
+def test_every_expression_of_the_board_is_one_and_finds_what_there_is(scraping: Prometheus) -> None:
+    def missing() -> list[str]:
+        return [one for one in expressions() if not scraping.query(one)]
+
+    # A queue that holds messages which nobody consumes is there; no rate is known of a first scrape.
+    wait_until(lambda: missing() == [], "every expression finds something")
+
+
+def expressions() -> list[str]:
+    """Of the board's panels, with its variables filled in as Grafana does."""
+    board: dict[str, Any] = json.loads(BOARD.read_text(encoding="utf-8"))
+    found = [target["expr"] for panel in board["panels"] for target in panel.get("targets", ())]
+    assert len(found) > 20
+    return [one.replace("$source", ".*").replace("$__rate_interval", "10s") for one in found]
+
+
+def test_the_board_asks_for_what_is_shown_without_further_configuration(page: Page) -> None:
+    wait_until(lambda: page.of_queue(QUEUE), "the queue is told")
+    told = set(re.findall(r"^([a-z_]+)", page.get().text + page.get("/metrics").text, re.MULTILINE))
+    asked = {name for one in expressions() for name in re.findall(r"amqp_[a-z_]+", one)}
+    assert asked <= told
+
+
+def test_the_page_comes_back_when_its_process_was_killed(page: Page) -> None:
+    wait_until(lambda: page.of_queue(QUEUE), "the queue is told")
+    page.process().send_signal(signal.SIGKILL)
+    answers: list[httpx.Response] = []
+
+    def unavailable() -> bool:
+        answers.append(page.get())
+        return answers[-1].status_code == 503
+
+    wait_until(unavailable, "it is said that the page cannot be made")
+    assert answers[-1].text == "the process that makes the page is being started: try again\n"
+    assert page.get("/metrics").is_success
+    wait_until(lambda: page.of_queue(QUEUE), "the queue is told again")
+
+
+def test_the_alerts_fire_when_they_should(tmp_path: Path) -> None:
+    shutil.copy(ALERTS, tmp_path)
+    shutil.copy(Path(__file__).parent / "alerts_play.yml", tmp_path)
+    played = promtool("test", "rules", tmp_path / "alerts_play.yml")
+    assert played.returncode == 0, played.stdout + played.stderr
+
+
+def test_without_the_endpoint_objects_are_refused(tmp_path: Path) -> None:
+    site = new_site(tmp_path)
+    site.configure(metrics={"objects": {}})
+    checked = amqp_gateway("check", "--config", site.configuration)
+    assert checked.code is ExitCode.CONFIGURATION
+    (line,) = (line for line in checked.told if "metrics" in line)
+    assert "objects are served by the endpoint that 'enabled: true' switches on" in line
