@@ -139,7 +139,11 @@ class MethodCalls:
     # What is asked for.
 
     def objection(self, call: MethodCall, now: int) -> Answer | None:
-        """Why a call cannot be carried out, as far as its text and time say; ``None`` where it can be."""
+        """Why a call cannot be carried out, as far as that is known without the broker; else ``None``."""
+        return self._misfit(call) or self._refusal(call) or self._no_room(call, now)
+
+    def _misfit(self, call: MethodCall) -> Answer | None:
+        """What of a call is not as the schema has it."""
         inputs = self._inputs(call)
         if inputs is None:
             text = f"not sent: {call.key} has no method {call.method!r}"
@@ -151,7 +155,17 @@ class MethodCalls:
             wrong = None if value is None else misfit(argument, value)
             if wrong is not None:
                 return Answer(call.token, wrong.outcome, f"not sent: {argument.name}: {wrong.text}")
-        return self._no_room(call, now)
+        return None
+
+    def _refusal(self, call: MethodCall) -> Answer | None:
+        """Why nobody can do what is well said."""
+        if call.method not in METHODS.get(call.key.name, {}):
+            return _answered(call.token, Status.NOT_IMPLEMENTED, "NotImplemented").answer
+        if not self._writer:
+            return _answered(call.token, Status.FORBIDDEN, NO_WRITER).answer
+        if self._found(call.key.name, call.native_id) is None:
+            return _answered(call.token, Status.UNKNOWN_OBJECT, "UnknownObject").answer
+        return None
 
     def called(self, call: MethodCall, now: int) -> list[Effect]:
         """A method is to be called."""
@@ -159,14 +173,9 @@ class MethodCalls:
         objection = self.objection(call, now)
         if objection is not None:
             return [Answered(objection)]
-        method = METHODS.get(call.key.name, {}).get(call.method)
-        if method is None:
-            return [_answered(call.token, Status.NOT_IMPLEMENTED, "NotImplemented")]
-        if not self._writer:
-            return [_answered(call.token, Status.FORBIDDEN, NO_WRITER)]
+        method = METHODS[call.key.name][call.method]
         target = self._found(call.key.name, call.native_id)
-        if target is None:
-            return [_answered(call.token, Status.UNKNOWN_OBJECT, "UnknownObject")]
+        assert target is not None  # the objection says so
         invocation = Invocation(target.name, target.created, self._named(call), self._lockout)
         self._deadlines[call.token] = call.deadline
         self._tasks.append(_Task(self._call(call, target, method, invocation), call.deadline, now))

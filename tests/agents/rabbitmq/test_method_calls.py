@@ -17,6 +17,7 @@ from gateway.agents.rabbitmq.management_changes import (
 )
 from gateway.agents.rabbitmq.method_calls import FOLLOWED
 from gateway.agents.rabbitmq.methods.table import METHODS
+from gateway.agents.rabbitmq.object_names import native_id
 from gateway.dialects.qmf.messages import (
     CommandComplete,
     MethodResponse,
@@ -27,7 +28,8 @@ from gateway.dialects.qmf.messages import (
 )
 from gateway.mapping.paths import Json
 from gateway.model.observations import SourceState
-from tests.agents.rabbitmq.imitation import MAPPING
+from gateway.model.operations import MethodCall, Outcome
+from tests.agents.rabbitmq.imitation import MAPPING, SECOND
 from tests.agents.rabbitmq.play import PURGE, Play, queue
 
 
@@ -302,6 +304,26 @@ def test_nobody_may_change_a_broker_without_an_account_for_it() -> None:
     response = play.response()
     assert response.status == Status.FORBIDDEN
     assert "'writing'" in response.text
+
+
+@pytest.mark.parametrize(
+    ("writer", "native", "outcome"),
+    [
+        ("", "", Outcome.REMOTE_FAILURE),  # nobody is configured who may change the broker
+        ("writer", "00000000000000aa", Outcome.OBJECT_GONE),
+        ("writer", "", None),
+    ],
+)
+def test_what_is_only_checked_is_refused_as_it_would_be(
+    writer: str, native: str, outcome: Outcome | None
+) -> None:
+    play = Play(writer=writer)
+    (known,) = (one for one in play.world.source.known("queue") if one.name.leaf == "orders")
+    key = play.world.source.readers["queue"].schema.key
+    call = MethodCall(1, key, "", native or native_id(known.number), "purge", (), play.now + 10 * SECOND)
+    objection = play.world.source.objection(call, play.now)
+    assert (objection and objection.outcome) == outcome
+    assert play.is_idle()
 
 
 def test_limits_are_read_every_ten_seconds_and_when_an_event_tells() -> None:
