@@ -305,8 +305,8 @@ def _what_to_try(configuration: LoadedConfiguration, management: str) -> str:
         lines.append(f"  curl http://{_shown(settings.metrics.listen)}/metrics/objects")
     if settings.jmx.enabled:
         lines.append(
-            f"  jconsole service:jmx:rmi:///jndi/rmi://{_shown(settings.jmx.listen)}/jmxrmi"
-            f"   (user monitor, password in {state.secret_path('jmx-monitor')})"
+            f"  jconsole   then Remote Process {_shown(settings.jmx.listen)}, user monitor, password in"
+            f" {state.secret_path('jmx-monitor')}, Insecure connection"
         )
     again = f"  {ours} run --config {shlex.quote(str(configuration.path))}"
     return "\n".join([*lines, "", "Ctrl-C ends it. This runs it again:", again, ""])
