@@ -5,7 +5,6 @@ Every complaint carries file and line, so that whoever wrote the file can go the
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -230,14 +229,8 @@ def _causes(errors: Sequence[ErrorDetails]) -> list[ErrorDetails]:
         error
         for error in errors
         if error["type"] != "too_short"
-        or not any(len(one["loc"]) > len(error["loc"]) == len(_common(one, error)) for one in errors)
+        or not any(one is not error and one["loc"][: len(error["loc"])] == error["loc"] for one in errors)
     ]
-
-
-def _common(one: ErrorDetails, other: ErrorDetails) -> tuple[int | str, ...]:
-    """Where two errors are, as far as that is the same place."""
-    pairs = itertools.takewhile(lambda pair: pair[0] == pair[1], zip(one["loc"], other["loc"], strict=False))
-    return tuple(step for step, _ in pairs)
 
 
 def _complaint(root: yaml.Node | None, error: dict[str, Any]) -> Complaint:

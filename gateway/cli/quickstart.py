@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 import shutil
 import sys
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final, TextIO
 
@@ -66,6 +68,10 @@ metrics:
 # Nobody may change anything before it stands here: docs/set-and-invoke.md.
 # operations: {{ allow: [] }}
 """
+
+
+_quoted = partial(json.dumps, ensure_ascii=False)
+"""Text as YAML has it, of which JSON is a part."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,11 +246,6 @@ def _text(management: str, found: BrokerFound, reader: _Reader, ca_file: Path | 
         jmx_port=ports.jmx,
         metrics_port=ports.metrics,
     )
-
-
-def _quoted(text: str) -> str:
-    """As YAML has it, whatever characters are in it."""
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 def _write(path: Path, text: str) -> None:

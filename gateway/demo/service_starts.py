@@ -34,8 +34,8 @@ _DAEMONS: Final = frozenset({"beam.smp", "epmd", "snmpd", "snmptrapd"})
 MARK: Final = "AMQP_GATEWAY_INSTALLATION"
 """Environment variable that everything inherits which an installation starts."""
 
-_MARK: Final = "put here by amqp-gateway while it installs packages"
-_POLICY: Final = f"#!/bin/sh\n# {_MARK}; to be removed afterwards\nexit 101\n"
+_REMARK: Final = "put here by amqp-gateway while it installs packages"
+_POLICY: Final = f"#!/bin/sh\n# {_REMARK}; to be removed afterwards\nexit 101\n"
 _POLICY_FILE: Final = "usr/sbin/policy-rc.d"
 _LINK_PLACES: Final = ("etc/systemd/system/*.wants/*", "etc/systemd/system/*.requires/*", "etc/rc?.d/*")
 _SYSTEMCTL_SECONDS: Final = 60
@@ -116,7 +116,7 @@ def active_units() -> frozenset[str]:
 @contextmanager
 def _policy(progress: Progress, root: Path) -> Iterator[None]:
     path = root / _POLICY_FILE
-    if path.exists() and _MARK not in path.read_text(errors="replace"):
+    if path.exists() and _REMARK not in path.read_text(errors="replace"):
         progress(f"{path} exists and stays as it is")
         yield
         return

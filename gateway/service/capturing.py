@@ -20,7 +20,6 @@ from gateway.tasks import until_one_ends
 
 LOOK_SECONDS: Final = 0.5
 """Between two looks at how the capture goes."""
-_TICK_SECONDS: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,18 +96,12 @@ async def capture_source(
 
         try:
             # The look is cancelled first: how the source stood before it was ended is what counts.
-            await until_one_ends(_look(name, captures, passing, stands), run(), _tick(passing, clock))
+            await until_one_ends(_look(name, captures, passing, stands), run(), passing.tick(clock))
         finally:
             end = _stands(name, captures, passing)
             tell(replace(end, state=last.state, detail=last.detail))
             for file in captures.files.values():
                 file.close()
-
-
-async def _tick(passing: PassingInventory, clock: Clock) -> None:
-    while True:
-        await asyncio.sleep(_TICK_SECONDS)
-        passing.inventory.tick(clock.now())
 
 
 async def _look(

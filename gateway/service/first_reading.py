@@ -10,7 +10,7 @@ from gateway.clock import Clock
 from gateway.config.files import LoadedConfiguration
 from gateway.model.observations import SourceState
 from gateway.service.mappings import load_mappings
-from gateway.service.passing_inventory import EPOCH, PassingInventory, passing_inventory
+from gateway.service.passing_inventory import EPOCH, passing_inventory
 from gateway.service.sources import source_of
 from gateway.service.surroundings import Surroundings
 from gateway.tasks import until_one_ends
@@ -18,7 +18,6 @@ from gateway.terminal.happenings import Happening, SourceTold
 from gateway.terminal.picture import Picture
 
 _SETTLED: Final = frozenset({SourceState.SYNCHRONISED, SourceState.DEGRADED, SourceState.DOWN})
-_TICK_SECONDS: Final = 1.0
 
 
 async def first_reading(loaded: LoadedConfiguration, name: str, clock: Clock, patience: float) -> Picture:
@@ -51,11 +50,5 @@ async def first_reading(loaded: LoadedConfiguration, name: str, clock: Clock, pa
         passing.happened = happened
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(patience):
-                await until_one_ends(settled.wait(), run(), _tick(passing, clock))
+                await until_one_ends(settled.wait(), run(), passing.tick(clock))
         return passing.picture
-
-
-async def _tick(passing: PassingInventory, clock: Clock) -> None:
-    while True:
-        await asyncio.sleep(_TICK_SECONDS)
-        passing.inventory.tick(clock.now())

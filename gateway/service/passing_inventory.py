@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Final, NoReturn
 
+from gateway.clock import Clock
 from gateway.feed.messages import VERSION
 from gateway.feed.records import Batch, FeedMessage, Hello, SnapshotBegan, SnapshotEnded
 from gateway.inventory.classes import ClassRegistry
@@ -20,6 +23,7 @@ from gateway.terminal.happenings import Happening
 from gateway.terminal.picture import Picture
 
 EPOCH = 1
+TICK_SECONDS: Final = 1.0
 
 
 class PassingInventory:
@@ -58,6 +62,12 @@ class PassingInventory:
         ]
         for message in beginning:
             self.picture.received(message)
+
+    async def tick(self, clock: Clock) -> NoReturn:
+        """Let time pass for what it knows; ends by cancellation only."""
+        while True:
+            await asyncio.sleep(TICK_SECONDS)
+            self.inventory.tick(clock.now())
 
     def _told(self, batch: Batch) -> None:
         for happening in self.picture.received(batch):

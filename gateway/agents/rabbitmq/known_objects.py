@@ -364,9 +364,8 @@ class KnownObjects:
     def _note_lagging(self, class_name: str, until: int) -> None:
         """A listing knows of what was created ``until`` then: it may lack what existed before the start."""
         self._lagging = {name for name in self._lagging if name.class_name != class_name}
-        if (
-            until < self._remembered_at
-        ):  # what was created later nobody remembers, whatever the broker's clock says
+        # What was created later nobody remembers, whatever the broker's clock says.
+        if until < self._remembered_at:
             self._lagging |= {
                 name
                 for name, known in self._remembered.items()
