@@ -203,7 +203,7 @@ def _what_is_where(demonstration: Demonstration, busy_row: str, writable_row: st
             if writable_row
             else []
         ),
-        f"  Prometheus    http://{demonstration.metrics_address}/metrics",
+        f"  Prometheus    http://{demonstration.metrics_address}/metrics and /metrics/objects",
         f"  event log     {demonstration.log_folder}",
         *(
             [f"  ledger        {demonstration.ledger_file}, what the workload did"]

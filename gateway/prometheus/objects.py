@@ -34,6 +34,9 @@ from gateway.prometheus.families import Family, families_of, snake_case
 BELIEVED: Final = frozenset({SourceState.SYNCHRONISED, SourceState.DEGRADED})
 """States of a source whose objects are shown."""
 
+WITH_AGENTS: Final = frozenset({"qmf", "am01"})
+"""Kinds of sources of which several agents may each have an object of one name."""
+
 _OWN_LABELS: Final = frozenset({"source", "agent", "state"})
 
 
@@ -171,7 +174,7 @@ class ShownObjects:
                 continue
             for _, shown in sorted(rows.items()):
                 if (number, shown.agent) not in self._shown.silent:
-                    labels = _labels(source.name, shown)
+                    labels = _labels(source, shown)
                     found[tuple(labels.values())] = labels, shown
         yield from found.values()
 
@@ -201,9 +204,9 @@ class ShownObjects:
         return ShownClass(str(schema.key), families, tuple(indexed))
 
 
-def _labels(source: str, shown: ShownObject) -> dict[str, str]:
-    labels = {"source": source}
-    if shown.agent:
+def _labels(source: SourceRecord, shown: ShownObject) -> dict[str, str]:
+    labels = {"source": source.name}
+    if source.kind in WITH_AGENTS:
         labels["agent"] = shown.agent
     for position, label in shown.in_class.indexed:
         labels[label] = _text(shown.values.get(position))

@@ -1,0 +1,69 @@
+"""``amqp-gateway demo`` as a process, and commands that are typed beside it."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+
+from tests.components.command_line import COMMAND, environment
+from tests.components.ports import free_tcp_port, free_udp_port
+from tests.components.waiting import wait_until
+
+START_SECONDS = 120.0
+
+
+def processes_of(folder: str) -> list[psutil.Process]:
+    """Everything that runs with ``folder`` on its command line or as where it works."""
+    found: list[psutil.Process] = []
+    for process in psutil.process_iter():
+        try:
+            if folder in " ".join(process.cmdline()) or process.cwd().startswith(folder):
+                found.append(process)
+        except (psutil.NoSuchProcess, psutil.AccessDenied, psutil.ZombieProcess):
+            continue
+    return found
+
+
+def ports() -> list[str]:
+    """Options that keep a demonstration apart from others."""
+    tcp = ("--jmx-port", "--metrics-port")
+    return [
+        "--snmp-port",
+        str(free_udp_port()),
+        *(word for name in tcp for word in (name, str(free_tcp_port()))),
+    ]
+
+
+@contextmanager
+def demonstration(printed: Path, temporary: Path, *options: str) -> Iterator[subprocess.Popen[bytes]]:
+    """``amqp-gateway demo`` with its own folder for temporary files, running when given."""
+    with printed.open("wb") as output:
+        process = subprocess.Popen(  # noqa: S603  our own command
+            [*COMMAND, "demo", *ports(), *options],
+            env=environment(TMPDIR=str(temporary)),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+        )
+        try:
+            wait_until(
+                lambda: "Ctrl-C ends everything." in printed.read_text() or process.poll() is not None,
+                "the demonstration runs",
+                START_SECONDS,
+            )
+            assert process.poll() is None, printed.read_text()
+            yield process
+        finally:
+            process.kill()
+            process.wait()
+
+
+def typed(words: Sequence[str], **variables: str) -> subprocess.CompletedProcess[str]:
+    """What a newcomer would type."""
+    return subprocess.run(  # noqa: S603  see above
+        words, env=environment(**variables), capture_output=True, text=True, check=False, timeout=60
+    )

@@ -1,0 +1,216 @@
+"""Commands of the documentation, typed beside a demonstration, answer as it is written but for numbers.
+
+A block of the language ``console`` has commands behind ``$ ``, each with what it answers; ``...`` stands for
+any lines. Blocks of other languages are not typed.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+import pytest
+
+from gateway.demo.installation import find_installation
+from tests.components.waiting import wait_until
+from tests.demo.printed import typed
+from tests.distribution.building import ROOT
+
+PAGES = (
+    "README.md",
+    "docs/cli.md",
+    "docs/event-log.md",
+    "docs/set-and-invoke.md",
+    "docs/snmp-commands.md",
+)
+BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+ADDRESS = "127.0.0.1:1161"
+"""As the documentation has it, of the SNMP agent."""
+
+REST = "..."
+
+shared = pytest.mark.xdist_group("demonstration that prints")
+
+
+@dataclass(frozen=True, slots=True)
+class Typed:
+    """A command of a page, and the lines of its answer."""
+
+    page: str
+    line: int
+    command: str
+    answer: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"{self.page}:{self.line}"
+
+
+def commands(page: str) -> Iterator[Typed]:
+    """Those of a page, in their order."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    for block in BLOCK.finditer(text):
+        line = text.count("\n", 0, block.start(1)) + 1
+        for part in re.split(r"^\$ ", block[1], flags=re.MULTILINE)[1:]:
+            command, _, answer = re.sub(r"\\\n *", " ", part).partition("\n")
+            yield Typed(page, line, command, tuple(one for one in answer.splitlines() if one.strip()))
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """What is typed runs beside this demonstration.
+
+    Attributes:
+        printed: what it prints.
+        folder: for what the commands leave.
+    """
+
+    printed: str
+    folder: Path
+
+    def found(self, pattern: str) -> str:
+        (found,) = set(re.findall(pattern, self.printed, re.MULTILINE))
+        return str(found)
+
+    @property
+    def address(self) -> str:
+        return self.found(r"SNMP +UDP ([0-9.:]+),")
+
+    def answer(self, command: str) -> list[str]:
+        """What a command prints, on both its outputs."""
+        words = shlex.split(self._of_this_run(command))
+        name, *arguments = words
+        if name == "amqp-gateway":
+            words = [sys.executable, "-m", "gateway.cli.main", *arguments]
+        elif name == "rabbitmqctl":  # of the same installation as the node, and as its user
+            words = find_installation().command(self.folder, name) + arguments
+        done = typed(words, **self._variables(name))
+        return [line for line in (done.stdout + done.stderr).splitlines() if line.strip()]
+
+    def _variables(self, name: str) -> Mapping[str, str]:
+        if name == "rabbitmqctl":
+            return self._of_broker()
+        return {
+            # The operator's: the table of commands shows a writer's rows to that writer only.
+            "SNMPCONFPATH": self.found(r"SNMPCONFPATH=(\S+) snmpset"),
+            "SNMP_PERSISTENT_DIR": str(self.folder),
+            "AMQP_GATEWAY_CONFIG": self.found(r"export AMQP_GATEWAY_CONFIG=(\S+)"),
+            "COLUMNS": "200",
+        }
+
+    def _of_broker(self) -> Mapping[str, str]:
+        """The environment of the demonstration's node, by which RabbitMQ's own commands find it."""
+        folder = str(Path(self.found(r"export AMQP_GATEWAY_CONFIG=(\S+)")).parent)
+        for process in psutil.process_iter():
+            if process.name() == "beam.smp" and folder in " ".join(process.cmdline()):
+                return process.environ()
+        raise AssertionError("the demonstration's broker runs")
+
+    def _of_this_run(self, command: str) -> str:
+        """Rows are numbered in the order in which they were seen, which the documentation cannot know."""
+        command = command.replace(ADDRESS, self.address)
+        for columns, names, object_name in (
+            (r"rmqVhost\w+", "rmqVhostName", "shop"),
+            (r"rmqQueue\w+", "rmqQueueName", "orders.audit"),
+        ):
+            if re.search(rf"{columns}\.1\.\d+", command):
+                row = self._row(names, object_name)
+                command = re.sub(rf"({columns})\.1\.\d+", rf"\1.1.{row}", command)
+        return command
+
+    def _row(self, names: str, object_name: str) -> str:
+        walk = self.answer(f"snmpwalk -Oqs {ADDRESS} AMQP-GATEWAY-RABBITMQ-MIB::{names}")
+        (row,) = (line.split()[0].rpartition(".")[2] for line in walk if line.split()[1] == object_name)
+        return row
+
+
+@pytest.fixture(scope="module")
+def beside(printed_text: str, tmp_path_factory: pytest.TempPathFactory) -> Beside:
+    made = Beside(printed_text, tmp_path_factory.mktemp("typed"))
+    ls = "amqp-gateway source ls"
+    wait_until(lambda: any("synchronised" in line for line in made.answer(ls)), "the source is synchronised")
+    return made
+
+
+def alike(line: str) -> str:
+    """A line without what differs from run to run: numbers, ids, times, users, widths of columns."""
+    line = re.sub(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", "ID", line)
+    line = re.sub(r"\b[0-9a-f]{16}\b", "ID", line)
+    line = re.sub(r"\bcli:\w+", "cli:USER", line)
+    line = re.sub(r"-?\d[\d,]*", "0", line)
+    return re.sub(r"[ ─]+", " ", line).strip()
+
+
+def missing(expected: tuple[str, ...], answer: list[str]) -> str:
+    """The first line that is not answered, in the order that is written; empty where all are."""
+    lines, skipping = [alike(line) for line in answer], False
+    for wanted in expected:
+        if wanted == REST:
+            skipping = True
+            continue
+        while lines and skipping and lines[0] != alike(wanted):
+            lines.pop(0)
+        if not lines or lines.pop(0) != alike(wanted):
+            return wanted
+        skipping = False
+    return "" if skipping or not lines else f"(and {lines[0]!r}, which is not written)"
+
+
+@shared
+@pytest.mark.parametrize("page", PAGES)
+def test_commands_answer_as_it_is_written(page: str, beside: Beside) -> None:
+    found = list(commands(page))
+    assert found
+    for one in found:
+        answers: list[list[str]] = []
+
+        def answered(one: Typed = one, answers: list[list[str]] = answers) -> bool:
+            answers.append(beside.answer(one.command))
+            return not missing(one.answer, answers[-1])
+
+        if changes(one.command):
+            answered()
+        else:
+            wait_for(answered)
+        wrong = missing(one.answer, answers[-1])
+        assert not wrong, f"{one}: $ {one.command}\nhas not: {wrong}\n" + "\n".join(answers[-1])
+
+
+def changes(command: str) -> bool:
+    """Whether it is to be typed once only."""
+    return command.startswith(("snmpset", "amqp-gateway set", "amqp-gateway invoke"))
+
+
+def wait_for(answered: object) -> None:
+    """What is shown may still be coming: a workload that begins, an operation under way."""
+    assert callable(answered)
+    try:
+        wait_until(answered, "the answer is as it is written", 30)
+    except AssertionError:
+        return  # who asked says what is missing
+
+
+@pytest.mark.parametrize(
+    ("expected", "answer", "wrong"),
+    [
+        (("a 1", "b"), ["a  22", "b"], ""),
+        (("a", REST), ["a", "b", "c"], ""),
+        ((REST, "c"), ["a", "b", "c"], ""),
+        (("a", REST, "c"), ["a", "c"], ""),
+        (("a", "b"), ["a"], "b"),
+        (("a",), ["a", "b"], "(and 'b', which is not written)"),
+        (
+            ("id 5f4d6212-1b5c-4e36-a4eb-61fa9579d606.1.5",),
+            ["id 98dbc2cd-9a65-46ea-848d-e8a2b0f0236e.1.77"],
+            "",
+        ),
+    ],
+)
+def test_answers_are_compared_but_for_numbers(
+    expected: tuple[str, ...], answer: list[str], wrong: str
+) -> None:
+    assert missing(expected, answer) == wrong
