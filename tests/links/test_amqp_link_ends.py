@@ -114,6 +114,33 @@ async def test_it_comes_back_when_its_exchange_was_made_anew_before_anyone_misse
     assert heard.body == b"1"
 
 
+async def test_it_ends_in_the_middle_of_deliveries_without_an_error_in_the_brokers_log(
+    virtual_host: VirtualHost,
+) -> None:
+    """Behind the end of a channel nothing is acknowledged any more."""
+    endpoint, name = endpoint_of(virtual_host.broker, virtual_host.name), "qpid.management"
+    async with client(virtual_host) as channel:
+        exchange = await channel.declare_exchange(name, aio_pika.ExchangeType.TOPIC, durable=True)
+
+        async def publish() -> None:
+            while True:
+                message = aio_pika.Message(b"1")
+                await asyncio.gather(*(exchange.publish(message, "console.obj") for _ in range(100)))
+
+        flood = asyncio.create_task(publish())
+        try:
+            for _ in range(5):
+                async with linked(endpoint, role(name)) as link:
+                    await link.up()
+                    await link.received(300)
+        finally:
+            flood.cancel()
+            await asyncio.gather(flood, return_exceptions=True)
+    log = await asyncio.to_thread(virtual_host.broker.log_file.read_text, errors="replace")
+    errors = [line for line in log.splitlines() if "[error]" in line and virtual_host.name in line]
+    assert errors == []
+
+
 async def test_its_probes_are_nobody_elses_business(virtual_host: VirtualHost) -> None:
     endpoint = endpoint_of(virtual_host.broker, virtual_host.name)
     tapped: list[aio_pika.abc.AbstractIncomingMessage] = []

@@ -123,6 +123,7 @@ class EventConsumer:
         self._failure: Exception | None = None
         self._failed = asyncio.Event()
         self._since_watch = 0
+        self._listens = False
         self._queue = OwnQueue(MAX_QUEUE_LENGTH, DOUBTFUL_LENGTH, WATCH_SECONDS, PREFETCH, purpose="events")
 
     async def run(self) -> None:
@@ -168,7 +169,11 @@ class EventConsumer:
             await queue.consume(self._arrived)
             await asyncio.Event().wait()
 
-        await until_one_ends(ended(channel), ended(connection), watch, consume())
+        self._listens = True
+        try:
+            await until_one_ends(ended(channel), ended(connection), watch, consume())
+        finally:
+            self._listens = False
 
     async def _consume_kept(self, connection: AbstractConnection, kept: KeptEvents) -> None:
         subscription = kept.subscription
@@ -229,6 +234,8 @@ class EventConsumer:
             ) from error
 
     async def _arrived(self, message: AbstractIncomingMessage) -> None:
+        if not self._listens:
+            return  # the channel is being closed: an acknowledgement behind that is an error in the broker's log
         self._queue.heard.set()
         self._tell(message)
         self._since_watch += 1
