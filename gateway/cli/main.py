@@ -17,6 +17,7 @@ from gateway.service.exit_codes import CommandError, ExitCode
 _RUNNING = {
     "run": "gateway.cli.run:run",
     "check": "gateway.cli.check:check",
+    "reload": "gateway.cli.reload:reload",
     "health": "gateway.cli.health:health",
     "doctor": "gateway.cli.doctor:doctor",
     "agent": "gateway.cli.agent:agent",

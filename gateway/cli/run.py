@@ -8,10 +8,12 @@ from pathlib import Path
 import click
 
 from gateway.cli.options import config_option, lifeline_option, loaded
+from gateway.config.files import load_configuration
 from gateway.service.exit_codes import CommandError, ExitCode
 from gateway.service.gateway import run_gateway
 from gateway.service.lifeline import Lifeline
 from gateway.service.logs import configure_logs
+from gateway.service.running_configuration import note_running, waiting_changes
 from gateway.service.supervisor import gateway_process
 from gateway.state_folder import StateError, StateFolder
 
@@ -34,8 +36,15 @@ def run(config: Path | None, lifeline: int | None) -> None:
         plans.append(gateway_process("compactor", configuration.path))
     try:
         with StateFolder(configuration.state_folder).locked() as state_lock:
+            note_running(configuration)
             metrics = configuration.settings.metrics
             objects = configuration.objects_socket if metrics.objects is not None else None
-            asyncio.run(run_gateway(plans, metrics, objects, Lifeline(lifeline), state_lock))
+
+            def waiting() -> list[str]:
+                return waiting_changes(load_configuration(configuration.path))
+
+            asyncio.run(run_gateway(plans, metrics, objects, Lifeline(lifeline), state_lock, waiting))
+    except OSError as error:
+        raise CommandError(ExitCode.STATE, f"{configuration.state_folder}: {error}") from error
     except StateError as error:
         raise CommandError(ExitCode.STATE, str(error)) from error

@@ -330,7 +330,7 @@ class AmqpLink:
 
     async def _arrived(self, message: AbstractIncomingMessage) -> None:
         if not self._listens:
-            return  # the channel is being closed: an acknowledgement behind that is an error in the broker's log
+            return  # the channel is being closed: an acknowledgement behind that is an error to the broker
         self._queue.heard.set()
         if not (self._probe.is_mine(message) or self._is_repeated(message)):
             self._tell(message)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
@@ -23,6 +23,7 @@ async def run_gateway(
     objects: Path | None,
     lifeline: Lifeline,
     state_lock: int,
+    waiting: Callable[[], Sequence[str]],
 ) -> None:
     """Run the processes until SIGINT, SIGTERM, or the end of whoever started us.
 
@@ -32,13 +33,14 @@ async def run_gateway(
         objects: the socket of the process that tells metrics of objects; ``None`` where there is none.
         lifeline: to whoever started us.
         state_lock: descriptor of the state folder's lock.
+        waiting: what of the configuration was changed since it was read.
 
     Raises:
         CommandError: one of them could not do its work from the very start, or the address of the metrics is
             taken.
     """
     manager = ServiceManager.of_environment()
-    supervisor = Supervisor(plans, lifeline, state_lock, manager)
+    supervisor = Supervisor(plans, lifeline, state_lock, manager, waiting)
     async with AsyncExitStack() as beside:
         if metrics.enabled:
 

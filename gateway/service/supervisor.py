@@ -10,7 +10,7 @@ import socket
 import sys
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,6 +23,7 @@ from gateway.service.metrics.gateway import build, usage
 from gateway.service.metrics.readings import Reading
 from gateway.service.service_manager import ServiceManager
 from gateway.tasks import until_one_ends
+from gateway.yaml_documents import DocumentError
 
 log = structlog.get_logger(__name__)
 
@@ -66,6 +67,7 @@ class Supervisor:
         state_lock: descriptor of the state folder's lock. All processes inherit it, so that no other gateway
             can have the folder while one of them lives.
         manager: told when all are ready, and when they are being ended.
+        waiting: what of the configuration was changed since it was read; told for SIGHUP.
 
     Attributes:
         processes: process id of each that runs, by name.
@@ -78,11 +80,13 @@ class Supervisor:
         lifeline: Lifeline,
         state_lock: int | None = None,
         manager: ServiceManager | None = None,
+        waiting: Callable[[], Sequence[str]] = tuple,
     ) -> None:
         self._plans = plans
         self._state_lock = state_lock
         self._lifeline = lifeline
         self._manager = manager or ServiceManager()
+        self._waiting = waiting
         self._stopping = asyncio.Event()
         self._why = ""
         self._failure: CommandError | None = None
@@ -108,7 +112,7 @@ class Supervisor:
         if sys.stderr.isatty():
             loop.add_signal_handler(signal.SIGHUP, self.stop, "its terminal was closed")
         else:
-            loop.add_signal_handler(signal.SIGHUP, _say_not_reloaded)
+            loop.add_signal_handler(signal.SIGHUP, self._say_not_reloaded)
         keepers: list[asyncio.Task[None]] = []
         for plan in self._plans:
             ready = asyncio.Event()
@@ -152,6 +156,14 @@ class Supervisor:
 
         names = [plan.name for plan in self._plans]
         return dict(zip(names, await asyncio.gather(*map(ask, names)), strict=True))
+
+    def _say_not_reloaded(self) -> None:
+        """What service managers and operators mean by SIGHUP is not done, and not passed over in silence."""
+        reason = "the configuration is read at a start only: amqp-gateway check, then restart the gateway"
+        try:
+            log.warning("not-reloaded", reason=reason, changed=list(self._waiting()))
+        except (OSError, ValueError, DocumentError) as error:
+            log.warning("not-reloaded", reason=reason, wrong=str(error))
 
     async def _keep(self, plan: ProcessPlan, ready: asyncio.Event) -> None:
         """Start ``plan``'s process, again and again, until the end."""
@@ -212,14 +224,6 @@ class Supervisor:
             await asyncio.gather(hearing, hanging, return_exceptions=True)
             del self.processes[plan.name], self._lines[plan.name]
             return code
-
-
-def _say_not_reloaded() -> None:
-    """What service managers and operators mean by SIGHUP is not done, and not passed over in silence."""
-    log.warning(
-        "not-reloaded",
-        reason="the configuration is read at a start only: amqp-gateway check, then restart the gateway",
-    )
 
 
 def _kill(process: asyncio.subprocess.Process, name: str, reason: str) -> None:

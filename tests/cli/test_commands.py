@@ -137,12 +137,30 @@ def test_run_until_it_is_told_to_end(site: Site, virtual_host: VirtualHost) -> N
             "every source is synchronised",
         )
         health = amqp_gateway("health", "--config", site.configuration)
+        unchanged = amqp_gateway("reload", "--config", site.configuration)
+        site.configure(
+            sources={"orders": {**source, "password": password, "interval": "2s"}},
+            snmp={"listen": [f"127.0.0.1:{site.snmp_port}"], "serve_stale_for": "1min"},
+        )
+        changed = amqp_gateway("reload", "--config", site.configuration)
         gateway.process.send_signal(signal.SIGHUP)
         wait_until(
             lambda: any(record["event"] == "not-reloaded" for record in gateway.log), "it is not reloaded"
         )
         ended = gateway.terminate()
+    afterwards = amqp_gateway("reload", "--config", site.configuration)
 
+    keys = ["snmp.serve_stale_for", "sources.orders.interval"]
+    assert (unchanged.code, unchanged.output) == (
+        ExitCode.OK,
+        "the gateway runs with this configuration\n",
+    )
+    assert changed.code is ExitCode.DIFFERENCE
+    assert changed.output.splitlines() == [f"{key} was changed" for key in keys]
+    assert "restart the gateway" in changed.told[0]
+    (not_reloaded,) = (record for record in ended.log if record["event"] == "not-reloaded")
+    assert not_reloaded["changed"] == keys
+    assert afterwards.code is ExitCode.UNREACHABLE
     assert health.output.startswith("1 of 1 sources synchronised, ")
     assert health.output.splitlines()[1].startswith("event log: writing, ")
     assert ended.code is ExitCode.OK

@@ -235,7 +235,7 @@ class EventConsumer:
 
     async def _arrived(self, message: AbstractIncomingMessage) -> None:
         if not self._listens:
-            return  # the channel is being closed: an acknowledgement behind that is an error in the broker's log
+            return  # the channel is being closed: an acknowledgement behind that is an error to the broker
         self._queue.heard.set()
         self._tell(message)
         self._since_watch += 1
