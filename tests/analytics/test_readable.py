@@ -7,7 +7,7 @@ import datetime as dt
 import pytest
 
 from gateway.analytics.reports.answers import Form, Value
-from gateway.analytics.reports.readable import duration, readable, rounded, short
+from gateway.analytics.reports.readable import cut, duration, readable, rounded, short
 
 
 @pytest.mark.parametrize(
@@ -72,3 +72,17 @@ def test_duration(seconds: float, text: str) -> None:
 )
 def test_numbers_for_a_glance(value: float, text: str) -> None:
     assert short(value) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "length", "shown"),
+    [
+        ("orders.audit", 12, "orders.audit"),
+        ("/|amq.gen-HJYunvn33fAPW2Dj5sLKZA", 17, "/|amq.ge…Dj5sLKZA"),
+        ("orders.europe.1", 8, "orde…e.1"),
+        ("a sentence that is long", 12, "a sentence …"),
+    ],
+)
+def test_a_name_keeps_both_its_ends_and_a_sentence_its_beginning(text: str, length: int, shown: str) -> None:
+    assert cut(text, length) == shown
+    assert len(cut(text, length)) <= length

@@ -90,7 +90,7 @@ async def test_a_killed_machine_is_seen_at_once_and_the_next_has_the_port(connec
 
 async def test_a_machine_that_dies_during_a_call_is_told() -> None:
     async with JavaMachine(settings(), authenticate) as machine:
-        os.kill(machine.pid, signal.SIGSTOP)
+        stop(machine.pid)
         push = asyncio.create_task(machine.push(encode_batch([TWELVE])))
         await asyncio.sleep(0)
         os.kill(machine.pid, signal.SIGKILL)
@@ -98,10 +98,21 @@ async def test_a_machine_that_dies_during_a_call_is_told() -> None:
             await push
 
 
+def stop(process: int) -> None:
+    """Send SIGSTOP, and wait until each of its threads stands still: on a busy machine that takes a moment."""
+    os.kill(process, signal.SIGSTOP)
+
+    def stands_still() -> bool:
+        threads = Path(f"/proc/{process}/task").glob("*/stat")
+        return all(stat.read_text().rpartition(")")[2].split()[0] == "T" for stat in threads)
+
+    wait_until(stands_still, "all of its threads stand still")
+
+
 async def test_a_machine_that_does_not_answer_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gateway.jmx.virtual_machine, "_CALL_SECONDS", 0.2)
     async with JavaMachine(settings(), authenticate) as machine:
-        os.kill(machine.pid, signal.SIGSTOP)
+        stop(machine.pid)
         with pytest.raises(MachineEndedError, match=r"did not return within 0\.2 s and was killed"):
             await machine.push(encode_batch([TWELVE]))
         assert await machine.ended() == "the Java virtual machine was ended by SIGKILL"

@@ -42,6 +42,7 @@ RESOLUTION: Final = 120
 """Dots an inch."""
 
 _LINES: Final = (BLUE, ORANGE, GREEN, PINK, SKY, RED)
+_NOT_HEARD: Final = "not heard"
 _FLOWS: Final = {"published": BLUE, "delivered": GREEN, "acknowledged": ORANGE}
 _WAYS: Final = {"published": "in", "delivered": "out", "acknowledged": "acknowledged"}
 _SEVERITY: Final = {
@@ -233,7 +234,7 @@ def _depths(axes: Axes, report: Report) -> None:
     queues = list(dict.fromkeys(row["object_id"] for row in report.series.depths))
     above = _ABOVE if len(queues) <= _LEGEND_COLUMNS else _ABOVE_TWO_LINES
     _titled(axes, "Messages in queues that grow, and in the fullest", "messages", above)
-    _over_time(axes, report)
+    _over_time(axes, report, label="")  # its legend has queues only
     if not queues:
         _nothing(axes, "no queue held messages")
         return
@@ -336,8 +337,14 @@ def _lines(sentences: Sequence[str]) -> list[tuple[str, str]]:
     return found
 
 
-def _over_time(axes: Axes, report: Report) -> None:
-    """The time of the log as horizontal axis, with what was not heard in grey."""
+def _over_time(axes: Axes, report: Report, label: str = _NOT_HEARD) -> None:
+    """The time of the log as horizontal axis, with what was not heard in grey.
+
+    Args:
+        axes: of the drawing.
+        report: its gaps.
+        label: what the legend calls the grey.
+    """
     drawn = report.series.drawn
     axes.set_xlim(_date(drawn.begin), _date(drawn.end))
     locator = AutoDateLocator(minticks=4, maxticks=9, tz=dt.UTC)  # type: ignore[no-untyped-call]
@@ -348,7 +355,8 @@ def _over_time(axes: Axes, report: Report) -> None:
     for row in report.series.gaps:
         begin, end = row["from_ts"], row["to_ts"]
         if isinstance(begin, dt.datetime) and isinstance(end, dt.datetime):
-            axes.axvspan(_date(begin), _date(end), color=GREY, alpha=0.22, linewidth=0)
+            axes.axvspan(_date(begin), _date(end), color=GREY, alpha=0.22, linewidth=0, label=label)
+            label = ""  # one for all of them
 
 
 def _legend(axes: Axes, columns: int = 6) -> None:

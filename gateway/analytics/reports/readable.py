@@ -57,8 +57,15 @@ def duration(seconds: float) -> str:
 
 
 def cut(text: str, length: int) -> str:
-    """No more than ``length`` characters of it; the last one tells that there are more."""
-    return text if len(text) <= length else text[: length - 1] + "\N{HORIZONTAL ELLIPSIS}"
+    """No more than ``length`` characters of it; one of them tells that there are more.
+
+    A sentence keeps its beginning. A name, which has no space, keeps both ends: names that begin alike differ
+    at their ends.
+    """
+    if len(text) <= length:
+        return text
+    end = 0 if " " in text else (length - 1) // 2
+    return text[: length - 1 - end] + "\N{HORIZONTAL ELLIPSIS}" + text[len(text) - end :]
 
 
 def short(value: float) -> str:

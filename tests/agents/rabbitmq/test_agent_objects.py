@@ -202,7 +202,7 @@ def test_what_lived_in_a_node_that_was_restarted_is_gone_before_any_listing_lack
     assert shop.names("connection") == ["client -> cellar"]
     del shop.broker.objects["queue"]["/", "mine"]
     shop.broker.failure = lambda _: None
-    shop.run(1)
+    shop.run(5)
     assert shop.names("queue") == ["//elsewhere", "//lasting", "//orders", "//passing"]  # declared anew
 
 
