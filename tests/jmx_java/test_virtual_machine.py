@@ -99,7 +99,7 @@ async def test_a_machine_that_dies_during_a_call_is_told() -> None:
 
 
 def stop(process: int) -> None:
-    """Send SIGSTOP, and wait until each of its threads stands still: on a busy machine that takes a moment."""
+    """Send SIGSTOP, and wait until each thread stands still, which takes a moment on a busy machine."""
     os.kill(process, signal.SIGSTOP)
 
     def stands_still() -> bool:
