@@ -24,7 +24,10 @@ REQUIREMENTS ?= requirements.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 BIN := $(VENV)/bin
 # What is imported is compiled then; all of it would take a third of the installation's time.
-PIP_INSTALL := $(BIN)/python -m pip install --quiet --no-compile
+# Says every 10 s that it goes on; without a child of its own that would outlive it.
+PATIENTLY := patiently() { ( exec 9<> <(:); s=0; while ! read -r -t 10 -u 9; do s=$$((s + 10)); echo "  $$s s so far" >&2; done ) & \
+    said=$$!; trap "kill $$said 2>/dev/null || true" EXIT; "$$@"; }; patiently
+PIP_INSTALL := $(PATIENTLY) $(BIN)/python -m pip install --quiet --no-compile
 DEMO_BROKER := $(if $(BROKER),--broker $(BROKER))
 SPHINX := $(BIN)/sphinx-build --fail-on-warning --keep-going --quiet --builder html
 
@@ -104,7 +107,8 @@ install: dist  ## the gateway in a virtual environment of its own at PREFIX; REQ
 	@test ! -e $(PREFIX) || test -e $(PREFIX)/pyvenv.cfg || { echo "$(PREFIX) is there, and no virtual environment"; exit 1; }
 	@mkdir -p $(PREFIX) || { echo "make install PREFIX=FOLDER: a folder that you may write"; exit 1; }
 	@$(BIN)/python -m venv --without-pip $(PREFIX)
-	@$(BIN)/python -m pip --python $(PREFIX)/bin/python install --quiet --require-hashes -r $(REQUIREMENTS)
+	@echo "installing the gateway into $(PREFIX)"
+	@$(PATIENTLY) $(BIN)/python -m pip --python $(PREFIX)/bin/python install --quiet --require-hashes -r $(REQUIREMENTS)
 	@$(BIN)/python -m pip --python $(PREFIX)/bin/python install --quiet --no-deps --force-reinstall dist/*.whl
 	@echo "installed in $(PREFIX); next: $(PREFIX)/bin/amqp-gateway quickstart http://HOST:15672"
 

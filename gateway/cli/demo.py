@@ -148,10 +148,17 @@ async def _until_stopped(
     async with demonstration:
         if check:
             await DemonstrationCheck(demonstration, click.echo, keep).run()
+            if keep is not None:
+                click.echo(f"  ..  what was seen is in {keep}: {', '.join(_kept(keep))}")
             return
         busy, writable = await _row_to_watch(demonstration), await _row_to_set(demonstration)
         click.echo(_what_is_where(demonstration, busy, writable))
         await stop.wait()
+
+
+def _kept(folder: Path) -> list[str]:
+    """The pictures, walks and the report, by name."""
+    return sorted(path.name for path in folder.iterdir() if path.suffix in {".png", ".txt"})
 
 
 async def _row_to_watch(demonstration: Demonstration) -> str:

@@ -19,6 +19,7 @@ from gateway.demo.comparison import AtRest, View, differences, rows_by_name, sho
 from gateway.demo.demonstration import AGENT_SOURCE, SOURCE, Demonstration
 from gateway.demo.jmx_client import JmxClient
 from gateway.demo.ledger import Ledger
+from gateway.demo.patience import patiently
 from gateway.demo.promises import DEADLINE_SECONDS, CheckFailedError, Promises
 from gateway.demo.snmp_commands import SnmpCommands, Table
 from gateway.demo.workload import Workload
@@ -138,7 +139,8 @@ class DemonstrationCheck:
             workload.resume()
             if self._artifacts is not None:
                 self._tell("  ..  saving what an operator sees, in SNMP, JConsole and the log")
-                await self._artifacts.take(operations.sessions)
+                with patiently(self._tell, "  ..  saving it"):
+                    await self._artifacts.take(operations.sessions)
             await self._the_workload_goes_on(workload)
             await ledger.holds(period)
             await self._the_broker_restarts()
@@ -306,7 +308,8 @@ class DemonstrationCheck:
         if report.can_be_tried():
             self._tell("  ..  making the report with Spark")
             did = workload.ledger.sums() - period.sums
-            await report.hold(period, did, workload.topology.durable)
+            with patiently(self._tell, "  ..  the report"):
+                await report.hold(period, did, workload.topology.durable)
         else:
             self._tell("  ..  the report is not tried: the extra [spark] is not installed")
 

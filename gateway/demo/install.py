@@ -23,6 +23,7 @@ from typing import Final, TypeAlias
 from gateway.demo import debian_root
 from gateway.demo.debian_root import DebianRootError, machine_release
 from gateway.demo.installation import NEWEST, RELEASES, BrokerNotInstalledError, find_installation
+from gateway.demo.patience import patiently
 from gateway.demo.service_starts import active_units, marked, service_starts_prevented, started
 
 Progress: TypeAlias = Callable[[str], None]
@@ -268,7 +269,8 @@ def _install(names: Sequence[str], progress: Progress) -> None:
     with service_starts_prevented(progress):
         for command in (_apt("update"), _apt("install", *names)):
             progress(" ".join(command))
-            _run(command, mark)
+            with patiently(progress, command[1]):
+                _run(command, mark)
     told = [
         *(f"{name} (process {process}): kill {process}" for process, name in started(mark)),
         *(f"{unit}: systemctl stop {unit}" for unit in sorted(active_units() - active)),
