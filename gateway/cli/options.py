@@ -21,14 +21,14 @@ lifeline_option = click.option(
 )
 
 
-def loaded(config: Path | None) -> LoadedConfiguration:
-    """The configuration.
+def loaded(config: Path | None, copy: Path | None = None) -> LoadedConfiguration:
+    """The configuration; as `load_configuration`.
 
     Raises:
         CommandError: there is none, or it is not valid.
     """
     try:
-        return load_configuration(config)
+        return load_configuration(config, copy)
     except (NoConfigurationError, DocumentError) as error:
         raise CommandError(ExitCode.CONFIGURATION, str(error)) from error
 

@@ -25,10 +25,17 @@ PROCESSES = {
 @click.command(hidden=True)
 @click.argument("name", type=click.Choice(sorted(PROCESSES)))
 @click.option("--config", type=click.Path(path_type=Path, dir_okay=False))
+@click.option(
+    "--copy",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="What is read in place of the configuration, as a copy of it.",
+)
 @click.option("--lifeline", type=int, help="Descriptor of the line to whoever started this process.")
 @click.option("--state-lock", type=int, help="Inherited descriptor of the state folder's lock.")
-def process(name: str, config: Path | None, lifeline: int | None, state_lock: int | None) -> None:
+def process(
+    name: str, config: Path | None, copy: Path | None, lifeline: int | None, state_lock: int | None
+) -> None:
     """Run one process of the gateway."""
     guard = ParentGuard(lifeline)
     working = importlib.import_module("gateway.cli.process_work")
-    working.run_process(name, PROCESSES[name], config, (lifeline, state_lock, guard))
+    working.run_process(name, PROCESSES[name], (config, copy), (lifeline, state_lock, guard))

@@ -16,20 +16,23 @@ from gateway.service.termination import until_terminated
 
 
 def run_process(
-    name: str, place: str, config: Path | None, inherited: tuple[int | None, int | None, ParentGuard]
+    name: str,
+    place: str,
+    config: tuple[Path | None, Path | None],
+    inherited: tuple[int | None, int | None, ParentGuard],
 ) -> None:
     """Run a process of the gateway to its end.
 
     Args:
         name: of the process.
         place: module and function that do its work, ``MODULE:FUNCTION``.
-        config: the configuration, as on the command line.
+        config: the configuration, as on the command line, and what is read in place of it.
         inherited: descriptors of the lifeline and of the state folder's lock, and who guards the former.
 
     Raises:
         CommandError: it cannot work.
     """
-    configuration = loaded(config)
+    configuration = loaded(*config)
     configure_logs(name)
     module, _, function = place.partition(":")
     run = getattr(importlib.import_module(module), function)

@@ -10,6 +10,7 @@ from gateway.cli.options import config_option, loaded
 from gateway.service.exit_codes import CommandError, ExitCode
 from gateway.service.running_configuration import waiting_changes
 from gateway.state_folder import StateError, StateFolder
+from gateway.yaml_documents import DocumentError
 
 
 @click.command("reload")
@@ -18,7 +19,7 @@ def reload(config: Path | None) -> None:
     """Say what of a changed configuration waits for a restart of the gateway.
 
     The configuration is read at a start only, so that nothing is applied: restart the gateway for that.
-    Secrets that were changed in their files are not seen here.
+    What was changed in other files, secrets and mappings, is not seen here.
     """
     configuration = loaded(config)
     try:
@@ -26,8 +27,8 @@ def reload(config: Path | None) -> None:
         changes = waiting_changes(configuration)
     except StateError as error:
         raise CommandError(ExitCode.STATE, str(error)) from error
-    except (OSError, ValueError) as error:
-        text = f"{configuration.state_folder}: it is not known what the gateway was started with: {error}"
+    except DocumentError as error:
+        text = f"it is not known what the gateway was started with: {error}"
         raise CommandError(ExitCode.STATE, text) from error
     if not changes:
         click.echo("the gateway runs with this configuration")

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from gateway.cli.options import config_option, lifeline_option, loaded
-from gateway.config.files import load_configuration
+from gateway.config.files import LoadedConfiguration, load_configuration
 from gateway.service.exit_codes import CommandError, ExitCode
 from gateway.service.gateway import run_gateway
 from gateway.service.lifeline import Lifeline
@@ -25,26 +25,34 @@ def run(config: Path | None, lifeline: int | None) -> None:
     """Run the gateway in the foreground until Ctrl-C or SIGTERM."""
     configuration = loaded(config)
     configure_logs("supervisor")
-    plans = [gateway_process("core", configuration.path)]
-    if configuration.settings.snmp.enabled:
-        plans.append(gateway_process("snmp", configuration.path))
-    if configuration.settings.jmx.enabled:
-        plans.append(gateway_process("jmx", configuration.path))
-    if configuration.settings.metrics.objects is not None:
-        plans.append(gateway_process("objects", configuration.path))
-    if configuration.settings.log.enabled and configuration.settings.log.compact:
-        plans.append(gateway_process("compactor", configuration.path))
+    settings = configuration.settings
+    names = {
+        "core": True,
+        "snmp": settings.snmp.enabled,
+        "jmx": settings.jmx.enabled,
+        "objects": settings.metrics.objects is not None,
+        "compactor": settings.log.enabled and settings.log.compact,
+    }
+
+    def waiting() -> list[str]:
+        return waiting_changes(load_configuration(configuration.path))
+
     try:
         with StateFolder(configuration.state_folder).locked() as state_lock:
-            note_running(configuration)
-            metrics = configuration.settings.metrics
-            objects = configuration.objects_socket if metrics.objects is not None else None
-
-            def waiting() -> list[str]:
-                return waiting_changes(load_configuration(configuration.path))
-
-            asyncio.run(run_gateway(plans, metrics, objects, Lifeline(lifeline), state_lock, waiting))
-    except OSError as error:
-        raise CommandError(ExitCode.STATE, f"{configuration.state_folder}: {error}") from error
+            copy = _copied(configuration)
+            plans = [
+                gateway_process(name, configuration.path, copy) for name, wanted in names.items() if wanted
+            ]
+            objects = configuration.objects_socket if settings.metrics.objects is not None else None
+            gateway = run_gateway(plans, settings.metrics, objects, Lifeline(lifeline), state_lock, waiting)
+            asyncio.run(gateway)
     except StateError as error:
         raise CommandError(ExitCode.STATE, str(error)) from error
+
+
+def _copied(configuration: LoadedConfiguration) -> Path:
+    try:
+        return note_running(configuration)
+    except OSError as error:
+        text = f"{configuration.state_folder}: cannot be written: {error.strerror or error}"
+        raise CommandError(ExitCode.STATE, text) from error

@@ -93,15 +93,19 @@ def find_configuration(given: Path | None) -> Path:
     )
 
 
-def load_configuration(given: Path | None) -> LoadedConfiguration:
+def load_configuration(given: Path | None, copy: Path | None = None) -> LoadedConfiguration:
     """Find and read the configuration.
+
+    Args:
+        given: its file, where one is named.
+        copy: what is read in place of the file, as a copy of it.
 
     Raises:
         NoConfigurationError: there is none.
         DocumentError: it is not valid.
     """
     path = find_configuration(given)
-    return LoadedConfiguration(read_document(path, Configuration), path.absolute())
+    return LoadedConfiguration(read_document(copy or path, Configuration), path.absolute())
 
 
 def _xdg_folder(variable: str) -> Path | None:

@@ -1,54 +1,43 @@
-"""What the running gateway was started with: what of a changed configuration waits for a restart.
+"""The configuration that the running gateway was started with.
 
-A file in the state folder has it. It holds no secret: a configuration only names where secrets are.
+A copy in the state folder has it. All processes of the gateway read that copy, also those that are started
+again later: a file that is being edited is taken up by a restart of the gateway only, and then whole. The
+copy holds no secret: a configuration only names where secrets are.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from gateway.config.files import LoadedConfiguration
+from gateway.config.model import Configuration
 from gateway.durable_files import write_durably
+from gateway.yaml_documents import read_document
 
-FILE: Final = "running.json"
-_CONTENTS: Final = "contents of mappings"
+FILE: Final = "running.yaml"
 
 
-def note_running(loaded: LoadedConfiguration) -> None:
-    """A gateway starts with this configuration.
+def note_running(loaded: LoadedConfiguration) -> Path:
+    """A gateway starts with this configuration: the copy that its processes read.
 
     Raises:
-        OSError: the file cannot be written.
+        OSError: it cannot be written; ``UnicodeDecodeError`` where the file was changed to something else.
     """
-    write_durably(loaded.state_folder / FILE, json.dumps(_described(loaded), sort_keys=True) + "\n")
+    copy = loaded.state_folder / FILE
+    write_durably(copy, loaded.path.read_text(encoding="utf-8"))
+    return copy
 
 
 def waiting_changes(loaded: LoadedConfiguration) -> list[str]:
-    """The keys, dotted, under which the configuration is not the one that the gateway was started with.
+    """The keys, dotted, under which a configuration is not the one that the gateway was started with.
 
     Raises:
-        OSError: it was never started, or its file cannot be read.
-        ValueError: the file is damaged.
+        DocumentError: there is no copy of that, or none that can be read.
     """
-    started = json.loads((loaded.state_folder / FILE).read_text(encoding="utf-8"))
-    return list(_differences("", started, _described(loaded)))
-
-
-def _described(loaded: LoadedConfiguration) -> dict[str, Any]:
-    described: dict[str, Any] = loaded.settings.model_dump(mode="json")
-    files = [loaded.folder / path for path in loaded.settings.mappings]
-    return {**described, _CONTENTS: {str(path): _digest(path) for path in files}}
-
-
-def _digest(path: Path) -> str:
-    try:
-        return hashlib.sha256(path.read_bytes()).hexdigest()
-    except OSError:
-        return ""
+    started = read_document(loaded.state_folder / FILE, Configuration)
+    return list(_differences("", started.model_dump(mode="json"), loaded.settings.model_dump(mode="json")))
 
 
 def _differences(where: str, one: object, other: object) -> Iterator[str]:

@@ -17,6 +17,7 @@ from gateway.config.files import CAPTURES
 from gateway.durable_files import replaced_durably
 from gateway.inventory.instance_file import copy_index
 from gateway.service.backup_file import MAX_FILE_OCTETS, NAME, Manifest, entry_of, write_backup
+from gateway.service.running_configuration import FILE as RUNNING
 from gateway.service.session_logs import FOLDER as SESSION_LOGS
 from gateway.state_folder import StateError, StateFolder
 
@@ -24,7 +25,8 @@ INDEX = "instances.sqlite3"
 SECRETS = "secrets"
 
 _LEFT_OUT = frozenset(
-    {"LOCK", "feed.sock", "log", SESSION_LOGS, CAPTURES, "lost+found", INDEX, f"{INDEX}-wal", f"{INDEX}-shm"}
+    {"LOCK", "feed.sock", "feed.objects", "log", SESSION_LOGS, CAPTURES, "lost+found", RUNNING}
+    | {INDEX, f"{INDEX}-wal", f"{INDEX}-shm"}
 )
 """Of the folder itself. The index is copied by its own means; logs and captures are no state, and have their
 own lives.

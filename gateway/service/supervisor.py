@@ -52,10 +52,16 @@ class ProcessPlan:
     command: tuple[str, ...]
 
 
-def gateway_process(name: str, configuration: Path) -> ProcessPlan:
-    """The process ``name`` of this installation (``core``, ``snmp``, ``jmx``)."""
-    command = (sys.executable, "-m", "gateway.cli.main", "process", name, "--config", str(configuration))
-    return ProcessPlan(name, command)
+def gateway_process(name: str, configuration: Path, copy: Path) -> ProcessPlan:
+    """The process ``name`` of this installation (``core``, ``snmp``, ``jmx``).
+
+    Args:
+        name: of the process.
+        configuration: the file, to which relative paths in it are relative.
+        copy: of it, which the process reads.
+    """
+    words = ("process", name, "--config", str(configuration), "--copy", str(copy))
+    return ProcessPlan(name, (sys.executable, "-m", "gateway.cli.main", *words))
 
 
 class Supervisor:
@@ -162,7 +168,7 @@ class Supervisor:
         reason = "the configuration is read at a start only: amqp-gateway check, then restart the gateway"
         try:
             log.warning("not-reloaded", reason=reason, changed=list(self._waiting()))
-        except (OSError, ValueError, DocumentError) as error:
+        except DocumentError as error:
             log.warning("not-reloaded", reason=reason, wrong=str(error))
 
     async def _keep(self, plan: ProcessPlan, ready: asyncio.Event) -> None:

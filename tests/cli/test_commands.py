@@ -6,6 +6,7 @@ import signal
 import stat
 from pathlib import Path
 
+import psutil
 import pytest
 
 from gateway.cli.main import COMMANDS, GROUPS
@@ -122,6 +123,23 @@ def test_check_connect_reaches_every_source(site: Site, virtual_host: VirtualHos
         "source field: reached",
         f"{site.configuration}: good",
     ]
+
+
+def test_a_process_that_is_started_again_has_the_configuration_of_the_gateways_start(site: Site) -> None:
+    """Somebody is editing the file, and has not finished."""
+    with running("run", "--config", site.configuration, log=site.folder / "log") as gateway:
+        gateway.ready()
+        site.configuration.write_text("version: 1\nsnmp:\n  listen: [", encoding="utf-8")
+        children = psutil.Process(gateway.process.pid).children()
+        core = next(child for child in children if " process core " in " ".join(child.cmdline()))
+        core.kill()
+        wait_until(lambda: [record["event"] for record in gateway.log].count("core-ready") == 2, "it is back")
+        gateway.process.send_signal(signal.SIGHUP)
+        wait_until(
+            lambda: any("is not YAML" in record.get("wrong", "") for record in gateway.log),
+            "it is said that the file is wrong",
+        )
+        assert gateway.terminate().code is ExitCode.OK
 
 
 def test_run_until_it_is_told_to_end(site: Site, virtual_host: VirtualHost) -> None:
