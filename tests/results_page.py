@@ -50,9 +50,20 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """Where and of what the results are."""
+    """Where and of what the results are.
+
+    Attributes:
+        commit: of the checkout.
+        code: hash of the folder ``gateway`` in it, which stays the same when commits are rebased:
+            ``git rev-parse COMMIT:gateway`` tells whether a commit has that code.
+        dirty: something was not committed, beside the documentation.
+        time: of the look.
+        system: kind of the machine.
+        components: names and versions.
+    """
 
     commit: str
+    code: str
     dirty: bool
     time: datetime
     system: str
@@ -106,6 +117,7 @@ def render(surroundings: Surroundings, runs: Sequence[Run]) -> str:
         f"# {surroundings.time:%Y-%m-%d}, commit {surroundings.commit[:12]}",
         "",
         f"Commit `{commit}`, {surroundings.time:%Y-%m-%d %H:%M} UTC, {surroundings.system}.",
+        f"The code is that of every commit whose `git rev-parse COMMIT:gateway` is `{surroundings.code}`.",
         "",
     ]
     if surroundings.components:
@@ -160,7 +172,8 @@ def look_around() -> Surroundings:
     versions = [tuple(line.split(" ", 1)) for line in "\n".join(installed).split("\n") if line]
     return Surroundings(
         commit=_command("git", "rev-parse", "HEAD") or "unknown",
-        dirty=bool(_command("git", "status", "--porcelain", "--untracked-files=no")),
+        code=_command("git", "rev-parse", "HEAD:gateway") or "unknown",
+        dirty=bool(_command("git", "status", "--porcelain", "--untracked-files=no", "--", ".", ":!docs")),
         time=datetime.now(UTC),
         system=f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
         components=tuple((name, version) for name, version in versions),

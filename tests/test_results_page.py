@@ -23,6 +23,7 @@ JUNIT = """<?xml version="1.0" encoding="utf-8"?>
 
 SURROUNDINGS = Surroundings(
     commit="0123456789abcdef0123456789abcdef01234567",
+    code="89abcdef0123456789abcdef0123456789abcdef",
     dirty=True,
     time=datetime(2026, 11, 20, 8, 30, tzinfo=UTC),
     system="Linux x86_64, 2 cores",
@@ -57,7 +58,9 @@ def test_the_page_says_what_was_tried_and_what_failed() -> None:
     assert render(SURROUNDINGS, [read_run("3.11.2", JUNIT)]) == (
         "# 2026-11-20, commit 0123456789ab\n\n"
         "Commit `0123456789abcdef0123456789abcdef01234567 with uncommitted changes`, "
-        "2026-11-20 08:30 UTC, Linux x86_64, 2 cores.\n\n"
+        "2026-11-20 08:30 UTC, Linux x86_64, 2 cores.\n"
+        "The code is that of every commit whose `git rev-parse COMMIT:gateway` is"
+        " `89abcdef0123456789abcdef0123456789abcdef`.\n\n"
         "snmp 5.9.3+dfsg-2, rabbitmq-server 3.10.8-1.\n\n"
         "## Python 3.11.2\n\n"
         "2 passed, 2 failed, 1 skipped in 12 s.\n\n"

@@ -52,7 +52,8 @@ def measure(benchmark: Benchmark, rounds: int, *, quick: bool) -> Section:
         benchmark.measure(run)
     section = Section(
         measured=f"{surroundings.time:%Y-%m-%d %H:%M}",
-        commit=surroundings.commit[:12] + (" with uncommitted changes" if surroundings.dirty else ""),
+        commit=f"{surroundings.commit[:12]} (`gateway` is {surroundings.code[:12]})"
+        + (" with uncommitted changes" if surroundings.dirty else ""),
         system=f"{surroundings.system}, {_processor()}, Python {sys.version.split()[0]}",
         rounds=run.done,
         seconds=time.monotonic() - start,
