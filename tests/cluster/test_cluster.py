@@ -123,8 +123,12 @@ async def test_two_of_three_are_killed(cluster: PrivateCluster, tmp_path: Path) 
         nodes = await asyncio.to_thread(nodes_of, last)
         await watch.until(lambda: shown(watch)[0] == nodes, "the nodes are as the last one sees them")
         assert await asyncio.to_thread(replicas_of, last, ORDERS) == [last.node_name]
-        orders = shown(watch)[1][ORDERS]
-        assert (orders["state"], orders["online"]) == ("minority", [last.node_name])
+
+        def alone() -> bool:
+            orders = shown(watch)[1][ORDERS]
+            return (orders["state"], orders["online"]) == ("minority", [last.node_name])
+
+        await watch.until(alone, "the queue has one replica left")
         await watch.until(
             lambda: {"nodeDown", "queueDown", "queueMinority"} <= watch.alarms, "each trouble is an alarm"
         )
