@@ -24,7 +24,6 @@ from tests.distribution.building import ROOT
 PAGES = (
     "README.md",
     "docs/cli.md",
-    "docs/event-log.md",
     "docs/set-and-invoke.md",
     "docs/snmp-commands.md",
 )
