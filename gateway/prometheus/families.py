@@ -130,10 +130,10 @@ def family_of(schema: ClassSchema, element: Element) -> Family | None:
             return Family(name, "gauge", text)
         case ValueType.TIME:
             return Family(_ending(name, "timestamp_seconds"), "gauge", text, _NANOSECOND)
-        case ValueType.DURATION:
+        case ValueType.DURATION if _UNITS.get(element.unit or "nanoseconds", ("", 1.0))[0] == "seconds":
             return Family(_ending(name, "seconds"), "gauge", text, _NANOSECOND)
-        case ValueType.F32 | ValueType.F64:
-            pass
+        case ValueType.F32 | ValueType.F64 | ValueType.DURATION:
+            pass  # qpidd counts samples of a latency in the type of a duration
         case _ if not element.type.integer_bits:
             return None
     unit, factor = _UNITS.get(element.unit, ("", 1.0))

@@ -41,6 +41,11 @@ def named(element: Element, package: str = "shop", class_name: str = "till") -> 
         ),
         (Element("uptime", ValueType.DURATION), ("amqp_shop_till_uptime_seconds", "gauge", 1e-9)),
         (
+            Element("latency", ValueType.DURATION, unit="nanoseconds"),
+            ("amqp_shop_till_latency_seconds", "gauge", 1e-9),
+        ),
+        (Element("samples", ValueType.DURATION, unit="samples"), ("amqp_shop_till_samples", "gauge", 1)),
+        (
             Element("startTime", ValueType.TIME),
             ("amqp_shop_till_start_time_timestamp_seconds", "gauge", 1e-9),
         ),
