@@ -64,7 +64,7 @@ class ObjectMetricsSettings(StrictModel):
         dict[ClassPattern, Annotated[tuple[Pattern, ...], Field(min_length=1, max_length=1000)]],
         Field(min_length=1, max_length=1000),
     ] = Field(default_factory=lambda: dict(DEFAULT_CLASSES))
-    max_series: Annotated[int, Field(ge=1, le=1_000_000)] = 50_000
+    max_series: Annotated[int, Field(ge=1, le=300_000)] = 100_000
 
 
 class MetricsSettings(StrictModel):

@@ -86,8 +86,8 @@ class Family:
         kind: ``counter`` or ``gauge``.
         help: for people.
         factor: by which values are multiplied.
-        states: of an enumeration, what travels and what it is called: each is a series with the label
-            ``state``, of which one is 1. Empty for numbers.
+        states: of an enumeration, what travels and what it is called: the label ``state`` of a series whose
+            value is 1. Empty for numbers.
     """
 
     name: str

@@ -86,8 +86,10 @@ def _samples(
     if value is None:
         return
     if family.states:
+        # The others would be ten series of zeros for each queue.
         for travels, state in family.states:
-            yield "", {**labels, "state": state}, float(value == travels)
+            if value == travels:
+                yield "", {**labels, "state": state}, 1.0
         return
     number = number_of(value)
     if number is not None:

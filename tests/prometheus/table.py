@@ -18,7 +18,7 @@ def table() -> str:
         for schema in class_schemas(mapping).values():
             for position, family in families_of(schema, DEFAULT_CLASSES).items():
                 suffix = "_total" if family.kind == "counter" else ""
-                states = ", one for each `state`" if family.states else ""
+                states = ", with the label `state`" if family.states else ""
                 element = schema.elements[position].name
                 lines.append(
                     f"| `{family.name}{suffix}` | {family.kind}{states} | `{schema.key}` `{element}` |"
