@@ -141,6 +141,7 @@ def alike(line: str) -> str:
     line = re.sub(r"\b[0-9a-f]{16}\b", "ID", line)
     line = re.sub(r"\bcli:\w+", "cli:USER", line)
     line = re.sub(r"-?\d[\d,]*", "0", line)
+    line = re.sub(r"\b0 ([a-z]+)s\b", r"0 \1", line)  # one message, or several
     return re.sub(r"[ ─]+", " ", line).strip()
 
 
@@ -204,6 +205,7 @@ def wait_for(answered: object) -> None:
         (("a", REST, "c"), ["a", "c"], ""),
         (("a", "b"), ["a"], "b"),
         (("a",), ["a", "b"], "(and 'b', which is not written)"),
+        (("1,203 messages purged",), ["1 message purged"], ""),
         (
             ("id 5f4d6212-1b5c-4e36-a4eb-61fa9579d606.1.5",),
             ["id 98dbc2cd-9a65-46ea-848d-e8a2b0f0236e.1.77"],
