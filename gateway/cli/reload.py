@@ -9,6 +9,7 @@ import click
 from gateway.cli.options import config_option, loaded
 from gateway.service.exit_codes import CommandError, ExitCode
 from gateway.service.running_configuration import waiting_changes
+from gateway.service.state_report import in_use
 from gateway.state_folder import StateError, StateFolder
 from gateway.yaml_documents import DocumentError
 
@@ -23,10 +24,14 @@ def reload(config: Path | None) -> None:
     """
     configuration = loaded(config)
     try:
-        _refuse_if_it_does_not_run(StateFolder(configuration.state_folder))
-        changes = waiting_changes(configuration)
+        state = StateFolder(configuration.state_folder)
     except StateError as error:
         raise CommandError(ExitCode.STATE, str(error)) from error
+    if not in_use(state.path):
+        text = "the gateway does not run: its next start reads the configuration"
+        raise CommandError(ExitCode.UNREACHABLE, text)
+    try:
+        changes = waiting_changes(configuration)
     except DocumentError as error:
         text = f"it is not known what the gateway was started with: {error}"
         raise CommandError(ExitCode.STATE, text) from error
@@ -37,14 +42,3 @@ def reload(config: Path | None) -> None:
         click.echo(f"{key} was changed")
     text = "what was changed is not applied: restart the gateway, which takes it up with the next start"
     raise CommandError(ExitCode.DIFFERENCE, text)
-
-
-def _refuse_if_it_does_not_run(state: StateFolder) -> None:
-    try:
-        with state.locked(patience_seconds=0):
-            pass
-    except StateError:
-        return  # it holds its folder
-    raise CommandError(
-        ExitCode.UNREACHABLE, "the gateway does not run: its next start reads the configuration"
-    )

@@ -11,7 +11,7 @@ from gateway.eventlog.own_records import absence_record
 from gateway.eventlog.record import Delta, LogRecord, RecordKind
 from gateway.eventlog.timestamps import microseconds_text, nanoseconds_text
 from gateway.feed.records import AgentGoneRecord, AgentRecord, SourceRecord
-from gateway.model.observations import SourceState
+from gateway.model.observations import BELIEVED, SourceState
 
 HEARD_UNTIL: Final = "heard_until"
 READ_WHOLE: Final = "read_whole"
@@ -20,7 +20,6 @@ READ_WHOLE: Final = "read_whole"
 SAME_AS: Final = "same_as"
 """Value of a ``source`` record: another source that reads the same broker."""
 
-_BELIEVED: Final = frozenset({SourceState.SYNCHRONISED, SourceState.DEGRADED})
 UNHEARD: Final = frozenset({SourceState.CONNECTING, SourceState.DOWN})
 """States of a source that is not listened to."""
 
@@ -69,7 +68,7 @@ class LoggedSource:
         self._stands(record)
 
     def _stands(self, record: SourceRecord) -> None:
-        if record.state in _BELIEVED:
+        if record.state in BELIEVED:
             self.read_whole = True
             self.heard_until = record.heard_until
         elif self.read_whole and (record.heard_until or record.state in UNHEARD):

@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from gateway.feed.records import AgentGoneRecord, AgentRecord, SourceRecord
-from gateway.model.observations import SourceState
+from gateway.model.observations import BELIEVED, SourceState
 
-_BELIEVED = frozenset({SourceState.SYNCHRONISED, SourceState.DEGRADED})
 _NOT_BELIEVED = frozenset({SourceState.CONNECTING, SourceState.DOWN})
 
 
@@ -81,7 +80,7 @@ class Belief(Generic[AnyGroup]):
         """A source as it stands now, doubted until `vouch` is called; whether that changes belief."""
         known = record.number in self._doubted_since
         former = self._doubted_since.setdefault(record.number, now)
-        if record.state in _BELIEVED:
+        if record.state in BELIEVED:
             if former or not known:
                 self._awaited.add(record.number)
         elif record.state in _NOT_BELIEVED:

@@ -39,6 +39,7 @@ from gateway.inventory.own_events import (
 )
 from gateway.model.events import Severity
 from gateway.model.observations import (
+    BELIEVED,
     AgentGone,
     AgentLost,
     ClassLearned,
@@ -72,7 +73,6 @@ SHOWN_COUNTERS = (
 )
 """Counters of every source record, from 0 on."""
 
-_BELIEVED = frozenset({SourceState.SYNCHRONISED, SourceState.DEGRADED})
 UNREACHED = frozenset({SourceState.CONNECTING, SourceState.DOWN})
 
 
@@ -381,13 +381,13 @@ class SourceInventory:
 
     def _tell_reached(self, now: int) -> None:
         """Tell when the source begins to be believed, ceases to be, or cannot be reached to begin with."""
-        if self._state not in _BELIEVED | UNREACHED:
+        if self._state not in BELIEVED | UNREACHED:
             return
         key = AlarmKey(SOURCE_DOWN_ALARM)
         arguments = (self._state.value, self._detail)
         text = f"source {self.identity.name} is {self._state.value}"
         text = one_line(f"{text}: {self._detail}" if self._detail else text)
-        if self._state in _BELIEVED:
+        if self._state in BELIEVED:
             if self._reached:
                 return
             self._reached = True

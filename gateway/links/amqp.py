@@ -151,8 +151,7 @@ class AmqpLink:
         self._detour = detour
         self._on_unsent = on_unsent
         self._received: OrderedDict[tuple[str, str], None] = OrderedDict()
-        self._missing_told = False
-        self._listens = False  # that the kept queue is; it could not be made since
+        self._missing_told = False  # that the kept queue is; it could not be made since
 
     @property
     def _endpoint(self) -> AmqpEndpoint:
@@ -212,13 +211,10 @@ class AmqpLink:
             return
         queue = await self._queue.declare(incoming, self._bindings, extended=able.extended)
         self._forget(self._conversation.forget_sends(), "there was no connection to the broker")
-        self._listens = True
-        try:
-            await queue.consume(self._arrived, no_ack=not able.extended)
+        with self._queue.listening(self._arrived) as arrived:
+            await queue.consume(arrived, no_ack=not able.extended)
             self._up(queue.name)
             await self._while_up(consuming, incoming, publisher, self._queue, queue.name)
-        finally:
-            self._listens = False
 
     async def _converse_lastingly(
         self,
@@ -329,9 +325,6 @@ class AmqpLink:
         return [*self._role.bindings(queue), *probed]
 
     async def _arrived(self, message: AbstractIncomingMessage) -> None:
-        if not self._listens:
-            return  # the channel is being closed: an acknowledgement behind that is an error to the broker
-        self._queue.heard.set()
         if not (self._probe.is_mine(message) or self._is_repeated(message)):
             self._tell(message)
         if message.processed:  # from a broker that wants no acknowledgements

@@ -5,15 +5,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import uuid
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
-from aio_pika.abc import AbstractChannel, AbstractConnection, AbstractQueue
+from aio_pika.abc import AbstractChannel, AbstractConnection, AbstractIncomingMessage, AbstractQueue
 
 from gateway.dialects.effects import Binding
 from gateway.links.amqp_connection import CONNECT_SECONDS, LinkError, Trouble
 from gateway.tasks import until_one_ends
+
+Arrived: TypeAlias = Callable[[AbstractIncomingMessage], Awaitable[None]]
 
 PREFETCH = 100
 """Messages on their way to us at a time. An answer to `WatchedQueue.watch` waits behind them: with more it
@@ -148,6 +150,25 @@ class OwnQueue(WatchedQueue):
     """
 
     purpose: str
+
+    @contextlib.contextmanager
+    def listening(self, arrived: Arrived) -> Iterator[Arrived]:
+        """What the queue is consumed with: it gives deliveries to ``arrived`` while the block lasts.
+
+        Behind it, while the channel is being closed, they are dropped, as the queue goes with its connection:
+        an acknowledgement would be an error to the broker.
+        """
+        listens = True
+
+        async def take(message: AbstractIncomingMessage) -> None:
+            if listens:
+                self.heard.set()
+                await arrived(message)
+
+        try:
+            yield take
+        finally:
+            listens = False
 
     async def declare(
         self,

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from gateway.model.events import Severity
 from gateway.model.schema import ClassKey, ClassSchema, EventSchema
@@ -131,6 +131,10 @@ class SourceState(enum.Enum):
     SYNCHRONISED = "synchronised"
     DEGRADED = "degraded"
     DOWN = "down"
+
+
+BELIEVED: Final = frozenset({SourceState.SYNCHRONISED, SourceState.DEGRADED})
+"""States of a source that vouches for what it told, and of which an object that it does not tell is gone."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -148,7 +148,7 @@ def snake_case(name: str) -> str:
     return words or "unnamed"
 
 
-def number_of(value: FeedValue) -> float | None:
+def number_of(value: FeedValue | None) -> float | None:
     """A value as a number: a boolean is 0 or 1; ``None`` for what is none."""
     return float(value) if isinstance(value, bool | int | float) else None
 

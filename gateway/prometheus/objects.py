@@ -26,13 +26,10 @@ from gateway.feed.records import (
     UpdateRecord,
 )
 from gateway.feed.values import FeedValue, ObjectLink
-from gateway.model.observations import SourceState
+from gateway.model.observations import BELIEVED
 from gateway.model.schema import ClassSchema
 from gateway.model.stable_names import parts
 from gateway.prometheus.families import Family, families_of, snake_case
-
-BELIEVED: Final = frozenset({SourceState.SYNCHRONISED, SourceState.DEGRADED})
-"""States of a source whose objects are shown."""
 
 WITH_AGENTS: Final = frozenset({"qmf", "am01"})
 """Kinds of sources of which several agents may each have an object of one name."""
@@ -48,16 +45,17 @@ class ShownClass:
         name: ``package:class``.
         families: by position of the element.
         indexed: positions and label names of the elements that tell its objects apart.
+        positions: all of these, whose values are kept.
     """
 
     name: str
     families: Mapping[int, Family]
     indexed: tuple[tuple[int, str], ...]
+    positions: frozenset[int]
 
     def wanted(self, values: Mapping[int, FeedValue]) -> dict[int, FeedValue]:
         """Of an object's values those that are shown, or name it."""
-        positions = (*self.families, *(position for position, _ in self.indexed))
-        return {position: values[position] for position in positions if position in values}
+        return {position: value for position, value in values.items() if position in self.positions}
 
 
 @dataclass(slots=True)
@@ -201,7 +199,8 @@ class ShownObjects:
             if element.index:
                 label = snake_case(element.name)
                 indexed.append((position, f"object_{label}" if label in _OWN_LABELS else label))
-        return ShownClass(str(schema.key), families, tuple(indexed))
+        positions = frozenset({*families, *dict(indexed)})
+        return ShownClass(str(schema.key), families, tuple(indexed), positions)
 
 
 def _labels(source: SourceRecord, shown: ShownObject) -> dict[str, str]:

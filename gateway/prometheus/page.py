@@ -67,7 +67,7 @@ class _Objects(Collector):
             samples = [
                 (family.name, sample)
                 for position, family in shown.in_class.families.items()
-                for sample in _samples(family, labels, shown.values.get(position))
+                if (sample := _sample(family, labels, shown.values.get(position))) is not None
             ]
             if len(samples) > self._left:
                 beyond += 1
@@ -79,18 +79,15 @@ class _Objects(Collector):
         yield from (metric for metric in metrics.values() if metric.samples)
 
 
-def _samples(
+def _sample(
     family: Family, labels: dict[str, str], value: FeedValue | None
-) -> Iterator[tuple[str, dict[str, str], float]]:
-    """What is added to the family's name, the labels and the number of each sample."""
-    if value is None:
-        return
+) -> tuple[str, dict[str, str], float] | None:
+    """Suffix of the family's name, labels and number; ``None`` where there is nothing to tell."""
     if family.states:
-        # The others would be ten series of zeros for each queue.
-        for travels, state in family.states:
-            if value == travels:
-                yield "", {**labels, "state": state}, 1.0
-        return
+        # The states that it is not in would be ten series of zeros for each queue.
+        state = next((state for travels, state in family.states if value == travels), None)
+        return None if state is None else ("", {**labels, "state": state}, 1.0)
     number = number_of(value)
-    if number is not None:
-        yield "_total" if family.kind == "counter" else "", labels, number * family.factor
+    if number is None:
+        return None
+    return "_total" if family.kind == "counter" else "", labels, number * family.factor

@@ -99,7 +99,7 @@ def report(state: StateFolder, log: Path) -> StateReport:
         version=state.read_version(),
         identity=state.identity,
         boots=boots,
-        in_use=_in_use(state.path),
+        in_use=in_use(state.path),
         index_version=index.version,
         sources=index.sources,
         classes=index.classes,
@@ -111,7 +111,8 @@ def report(state: StateFolder, log: Path) -> StateReport:
     )
 
 
-def _in_use(folder: Path) -> bool:
+def in_use(folder: Path) -> bool:
+    """Whether a gateway runs on the state in a folder."""
     if not (folder / "LOCK").exists():
         return False
     try:

@@ -28,7 +28,7 @@ from gateway.feed.records import (
     UpdateRecord,
 )
 from gateway.feed.values import FeedValue, ObjectLink
-from gateway.model.observations import SourceState
+from gateway.model.observations import BELIEVED
 from gateway.terminal.happenings import (
     AlarmTold,
     Changed,
@@ -45,9 +45,6 @@ from gateway.terminal.happenings import (
     SourceTold,
     ValueChange,
 )
-
-BELIEVED = frozenset({SourceState.SYNCHRONISED, SourceState.DEGRADED})
-"""States of a source of which an object that is not told is gone."""
 
 GATEWAY_NAME = "gateway"
 """What the gateway itself is called where a source's name stands."""

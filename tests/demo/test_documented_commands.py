@@ -6,6 +6,7 @@ any lines. Blocks of other languages are not typed.
 
 from __future__ import annotations
 
+import contextlib
 import re
 import shlex
 import sys
@@ -168,32 +169,32 @@ def test_commands_answer_as_it_is_written(page: str, beside: Beside) -> None:
     # As in a new demonstration: other pages have set limits.
     beside.answer("amqp-gateway set rabbitmq/vhost/shop maxConnections=-1 maxQueues=-1")
     for one in found:
-        answers: list[list[str]] = []
+        answer = answer_to(one, beside)
+        wrong = missing(one.answer, answer)
+        assert not wrong, f"{one}: $ {one.command}\nhas not: {wrong}\n" + "\n".join(answer)
 
-        def answered(one: Typed = one, answers: list[list[str]] = answers) -> bool:
-            answers.append(beside.answer(one.command))
-            return not missing(one.answer, answers[-1])
 
-        if changes(one.command):
-            answered()
-        else:
-            wait_for(answered)
-        wrong = missing(one.answer, answers[-1])
-        assert not wrong, f"{one}: $ {one.command}\nhas not: {wrong}\n" + "\n".join(answers[-1])
+def answer_to(one: Typed, beside: Beside) -> list[str]:
+    """The last answer; what changes nothing is asked until it is as written, for a while.
+
+    What is shown may still be coming: a workload that begins, an operation under way.
+    """
+    answer = beside.answer(one.command)
+
+    def as_written() -> bool:
+        nonlocal answer
+        answer = beside.answer(one.command)
+        return not missing(one.answer, answer)
+
+    if missing(one.answer, answer) and not changes(one.command):
+        with contextlib.suppress(AssertionError):  # who asked says what is missing
+            wait_until(as_written, "the answer is as it is written", 30)
+    return answer
 
 
 def changes(command: str) -> bool:
     """Whether it is to be typed once only."""
     return command.startswith(("snmpset", "amqp-gateway set", "amqp-gateway invoke"))
-
-
-def wait_for(answered: object) -> None:
-    """What is shown may still be coming: a workload that begins, an operation under way."""
-    assert callable(answered)
-    try:
-        wait_until(answered, "the answer is as it is written", 30)
-    except AssertionError:
-        return  # who asked says what is missing
 
 
 @pytest.mark.parametrize(

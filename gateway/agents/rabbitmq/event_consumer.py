@@ -28,7 +28,7 @@ from gateway.links.kept_counts import Loss
 from gateway.links.kept_deliveries import KeptDeliveries
 from gateway.links.kept_queue import KeptSubscription, kept_queue
 from gateway.links.node_choice import NodeChoice
-from gateway.links.own_queue import PREFETCH, OwnQueue
+from gateway.links.own_queue import PREFETCH, Arrived, OwnQueue
 from gateway.links.reconnecting import link_errors, reconnecting
 from gateway.tasks import until_one_ends
 
@@ -123,7 +123,6 @@ class EventConsumer:
         self._failure: Exception | None = None
         self._failed = asyncio.Event()
         self._since_watch = 0
-        self._listens = False
         self._queue = OwnQueue(MAX_QUEUE_LENGTH, DOUBTFUL_LENGTH, WATCH_SECONDS, PREFETCH, purpose="events")
 
     async def run(self) -> None:
@@ -163,17 +162,14 @@ class EventConsumer:
         self._sink.events_connected()
         watch = self._queue.watch(connection, queue.name, self._sink.events_lost)
 
-        async def consume() -> None:
+        async def consume(arrived: Arrived) -> None:
             while not self._understood():  # noqa: ASYNC110  of a source that knows no event loop
                 await asyncio.sleep(_UNDERSTOOD_SECONDS)
-            await queue.consume(self._arrived)
+            await queue.consume(arrived)
             await asyncio.Event().wait()
 
-        self._listens = True
-        try:
-            await until_one_ends(ended(channel), ended(connection), watch, consume())
-        finally:
-            self._listens = False
+        with self._queue.listening(self._arrived) as arrived:
+            await until_one_ends(ended(channel), ended(connection), watch, consume(arrived))
 
     async def _consume_kept(self, connection: AbstractConnection, kept: KeptEvents) -> None:
         subscription = kept.subscription
@@ -234,9 +230,6 @@ class EventConsumer:
             ) from error
 
     async def _arrived(self, message: AbstractIncomingMessage) -> None:
-        if not self._listens:
-            return  # the channel is being closed: an acknowledgement behind that is an error to the broker
-        self._queue.heard.set()
         self._tell(message)
         self._since_watch += 1
         if self._since_watch >= WATCHED_EVENTS:

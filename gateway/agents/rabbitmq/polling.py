@@ -191,6 +191,11 @@ class PollingPlan:
         """Whether it is to be known since when each node has run before everything is listed."""
         return now < self._nodes_awaited_until
 
+    @property
+    def _little_until(self) -> int:
+        """Until when (ns) only what events need is listed, for whatever reason."""
+        return max(self._held_until, self._nodes_awaited_until)
+
     def _put_off_page(self) -> None:
         if self._page is not None and self._page.class_name not in NEEDED_BY_EVENTS:
             self._classes[_key(self._page)].due = 0
@@ -198,12 +203,12 @@ class PollingPlan:
 
     def is_holding(self, now: int) -> bool:
         """Whether only what events need is listed."""
-        return now < max(self._held_until, self._nodes_awaited_until)
+        return now < self._little_until
 
     def _due(self, plan: _ClassPlan) -> int:
         """When to list a class, as things stand (ns)."""
         is_held = plan.first_page.class_name not in NEEDED_BY_EVENTS
-        return max(plan.due, self._held_until, self._nodes_awaited_until) if is_held else plan.due
+        return max(plan.due, self._little_until) if is_held else plan.due
 
     def due(self) -> int:
         """When to ask for the next request (ns)."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from gateway.agents.rabbitmq.hearing import UNDER_WAY
@@ -36,6 +38,13 @@ def restarted(shop: World, process: int) -> None:
     """The node is another process, which has run for 3 s."""
     shop.broker.objects["node"].clear()
     shop.broker.add_node(process, 3_000)
+
+
+def undated(shop: World) -> dict[str, Any]:
+    """The node, which does not say any more since when it runs."""
+    (node,) = shop.broker.objects["node"].values()
+    del node["uptime"]
+    return node
 
 
 def kept(heard_ago: int = 60) -> tuple[World, int]:
@@ -97,8 +106,7 @@ def test_a_node_that_was_started_while_nobody_listened_may_have_lost_all_since()
 def test_a_node_that_does_not_say_yet_when_it_was_started_is_asked_again() -> None:
     shop, until = kept()
     restarted(shop, 2)
-    (node,) = shop.broker.objects["node"].values()
-    del node["uptime"]
+    node = undated(shop)
     shop.run(1)
     resumed(shop)
     shop.run(30)
@@ -200,15 +208,20 @@ def lived_and_ended(shop: World, number: int) -> tuple[bool, bool]:
     return any(not one.deleted for one in of_it), any(one.deleted for one in of_it)
 
 
-def test_a_node_that_starts_is_asked_since_when_it_runs_before_its_queues_are_listed() -> None:
-    """A transient queue of the name of one that ended with the node's former process is another."""
+def starting() -> tuple[World, dict[str, Any], KnownObject]:
+    """A node that has just been started, without an uptime yet, and a transient queue from before."""
     shop = World()
     restarted(shop, 2)
-    (node,) = shop.broker.objects["node"].values()
-    del node["uptime"]
+    node = undated(shop)
     shop.broker.add_vhost("/")
     queue = transient(shop, 78)
     shop.source.remember([queue], shop.now, events_kept=False, heard_until=shop.now - 60 * SECOND)
+    return shop, node, queue
+
+
+def test_a_node_that_starts_is_asked_since_when_it_runs_before_its_queues_are_listed() -> None:
+    """A transient queue of the name of one that ended with the node's former process is another."""
+    shop, node, queue = starting()
     shop.run(4)
     assert lived_and_ended(shop, queue.number) == (False, False)
     assert not shop.source.synchronised
@@ -219,13 +232,7 @@ def test_a_node_that_starts_is_asked_since_when_it_runs_before_its_queues_are_li
 
 
 def test_queues_of_a_node_that_never_says_since_when_it_runs_are_listed_after_a_while() -> None:
-    shop = World()
-    restarted(shop, 2)
-    (node,) = shop.broker.objects["node"].values()
-    del node["uptime"]
-    shop.broker.add_vhost("/")
-    queue = transient(shop, 78)
-    shop.source.remember([queue], shop.now, events_kept=False, heard_until=shop.now - 60 * SECOND)
+    shop, _, queue = starting()
     shop.run(30)
     assert lived_and_ended(shop, queue.number) == (True, False)
     assert shop.source.synchronised
@@ -238,8 +245,7 @@ def test_a_queue_made_anew_after_its_node_was_killed_is_never_shown_as_the_forme
     (known,) = (one for one in shop.source.known("queue") if one.name.leaf == "carts")
     fails(shop, 8)
     restarted(shop, 2)
-    (node,) = shop.broker.objects["node"].values()
-    del node["uptime"]
+    node = undated(shop)
     began = len(shop.observed)
     shop.run(4)
     node["uptime"] = 7_000
