@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import dataclasses
 import os
 import time
 import uuid
@@ -185,7 +184,7 @@ class EventLog:
     @property
     def state(self) -> EventLogRecord:
         """How the log is now; ``detail`` says what to do where something can be done."""
-        return dataclasses.replace(
+        return msgspec.structs.replace(
             self._state,
             committed=self._committer.committed,
             waiting=self._waiting.records,

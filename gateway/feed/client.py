@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import dataclasses
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Final, NoReturn, Protocol
 
+import msgspec
 import structlog
 
 from gateway.feed.interest import Interest
@@ -168,7 +168,7 @@ class FeedLink:
         number = self._next_request
         self._next_request += 1
         sent = int(asyncio.get_running_loop().time() * 1e9)
-        request = dataclasses.replace(request, request=number, sent=sent)
+        request = msgspec.structs.replace(request, request=number, sent=sent)
         refusal = self._send(request)
         if refusal is not None:
             return refusal
@@ -272,7 +272,7 @@ def _recorded(
         refusal = NorthRefusal(outcome, text)
         action = without_values(request.action)
         with contextlib.suppress(ValueError):  # names that are no Unicode are none of the core's
-            octets = encode(dataclasses.replace(request, action=action, refusal=refusal, reference=""))
+            octets = encode(msgspec.structs.replace(request, action=action, refusal=refusal, reference=""))
             if len(octets) <= MAX_REQUEST_OCTETS:
                 writer.write(octets)
     return _answer(request, outcome, text)

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final
+from typing import Annotated, Final
+
+import msgspec
 
 from gateway.feed.records import ObjectRecord
+from gateway.feed.values import FeedStruct
 
 MAX_WANTED: Final = 100
 """Names and rows of one interest, each."""
 
 
-@dataclass(frozen=True, slots=True)
-class Interest:
+class Interest(FeedStruct, frozen=True, tag="interest"):
     """Objects that snapshots are to tell of from now on; all else, and what changes, is told as ever.
 
     Attributes:
@@ -20,8 +21,8 @@ class Interest:
         rows: numbers of source and row, whatever the class is.
     """
 
-    names: tuple[str, ...] = ()
-    rows: tuple[tuple[int, int], ...] = ()
+    names: Annotated[tuple[str, ...], msgspec.Meta(max_length=MAX_WANTED)] = ()
+    rows: Annotated[tuple[tuple[int, int], ...], msgspec.Meta(max_length=MAX_WANTED)] = ()
 
     def wants(self, record: ObjectRecord) -> bool:
         """Whether this object is meant, or may be."""

@@ -8,6 +8,8 @@ from operator import attrgetter
 from sys import getsizeof
 from typing import Any, Final, Generic, TypeVar
 
+import msgspec
+
 Key = TypeVar("Key", bound=Hashable)
 
 _MEBIBYTE = 2**20
@@ -95,7 +97,7 @@ def _parts(value: Any) -> Collection[object]:  # noqa: ANN401  a collection, or 
         try:
             found: tuple[object, ...] = fields(value)
         except AttributeError:  # one of them was never set
-            found = tuple(getattr(value, name, None) for name in kind.__slots__)
+            found = tuple(getattr(value, name, None) for name in _names(kind))
         return found
     if kind in {tuple, list}:
         collection: Collection[object] = value
@@ -104,10 +106,18 @@ def _parts(value: Any) -> Collection[object]:  # noqa: ANN401  a collection, or 
         return [*value, *value.values()]
     if isinstance(value, tuple | list):
         return tuple(value)
-    names = getattr(kind, "__slots__", ())
+    names = _names(kind)
     # Of a single name `attrgetter` gives no tuple.
     _FIELDS[kind] = attrgetter(*names) if len(names) > 1 else _few_fields(names)
     return _parts(value)
+
+
+def _names(kind: type) -> tuple[str, ...]:
+    """The fields of a class: those of a struct with what it inherits."""
+    if issubclass(kind, msgspec.Struct):
+        return kind.__struct_fields__
+    names: tuple[str, ...] = getattr(kind, "__slots__", ())
+    return names
 
 
 def _few_fields(names: Iterable[str]) -> Callable[[Any], tuple[object, ...]]:

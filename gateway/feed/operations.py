@@ -8,27 +8,25 @@ told of every operation by `OperationRecord`, in batches as of everything else.
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Annotated, TypeAlias
 
-from gateway.feed.values import FeedValue
+import msgspec
+
+from gateway.feed.values import FeedStruct, FoundValues, NamedValues
 from gateway.model.operations import Outcome, Principal
 
 
-@dataclass(frozen=True, slots=True)
-class SetElements:
+class SetElements(FeedStruct, frozen=True, tag="set"):
     """Give elements of an object these values, in this order, as one operation.
 
     ``values`` is by element name; an `ObjectLink` stands for a reference, ``None`` takes the value away of an
     element that may be absent.
     """
 
-    values: Mapping[str, FeedValue | None]
+    values: NamedValues
 
 
-@dataclass(frozen=True, slots=True)
-class InvokeMethod:
+class InvokeMethod(FeedStruct, frozen=True, tag="invoke"):
     """Call a method of an object; ``arguments`` are the ``IN`` and ``INOUT`` ones by name.
 
     An argument that is left out has its default, or is absent where it is optional; one that is ``None`` is
@@ -36,19 +34,17 @@ class InvokeMethod:
     """
 
     method: str
-    arguments: Mapping[str, FeedValue | None] = field(default_factory=dict)
+    arguments: NamedValues = msgspec.field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class ReadFresh:
+class ReadFresh(FeedStruct, frozen=True, tag="read"):
     """Read an object anew from who manages it."""
 
 
 Action: TypeAlias = SetElements | InvokeMethod | ReadFresh
 
 
-@dataclass(frozen=True, slots=True)
-class NorthRefusal:
+class NorthRefusal(FeedStruct, frozen=True):
     """Why a north did not ask the core for something that somebody wanted: it is told for the record.
 
     Attributes:
@@ -61,11 +57,10 @@ class NorthRefusal:
     outcome: Outcome
     text: str
     element: str = ""
-    attempts: int = 1
+    attempts: Annotated[int, msgspec.Meta(ge=1)] = 1
 
 
-@dataclass(frozen=True, slots=True)
-class OperationRequest:
+class OperationRequest(FeedStruct, frozen=True, tag="request"):
     """What a north asks for.
 
     Attributes:
@@ -100,8 +95,7 @@ class OperationRequest:
     sent: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class OperationAnswer:
+class OperationAnswer(FeedStruct, frozen=True, tag="answer"):
     """What came of a request. One with ``UNKNOWN`` is the last on its connection all the same.
 
     Attributes:
@@ -122,7 +116,7 @@ class OperationAnswer:
     text: str = ""
     element: str = ""
     code: int | None = None
-    values: Mapping[str, FeedValue] = field(default_factory=dict)
+    values: FoundValues = msgspec.field(default_factory=dict)
 
 
 class OperationKind(enum.Enum):
@@ -167,8 +161,7 @@ class OperationState(enum.Enum):
     SETTLED = "settled"
 
 
-@dataclass(frozen=True, slots=True)
-class OperationRecord:
+class OperationRecord(FeedStruct, frozen=True, tag="operation"):
     """An operation as it stands; replaces the former record of the same ``number``.
 
     A snapshot tells the last ones again. Secrets are masked in all values.
@@ -210,9 +203,9 @@ class OperationRecord:
     stable_name: str
     leaf_name: str
     method: str = ""
-    values: Mapping[str, FeedValue] = field(default_factory=dict)
-    former: Mapping[str, FeedValue] = field(default_factory=dict)
-    found: Mapping[str, FeedValue] = field(default_factory=dict)
+    values: FoundValues = msgspec.field(default_factory=dict)
+    former: FoundValues = msgspec.field(default_factory=dict)
+    found: FoundValues = msgspec.field(default_factory=dict)
     outcome: Outcome | None = None
     element: str = ""
     code: int | None = None

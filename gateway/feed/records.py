@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import TypeAlias
 
+import msgspec
+
 from gateway.feed.operations import OperationAnswer, OperationRecord
-from gateway.feed.values import FeedValue, ObjectLink
+from gateway.feed.values import FeedStruct, ObjectLink, PositionedValues
 from gateway.model.events import EventState, Severity
 from gateway.model.observations import SourceState
 from gateway.model.schema import ClassSchema, EventSchema
@@ -27,8 +28,7 @@ class Lifetime(enum.Enum):
     TRANSIENT = "transient"
 
 
-@dataclass(frozen=True, slots=True)
-class SourceRecord:
+class SourceRecord(FeedStruct, frozen=True, tag="source"):
     """A source as it stands now; replaces the former record of the same number.
 
     ``counters`` are cumulative since the core's start: ``messages``, ``octets``, ``protocol_errors``,
@@ -44,12 +44,11 @@ class SourceRecord:
     detail: str
     since: int
     last_heard: int
-    counters: Mapping[str, int] = field(default_factory=dict)
+    counters: Mapping[str, int] = msgspec.field(default_factory=dict)
     heard_until: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class ClassRecord:
+class ClassRecord(FeedStruct, frozen=True, tag="class"):
     """One version of a class, with the mapping applied; rows name it by ``number`` (valid this epoch)."""
 
     number: int
@@ -58,16 +57,14 @@ class ClassRecord:
     parent_element: str
 
 
-@dataclass(frozen=True, slots=True)
-class EventClassRecord:
+class EventClassRecord(FeedStruct, frozen=True, tag="event-class"):
     """One version of an event; `EventRecord` names it by ``number`` (valid this epoch)."""
 
     number: int
     schema: EventSchema
 
 
-@dataclass(frozen=True, slots=True)
-class ObjectRecord:
+class ObjectRecord(FeedStruct, frozen=True, tag="object"):
     """An object, whole: new, or told again. ``row`` is unique within (source, class) for ever.
 
     ``statistics_sampled`` is the one sample time shown north; ``reset`` is the last time at which its
@@ -89,11 +86,10 @@ class ObjectRecord:
     statistics_sampled: int
     reset: int
     changed: int
-    values: Mapping[int, FeedValue]
+    values: PositionedValues
 
 
-@dataclass(frozen=True, slots=True)
-class UpdateRecord:
+class UpdateRecord(FeedStruct, frozen=True, tag="update"):
     """Some values of an object changed: ``values`` are new, positions in ``absent`` have none any more."""
 
     source: int
@@ -103,12 +99,11 @@ class UpdateRecord:
     statistics_sampled: int
     reset: int
     changed: int
-    values: Mapping[int, FeedValue]
+    values: PositionedValues
     absent: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class DeleteRecord:
+class DeleteRecord(FeedStruct, frozen=True, tag="delete"):
     """An object is gone. ``inferred``: nobody said so, it was missing from a complete resync.
 
     ``number`` tells the ends of all objects of the gateway apart, for ever, in ascending order; ``heard`` is
@@ -132,8 +127,7 @@ class DeleteRecord:
     heard: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class AgentRecord:
+class AgentRecord(FeedStruct, frozen=True, tag="agent"):
     """Whether the values of an agent's objects are current; all its rows follow. ``since`` dates a change.
 
     ``confirmed`` is the last time at which the agent (by update or heartbeat) vouched for its objects.
@@ -146,8 +140,7 @@ class AgentRecord:
     confirmed: int
 
 
-@dataclass(frozen=True, slots=True)
-class AgentGoneRecord:
+class AgentGoneRecord(FeedStruct, frozen=True, tag="agent-gone"):
     """An agent is no more, since ``gone`` (the gateway's clock): it has no objects, and no snapshot tells it.
 
     Another agent may be called so later; an `AgentRecord` tells of it first.
@@ -158,8 +151,7 @@ class AgentGoneRecord:
     gone: int
 
 
-@dataclass(frozen=True, slots=True)
-class EventRecord:
+class EventRecord(FeedStruct, frozen=True, tag="event"):
     """An event; ``event_id`` is ``<gateway uuid>.<epoch>.<number>``, the same in every north.
 
     ``time`` is the agent's clock, ``heard`` the gateway's. ``subject`` is the object concerned, which may be
@@ -177,7 +169,7 @@ class EventRecord:
     agent: str
     time: int
     severity: Severity
-    values: Mapping[int, FeedValue]
+    values: PositionedValues
     number: int = 0
     heard: int = 0
     subject: ObjectLink | None = None
@@ -187,8 +179,7 @@ class EventRecord:
     boot: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class EventsMadeRecord:
+class EventsMadeRecord(FeedStruct, frozen=True, tag="events-made"):
     """The core of the epoch ``boot``, before this one, made events up to ``number``, counted from 1.
 
     It stands in snapshots only, behind those of them that are told still: a subscriber that was told of fewer
@@ -199,8 +190,7 @@ class EventsMadeRecord:
     number: int
 
 
-@dataclass(frozen=True, slots=True)
-class AlarmRecord:
+class AlarmRecord(FeedStruct, frozen=True, tag="alarm"):
     """A condition that lasts; replaces the former record of the same number. A snapshot tells active ones.
 
     ``number`` is unique for ever, a new one each time the condition is raised. ``condition`` names it within
@@ -222,8 +212,7 @@ class AlarmRecord:
     cleared: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class GapRecord:
+class GapRecord(FeedStruct, frozen=True, tag="gap"):
     """From ``start`` to ``end`` something of this source was not heard."""
 
     source: int
@@ -250,8 +239,7 @@ class EventLogState(enum.Enum):
     FAILED = "failed"
 
 
-@dataclass(frozen=True, slots=True)
-class EventLogRecord:
+class EventLogRecord(FeedStruct, frozen=True, tag="event-log"):
     """How the gateway's event log is; replaces the former record.
 
     Attributes:
@@ -296,8 +284,7 @@ Record: TypeAlias = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Hello:
+class Hello(FeedStruct, frozen=True, tag="hello"):
     """First message of a feed. A new ``epoch`` is a new core: what was known is stale until told again."""
 
     version: int
@@ -306,24 +293,21 @@ class Hello:
     started: int
 
 
-@dataclass(frozen=True, slots=True)
-class SnapshotBegan:
+class SnapshotBegan(FeedStruct, frozen=True, tag="begin"):
     """The following batches tell the whole state anew, up to `SnapshotEnded`."""
 
     epoch: int
     sequence: int
 
 
-@dataclass(frozen=True, slots=True)
-class SnapshotEnded:
+class SnapshotEnded(FeedStruct, frozen=True, tag="end"):
     """What was not told since `SnapshotBegan` no longer exists."""
 
     epoch: int
     sequence: int
 
 
-@dataclass(frozen=True, slots=True)
-class Batch:
+class Batch(FeedStruct, frozen=True, tag="batch"):
     """Records that belong together: apply all before the next read is answered."""
 
     epoch: int
@@ -331,8 +315,7 @@ class Batch:
     records: tuple[Record, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Alive:
+class Alive(FeedStruct, frozen=True, tag="alive"):
     """The core lives and has had nothing else to tell for a moment."""
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections import deque
 from collections.abc import Iterable
+
+import msgspec
 
 from gateway.feed.interest import Interest
 from gateway.feed.operations import OperationAnswer, OperationRecord
@@ -189,7 +190,7 @@ def _parts(batch: Batch) -> list[Batch]:
     """The same in several messages."""
     starts = range(0, len(batch.records), MAX_BATCH_RECORDS)
     parts = (batch.records[start : start + MAX_BATCH_RECORDS] for start in starts)
-    return [dataclasses.replace(batch, records=part) for part in parts]
+    return [msgspec.structs.replace(batch, records=part) for part in parts]
 
 
 def _mergeable_key(record: Record) -> tuple[object, ...] | None:
@@ -216,8 +217,8 @@ def _folded(earlier: ObjectRecord | UpdateRecord, later: UpdateRecord) -> Object
     values = {p: v for p, v in earlier.values.items() if p not in gone} | dict(later.values)
     if isinstance(earlier, UpdateRecord):
         absent = tuple(sorted((set(earlier.absent) | gone) - values.keys()))
-        return dataclasses.replace(later, values=values, absent=absent)
-    return dataclasses.replace(
+        return msgspec.structs.replace(later, values=values, absent=absent)
+    return msgspec.structs.replace(
         earlier,
         properties_sampled=later.properties_sampled,
         statistics_sampled=later.statistics_sampled,

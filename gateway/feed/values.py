@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TypeAlias
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from gateway.model.values import Value
+import msgspec
+
+from gateway.model.values import Scalar, Value
 
 
-@dataclass(frozen=True, slots=True)
-class ObjectLink:
+class FeedStruct(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False):
+    """What travels in a feed: its fields in their order, behind its tag where it has one.
+
+    No field leads back to the value that it is of, so the garbage collector need not look at any.
+    """
+
+
+class ObjectLink(FeedStruct, frozen=True):
     """Where a reference leads: the target's class (``package:name``), row number and stable name."""
 
     class_name: str
@@ -18,3 +26,14 @@ class ObjectLink:
 
 
 FeedValue: TypeAlias = "Value | ObjectLink"
+
+if TYPE_CHECKING:
+    PositionedValues: TypeAlias = Mapping[int, FeedValue]
+    NamedValues: TypeAlias = Mapping[str, FeedValue | None]
+    FoundValues: TypeAlias = Mapping[str, FeedValue]
+else:
+    # What `gateway.feed.messages` decodes: a union of msgspec's has one type for texts and one for arrays.
+    TravellingValue = Scalar | ObjectLink | dict[str, Any] | msgspec.msgpack.Ext
+    PositionedValues = dict[int, TravellingValue]
+    NamedValues = dict[str, TravellingValue | None]
+    FoundValues = dict[str, TravellingValue]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+
+import msgspec
 
 from gateway.feed.records import AlarmRecord, EventRecord
 from gateway.feed.values import ObjectLink
@@ -128,7 +129,7 @@ class AlarmTable:
             del of_subject[key.name]
             if not of_subject:
                 del self._of_subject[key.subject]
-        return dataclasses.replace(record, cleared=now)
+        return msgspec.structs.replace(record, cleared=now)
 
     def _put(self, key: AlarmKey, record: AlarmRecord) -> None:
         self._alarms[key] = record

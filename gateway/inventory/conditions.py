@@ -14,9 +14,10 @@ An event says ``raised`` only if an alarm stands after it, and ``cleared`` has t
 
 from __future__ import annotations
 
-import dataclasses
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator
+
+import msgspec
 
 from gateway.feed.records import EventRecord, Record
 from gateway.feed.values import ObjectLink
@@ -94,7 +95,7 @@ class Conditions:
             self._counters["alarms_refused"] += 1
             self._out.append(event)
             return
-        event = dataclasses.replace(event, state=EventState.RAISED, condition=key.condition)
+        event = msgspec.structs.replace(event, state=EventState.RAISED, condition=key.condition)
         self._out.append(event)
         if key not in self._alarms:
             self._out.append(self._alarms.add(key, event))
@@ -103,7 +104,7 @@ class Conditions:
     def cleared_by(self, event: EventRecord, key: AlarmKey, now: int) -> None:
         """Tell an event that says that a condition ended."""
         self._out.append(
-            dataclasses.replace(
+            msgspec.structs.replace(
                 event, state=EventState.CLEARED, severity=Severity.CLEARED, condition=key.condition
             )
         )

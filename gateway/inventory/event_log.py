@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
+
+import msgspec
 
 from gateway.feed.records import AlarmRecord, EventLogRecord, EventLogState, EventRecord, Record
 from gateway.inventory.classes import ClassRegistry
@@ -82,7 +83,7 @@ class EventLogCondition:
         lasted = duration_text(max(0, self._well_since - alarm.raised))
         lost = f", {record.lost} records lost since the core's start" if record.lost else ""
         event = self._written_event(f"the event log is written again after {lasted}{lost}", record, now)
-        return [event, replace(alarm, cleared=now)]
+        return [event, msgspec.structs.replace(alarm, cleared=now)]
 
     def _trouble_began(self, record: EventLogRecord, now: int) -> list[Record]:
         """Trouble, or trouble of another kind: then the alarm is another one from here on."""

@@ -6,6 +6,8 @@ import dataclasses
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
+import msgspec
+
 from gateway.feed.records import ClassRecord, Lifetime, ObjectRecord, Record
 from gateway.feed.values import ObjectLink
 from gateway.inventory.classes import ClassRegistry
@@ -278,7 +280,7 @@ class ObjectLifecycle:
         self._references.forget(former.native_id)
         durable = former.lifetime is Lifetime.DURABLE
         record = self._record(seen, class_record, former.row, former.stable_name, durable=durable, now=now)
-        record = dataclasses.replace(record, reset=discontinuity(former.reset, now))
+        record = msgspec.structs.replace(record, reset=discontinuity(former.reset, now))
         self._objects.rebind(holder, record, class_record)
         holder.lost_counters = frozenset()
         self._told_whole(holder, seen, now)
@@ -288,7 +290,7 @@ class ObjectLifecycle:
         """The same incarnation, told by an agent that was restarted, and may have forgotten when it began."""
         former = holder.record
         self._references.forget(former.native_id)
-        record = dataclasses.replace(former, native_id=seen.native_id, agent=seen.agent)
+        record = msgspec.structs.replace(former, native_id=seen.native_id, agent=seen.agent)
         self._objects.rebind(holder, record, holder.class_record)
         holder.apply(update_record(holder, seen, self._link, now), self._parent(holder, seen))
         self._told_whole(holder, seen, now)
@@ -319,7 +321,7 @@ class ObjectLifecycle:
         self._out.append(entry.apply(update, self._parent(entry, seen)))
         if seen.created and not entry.record.created:
             # It was seen before its agent heard when it began. Row and name stay.
-            entry.record = dataclasses.replace(entry.record, created=seen.created)
+            entry.record = msgspec.structs.replace(entry.record, created=seen.created)
             self._out.append(entry.record)
         self.touched.tell(entry)
 

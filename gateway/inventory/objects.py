@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
+
+import msgspec
 
 from gateway.feed.records import ClassRecord, ObjectRecord, UpdateRecord
 from gateway.feed.values import ObjectLink
@@ -51,7 +52,7 @@ class Entry:
             lost = {p for p in update.absent if elements[p].kind is Kind.COUNTER}
             if lost or self.lost_counters:
                 self.lost_counters = (self.lost_counters | lost) - update.values.keys()
-        self.record = dataclasses.replace(
+        self.record = msgspec.structs.replace(
             self.record,
             properties_sampled=update.properties_sampled,
             statistics_sampled=update.statistics_sampled,

@@ -26,7 +26,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol, TypeAlias
 
-import msgpack
+import msgspec
 import structlog
 
 from gateway.feed.operations import InvokeMethod, SetElements
@@ -91,8 +91,7 @@ class Reply:
 
     def encode(self) -> bytes:
         """Its octets."""
-        packed: bytes = msgpack.packb([int(self.status), self.text, self.items])
-        return packed
+        return msgspec.msgpack.encode([int(self.status), self.text, self.items])
 
 
 class Operator(Protocol):
@@ -262,6 +261,6 @@ def _decoded(octets: bytes) -> object:
     if len(octets) > MAX_REQUEST_OCTETS:
         return None
     try:
-        return msgpack.unpackb(octets)
-    except ValueError:
+        return msgspec.msgpack.decode(octets)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
         return None

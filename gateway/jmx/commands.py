@@ -27,7 +27,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-import msgpack
+import msgspec
 
 from gateway.feed.freshness import Freshness
 
@@ -223,8 +223,7 @@ _OPERATIONS: dict[type, int] = {
 
 def encode_batch(commands: Iterable[Command]) -> bytes:
     """The octets of one batch."""
-    packed: bytes = msgpack.packb([_command(command) for command in commands], use_bin_type=True)
-    return packed
+    return msgspec.msgpack.encode([_command(command) for command in commands])
 
 
 def _command(command: Command) -> list[Any]:

@@ -19,7 +19,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-import msgpack
+import msgspec
 import structlog
 
 from gateway.jmx.backend import Authenticate, Backend, Operator
@@ -182,7 +182,7 @@ class JavaMachine:
         """
         if len(batch) > MAX_BATCH_OCTETS:
             raise ValueError(f"a batch of {len(batch)} octets; there may be {MAX_BATCH_OCTETS}")
-        errors, texts = msgpack.unpackb(await self._call("push", batch))
+        errors, texts = msgspec.msgpack.decode(await self._call("push", batch))
         return PushResult(errors, tuple(texts))
 
     async def usage(self) -> MachineUsage:
@@ -193,7 +193,7 @@ class JavaMachine:
         """
         if self._bridge is None:
             raise MachineEndedError("the Java virtual machine does not run")
-        return MachineUsage(*msgpack.unpackb(await self._bridge.call("usage") or b""))
+        return MachineUsage(*msgspec.msgpack.decode(await self._bridge.call("usage") or b""))
 
     async def open(self, operator: Operator | None = None) -> None:
         """Let clients in; again, it does nothing.
@@ -297,7 +297,7 @@ class JavaMachine:
             settings.notification_buffer,
             DOMAIN,
         )
-        packed: bytes = msgpack.packb(fields)
+        packed = msgspec.msgpack.encode(fields)
         return struct.pack(">i", len(packed)) + packed
 
     async def _first_answer(self, process: asyncio.subprocess.Process, handed_over: bytes) -> str:

@@ -6,7 +6,7 @@ import enum
 from dataclasses import dataclass
 from functools import cached_property
 
-from gateway.model.values import Value, ValueType
+from gateway.model.values import Scalar, ValueType
 
 
 class Access(enum.Enum):
@@ -77,7 +77,7 @@ class Element:
     minimum: int | float | None = None
     maximum: int | float | None = None
     max_length: int | None = None
-    default: Value | None = None
+    default: Scalar | None = None
     references: str = ""
     label: str = ""
     description: str = ""
@@ -102,7 +102,7 @@ class Argument:
     minimum: int | float | None = None
     maximum: int | float | None = None
     max_length: int | None = None
-    default: Value | None = None
+    default: Scalar | None = None
     label: str = ""
     description: str = ""
     values: tuple[NamedValue, ...] = ()

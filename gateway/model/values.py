@@ -54,6 +54,9 @@ class Reference:
     native_id: str
 
 
+Scalar: TypeAlias = bool | int | float | str
+"""A value that is neither composed nor of a type of its own."""
+
 Value: TypeAlias = (
     "bool | int | float | str | bytes | UUID | Reference | Mapping[str, Value] | tuple[Value, ...]"
 )

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Final
+
+import msgspec
 
 from gateway.feed.operations import (
     Action,
@@ -59,7 +60,7 @@ class Audit:
     ) -> OperationRecord:
         """It will be tried from now on."""
         plan = operation.plan
-        return dataclasses.replace(
+        return msgspec.structs.replace(
             self._record(number, request, plan.target, OperationState.BEGUN, now),
             values=self._values.told(plan.asked, plan.secret_arguments),
             former=self._values.told(operation.former),
@@ -77,7 +78,7 @@ class Audit:
                 asked = dict(values)
             case InvokeMethod(_, arguments):  # which of these are secret is known of known methods only
                 asked = dict.fromkeys(arguments, UNTOLD)
-        return dataclasses.replace(
+        return msgspec.structs.replace(
             self._record(number, request, target, OperationState.ENDED, now),
             values=self._values.told(asked),
             outcome=refusal.outcome,
@@ -114,7 +115,7 @@ class Audit:
         self, begun: OperationRecord, operation: Operation, ended: Ended, trouble: str, now: int
     ) -> OperationRecord:
         """What came of it; ``trouble`` is what the event log said when it began."""
-        return dataclasses.replace(
+        return msgspec.structs.replace(
             begun,
             state=OperationState.ENDED,
             former=self._values.told(operation.former),
@@ -130,7 +131,7 @@ class Audit:
         self, unknown: OperationRecord, operation: Operation, ended: Ended, now: int
     ) -> OperationRecord:
         """It was unknown what came of it, and now it is known."""
-        return dataclasses.replace(
+        return msgspec.structs.replace(
             unknown,
             state=OperationState.SETTLED,
             found=self.found(operation.plan, ended) or unknown.found,
@@ -143,7 +144,7 @@ class Audit:
 
     def given_up(self, number: int, begun: OperationRecord, now: int) -> OperationRecord:
         """A core before this one began it, and ended before it did."""
-        return dataclasses.replace(
+        return msgspec.structs.replace(
             begun,
             number=number,
             state=OperationState.ENDED,

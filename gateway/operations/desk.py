@@ -9,8 +9,10 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final
+
+import msgspec
 
 from gateway.feed.operations import (
     NorthRefusal,
@@ -220,7 +222,7 @@ class OperationDesk:
             self._under_way[number].others.append((request, reply))
             return []
         assert answer is not None
-        return [Reply(reply, replace(answer, request=request.request))]
+        return [Reply(reply, msgspec.structs.replace(answer, request=request.request))]
 
     def _check_possible(self, request: OperationRequest, target: Target) -> None:
         source = target.source
@@ -331,7 +333,10 @@ class OperationDesk:
             self._audit.shown(plan, ended),
         )
         self._repeats.end(one.request, answer)
-        others = [Reply(reply, replace(answer, request=again.request)) for again, reply in one.others]
+        others = [
+            Reply(reply, msgspec.structs.replace(answer, request=again.request))
+            for again, reply in one.others
+        ]
         return [Tell(record), Reply(one.reply, answer), *others]
 
 

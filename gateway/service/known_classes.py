@@ -14,14 +14,27 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
 
-from gateway.feed.schema_fields import class_schema
-from gateway.model.schema import ClassSchema
+from gateway.model.schema import (
+    Access,
+    Argument,
+    ClassKey,
+    ClassSchema,
+    Direction,
+    Element,
+    Kind,
+    Method,
+    NamedValue,
+)
+from gateway.model.values import ValueType
 from gateway.service.remembered_file import RememberedFile
 
 SETTLING_SECONDS: Final = 0.05
 """As the log's commits: objects in it are of classes in here."""
 
 _FIRST_LINE: Final = "amqp-gateway classes 1: fields of each class in their order, JSON"
+
+_ELEMENT: Final = tuple(field.name for field in dataclasses.fields(Element))
+_ARGUMENT: Final = tuple(field.name for field in dataclasses.fields(Argument))
 
 
 class KnownClasses:
@@ -99,8 +112,41 @@ def _schemas(lines: list[str]) -> Iterable[ClassSchema]:
         raise ValueError("it is no file of classes, or of a later gateway")
     for line in lines[1:]:
         (package, name, version), *rest = _tuples(json.loads(line))
-        yield class_schema(((package, name, bytes.fromhex(version)), *rest))
+        yield _class_schema(((package, name, bytes.fromhex(version)), *rest))
 
 
 def _tuples(value: Any) -> Any:  # noqa: ANN401  whatever JSON gave
     return tuple(map(_tuples, value)) if isinstance(value, list) else value
+
+
+def _element(fields: tuple[Any, ...]) -> Element:
+    element = dict(zip(_ELEMENT, fields, strict=True))
+    element["type"] = ValueType(element["type"])
+    element["access"] = Access(element["access"])
+    element["kind"] = Kind(element["kind"])
+    element["values"] = tuple(NamedValue(*named) for named in element["values"])
+    return Element(**element)
+
+
+def _argument(fields: tuple[Any, ...]) -> Argument:
+    argument = dict(zip(_ARGUMENT, fields, strict=True))
+    argument["type"] = ValueType(argument["type"])
+    argument["direction"] = Direction(argument["direction"])
+    argument["values"] = tuple(NamedValue(*named) for named in argument["values"])
+    return Argument(**argument)
+
+
+def _class_schema(fields: tuple[Any, ...]) -> ClassSchema:
+    """A class of the fields of its dataclass, in their order; any exception where they are none."""
+    key, properties, statistics, methods, label, description = fields
+    return ClassSchema(
+        ClassKey(*key),
+        tuple(_element(element) for element in properties),
+        tuple(_element(element) for element in statistics),
+        tuple(
+            Method(name, tuple(_argument(argument) for argument in arguments), *texts)
+            for name, arguments, *texts in methods
+        ),
+        label,
+        description,
+    )

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 from collections import deque
 from collections.abc import Iterable
 from types import TracebackType
 from typing import Final, Protocol, Self
 
+import msgspec
 import structlog
 
 from gateway.clock import Clock
@@ -213,4 +213,4 @@ def _with_time_left(request: OperationRequest) -> OperationRequest:
     waited = int(asyncio.get_running_loop().time() * SECOND) - request.sent
     if not request.sent or waited <= 0:
         return request
-    return dataclasses.replace(request, timeout=request.timeout - waited)
+    return msgspec.structs.replace(request, timeout=request.timeout - waited)

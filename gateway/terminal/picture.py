@@ -6,6 +6,8 @@ import dataclasses
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
+import msgspec
+
 from gateway.feed.operations import OperationRecord
 from gateway.feed.records import (
     AgentGoneRecord,
@@ -177,7 +179,9 @@ class Picture:
             yield from self._sweep_if_believed(number)
         for number in self.alarms.keys() - self._told_alarms:
             ended = self.alarms.pop(number)
-            yield AlarmTold(self.source_name(ended.source), dataclasses.replace(ended, cleared=ended.raised))
+            yield AlarmTold(
+                self.source_name(ended.source), msgspec.structs.replace(ended, cleared=ended.raised)
+            )
         if self._is_first:
             self._is_first = False
         elif not was_whole:
@@ -248,7 +252,7 @@ class Picture:
         values = {**former.record.values, **record.values}
         for position in record.absent:
             values.pop(position, None)
-        whole = dataclasses.replace(
+        whole = msgspec.structs.replace(
             former.record,
             properties_sampled=record.properties_sampled,
             statistics_sampled=record.statistics_sampled,

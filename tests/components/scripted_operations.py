@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
+
+import msgspec
 
 from gateway.feed.operations import OperationAnswer, OperationRequest
 from gateway.feed.server import Reply
@@ -49,7 +50,7 @@ class ScriptedOperations:
 
     def answer(self, index: int, answer: OperationAnswer) -> None:
         """Answer the request that stands at ``index`` of `requests`."""
-        self._replies.pop(index)(dataclasses.replace(answer, request=self.requests[index].request))
+        self._replies.pop(index)(msgspec.structs.replace(answer, request=self.requests[index].request))
 
     async def until_asked(self, count: int) -> None:
         """Wait until so many requests have arrived."""

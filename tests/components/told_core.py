@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
+
+import msgspec
 
 from gateway.feed.records import ObjectRecord, Record
 from gateway.feed.values import FeedValue
@@ -57,7 +59,7 @@ class ToldCore(ABC, Generic[North]):
         if before is not None:
             change = update(row, told, tuple(sorted(absent - told.keys())))
             kept = {place: value for place, value in before.values.items() if place not in change.absent}
-            self.objects[row] = replace(
+            self.objects[row] = msgspec.structs.replace(
                 before, values={**kept, **told}, statistics_sampled=change.statistics_sampled
             )
             self.gateway.tell(change)

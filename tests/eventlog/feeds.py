@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Final
+
+import msgspec
 
 from gateway.eventlog.mirror import Mirror, MirrorSettings
 from gateway.eventlog.record import LogRecord
@@ -136,7 +137,7 @@ def event(**changes: object) -> EventRecord:
         state=EventState.RAISED,
         condition='full shop:queue "/|q1"',
     )
-    return replace(record, **changes)  # type: ignore[arg-type]
+    return msgspec.structs.replace(record, **changes)
 
 
 class Shop:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -105,7 +106,7 @@ def test_a_source_that_was_down_was_heard_until_then(tmp_path: Path) -> None:
     mirror = Mirror(MirrorSettings())
     records = mirror.apply(batch(SHOP), T0)
     records += mirror.apply(batch(AWAY), T0 + 40 * SECOND)
-    records += mirror.apply(batch(replace(AWAY, detail="still gone")), T0 + 50 * SECOND)
+    records += mirror.apply(batch(msgspec.structs.replace(AWAY, detail="still gone")), T0 + 50 * SECOND)
     assert last_state(logged(tmp_path, records), ["shop"]).heard_until == {"shop": AWAY.since}
 
 
@@ -208,16 +209,16 @@ def test_an_end_that_is_told_is_told_once_with_both_times() -> None:
 
 
 def test_another_that_has_its_name_ends_it() -> None:
-    later = replace(queue(1), created=T0 + SECOND)
+    later = msgspec.structs.replace(queue(1), created=T0 + SECOND)
     records = recorded(CATCHING_UP, QUEUE, later, former=former(queue(1)))
     assert kinds(records) == [("delete", "/|q1"), ("create", "/|q1")]
     assert records[-2].inferred is True
 
 
 def test_one_that_lasts_ends_the_passing_one_that_had_its_name_and_the_other_way_round() -> None:
-    source = replace(CATCHING_UP, kind="rabbitmq")
-    lasting = replace(queue(1), created=0)
-    passing = replace(queue(1), row=2, stable_name="/|q1#17", lifetime=Lifetime.TRANSIENT)
+    source = msgspec.structs.replace(CATCHING_UP, kind="rabbitmq")
+    lasting = msgspec.structs.replace(queue(1), created=0)
+    passing = msgspec.structs.replace(queue(1), row=2, stable_name="/|q1#17", lifetime=Lifetime.TRANSIENT)
     for then, now in ((passing, lasting), (lasting, passing)):
         records = recorded(source, QUEUE, now, former=former(then, source=source))
         assert [(record.kind.value, record.row) for record in records if record.object_id] == [
@@ -227,8 +228,8 @@ def test_one_that_lasts_ends_the_passing_one_that_had_its_name_and_the_other_way
 
 
 def test_a_transient_object_under_another_row_is_the_same_but_its_identity_ends() -> None:
-    passing = replace(queue(1), lifetime=Lifetime.TRANSIENT)
-    again = replace(passing, row=9)
+    passing = msgspec.structs.replace(queue(1), lifetime=Lifetime.TRANSIENT)
+    again = msgspec.structs.replace(passing, row=9)
     records = recorded(CATCHING_UP, QUEUE, again, former=former(passing))
     assert [(record.kind.value, record.row) for record in records if record.row] == [
         ("delete", 1),
@@ -250,7 +251,8 @@ def test_counters_go_on_over_a_restart() -> None:
 def test_a_counter_that_is_read_later_than_its_object_goes_on_as_well() -> None:
     mirror = Mirror(MirrorSettings(statistics_interval=1), former(queue(1, {NAME: "q1", PUBLISHED: 100})))
     mirror.apply(
-        batch(CATCHING_UP, QUEUE, replace(queue(1, {NAME: "q1"}), statistics_sampled=0)), T0 + MINUTE
+        batch(CATCHING_UP, QUEUE, msgspec.structs.replace(queue(1, {NAME: "q1"}), statistics_sampled=0)),
+        T0 + MINUTE,
     )
     told = mirror.apply(batch(update({PUBLISHED: 130}, now=T0 + MINUTE)), T0 + MINUTE)
     assert with_all_fields(told)[-1].deltas == {"published": Delta(30, MINUTE)}
@@ -337,7 +339,7 @@ def test_starts_that_do_not_reach_a_source_do_not_change_until_when_it_was_heard
     state = LastState({}, {"shop": T0}, {"shop"})
     for number in range(3):
         now = T0 + (number + 1) * MINUTE
-        told = recorded(replace(AWAY, since=now), now=now, former=state)
+        told = recorded(msgspec.structs.replace(AWAY, since=now), now=now, former=state)
         state = last_state(logged(tmp_path / str(number), told, told), ["shop"])
     assert (state.heard_until, state.read_whole) == ({"shop": T0}, {"shop"})
 
@@ -378,5 +380,5 @@ def test_classes_of_the_same_name_in_other_packages_are_others() -> None:
     elsewhere = ClassRecord(
         2, replace(QUEUE.schema, key=replace(QUEUE.schema.key, package="mall")), "name", ""
     )
-    other = replace(queue(1), class_number=2)
+    other = msgspec.structs.replace(queue(1), class_number=2)
     assert kinds(recorded(CATCHING_UP, elsewhere, other, former=former(queue(1)))) == [("create", "/|q1")]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from uuid import UUID
 
 import msgspec
@@ -63,11 +62,11 @@ def test_an_object_that_begins_is_told_whole() -> None:
 
 
 def test_what_a_source_tells_before_it_is_known_was_there_already() -> None:
-    shop = Shop(source=dataclasses.replace(SHOP, state=SourceState.SYNCHRONISING))
+    shop = Shop(source=msgspec.structs.replace(SHOP, state=SourceState.SYNCHRONISING))
     assert kinds(shop.tell(queue(1))) == ["snapshot"]
     assert kinds(shop.tell(SHOP, queue(2))) == ["source", "create"]
     # It is known from now on: what a resync finds came into being meanwhile.
-    shop.tell(dataclasses.replace(SHOP, state=SourceState.DOWN))
+    shop.tell(msgspec.structs.replace(SHOP, state=SourceState.DOWN))
     assert kinds(shop.tell(queue(3))) == ["create"]
 
 
@@ -258,7 +257,7 @@ def test_an_end_that_nobody_told_has_no_time() -> None:
 def test_an_object_that_came_back_tells_all_that_is_new_at_once() -> None:
     shop = Shop()
     shop.tell(queue(1, {NAME: "q1", VHOST: ROOT, DEPTH: 9, PUBLISHED: 50}))
-    again = dataclasses.replace(
+    again = msgspec.structs.replace(
         queue(1, {NAME: "q1", VHOST: ROOT, PUBLISHED: 50}),
         native_id="n2",
         created=T0 + SECOND,
@@ -276,7 +275,7 @@ def test_an_object_that_belongs_to_another_one_says_so_at_once() -> None:
     shop = Shop()
     shop.tell(queue(1, {VHOST: ROOT, DEPTH: 9}))
     other = ObjectLink("shop:vhost", 2, "other")
-    (record,) = shop.tell(dataclasses.replace(queue(1, {VHOST: other, DEPTH: 10}), parent=other))
+    (record,) = shop.tell(msgspec.structs.replace(queue(1, {VHOST: other, DEPTH: 10}), parent=other))
     assert record.parent_id == "shop/shop:vhost/2"
     assert record.values == {"vhost": "shop/shop:vhost/2"}
     assert [record.values for record in shop.wait(MINUTE)] == [{"depth": 10}]
@@ -295,7 +294,7 @@ def test_values_that_json_has_no_form_for_are_text_and_integers_keep_their_bits(
         7: 2**64 - 1,
         8: -(2**63),
     }
-    (told,) = Shop().tell(dataclasses.replace(queue(1, values), class_number=ODDITY.number))
+    (told,) = Shop().tell(msgspec.structs.replace(queue(1, values), class_number=ODDITY.number))
     assert msgspec.json.decode(msgspec.json.encode(told))["values"] == {
         "born": "2026-11-20T15:00:00.123456789Z",
         "token": "00ff",
@@ -311,6 +310,6 @@ def test_values_that_json_has_no_form_for_are_text_and_integers_keep_their_bits(
 
 def test_a_time_that_is_not_known_is_absent() -> None:
     shop = Shop()
-    odd = dataclasses.replace(queue(1, {0: 0, 5: 0}), class_number=ODDITY.number, created=0)
+    odd = msgspec.structs.replace(queue(1, {0: 0, 5: 0}), class_number=ODDITY.number, created=0)
     (told,) = shop.tell(odd)
     assert (told.values, told.create_ts) == ({"age": 0}, None)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 import datetime as dt
 
+import msgspec
 from hypothesis import event as observed
 from hypothesis import given
 from hypothesis import strategies as st
@@ -94,7 +94,7 @@ class Ledger:
         self._tell_whole(row, f"n{row}.{self.resets[row]}")
 
     def _tell_whole(self, row: int, native_id: str) -> None:
-        record = dataclasses.replace(
+        record = msgspec.structs.replace(
             queue(row, dict(self.values[row]), self.shop.now),
             native_id=native_id,
             reset=self.resets[row],

@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 from itertools import islice
 
+import msgspec
+
 from gateway.eventlog.mirror import STRETCH, MirrorSettings
 from gateway.eventlog.pressure import Pressure
 from gateway.eventlog.record import Delta, LogRecord, RecordKind
@@ -71,13 +73,13 @@ def test_a_gap_says_from_when_to_when() -> None:
 
 def test_a_source_is_told_when_its_state_changes_and_its_counters_once_in_an_interval() -> None:
     shop = Shop()
-    assert shop.tell(dataclasses.replace(SHOP, counters={"messages": 5})) == []
-    down = dataclasses.replace(SHOP, state=SourceState.DOWN, detail="refused", since=T0 + 1)
-    (record,) = shop.tell(dataclasses.replace(down, counters={"messages": 6}))
+    assert shop.tell(msgspec.structs.replace(SHOP, counters={"messages": 5})) == []
+    down = msgspec.structs.replace(SHOP, state=SourceState.DOWN, detail="refused", since=T0 + 1)
+    (record,) = shop.tell(msgspec.structs.replace(down, counters={"messages": 6}))
     assert (record.state, record.text) == ("down", "refused")
     assert record.deltas == {"messages": Delta(5)}, "no time has passed"
     shop.now += SECOND
-    assert shop.tell(dataclasses.replace(down, counters={"messages": 11})) == []
+    assert shop.tell(msgspec.structs.replace(down, counters={"messages": 11})) == []
     (record,) = shop.wait(MINUTE)
     assert record.values == {
         "messages": 11,
@@ -92,8 +94,8 @@ def test_a_source_is_told_when_its_state_changes_and_its_counters_once_in_an_int
 
 def test_an_agent_is_told_when_belief_in_it_changes_and_not_with_each_heartbeat() -> None:
     shop = Shop()
-    assert shop.tell(dataclasses.replace(AGENT, confirmed=T0 + SECOND)) == []
-    (record,) = shop.tell(dataclasses.replace(AGENT, fresh=False, since=T0 + SECOND))
+    assert shop.tell(msgspec.structs.replace(AGENT, confirmed=T0 + SECOND)) == []
+    (record,) = shop.tell(msgspec.structs.replace(AGENT, fresh=False, since=T0 + SECOND))
     assert (record.kind, record.agent, record.state) == (RecordKind.AGENT, "1.0", "stale")
 
 
@@ -170,8 +172,8 @@ def test_what_is_told_of_what_is_not_known_is_counted() -> None:
         update({DEPTH: 1}, row=99),
         deletion(99),
         event(class_number=77),
-        dataclasses.replace(queue(), class_number=77),
-        dataclasses.replace(queue(), source=77),
+        msgspec.structs.replace(queue(), class_number=77),
+        msgspec.structs.replace(queue(), source=77),
     )
     assert shop.tell(*unknown) == []
     assert shop.mirror.refused == len(unknown)
@@ -179,7 +181,7 @@ def test_what_is_told_of_what_is_not_known_is_counted() -> None:
 
 def test_a_source_that_is_the_broker_of_another_one_says_so_in_each_record() -> None:
     shop = Shop(dataclasses.replace(EVERYTHING, same_as={"shop": "store"}))
-    away = shop.tell(dataclasses.replace(SHOP, state=SourceState.DOWN))
+    away = shop.tell(msgspec.structs.replace(SHOP, state=SourceState.DOWN))
     for record in (shop.began[0], *away):
         assert record.kind is RecordKind.SOURCE
         assert record.values is not None

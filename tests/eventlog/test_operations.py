@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
+
+import msgspec
 
 from gateway.eventlog.last_operations import unfinished_operations
 from gateway.eventlog.mirror import Mirror, MirrorSettings
@@ -33,7 +34,7 @@ BEGUN = OperationRecord(
     began=T0,
     absent=("tags",),
 )
-ENDED = dataclasses.replace(
+ENDED = msgspec.structs.replace(
     BEGUN,
     state=OperationState.ENDED,
     found={"limit": 5},
@@ -94,7 +95,7 @@ def test_an_operation_that_ends() -> None:
 
 
 def test_a_record_that_stands_for_many_attempts_says_for_how_many() -> None:
-    counted = dataclasses.replace(
+    counted = msgspec.structs.replace(
         ENDED, source=0, class_name="", row=0, stable_name="", outcome=Outcome.REFUSED, attempts=980
     )
     (record,) = Log().tell(counted)
@@ -102,7 +103,7 @@ def test_a_record_that_stands_for_many_attempts_says_for_how_many() -> None:
 
 
 def test_what_was_refused_of_an_object_that_is_not_there() -> None:
-    refused = dataclasses.replace(
+    refused = msgspec.structs.replace(
         ENDED, source=9, row=0, stable_name="", leaf_name="", outcome=Outcome.OBJECT_GONE
     )
     (record,) = Log().tell(refused)
@@ -138,7 +139,7 @@ def logged(folder: Path, *segments: Sequence[LogRecord]) -> Path:
 
 def test_what_has_no_end_is_found(tmp_path: Path) -> None:
     log = Log()
-    second = dataclasses.replace(BEGUN, number=2, operation_id="gw.3.o2")
+    second = msgspec.structs.replace(BEGUN, number=2, operation_id="gw.3.o2")
     told = [*log.tell(BEGUN), *log.tell(second), *log.tell(queue(8)), *log.tell(ENDED)]
     (record,) = unfinished_operations(logged(tmp_path, told))
     assert record.operation_id == "gw.3.o2"
@@ -148,7 +149,7 @@ def test_an_end_in_a_later_segment_is_an_end(tmp_path: Path) -> None:
     log = Log()
     begun, head, ended = log.tell(BEGUN), log.head(T0), log.tell(ENDED)
     assert unfinished_operations(logged(tmp_path / "a", begun, [*head, *ended])) == []
-    settled = log.tell(dataclasses.replace(ENDED, state=OperationState.SETTLED))
+    settled = log.tell(msgspec.structs.replace(ENDED, state=OperationState.SETTLED))
     assert unfinished_operations(logged(tmp_path / "b", begun, settled)) == []
 
 

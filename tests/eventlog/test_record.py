@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import msgspec
 import pytest
 
@@ -85,7 +83,7 @@ def test_a_change_that_is_too_large_is_told_without_its_values() -> None:
 
 
 def test_an_object_whose_name_has_no_form_in_json_is_refused_alone() -> None:
-    nameless = replace(queue(1), stable_name="\ud800")
+    nameless = msgspec.structs.replace(queue(1), stable_name="\ud800")
     _, _, change, other = mirrored(
         nameless, queue(2), update({DEPTH: 3}, row=1), update({DEPTH: 3}, row=2, now=T0 + 1)
     )

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import dataclasses
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from gateway.feed.client import FeedLink
@@ -32,7 +32,7 @@ SECOND = 10**9
 PURGE = OperationRequest(
     0, Principal("jmx", "operator"), 1, "rabbitmq:queue", 3, InvokeMethod("purge"), 10 * SECOND
 )
-CHECK = dataclasses.replace(PURGE, check_only=True)
+CHECK = msgspec.structs.replace(PURGE, check_only=True)
 
 
 class Site:
@@ -86,7 +86,7 @@ async def test_a_request_arrives_as_it_was_made_and_its_answer_comes_back(tmp_pa
         answer = await site.link.ask(PURGE)
         (request,) = site.operations.requests
         assert request.sent > 0
-        assert dataclasses.replace(request, request=0, sent=0) == PURGE
+        assert msgspec.structs.replace(request, request=0, sent=0) == PURGE
         assert answer == OperationAnswer(
             request.request,
             "gw.1.o7",
@@ -163,7 +163,7 @@ async def test_without_a_core_nothing_is_sent(tmp_path: Path) -> None:
     [
         (PURGE, Outcome.UNKNOWN, "may have been carried out"),
         (CHECK, Outcome.SOURCE_DOWN, "nothing was done"),
-        (dataclasses.replace(PURGE, action=ReadFresh()), Outcome.UNKNOWN, "it was not read anew"),
+        (msgspec.structs.replace(PURGE, action=ReadFresh()), Outcome.UNKNOWN, "it was not read anew"),
     ],
     ids=["purge", "check", "read"],
 )
@@ -172,7 +172,7 @@ async def test_a_core_that_hangs_is_not_waited_for_for_ever(
 ) -> None:
     async with running(tmp_path, grace=0.01) as site:
         site.operations.script = nothing
-        answer = await site.link.ask(dataclasses.replace(request_, timeout=1))
+        answer = await site.link.ask(msgspec.structs.replace(request_, timeout=1))
         assert answer.outcome is outcome
         assert "does not answer" in answer.text
         assert text in answer.text
@@ -201,7 +201,7 @@ async def test_what_cannot_travel_is_refused_where_it_is_and_the_core_records_th
     tmp_path: Path, value: str | int, outcome: Outcome
 ) -> None:
     async with running(tmp_path) as site:
-        request = dataclasses.replace(PURGE, action=SetElements({"description": value}))
+        request = msgspec.structs.replace(PURGE, action=SetElements({"description": value}))
         answer = await site.link.ask(request)
         assert answer.outcome is outcome
         await site.operations.until_asked(1)
@@ -212,7 +212,7 @@ async def test_what_cannot_travel_is_refused_where_it_is_and_the_core_records_th
 
 async def test_a_check_of_what_cannot_travel_is_not_recorded(tmp_path: Path) -> None:
     async with running(tmp_path) as site:
-        request = dataclasses.replace(CHECK, action=SetElements({"limit": 2**64}))
+        request = msgspec.structs.replace(CHECK, action=SetElements({"limit": 2**64}))
         assert (await site.link.ask(request)).outcome is Outcome.WRONG_VALUE
         assert (await site.link.ask(PURGE)).outcome is Outcome.APPLIED
         assert [one.action for one in site.operations.requests] == [PURGE.action]

@@ -7,6 +7,7 @@ import struct
 from uuid import UUID
 
 import msgpack
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -35,7 +36,7 @@ from gateway.feed.records import (
     SourceRecord,
     UpdateRecord,
 )
-from gateway.feed.values import ObjectLink
+from gateway.feed.values import FeedValue, ObjectLink
 from gateway.model.events import EventState, Severity
 from gateway.model.observations import SourceState
 from gateway.model.schema import (
@@ -50,7 +51,7 @@ from gateway.model.schema import (
     Method,
     NamedValue,
 )
-from gateway.model.values import ValueType
+from gateway.model.values import Reference, Value, ValueType
 
 SCHEMA = ClassSchema(
     ClassKey("shop", "queue", b"\x00\xff" * 8),
@@ -224,3 +225,72 @@ def test_any_msgpack_is_a_message_or_one_error(body: object) -> None:
 def test_a_frame_announced_too_long_is_refused_before_it_is_read() -> None:
     with pytest.raises(FeedError, match="at most 16777216 are allowed"):
         list(FrameReader().feed(struct.pack(">I", MAX_FRAME_OCTETS + 1)))
+
+
+_SCALARS = (
+    st.booleans()
+    | st.integers(-(2**63), 2**64 - 1)
+    | st.floats(allow_nan=False)
+    | st.text(max_size=5)
+    | st.binary(max_size=5)
+    | st.uuids()
+)
+_VALUES = st.recursive(
+    _SCALARS,
+    lambda inner: (
+        st.lists(inner, max_size=4).map(tuple) | st.dictionaries(st.text(max_size=3), inner, max_size=3)
+    ),
+    max_leaves=12,
+)
+
+
+@given(st.dictionaries(st.integers(0, 200), _VALUES | st.just(ObjectLink("shop:hall", 1, "/")), max_size=4))
+def test_every_value_comes_back_equal_and_of_its_type(values: dict[int, FeedValue]) -> None:
+    batch = Batch(
+        7, 1, (msgspec.structs.replace(OBJECT, values=values), UpdateRecord(1, 2, 3, 4, 5, 6, 7, values))
+    )
+    read = decode(encode(batch)[4:])
+    assert read == batch
+    assert repr(read) == repr(batch)  # True is not 1, nor 1.0
+
+
+def test_a_reference_that_stays_unresolved_travels_as_its_native_id() -> None:
+    record = msgspec.structs.replace(OBJECT, values={1: (Reference("0-1-1-0-7"),), 2: {"a": Reference("b")}})
+    found = decode(encode(Batch(7, 1, (record,)))[4:])
+    assert isinstance(found, Batch)
+    assert found.records == (msgspec.structs.replace(OBJECT, values={1: ("0-1-1-0-7",), 2: {"a": "b"}}),)
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        ["update", 1, 2, 3, 4, 5, 6, 7, {"depth": 1}],
+        ["update", 1, 2, 3, 4, 5, 6, 7, {0: None}],
+        ["update", 1, 2, 3, 4, 5, 6, 7, {0: 1}, [], "more"],
+        ["update", 1, 2, "3", 4, 5, 6, 7, {0: 1}],
+        ["update", 1, 2, 3],
+        ["update", 1, 2, 3, 4, 5, 6, 7, {0: msgpack.ExtType(1, b"no uuid")}],
+        ["update", 1, 2, 3, 4, 5, 6, 7, {0: msgpack.ExtType(3, b"\x92\x01")}],
+        ["update", 1, 2, 3, 4, 5, 6, 7, {0: {"a": msgpack.ExtType(9, b"")}}],
+        ["agent", 1, "1.0", 1, 5, 4],
+        ["forget", 1],
+        [],
+    ],
+)
+def test_a_record_of_another_form_is_one_error(record: list[object]) -> None:
+    with pytest.raises(FeedError, match="not a feed message"):
+        decode(msgpack.packb(["batch", 7, 1, [record]]))
+
+
+def test_a_number_of_more_than_64_bits_is_refused_and_not_repeated() -> None:
+    record = msgspec.structs.replace(OBJECT, values={0: 2**64 + 12345})
+    with pytest.raises(OverflowError, match=r"^a number has more than 64 bits$"):
+        encode(Batch(7, 1, (record,)))
+
+
+def test_values_that_are_nested_too_deeply_are_refused() -> None:
+    deep: Value = 1
+    for _ in range(100_000):
+        deep = (deep,)
+    with pytest.raises(ValueError, match="nested too deeply"):
+        encode(Batch(7, 1, (msgspec.structs.replace(OBJECT, values={0: deep}),)))

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 from uuid import UUID
 
 import msgpack
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -61,13 +61,13 @@ RECORD = OperationRecord(
 )
 @pytest.mark.parametrize("check_only", [True, False])
 def test_every_request_comes_back_equal(action: Action, check_only: bool) -> None:  # noqa: FBT001
-    request = dataclasses.replace(REQUEST, action=action, check_only=check_only)
+    request = msgspec.structs.replace(REQUEST, action=action, check_only=check_only)
     assert list(RequestReader().feed(encode(request))) == [request]
 
 
 @pytest.mark.parametrize("outcome", Outcome)
 def test_what_a_north_refused_comes_back_equal(outcome: Outcome) -> None:
-    request = dataclasses.replace(REQUEST, refusal=NorthRefusal(outcome, "a text", "maxQueues", 7))
+    request = msgspec.structs.replace(REQUEST, refusal=NorthRefusal(outcome, "a text", "maxQueues", 7))
     assert list(RequestReader().feed(encode(request))) == [request]
 
 
@@ -87,7 +87,7 @@ def test_every_answer_comes_back_equal(outcome: Outcome) -> None:
     assert decode(encode(answer)[4:]) == answer
 
 
-@pytest.mark.parametrize("record", [RECORD, dataclasses.replace(RECORD, outcome=None, code=None)])
+@pytest.mark.parametrize("record", [RECORD, msgspec.structs.replace(RECORD, outcome=None, code=None)])
 def test_every_record_comes_back_equal(record: OperationRecord) -> None:
     assert decode(encode(Batch(1, 2, (record,)))[4:]) == Batch(1, 2, (record,))
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
-
+import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -34,7 +33,7 @@ ANSWER = OperationAnswer(1, "gw.1.o1", Outcome.APPLIED)
 
 
 def created(row: int, **values: int) -> ObjectRecord:
-    return dataclasses.replace(OBJECT, row=row, values={int(k[1:]): v for k, v in values.items()})
+    return msgspec.structs.replace(OBJECT, row=row, values={int(k[1:]): v for k, v in values.items()})
 
 
 def updated(row: int, values: dict[int, int], absent: tuple[int, ...] = ()) -> UpdateRecord:
@@ -146,8 +145,8 @@ def test_the_event_log_stands_as_it_does_now() -> None:
 
 
 def test_an_operation_stands_as_it_does_now() -> None:
-    begun = dataclasses.replace(OPERATION, state=OperationState.BEGUN, outcome=None)
-    ended, another = OPERATION, dataclasses.replace(OPERATION, number=2)
+    begun = msgspec.structs.replace(OPERATION, state=OperationState.BEGUN, outcome=None)
+    ended, another = OPERATION, msgspec.structs.replace(OPERATION, number=2)
     assert taken(fed(3, begun, event(1), another, ended)) == [Batch(1, 4, (ended, event(1), another))]
 
 

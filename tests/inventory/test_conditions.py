@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from gateway.feed.records import AlarmRecord, DeleteRecord, EventRecord, ObjectRecord, UpdateRecord
@@ -75,7 +76,7 @@ def test_when_it_is_shown_no_more_the_alarm_is_cleared(playbook: Playbook) -> No
     (told,) = events(records)
     assert (told.severity, told.state, told.condition) == (Severity.CLEARED, CLEARED, OVERHEATED)
     assert told.text == "cleared after 3 min 20 s: press is too hot (0 of 100)"
-    assert alarms(records) == [replace(raised, cleared=playbook.now)]
+    assert alarms(records) == [msgspec.structs.replace(raised, cleared=playbook.now)]
     assert not standing(playbook)
 
 

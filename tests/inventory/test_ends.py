@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from gateway.feed.latest import HistoryLimits, memory_of
@@ -115,8 +115,8 @@ def test_a_source_with_many_events_leaves_the_past_of_others(playbook: Playbook)
     history.note(records)
     (first,) = of(EventRecord, records)
     (end,) = of(DeleteRecord, records)
-    noise = [replace(first, source=2, number=number) for number in range(10, 20)]
-    ends = [replace(end, source=2, number=number) for number in range(10, 20)]
+    noise = [msgspec.structs.replace(first, source=2, number=number) for number in range(10, 20)]
+    ends = [msgspec.structs.replace(end, source=2, number=number) for number in range(10, 20)]
     history.note([*noise, *ends])
     assert history.events() == [first, *noise[-3:]]
     assert history.ends() == [end, *ends[-2:]]
@@ -126,11 +126,11 @@ def test_a_source_with_many_events_leaves_the_past_of_others(playbook: Playbook)
 
 def test_the_past_of_a_source_takes_bounded_memory(playbook: Playbook) -> None:
     (first,) = of(EventRecord, playbook.tell(event("whistle", "", 1)))
-    long = [replace(first, number=number, text="x" * 100_000) for number in range(20)]
+    long = [msgspec.structs.replace(first, number=number, text="x" * 100_000) for number in range(20)]
     history = History(HistoryLimits(octets=5 * memory_of(long[0])))
     history.note(long)
     assert history.events() == long[-5:]
-    huge = replace(first, number=99, values={0: {"of": ("x" * 1_000_000,)}})
+    huge = msgspec.structs.replace(first, number=99, values={0: {"of": ("x" * 1_000_000,)}})
     history.note([huge])
     assert history.events() == [huge]
 
@@ -208,7 +208,9 @@ def test_a_class_learnt_late_is_told_from_then_on(tmp_path: Path) -> None:
 
 def test_how_many_events_a_former_core_made_stands_behind_those_that_are_known(playbook: Playbook) -> None:
     (now,) = of(EventRecord, playbook.tell(event("whistle", "", 1)))
-    former = [replace(now, boot=boot, number=number) for boot, number in ((2, 8), (2, 9), (4, 1))]
+    former = [
+        msgspec.structs.replace(now, boot=boot, number=number) for boot, number in ((2, 8), (2, 9), (4, 1))
+    ]
     history = History()
     history.recall(former, {5: 6, 2: 9, 3: 7, 4: 2})
     history.note([now])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from gateway.feed.latest import HistoryLimits
@@ -20,7 +21,7 @@ from tests.inventory.plant import machine, plant
 
 LIMIT = Element("limit", ValueType.U32, Access.READ_WRITE)
 SET_LIMIT = Method("setLimit", (Argument("value", ValueType.U32),))
-BEGUN = dataclasses.replace(RECORD, state=OperationState.BEGUN, outcome=None)
+BEGUN = msgspec.structs.replace(RECORD, state=OperationState.BEGUN, outcome=None)
 
 
 def mapping(access: str = "read-write", argument: str = "value") -> Mapping:
@@ -161,6 +162,6 @@ def test_an_operation_is_told_to_all_and_again_to_who_comes_later(tmp_path: Path
 
 def test_old_operations_are_forgotten_but_not_what_is_under_way() -> None:
     past = History(HistoryLimits(operations=2))
-    numbered = [dataclasses.replace(RECORD, number=number) for number in range(2, 6)]
+    numbered = [msgspec.structs.replace(RECORD, number=number) for number in range(2, 6)]
     past.note([BEGUN, *numbered])
     assert past.operations() == [BEGUN, *numbered[-2:]]

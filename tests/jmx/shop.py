@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
 
 from gateway.feed.operations import OperationKind, OperationRecord, OperationState
 from gateway.feed.records import (
@@ -206,13 +208,13 @@ def safe(values: Mapping[int, FeedValue] | None = None) -> tuple[ClassRecord, Ob
     """A class whose objects can be operated, and one object of it."""
     known: dict[int, FeedValue] = {0: "safe1", LIMIT: 5, NOTES: 3, **(values or {})}
     record = till_record(1, "safe1", known, class_number=SAFE_CLASS)
-    record = replace(record, leaf_name="safe1", parent=None, lifetime=Lifetime.DURABLE)
+    record = msgspec.structs.replace(record, leaf_name="safe1", parent=None, lifetime=Lifetime.DURABLE)
     return ClassRecord(SAFE_CLASS, SAFE, "name", ""), record
 
 
 def safe_update(values: Mapping[int, FeedValue]) -> UpdateRecord:
     """What the safe has now."""
-    return replace(shop.update(1, values), class_number=SAFE_CLASS)
+    return msgspec.structs.replace(shop.update(1, values), class_number=SAFE_CLASS)
 
 
 def operation(number: int = 1, **changes: Any) -> OperationRecord:  # noqa: ANN401  fields of the record
@@ -236,7 +238,7 @@ def operation(number: int = 1, **changes: Any) -> OperationRecord:  # noqa: ANN4
         began=START,
         ended=START + SECOND,
     )
-    return replace(record, **changes)
+    return msgspec.structs.replace(record, **changes)
 
 
 def delete(row: int, number: int = 0, class_number: int = 20) -> DeleteRecord:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import msgspec
+
 from gateway.feed.records import ClassRecord
 from gateway.jmx.class_versions import MAX_VERSIONS
 from gateway.jmx.classes import Own
@@ -101,9 +103,13 @@ def test_a_new_core_may_number_classes_anew_and_nothing_is_registered_again(gate
     history = list(gateway.machine.history)
     gateway.disconnect()
     gateway.hello(epoch=2)
-    swapped = [replace(record, number=30 - record.number) for record in classes()[:2]]
+    swapped = [msgspec.structs.replace(record, number=30 - record.number) for record in classes()[:2]]
     gateway.snapshot(
-        source(), *swapped, agent(fresh=True), replace(hall(), class_number=20), till(1, class_number=10)
+        source(),
+        *swapped,
+        agent(fresh=True),
+        msgspec.structs.replace(hall(), class_number=20),
+        till(1, class_number=10),
     )
     gateway.settle()
     assert gateway.till()["sales"] == 10

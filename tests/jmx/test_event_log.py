@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+import msgspec
 import pytest
 
 from gateway.model.events import Severity
 from tests.components.shop import FULL_LOG, LOG_TROUBLE_BEGAN, LOG_TROUBLE_CLASS, START, source
 from tests.jmx.shop import GATEWAY, Gateway, alarm
 
-TROUBLE = replace(alarm(9), source=0, name="logTrouble", condition="logTrouble", severity=Severity.MAJOR)
+TROUBLE = msgspec.structs.replace(
+    alarm(9), source=0, name="logTrouble", condition="logTrouble", severity=Severity.MAJOR
+)
 
 
 @pytest.fixture
@@ -73,7 +74,7 @@ def test_its_alarm_counts_until_it_is_over(gateway: Gateway) -> None:
     assert alarms(gateway) == (0, "cleared")
     gateway.tell(TROUBLE)
     assert alarms(gateway) == (1, "major")
-    gateway.tell(replace(TROUBLE, cleared=START))
+    gateway.tell(msgspec.structs.replace(TROUBLE, cleared=START))
     assert alarms(gateway) == (0, "cleared")
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+import msgspec
 import pytest
 
 from gateway.feed.records import EventClassRecord, EventsMadeRecord
@@ -67,7 +66,9 @@ def test_an_event_is_told_by_its_subject_its_source_and_the_gateway(gateway: Gat
 
 def test_an_event_without_subject_is_told_by_its_source_and_the_gateway(gateway: Gateway) -> None:
     gateway.tell(
-        replace(event(1), agent="", condition="", state=EventState.ONE_SHOT, text="", time=0, heard=5)
+        msgspec.structs.replace(
+            event(1), agent="", condition="", state=EventState.ONE_SHOT, text="", time=0, heard=5
+        )
     )
     ((emitters, emit),) = gateway.machine.emitted
     data = {name: value for name, _, value in emit.data}
@@ -93,14 +94,16 @@ def test_an_object_whose_class_emits_nothing_leaves_it_to_the_others(gateway: Ga
 
 
 def test_a_value_that_does_not_fit_is_absent_and_logged(gateway: Gateway) -> None:
-    gateway.tell(replace(event(1), values={2: "much", 9: "unknown position"}))
+    gateway.tell(msgspec.structs.replace(event(1), values={2: "much", 9: "unknown position"}))
     ((_, emit),) = gateway.machine.emitted
     assert emit.data[-1] == ("loss", AttributeType.BIG_INTEGER, None)
     assert gateway.logged == [("value-not-shown", "shop:tillBurns.loss: 'much' does not fit its type")]
 
 
 def test_an_unknown_event_is_counted(gateway: Gateway) -> None:
-    gateway.tell(replace(event(1), class_number=99), replace(event(2), source=9))
+    gateway.tell(
+        msgspec.structs.replace(event(1), class_number=99), msgspec.structs.replace(event(2), source=9)
+    )
     gateway.settle()
     assert gateway.machine.emitted == []
     assert gateway.machine.read(GATEWAY)["RefusedRecords"] == 2
@@ -116,7 +119,9 @@ def test_arguments_with_odd_names_are_all_told(gateway: Gateway) -> None:
             Argument("qName", ValueType.U8),
         ),
     )
-    gateway.tell(EventClassRecord(6, odd), replace(event(1), class_number=6, values={1: 1, 2: 2, 3: 3}))
+    gateway.tell(
+        EventClassRecord(6, odd), msgspec.structs.replace(event(1), class_number=6, values={1: 1, 2: 2, 3: 3})
+    )
     ((_, emit),) = gateway.machine.emitted
     assert [(name, value) for name, _, value in emit.data[11:]] == [
         ("q", None),
@@ -182,8 +187,8 @@ def test_what_a_later_snapshot_tells_is_marked_as_late(gateway: Gateway) -> None
         source(),
         agent(fresh=True),
         *classes(),
-        *(replace(event(number), boot=1) for number in (1, 2)),
-        replace(event(1, epoch=2), boot=2),
+        *(msgspec.structs.replace(event(number), boot=1) for number in (1, 2)),
+        msgspec.structs.replace(event(1, epoch=2), boot=2),
         event(1, epoch=3),
     )
     gateway.tell(event(2, epoch=3))
@@ -235,7 +240,7 @@ def test_a_process_without_one_before_has_lost_nothing() -> None:
     gateway.snapshot(
         source(),
         *classes(),
-        *(replace(event(number), boot=1) for number in (3, 4)),
+        *(msgspec.structs.replace(event(number), boot=1) for number in (3, 4)),
         EventsMadeRecord(1, 9),
         *(event(number, epoch=2) for number in (1, 2)),
     )

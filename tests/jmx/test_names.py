@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 import subprocess
-from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -26,13 +26,15 @@ QUEUE = ClassKey("rabbitmq", "queue", b"")
 def durable(name: str, parent: str | None = None, stable: str | None = None) -> ObjectRecord:
     """A durable object, by default with the stable name that its parent's and its own name make."""
     parts = (escaped(name),) if parent is None else (escaped(parent), escaped(name))
-    return replace(hall(), leaf_name=name, stable_name=joined(parts) if stable is None else stable)
+    return msgspec.structs.replace(
+        hall(), leaf_name=name, stable_name=joined(parts) if stable is None else stable
+    )
 
 
 def transient(name: str, row: int, parent: str | None = None) -> ObjectRecord:
     record = durable(name, parent)
     stable = f"{record.stable_name}#1700000000"
-    return replace(record, row=row, lifetime=Lifetime.TRANSIENT, stable_name=stable)
+    return msgspec.structs.replace(record, row=row, lifetime=Lifetime.TRANSIENT, stable_name=stable)
 
 
 def test_a_durable_object_has_its_parents_and_its_own_name() -> None:
@@ -68,14 +70,14 @@ def test_a_parent_that_is_part_of_its_stable_name_is_told_of_a_transient_object_
 
 def test_a_name_does_not_change_when_the_parent_is_found_or_lost() -> None:
     for record in (durable("orders", "/"), transient("reply", 17, "/")):
-        found = replace(record, parent=ObjectLink("rabbitmq:vhost", 1, "/"))
-        lost = replace(record, parent=None)
+        found = msgspec.structs.replace(record, parent=ObjectLink("rabbitmq:vhost", 1, "/"))
+        lost = msgspec.structs.replace(record, parent=None)
         names = {name_of(each, "r1", QUEUE, has_parent=True) for each in (found, lost)}
         assert len(names) == 1
 
 
 def test_a_parent_that_is_not_known_yet_is_not_told() -> None:
-    provisional = replace(transient("reply", 17), stable_name=r"\?0-1-1-0-9|reply#1700000000")
+    provisional = msgspec.structs.replace(transient("reply", 17), stable_name=r"\?0-1-1-0-9|reply#1700000000")
     assert name_of(provisional, "r1", QUEUE, has_parent=True) == (
         "amqp.gateway:source=r1,package=rabbitmq,type=queue,name=reply,id=17"
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import msgspec
 
 from gateway.feed.records import Lifetime
 from gateway.model.values import Reference
@@ -59,7 +59,7 @@ def test_an_mbean_tells_the_object_and_what_the_gateway_knows_of_it(gateway: Gat
 
 
 def test_unknown_times_are_null(gateway: Gateway) -> None:
-    bare = replace(
+    bare = msgspec.structs.replace(
         till(3), parent=None, created=0, properties_sampled=0, statistics_sampled=0, reset=0, changed=0
     )
     gateway.tell(bare)
@@ -98,7 +98,7 @@ def test_a_deleted_object_is_gone_at_once(gateway: Gateway) -> None:
 
 
 def test_a_durable_object_that_comes_back_has_its_name_again(gateway: Gateway) -> None:
-    durable = replace(till(7), lifetime=Lifetime.DURABLE, stable_name="hall1|till7")
+    durable = msgspec.structs.replace(till(7), lifetime=Lifetime.DURABLE, stable_name="hall1|till7")
     gateway.tell(durable)
     name = "amqp.gateway:source=shop1,package=shop,type=till,parent=hall1,name=till7"
     gateway.tell(delete(7), durable)

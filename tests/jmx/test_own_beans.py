@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import msgspec
 
 from gateway.inventory.source import SHOWN_COUNTERS
 from gateway.jmx.own_beans import COUNTERS
@@ -110,7 +110,7 @@ def test_what_was_deleted_lately_is_told_once(gateway: Gateway) -> None:
 
 
 def test_an_end_that_nobody_told_has_happened_before_it_was_noticed(gateway: Gateway) -> None:
-    gateway.tell(replace(delete(1, number=5), deleted=0, created=0))
+    gateway.tell(msgspec.structs.replace(delete(1, number=5), deleted=0, created=0))
     gateway.settle()
     assert gateway.machine.read(SOURCE)["RecentlyDeleted"] == (
         "shop:till hall1|till1#1: deleted before 2023-11-14T22:13:22.000Z",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import msgspec
+
 from gateway.feed.records import Batch, ClassRecord, GapRecord, SnapshotBegan
 from gateway.jmx.commands import DefineClass, Register
 from gateway.jmx.leaving import SLICE_LOOKS, SLICE_OBJECTS
@@ -71,7 +73,7 @@ def test_a_source_that_a_snapshot_does_not_tell_is_gone_with_everything(gateway:
 
 def test_a_renamed_source_has_objects_of_other_names(gateway: Gateway) -> None:
     gateway.hello(epoch=2)
-    gateway.snapshot(replace(source(), name="shop9"), *classes(), agent(fresh=True), till(1))
+    gateway.snapshot(msgspec.structs.replace(source(), name="shop9"), *classes(), agent(fresh=True), till(1))
     gateway.settle()
     assert gateway.machine.names.keys() == {
         GATEWAY,

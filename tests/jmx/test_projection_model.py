@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -40,7 +41,7 @@ class Core(ToldCore[Gateway]):
         """Odd rows are durable."""
         made = till(row, told, agent_name=agent_name)
         if row % 2:
-            made = replace(made, lifetime=Lifetime.DURABLE, stable_name=f"hall1|till{row}")
+            made = msgspec.structs.replace(made, lifetime=Lifetime.DURABLE, stable_name=f"hall1|till{row}")
         return made
 
     def known(self) -> list[Record]:

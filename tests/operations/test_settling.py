@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from gateway.feed.operations import OperationState
@@ -258,7 +258,7 @@ def test_the_oldest_stays_unknown_when_there_are_too_many(tmp_path: Path) -> Non
 def test_what_a_core_that_died_left_is_ended_as_unknown(tmp_path: Path) -> None:
     before, after = Works(tmp_path / "a"), Works(tmp_path / "b")
     before.set(limit=7)
-    begun = dataclasses.replace(before.record, number=0, operation_id="gw.2.o9")
+    begun = msgspec.structs.replace(before.record, number=0, operation_id="gw.2.o9")
     after.now = LATER
     after.perform(after.desk.recover([begun], after.now))
     record = after.record

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.openmetrics.parser import (
@@ -137,8 +136,10 @@ def test_only_what_was_chosen_is_shown() -> None:
 
 
 def test_two_versions_of_a_class_are_one_family() -> None:
-    other = replace(TILL, number=21)
-    moved = replace(till_record(3, "hall1|till3", {0: hall_link(), 1: "till3", **VALUES}), class_number=21)
+    other = msgspec.structs.replace(TILL, number=21)
+    moved = msgspec.structs.replace(
+        till_record(3, "hall1|till3", {0: hall_link(), 1: "till3", **VALUES}), class_number=21
+    )
     shown = gateway(other, moved)
     assert {dict(labels)["name"] for _, labels in shown.series("amqp_shop_till_coins")} == {"till1", "till3"}
 

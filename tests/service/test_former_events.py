@@ -6,6 +6,7 @@ import dataclasses
 from pathlib import Path
 from uuid import UUID
 
+import msgspec
 import pytest
 
 from gateway.eventlog.identity import LogIdentity, identity_path
@@ -47,7 +48,9 @@ def test_an_event_comes_back_as_it_was_with_the_boot_of_its_core() -> None:
     told = event()
     (found,), classes = back(logged(told))
     (schema,) = [r for r in classes.records() if str(getattr(r, "schema").key) == "shop:full"]  # noqa: B009
-    assert found == dataclasses.replace(told, source=4, class_number=schema.number, boot=1, heard=found.heard)
+    assert found == msgspec.structs.replace(
+        told, source=4, class_number=schema.number, boot=1, heard=found.heard
+    )
 
 
 def test_an_event_of_the_gateway_itself_comes_back() -> None:
@@ -104,10 +107,10 @@ def test_what_another_gateway_told_or_what_has_no_source_or_schema_any_more_is_l
 
 def test_the_last_events_of_each_source_are_read(tmp_path: Path) -> None:
     shop = Shop()
-    other = dataclasses.replace(SHOP, number=2, name="other")
+    other = msgspec.structs.replace(SHOP, number=2, name="other")
     records = [
         *shop.began,
-        *shop.tell(other, dataclasses.replace(AGENT, source=2)),
+        *shop.tell(other, msgspec.structs.replace(AGENT, source=2)),
         *shop.tell(event(source=2, event_id="gw.1.1", number=1)),
     ]
     for number in range(2, 8):

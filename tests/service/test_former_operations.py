@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 from pathlib import Path
+
+import msgspec
 
 from gateway.clock import SystemClock
 from gateway.config.model import LogSettings
@@ -36,7 +37,7 @@ def told(record: OperationRecord, sources: dict[str, int], now: int = T0) -> Ope
 
 def test_it_is_as_it_was_but_for_what_json_has_no_form_for() -> None:
     found = told(BEGUN, {"shop": 4}, T0 + 3 * SECOND)
-    assert found == dataclasses.replace(
+    assert found == msgspec.structs.replace(
         BEGUN,
         number=0,
         source=4,
@@ -52,7 +53,7 @@ def test_of_a_source_that_is_not_configured_any_more_no_object_is_told() -> None
 
 
 def test_calls_keep_their_methods() -> None:
-    purge = dataclasses.replace(BEGUN, kind=OperationKind.INVOKE, method="purge", values={}, former={})
+    purge = msgspec.structs.replace(BEGUN, kind=OperationKind.INVOKE, method="purge", values={}, former={})
     found = told(purge, {"shop": 1})
     assert (found.kind, found.method, found.values) == (OperationKind.INVOKE, "purge", {})
 

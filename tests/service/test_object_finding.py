@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
-
+import msgspec
 import pytest
 
 from gateway.feed.records import DeleteRecord, ObjectRecord
@@ -74,7 +73,7 @@ def test_an_object_name_is_whole_enough_to_change_something() -> None:
 
 
 def test_a_name_that_was_copied_from_a_line_is_found_but_for_changes() -> None:
-    strange = dataclasses.replace(till(5), stable_name="hall1|bell\x07\tend", leaf_name="bell\x07\tend")
+    strange = msgspec.structs.replace(till(5), stable_name="hall1|bell\x07\tend", leaf_name="bell\x07\tend")
     shop = known_shop(strange)
     copied = "shop1/shop:till/hall1|bell\\x07\\tend"
     assert object_of(shop, NAMES, copied).record.row == 5

@@ -51,7 +51,7 @@ class NeverStale(Projection):
 
     def received(self, message: FeedMessage) -> None:
         if isinstance(message, Batch):
-            message = replace(message, records=tuple(map(self._believed, message.records)))
+            message = msgspec.structs.replace(message, records=tuple(map(self._believed, message.records)))
         super().received(message)
 
     def disconnected(self, reason: str) -> None:
@@ -60,8 +60,12 @@ class NeverStale(Projection):
     @staticmethod
     def _believed(record: Record) -> Record:
         if isinstance(record, AgentRecord):
-            return replace(record, fresh=True)
-        return replace(record, state=SourceState.SYNCHRONISED) if isinstance(record, SourceRecord) else record
+            return msgspec.structs.replace(record, fresh=True)
+        return (
+            msgspec.structs.replace(record, state=SourceState.SYNCHRONISED)
+            if isinstance(record, SourceRecord)
+            else record
+        )
 
 
 class NeverSweeps(Projection):
@@ -102,7 +106,7 @@ class KeepsBeans(jmx.Projection):
     def received(self, message: FeedMessage) -> None:
         if isinstance(message, Batch):
             records = tuple(record for record in message.records if not isinstance(record, DeleteRecord))
-            message = replace(message, records=records)
+            message = msgspec.structs.replace(message, records=records)
         super().received(message)
 
 
@@ -115,7 +119,7 @@ class TellsNoEnd(Projection):
     def received(self, message: FeedMessage) -> None:
         if isinstance(message, Batch):
             records = tuple(record for record in message.records if not self._ends(record))
-            message = replace(message, records=records)
+            message = msgspec.structs.replace(message, records=records)
         super().received(message)
 
     @staticmethod
@@ -163,7 +167,11 @@ class HidesDiscontinuities(ChangingInventory):
     """Never says that a counter began again."""
 
     def changed(self, record: Record) -> Record | None:
-        return replace(record, reset=1) if isinstance(record, ObjectRecord | UpdateRecord) else record
+        return (
+            msgspec.structs.replace(record, reset=1)
+            if isinstance(record, ObjectRecord | UpdateRecord)
+            else record
+        )
 
 
 class NumbersAnew(Inventory):
@@ -175,7 +183,7 @@ class NumbersAnew(Inventory):
             return
         super()._out(
             [
-                replace(record, row=record.row + 1)
+                msgspec.structs.replace(record, row=record.row + 1)
                 if isinstance(record, ObjectRecord | UpdateRecord | DeleteRecord)
                 else record
                 for record in records

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+import msgspec
 import pytest
 
 from gateway.feed.operations import InvokeMethod, OperationRequest
@@ -124,7 +123,7 @@ def test_step_by_step_a_row_is_not_ready_until_it_is_complete(table: Table, purg
 def test_what_is_missing_may_come_with_the_submission(table: Table, purge: Command) -> None:
     assert purge.set(purge.status(RowStatus.CREATE_AND_WAIT), purge.target()) is None
     assert purge.set(purge.status(RowStatus.ACTIVE), purge.method()) is None
-    assert list(table.asked.values()) == [replace(PURGE, reference="set2.c0")]
+    assert list(table.asked.values()) == [msgspec.structs.replace(PURGE, reference="set2.c0")]
 
 
 def test_a_column_alone_creates_no_command(table: Table, purge: Command) -> None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -87,7 +86,7 @@ def test_an_alarm_is_a_row_until_it_is_cleared(gateway: Gateway) -> None:
 
 
 def test_an_alarm_without_an_object_points_nowhere(gateway: Gateway) -> None:
-    gateway.tell(replace(alarm(5), raised=0))
+    gateway.tell(msgspec.structs.replace(alarm(5), raised=0))
     cells = row(gateway, 5)
     assert cells[AlarmColumn.ROW] == ber.encode_oid((0, 0))
     assert cells[AlarmColumn.CLASS] == cells[AlarmColumn.OBJECT_NAME] == text("")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import msgspec
 import pytest
 
 from gateway.feed.latest import HistoryLimits
@@ -70,7 +71,7 @@ def test_an_object_that_ends_leaves_its_table_for_this_one(gateway: Gateway) -> 
 
 
 def test_what_nobody_told_has_no_instance(gateway: Gateway) -> None:
-    gateway.tell(end(11, deleted=0), replace(end(12, 2, created=0), heard=0))
+    gateway.tell(end(11, deleted=0), msgspec.structs.replace(end(12, 2, created=0), heard=0))
     inferred, without_birth = row(gateway, 11), row(gateway, 12)
     assert inferred[DeletedColumn.INFERRED] == TRUE
     assert not {DeletedColumn.DELETED, DeletedColumn.DURATION} & inferred.keys()
@@ -98,7 +99,7 @@ def test_the_oldest_row_leaves_when_there_are_too_many(gateway: Gateway) -> None
 
 
 def test_a_source_with_many_ends_leaves_the_rows_of_others(gateway: Gateway) -> None:
-    gateway.tell(source(number=2), replace(end(1), source=2))
+    gateway.tell(source(number=2), msgspec.structs.replace(end(1), source=2))
     gateway.tell(*(end(n, n) for n in range(2, MAX_ROWS + 3)))
     assert numbers(gateway) == [1, *range(3, MAX_ROWS + 3)]
 
@@ -174,7 +175,10 @@ def test_the_end_of_an_object_of_a_class_without_a_table_has_no_row_to_point_to(
         key=replace(classes()[0].schema.key, package="zoo", name="flood"),
         statistics=tuple(replace(classes()[0].schema.properties[0], name=f"e{n}") for n in range(2_001)),
     )
-    gateway.tell(replace(classes()[0], number=99, schema=flood), replace(end(11), class_number=99))
+    gateway.tell(
+        msgspec.structs.replace(classes()[0], number=99, schema=flood),
+        msgspec.structs.replace(end(11), class_number=99),
+    )
     assert row(gateway, 11)[DeletedColumn.CLASS] == text("zoo:flood")
     assert row(gateway, 11)[DeletedColumn.ROW] == ber.encode_oid((0, 0))
 
@@ -186,6 +190,6 @@ def test_an_end_without_a_number_only_takes_its_row_away(gateway: Gateway) -> No
 
 
 def test_an_end_in_an_unknown_class_is_counted(gateway: Gateway) -> None:
-    gateway.tell(replace(end(11), class_number=77))
+    gateway.tell(msgspec.structs.replace(end(11), class_number=77))
     assert numbers(gateway) == []
     assert gateway.cell((*ROOT, *HEALTH), Health.FEED_REFUSED, 0) == ber.encode_counter64(1)

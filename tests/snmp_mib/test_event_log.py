@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+import msgspec
 import pytest
 
 from gateway.feed.records import EventLogRecord, EventLogState
@@ -20,7 +19,7 @@ from gateway.snmp.notification_numbers import (
 from tests.components.shop import FULL_LOG, LOG_TROUBLE_BEGAN, LOG_TROUBLE_CLASS, START, source
 from tests.snmp_mib.shop import ROOT, Gateway, alarm
 
-TROUBLE = replace(alarm(9, "logTrouble", name="logTrouble"), source=0)
+TROUBLE = msgspec.structs.replace(alarm(9, "logTrouble", name="logTrouble"), source=0)
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from uuid import UUID
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -101,7 +102,7 @@ def test_an_event_becomes_a_notification_with_every_argument_in_its_place(gatewa
 
 
 def test_arguments_that_are_absent_keep_their_places(gateway: Gateway) -> None:
-    gateway.tell(replace(event(7, {}), subject=None))
+    gateway.tell(msgspec.structs.replace(event(7, {}), subject=None))
     (notification,) = gateway.notified
     assert [value for _, value in notification.arguments] == [
         NO_POINTER,
@@ -114,7 +115,7 @@ def test_arguments_that_are_absent_keep_their_places(gateway: Gateway) -> None:
 
 
 def test_a_condition_travels_with_its_state(gateway: Gateway) -> None:
-    gateway.tell(replace(event(7), state=EventState.RAISED, condition="closed till1"))
+    gateway.tell(msgspec.structs.replace(event(7), state=EventState.RAISED, condition="closed till1"))
     (notification,) = gateway.notified
     assert (notification.state, notification.condition) == (EventState.RAISED, "closed till1")
 
@@ -128,7 +129,7 @@ def test_the_row_of_an_object_that_is_gone_is_still_named(gateway: Gateway) -> N
     "subject", [ObjectLink("shop:till", 0, "hall1/till1"), ObjectLink("street:house", 4, "number 4")]
 )
 def test_an_object_without_a_row_is_told_by_its_name(gateway: Gateway, subject: ObjectLink) -> None:
-    gateway.tell(replace(event(7, {0: subject}), subject=subject))
+    gateway.tell(msgspec.structs.replace(event(7, {0: subject}), subject=subject))
     (notification,) = gateway.notified
     assert (notification.object_name, notification.row) == (subject.stable_name, NO_ROW)
     assert notification.arguments[:2] == (

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+import msgspec
 import pytest
 
 from gateway.feed.freshness import Freshness
@@ -96,7 +95,9 @@ def test_the_index_column_is_not_accessible(gateway: Gateway) -> None:
 
 
 def test_absent_values_and_unknown_times_are_holes(gateway: Gateway) -> None:
-    bare = replace(till(3, {1: "till3"}), parent=None, created=0, statistics_sampled=0, reset=0, changed=0)
+    bare = msgspec.structs.replace(
+        till(3, {1: "till3"}), parent=None, created=0, statistics_sampled=0, reset=0, changed=0
+    )
     gateway.tell(bare)
     filled = {column for column, _, row in gateway.walk(TILL_ENTRY) if row == 3}
     assert filled == {2, 3, RowColumn.SAMPLED, RowColumn.STALE, RowColumn.STATE, 11, 12, 102}
@@ -224,9 +225,13 @@ def test_a_new_core_keeps_rows_as_stale_until_the_source_is_synchronised(gateway
 
 def test_a_new_core_may_number_classes_anew(gateway: Gateway) -> None:
     gateway.hello(epoch=2)
-    swapped = [replace(record, number=30 - record.number) for record in classes()]
+    swapped = [msgspec.structs.replace(record, number=30 - record.number) for record in classes()]
     gateway.snapshot(
-        source(), *swapped, agent(fresh=True), replace(hall(), class_number=20), till(1, class_number=10)
+        source(),
+        *swapped,
+        agent(fresh=True),
+        msgspec.structs.replace(hall(), class_number=20),
+        till(1, class_number=10),
     )
     gateway.settle()
     assert gateway.till(SALES) == ber.encode_counter64(10)

@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
+import msgspec
+
 from gateway.feed.operations import OperationAnswer, OperationRequest, SetElements
 from gateway.feed.records import ObjectRecord
 from gateway.feed.values import FeedValue
@@ -120,7 +122,7 @@ class Shop:
         self.gateway = Gateway()
         self.gateway.hello()
         hall_class, till_class = classes()
-        settable = replace(till_class, schema=SETTABLE_TILL)
+        settable = msgspec.structs.replace(till_class, schema=SETTABLE_TILL)
         self.gateway.snapshot(
             source(), hall_class, settable, agent(fresh=True), hall(), settable_till(1), settable_till(2)
         )

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from uuid import UUID
 
+import msgspec
 import pytest
 
 from gateway.feed.operations import OperationAnswer, OperationKind, OperationRecord, OperationState
@@ -311,7 +311,7 @@ def test_a_time_that_no_calendar_has_is_none() -> None:
 
 
 def test_an_object_whose_parent_is_gone_stands_below_its_source() -> None:
-    picture = known_shop(replace(till(1), parent=ObjectLink("shop:hall", 9, "hall9")))
+    picture = known_shop(msgspec.structs.replace(till(1), parent=ObjectLink("shop:hall", 9, "hall9")))
     assert list(tree_lines(picture, Pattern.of("//*till1"))) == [
         "shop1  synchronised",
         "  shop:till  hall1|till1",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import msgspec
+
 from gateway.feed.operations import OperationKind, OperationRecord, OperationState
 from gateway.feed.records import AlarmRecord, DeleteRecord, EventLogRecord, EventLogState, GapRecord
 from gateway.model.events import Severity
@@ -63,8 +65,8 @@ def test_objects_come_change_and_go() -> None:
 def test_an_object_whose_class_has_a_new_version_neither_ends_nor_comes() -> None:
     picture = known_shop(till(1))
     schema = replace(TILL.schema, statistics=(*TILL.schema.statistics, Element("tips", ValueType.U64)))
-    newer = replace(TILL, number=TILL.number + 100, schema=schema)
-    anew = replace(till(1), class_number=newer.number, values={**till(1).values, 5: 2})
+    newer = msgspec.structs.replace(TILL, number=TILL.number + 100, schema=schema)
+    anew = msgspec.structs.replace(till(1), class_number=newer.number, values={**till(1).values, 5: 2})
 
     (changed,) = tell(picture, newer, ended(1, number=0, inferred=True), anew)
 
@@ -92,7 +94,14 @@ def test_another_core_tells_what_changed_meanwhile() -> None:
     assert picture.disconnected("it ended") == [CoreTold("it ended")]
     assert picture.disconnected("still") == []
 
-    told = [*KNOWN, ended(2), replace(till(1), values={**till(1).values, 3: 9}), till(3), rang(1), rang(2)]
+    told = [
+        *KNOWN,
+        ended(2),
+        msgspec.structs.replace(till(1), values={**till(1).values, 3: 9}),
+        till(3),
+        rang(1),
+        rang(2),
+    ]
     kinds = [type(happening) for happening in snapshot(picture, *told, epoch=2)]
 
     assert kinds == [Deleted, Changed, Created, EventTold, CoreTold]
@@ -124,7 +133,7 @@ def test_a_source_that_is_not_configured_any_more_goes_with_its_objects() -> Non
 def test_alarms_last_from_one_record_to_another() -> None:
     picture = known_shop()
     raised = AlarmRecord(4, 1, "full", "full shop:till", Severity.MAJOR, None, "full", "7b0c.1.1", START)
-    cleared = replace(raised, cleared=START + SECOND)
+    cleared = msgspec.structs.replace(raised, cleared=START + SECOND)
     assert tell(picture, raised) == [AlarmTold("shop1", raised)]
     assert tell(picture, raised) == []
     assert tell(picture, cleared) == [AlarmTold("shop1", cleared)]
@@ -134,8 +143,11 @@ def test_alarms_last_from_one_record_to_another() -> None:
 def test_what_the_gateway_tells_of_itself() -> None:
     picture = known_shop()
     gap, full = GapRecord(1, 1, 2, "away"), EventLogRecord(EventLogState.DISK_FULL, "no room")
-    assert tell(picture, gap, full, replace(full, waiting=5)) == [GapTold("shop1", gap), EventLogTold(full)]
-    assert picture.event_log == replace(full, waiting=5)
+    assert tell(picture, gap, full, msgspec.structs.replace(full, waiting=5)) == [
+        GapTold("shop1", gap),
+        EventLogTold(full),
+    ]
+    assert picture.event_log == msgspec.structs.replace(full, waiting=5)
 
 
 def test_operations_are_told_as_they_go_on() -> None:
@@ -144,7 +156,7 @@ def test_operations_are_told_as_they_go_on() -> None:
     begun = OperationRecord(
         1, "7b0c.1.o1", OperationKind.SET, OperationState.BEGUN, who, *FIRST, "hall1|till1", "till1"
     )
-    done = replace(begun, state=OperationState.ENDED, outcome=Outcome.APPLIED)
+    done = msgspec.structs.replace(begun, state=OperationState.ENDED, outcome=Outcome.APPLIED)
     assert tell(picture, begun, done, done) == [OperationTold("shop1", begun), OperationTold("shop1", done)]
     assert picture.operations == {"7b0c.1.o1": done}
 
@@ -169,7 +181,7 @@ def test_an_agent_that_is_gone_is_no_reason_for_doubts() -> None:
 
 def test_what_nobody_could_know_changes_nothing() -> None:
     picture = known_shop()
-    strange = replace(till(1), class_number=99)
-    assert tell(picture, update(1, {3: 1}), strange, replace(till(1), source=9)) == []
-    assert tell(picture, replace(rang(1), class_number=99)) == []
+    strange = msgspec.structs.replace(till(1), class_number=99)
+    assert tell(picture, update(1, {3: 1}), strange, msgspec.structs.replace(till(1), source=9)) == []
+    assert tell(picture, msgspec.structs.replace(rang(1), class_number=99)) == []
     assert FIRST not in picture.objects

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+
+import msgspec
 
 from gateway.feed.messages import VERSION
 from gateway.feed.records import (
@@ -106,7 +107,9 @@ def rang(number: int, row: int = 1, text: str = "it rang") -> EventRecord:
 
 def till_link(row: int) -> ObjectLink:
     """To a till."""
-    return replace(hall_link(), class_name="shop:till", row=row, stable_name=f"hall1|till{row}")
+    return msgspec.structs.replace(
+        hall_link(), class_name="shop:till", row=row, stable_name=f"hall1|till{row}"
+    )
 
 
 KNOWN: tuple[Record, ...] = (source(), agent(fresh=True), HALL, TILL, RANG, hall())

@@ -164,6 +164,5 @@ def described(item: Element | Argument, code: TypeCode, forms: ElementForms) -> 
 
 
 def default_of(argument: Argument) -> dict[str, QmfValue]:
-    """Return the entry that tells an argument's default, ``None`` where it has none that can travel."""
-    default = argument.default
-    return {"default": default if isinstance(default, bool | int | float | str) else None}
+    """Return the entry that tells an argument's default, ``None`` where it has none."""
+    return {"default": argument.default}

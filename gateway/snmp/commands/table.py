@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+import msgspec
+
 from gateway.feed.operations import OperationAnswer, OperationRecord, OperationRequest
 from gateway.model.operations import Outcome, Principal
 from gateway.snmp import message
@@ -231,7 +233,7 @@ class CommandTable:
         self._running[number] = key
         self._numbers[key] = number
         self._references[reference] = number
-        self._submit(number, replace(request, reference=reference))
+        self._submit(number, msgspec.structs.replace(request, reference=reference))
 
     def _end(self, key: CommandKey, answer: OperationAnswer) -> None:
         command = self._commands[key]
@@ -276,7 +278,7 @@ def _with_record(answer: OperationAnswer, record: OperationRecord) -> OperationA
     """
     outcome = record.outcome
     if answer.outcome is not Outcome.UNKNOWN or outcome is None or outcome is Outcome.UNKNOWN:
-        return replace(answer, operation_id=record.operation_id)
+        return msgspec.structs.replace(answer, operation_id=record.operation_id)
     return OperationAnswer(
         answer.request,
         record.operation_id,

@@ -146,13 +146,6 @@ def test_what_is_no_number_where_one_belongs_is_none() -> None:
     assert _class({"name": "run", "argCount": "2"}, methods=1).methods == (Method("run"),)
 
 
-def test_a_default_that_no_record_can_carry_is_left_out() -> None:
-    run = Method("run", (Argument("key", ValueType.STRING, max_length=255, default=b"\0"),))
-    definition = ClassDefinition.of(ClassSchema(KEY, methods=(run,)))
-    (again,) = read_class(Cursor(write_class(definition)), KEY).schema.methods
-    assert again.arguments[0].default is None
-
-
 def test_statistics_are_read_only_and_never_optional() -> None:
     schema = _class({"name": "x", "type": 3, "access": 2, "optional": 1}, statistics=1)
     assert schema.statistics == (Element("x", ValueType.U32),)
