@@ -1,8 +1,8 @@
-"""How far what a feed told can be believed: by source, by agent, and by how long that has lasted.
+"""Whether what a feed contains is fresh: by source, by agent, and by how long it has been stale.
 
-Every north judges alike. Objects are believed while their source is synchronised or degraded and their agent
-is fresh; else they are stale, and after a while their values are withheld. What is stale for a second reason
-has been stale since the first. No clock in here: times are in nanoseconds since 1970-01-01 UTC.
+Objects are fresh while their source is synchronised or degraded and their agent is fresh; else they are
+stale, and after a while their values are withheld. What is stale for a second reason has been stale since the
+first. There is no clock in here: times are in nanoseconds since 1970-01-01 UTC.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from typing import Generic, TypeVar
 from gateway.feed.records import AgentGoneRecord, AgentRecord, SourceRecord
 from gateway.model.observations import BELIEVED, SourceState
 
-_NOT_BELIEVED = frozenset({SourceState.CONNECTING, SourceState.DOWN})
+_NOT_REACHED = frozenset({SourceState.CONNECTING, SourceState.DOWN})
 
 
 class Freshness(enum.IntEnum):
-    """How far values can be believed.
+    """Whether values are what their agent reports now.
 
-    ``FRESH``: somebody vouches for them. ``STALE``: nobody does at present; they are the last ones known.
+    ``FRESH``: the agent confirms them. ``STALE``: nobody does at present; they are the last ones known.
     ``WITHHELD``: nobody has for so long that they are not shown any more.
     """
 
@@ -32,23 +32,32 @@ class Freshness(enum.IntEnum):
 
 @dataclass(slots=True, eq=False)
 class Group:
-    """The objects that one agent of one source vouches for; ``stale_since`` is 0 while it does."""
+    """The objects of one agent of one source, which become stale and fresh together.
+
+    Attributes:
+        source: number of the source.
+        agent: name of the agent within its source.
+        freshness: of all of its objects.
+        stale_since: since when they are stale; 0 while they are fresh.
+        objects: how many there are.
+    """
 
     source: int
     agent: str
     freshness: Freshness = Freshness.STALE
     stale_since: int = 0
+    objects: int = 0
 
 
 AnyGroup = TypeVar("AnyGroup", bound=Group)
 
 
-class Belief(Generic[AnyGroup]):
+class FreshnessTracker(Generic[AnyGroup]):
     """All sources and agents, and a group for the objects of each agent.
 
     Args:
         new_group: makes the group of a source's agent.
-        changed: told of a group whose freshness is another now.
+        changed: called with a group whose freshness has changed.
         serve_stale_for: nanoseconds for which the values of stale objects are still shown.
     """
 
@@ -61,122 +70,121 @@ class Belief(Generic[AnyGroup]):
         self._new_group = new_group
         self._changed = changed
         self._serve_stale_for = serve_stale_for
-        self._doubted_since: dict[int, int] = {}
+        self._stale_sources: dict[int, int] = {}  # since when each source is stale; 0 while it is trusted
         self._awaited: set[int] = set()
         self._agents: dict[tuple[int, str], AgentRecord] = {}
         self._groups: dict[tuple[int, str], AnyGroup] = {}
         self._gone: set[tuple[int, str]] = set()
-        self._untold: set[tuple[int, str]] = set()
+        self._unseen: set[tuple[int, str]] = set()
 
     def __iter__(self) -> Iterator[AnyGroup]:
         return iter(tuple(self._groups.values()))
 
-    @property
-    def sources(self) -> tuple[int, ...]:
-        """The sources told, by number."""
-        return tuple(self._doubted_since)
+    def source_received(self, record: SourceRecord, now: int) -> bool:
+        """Take the state of a source; return whether that changes its freshness.
 
-    def source_told(self, record: SourceRecord, now: int) -> bool:
-        """A source as it stands now, doubted until `vouch` is called; whether that changes belief."""
-        known = record.number in self._doubted_since
-        former = self._doubted_since.setdefault(record.number, now)
+        A source that was stale stays so until `confirm_sources`.
+        """
+        known = record.number in self._stale_sources
+        lost = min(record.since or now, now) if record.state in _NOT_REACHED else now
+        former = self._stale_sources.setdefault(record.number, lost)
         if record.state in BELIEVED:
             if former or not known:
                 self._awaited.add(record.number)
-        elif record.state in _NOT_BELIEVED:
+        elif record.state in _NOT_REACHED:
             self._awaited.discard(record.number)
-            self._doubted_since[record.number] = former or now
-        if known and bool(self._doubted_since[record.number]) == bool(former):
+            self._stale_sources[record.number] = former or lost
+        if known and bool(self._stale_sources[record.number]) == bool(former):
             return False
         self._judge(self.of_source(record.number), now)
         return True
 
-    def is_told_whole(self, source: int) -> bool:
-        """Whether the source is believed, or will be once `vouch` is called."""
-        return source in self._awaited or not self.is_doubted(source)
+    def will_be_trusted(self, source: int) -> bool:
+        """Whether the source is trusted, or will be with `confirm_sources`."""
+        return source in self._awaited or not self.is_stale(source)
 
-    def vouch(self, now: int) -> list[int]:
-        """Believe the sources that were told to be believed; which these are.
+    def confirm_sources(self, now: int) -> list[int]:
+        """Trust the sources whose state says so; return which they are.
 
-        To be called when what is shown of them is what was told of them: after a snapshot, and when all that
-        it did not tell has been taken away. Before, values from before the snapshot would be shown as fresh.
+        To be called when what is shown of them is what the core said: after a snapshot, and when all that it
+        did not contain has been removed. Before, values from before the snapshot would be shown as fresh.
         """
-        vouched = sorted(self._awaited)
+        confirmed = sorted(self._awaited)
         self._awaited.clear()
-        for number in vouched:
-            self._doubted_since[number] = 0
+        for number in confirmed:
+            self._stale_sources[number] = 0
             self._judge(self.of_source(number), now)
-        return vouched
+        return confirmed
 
-    def agent_told(self, record: AgentRecord, now: int) -> bool:
-        """An agent as it stands now; whether that changes belief in it."""
+    def agent_received(self, record: AgentRecord, now: int) -> bool:
+        """Take the state of an agent; return whether that changes its freshness."""
         key = record.source, record.agent
         former = self._agents.get(key)
         self._agents[key] = record
         self._gone.discard(key)
-        self._untold.discard(key)
+        self._unseen.discard(key)
         group = self._groups.get(key)
         if group is not None:
             self._judge([group], now)
         return former is None or former.fresh is not record.fresh
 
     def agent_gone(self, record: AgentGoneRecord, now: int) -> bool:
-        """An agent is no more; what is left of its objects is stale. Whether that changes belief in it."""
+        """An agent is no more; what is left of its objects is stale.
+
+        Return whether that changes its freshness.
+        """
         key = record.source, record.agent
         if key not in self._agents:
             return False
         stale = AgentRecord(record.source, record.agent, fresh=False, since=record.gone, confirmed=0)
-        changes = self.agent_told(stale, now)
+        changes = self.agent_received(stale, now)
         self._gone.add(key)
         return changes
 
     def snapshot_began(self) -> None:
-        """Agents that are not told from here on are gone."""
-        self._untold = set(self._agents)
+        """Agents that this snapshot does not contain are gone."""
+        self._unseen = set(self._agents)
 
     def snapshot_ended(self) -> None:
-        """All agents that there are have been told."""
-        self._gone |= self._untold
-        self._untold = set()
+        """The snapshot is complete. Groups without objects are forgotten."""
+        self._groups = {key: group for key, group in self._groups.items() if group.objects}
+        self._gone |= self._unseen
+        self._unseen = set()
 
-    def forget_gone(self, is_wanted: Callable[[AnyGroup], bool]) -> list[int]:
-        """Forget agents that are gone, and their groups unless they are wanted still; of which sources."""
-        over = []
-        for key in self._gone:
-            group = self._groups.get(key)
-            if group is None or not is_wanted(group):
-                over.append(key)
+    def forget_gone(self) -> list[int]:
+        """Forget agents that are gone and have no objects any more; return their sources."""
+        over = [key for key in self._gone if key not in self._groups or not self._groups[key].objects]
         for key in over:
             self._gone.discard(key)
             self._agents.pop(key, None)
             self._groups.pop(key, None)
         return sorted({source for source, _ in over})
 
-    def doubt_all(self, now: int) -> None:
-        """Nobody vouches for anything until sources are told anew."""
+    def mark_all_stale(self, now: int) -> None:
+        """Nothing is fresh until the core has given the state of its source again."""
         self._awaited.clear()
-        for number, since in self._doubted_since.items():
-            self._doubted_since[number] = since or now
+        for number, since in self._stale_sources.items():
+            self._stale_sources[number] = since or now
         self._judge(self, now)
 
     def forget_agents(self) -> None:
-        """A new core has heard of no agent yet; `doubt_all` goes before."""
+        """A new core knows no agent yet; `mark_all_stale` is called with it."""
         self._agents.clear()
         self._gone.clear()
-        self._untold.clear()
+        self._unseen.clear()
 
-    def is_doubted(self, source: int) -> bool:
-        """Whether nothing of the source is believed."""
-        return bool(self._doubted_since.get(source, 1))
+    def is_stale(self, source: int) -> bool:
+        """Whether no object of the source is fresh."""
+        return bool(self._stale_sources.get(source, 1))
 
-    def has_doubts(self, source: int) -> bool:
-        """Whether the source, or one of its agents, is not believed."""
-        return self.is_doubted(source) or any(
+    def has_stale_parts(self, source: int) -> bool:
+        """Whether the source, or one of its agents, is stale."""
+        return self.is_stale(source) or any(
             not agent.fresh for (number, _), agent in self._agents.items() if number == source
         )
 
     def group(self, source: int, agent: str, now: int) -> AnyGroup:
-        """The objects of an agent; a source not told yet is doubted from now on."""
+        """The objects of an agent; a source that is not known yet is stale from now on."""
         group = self._groups.get((source, agent))
         if group is None:
             group = self._groups[source, agent] = self._new_group(source, agent)
@@ -187,13 +195,9 @@ class Belief(Generic[AnyGroup]):
         """The groups of a source."""
         return [group for group in self._groups.values() if group.source == source]
 
-    def keep(self, is_wanted: Callable[[AnyGroup], bool]) -> None:
-        """Agents come and go: forget the groups of those that no object names."""
-        self._groups = {key: group for key, group in self._groups.items() if is_wanted(group)}
-
     def remove_source(self, source: int) -> None:
-        """A source is not configured any more."""
-        del self._doubted_since[source]
+        """A source is configured no longer."""
+        del self._stale_sources[source]
         self._awaited.discard(source)
         self._gone.update(key for key in self._agents if key[0] == source)
         self._groups = {key: group for key, group in self._groups.items() if group.source != source}
@@ -208,17 +212,17 @@ class Belief(Generic[AnyGroup]):
             group.stale_since = min(group.stale_since or since, since) if since else 0
             freshness = Freshness.FRESH
             if group.stale_since:
-                withheld = now - group.stale_since >= self._serve_stale_for
-                freshness = Freshness.WITHHELD if withheld else Freshness.STALE
+                is_withheld = now - group.stale_since >= self._serve_stale_for
+                freshness = Freshness.WITHHELD if is_withheld else Freshness.STALE
             if freshness is not group.freshness:
                 group.freshness = freshness
                 self._changed(group)
 
     def _stale_since(self, group: AnyGroup, now: int) -> int:
-        """Since when nobody vouches for these objects; 0 if somebody does."""
+        """Since when these objects are stale; 0 if they are fresh."""
         agent = self._agents.get((group.source, group.agent))
         reasons = (
-            self._doubted_since.get(group.source, now),
+            self._stale_sources.get(group.source, now),
             agent.since if agent and not agent.fresh else 0,
         )
         return min((since for since in reasons if since), default=0)

@@ -8,9 +8,6 @@ from dataclasses import dataclass
 from gateway.feed.records import AlarmRecord
 from gateway.model.events import Severity
 
-GATEWAY = 0
-"""Number of the source that stands for the gateway itself in events and alarms; it has no MBean."""
-
 
 @dataclass(frozen=True, slots=True)
 class _Told:

@@ -21,15 +21,11 @@ class ClassVersions:
         tell: takes the commands.
         log: told, once, that there are too many.
         column_oid: of the SNMP column that shows an element too.
-
-    Attributes:
-        by_number: as the core of this epoch numbers them.
     """
 
     def __init__(
         self, tell: Callable[[Command], None], log: Callable[[str, str], None], column_oid: ColumnOids
     ) -> None:
-        self.by_number: dict[int, ShownClass] = {}
         self._tell = tell
         self._log = log
         self._column_oid = column_oid
@@ -39,22 +35,18 @@ class ClassVersions:
         self._free_numbers: list[int] = []
         self._full = False
 
-    def tell(self, record: ClassRecord) -> None:
-        """A version was told, for the first time or again."""
+    def find(self, record: ClassRecord) -> ShownClass | None:
+        """The version that a record describes; ``None`` (logged) where there are too many."""
         versions = self._versions.setdefault(str(record.schema.key), [])
         known = next((version for version in versions if version.same_as(record)), None)
         if known is None:
             if self._count >= MAX_VERSIONS:
                 self._refuse(record)
-                return
+                return None
             known = shown_class(record, self._column_oid)
             versions.append(known)
             self._count += 1
-        self.by_number[record.number] = known
-
-    def forget_numbers(self) -> None:
-        """A new core numbers classes anew."""
-        self.by_number.clear()
+        return known
 
     def define(self, version: ShownClass, events: Iterable[EventSchema]) -> None:
         """See to it that the virtual machine knows this version."""
@@ -67,9 +59,9 @@ class ClassVersions:
             self._next_number += 1
         self._tell(version.define(number, events))
 
-    def drop_unused(self) -> None:
-        """Forget versions that the core does not tell any more and that have no objects."""
-        told = set(map(id, self.by_number.values()))
+    def drop_unused(self, used: Iterable[ShownClass]) -> None:
+        """Forget versions that the core does not use, as these are all, and that have no objects."""
+        told = set(map(id, used))
         for name, versions in tuple(self._versions.items()):
             kept = [version for version in versions if version.objects or id(version) in told]
             dropped = [version for version in versions if not version.objects and id(version) not in told]
@@ -81,7 +73,6 @@ class ClassVersions:
                 del self._versions[name]
 
     def _refuse(self, record: ClassRecord) -> None:
-        self.by_number.pop(record.number, None)
         if not self._full:
             self._full = True
             self._log(

@@ -20,7 +20,7 @@ class ShownObjects:
     """The objects of all sources; whether what a record names is known has been found out before.
 
     Args:
-        sources: by number; each keeps its own objects.
+        sources: by number.
         buckets: into how many groups the names of a class (``package:class``) are split.
         last_operations: what came of the last operation on an object.
         new_number: numbers an MBean.
@@ -46,6 +46,7 @@ class ShownObjects:
         self._unfit = unfit
         self._links = WaitingLinks()
         self._by_number: dict[int, ShownObject] = {}
+        self._rows: dict[tuple[int, str], dict[int, ShownObject]] = {}
 
     def find(self, number: int) -> ShownObject | None:
         """The object that the virtual machine knows by this number, while there is one."""
@@ -53,11 +54,18 @@ class ShownObjects:
 
     def at(self, target: Target) -> ShownObject | None:
         """The object that has a row, if one has."""
-        source = self._sources.get(target.source)
-        return None if source is None else source.objects.get(target.class_name, {}).get(target.row)
+        return self._rows.get((target.source, target.class_name), {}).get(target.row)
 
-    def tell(self, record: ObjectRecord, shown_class: ShownClass, group: Group, generation: int) -> None:
-        """An object was told, for the first time or again, by the snapshot ``generation`` or after it."""
+    def of_source(self, source: int) -> list[ShownObject]:
+        """The objects of a source."""
+        return [
+            shown for (number, _), rows in self._rows.items() if number == source for shown in rows.values()
+        ]
+
+    def show(
+        self, record: ObjectRecord, shown_class: ShownClass, shown: ShownObject | None, group: Group
+    ) -> ShownObject:
+        """Register an object, or register it again where it is ``shown`` already."""
         source = self._sources[record.source]
         name = name_of(
             record,
@@ -66,19 +74,15 @@ class ShownObjects:
             has_parent=shown_class.has_parent,
             buckets=self._buckets.get(shown_class.name, 0),
         )
-        rows = source.objects.setdefault(shown_class.name, {})
-        shown = rows.get(record.row)
         if shown is None:
-            shown = rows[record.row] = ShownObject(
-                self._new_number(), record.row, name, shown_class, group, generation
-            )
+            shown = ShownObject(group, self._new_number(), record.row, name, shown_class)
+            self._rows.setdefault((record.source, shown_class.name), {})[record.row] = shown
             self._by_number[shown.number] = shown
         else:
-            _count(shown, -1)
+            shown.shown_class.objects -= 1
             self._links.forget(shown.number)
-            shown.name, shown.shown_class, shown.group = name, shown_class, group
-            shown.generation = generation
-        _count(shown, 1)
+            shown.name, shown.shown_class = name, shown_class
+        shown_class.objects += 1
         target = Target(record.source, shown_class.name, record.row)
         values = shown_class.values(
             record,
@@ -90,6 +94,7 @@ class ShownObjects:
         self._tell(Register(shown.number, shown_class.number, group.number, name, values))
         for referrer, position in self._links.arrived(target):
             self._tell(Change(referrer, {position: name}))
+        return shown
 
     def update(self, record: UpdateRecord, shown: ShownObject) -> None:
         """Values of an object have changed."""
@@ -98,8 +103,9 @@ class ShownObjects:
         self._tell(Change(shown.number, shown.shown_class.changes(record, resolve, self._unfit)))
 
     def take_away(self, shown: ShownObject) -> None:
-        """An object that is none of its source's any more is shown no more."""
-        _count(shown, -1)
+        """Unregister an object."""
+        shown.shown_class.objects -= 1
+        del self._rows[shown.group.source, shown.shown_class.name][shown.row]
         del self._by_number[shown.number]
         self._links.forget(shown.number)
         self._tell(Unregister(shown.number))
@@ -123,8 +129,3 @@ class ShownObjects:
             return found.name
 
         return resolve
-
-
-def _count(shown: ShownObject, objects: int) -> None:
-    shown.group.objects += objects
-    shown.shown_class.objects += objects

@@ -1,26 +1,22 @@
-"""Applies the feed to the MBeans: what each message means, as commands for the virtual machine.
+"""Applies the feed to the MBeans: what each record means, as commands for the virtual machine.
 
 No socket, no clock of its own, no log: all three are handed in. No value is kept here, only which objects
-there are. What is not known any more is never shown as if it were: MBeans turn stale when their agent or
-source is silent, when the core is gone, and when a new core has not synchronised the source yet; after a
-while their values are withheld. The virtual machine keeps how far each group of objects can be believed, so
-that is one command however many objects there are.
+there are. What is fresh is decided by the replica of the feed; the virtual machine keeps the freshness of
+each group of objects, so that a change is one command however many objects there are.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from gateway.feed.latest import HistoryLimits
 from gateway.feed.operations import OperationRecord
 from gateway.feed.records import (
-    AgentGoneRecord,
-    AgentRecord,
     AlarmRecord,
-    Batch,
     ClassRecord,
     DeleteRecord,
     EventClassRecord,
@@ -30,22 +26,21 @@ from gateway.feed.records import (
     FeedMessage,
     Hello,
     ObjectRecord,
-    SnapshotBegan,
     SnapshotEnded,
     SourceRecord,
     UpdateRecord,
 )
+from gateway.feed.replica import GATEWAY, FeedReplica, FeedStatus, FeedView
 from gateway.feed.values import ObjectLink
 from gateway.jmx import own_beans, types
-from gateway.jmx.alarms import GATEWAY, ShownAlarms
+from gateway.jmx.alarms import ShownAlarms
 from gateway.jmx.class_versions import ClassVersions
-from gateway.jmx.classes import ColumnOids
+from gateway.jmx.classes import ColumnOids, ShownClass
 from gateway.jmx.commands import Command, Emit
 from gateway.jmx.event_log import ShownEventLog
 from gateway.jmx.events import EventCursor, ShownEvent
-from gateway.jmx.groups import Groups, counts
+from gateway.jmx.groups import Group, Groups, counts
 from gateway.jmx.health import Health, health_values
-from gateway.jmx.leaving import Leaving
 from gateway.jmx.links import Target
 from gateway.jmx.objects import ShownObjects
 from gateway.jmx.operation_notices import LastOperations, OperationCursor, operation_notice
@@ -53,6 +48,9 @@ from gateway.jmx.own_beans import OwnBean
 from gateway.jmx.sources import ShownObject, ShownSource, source_values
 from gateway.jmx.unfit_values import UnfitValues
 from gateway.model.observations import SourceState
+
+SLICE_OBJECTS: Final = 1000
+"""Objects that one call takes away at most: a millisecond's worth."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +72,7 @@ class ProjectionSettings:
     history: HistoryLimits = field(default_factory=HistoryLimits)
 
 
-class Projection:
+class Projection(FeedView[ShownClass, ShownEvent, ShownObject, Group]):
     """The subscriber that keeps one virtual machine's MBeans true (`gateway.feed.client.Subscriber`).
 
     Args:
@@ -103,9 +101,9 @@ class Projection:
         self._commands: deque[Command] = deque()
         self._tell = self._commands.append
         self._new_number = itertools.count(1).__next__
-        self._groups = Groups(self._tell, settings.serve_stale_for)
+        self._groups = Groups(self._tell)
+        self._replica = FeedReplica(self, settings.serve_stale_for, clock())
         self._classes = ClassVersions(self._tell, log, column_oid)
-        self._events: dict[int, ShownEvent] = {}
         self._sources: dict[int, ShownSource] = {}
         self._unfit = UnfitValues(log)
         self._last_operations = LastOperations(settings.history)
@@ -117,10 +115,7 @@ class Projection:
             tell=self._tell,
             unfit=self._unfit.seen,
         )
-        self._generation = 0
-        self._in_snapshot = False
-        self._leaving = Leaving(self._objects.take_away)
-        self._health = Health(stale_since=clock())
+        self._health = Health()
         self._event_log = ShownEventLog()
         self._own_alarms = ShownAlarms()
         for definition in (own_beans.GATEWAY, own_beans.SOURCE):
@@ -135,32 +130,22 @@ class Projection:
         self._bean.show(
             {"Version": settings.version, "VirtualMachineStarts": settings.virtual_machine_starts}
         )
-        self._handlers: dict[type, Callable[..., None]] = {
-            SourceRecord: self._source_told,
-            ClassRecord: self._classes.tell,
-            EventClassRecord: self._event_class_told,
-            AgentRecord: lambda record: self._groups.agent_told(record, clock()),
-            AgentGoneRecord: lambda record: self._groups.agent_gone(record, clock()),
-            ObjectRecord: self._object_told,
-            UpdateRecord: self._object_updated,
-            DeleteRecord: self._object_deleted,
-            EventRecord: self._event_told,
-            EventsMadeRecord: lambda record: self._cursor.events_made(record.boot, record.number),
-            AlarmRecord: self._alarm_told,
-            OperationRecord: self._operation_told,
-            EventLogRecord: self._event_log.tell,
-        }
         self._show()
 
     @property
     def health(self) -> Health:
-        """What is counted, as the Gateway MBean tells it."""
+        """What is counted, as the Gateway MBean shows it."""
         return self._health
 
     @property
+    def status(self) -> FeedStatus:
+        """The connection to the core, as the Gateway MBean shows it."""
+        return self._replica.status
+
+    @property
     def counts(self) -> Mapping[str, int]:
-        """How many objects there are, and how far they can be believed, by attribute."""
-        return counts(self._groups)
+        """How many objects there are, and how many of them are stale or withheld, by attribute."""
+        return counts(self._replica.groups)
 
     @property
     def objects(self) -> ShownObjects:
@@ -178,31 +163,16 @@ class Projection:
 
     def received(self, message: FeedMessage) -> None:
         """Apply one message of the feed."""
-        self._health.messages += 1
-        self._health.last_message = self._clock()
-        if isinstance(message, Batch):
-            for record in message.records:
-                handler = self._handlers.get(type(record))
-                if handler is not None:  # a gap changes nothing; an event tells of it
-                    handler(record)
-        elif isinstance(message, Hello):
-            self._connected(message)
-        elif isinstance(message, SnapshotBegan):
-            self._generation += 1
-            self._in_snapshot = True
-            self._groups.snapshot_began()
-        elif isinstance(message, SnapshotEnded):
-            self._snapshot_ended()
-        self._leave()
+        self._replica.received(message, self._clock())
+        self._remove_some()
+        if isinstance(message, Hello | SnapshotEnded):
+            self._show()
 
     def disconnected(self, reason: str) -> None:
-        """The core cannot be reached: nothing is known to be true any more. May be called again and again."""
-        if not self._health.connected:
-            return
+        """Mark everything stale: the core cannot be reached. May be called again and again."""
         now = self._clock()
-        self._health.connected, self._health.stale_since = False, now
-        self._in_snapshot = False
-        self._groups.doubt_all(now)
+        if not self._replica.disconnected(now):
+            return
         self._event_log.doubt()
         for source in self._sources.values():
             source.bean.show(
@@ -215,120 +185,156 @@ class Projection:
         self._show()
 
     def tick(self) -> bool:
-        """Bring counts and histories up to date, withhold what has been stale for too long, take away.
+        """Bring counts and histories up to date, withhold what has been stale for too long, remove.
 
         To be called about once a second; and again soon while it returns ``True``.
         """
-        self._groups.tick(self._clock())
-        self._leave()
+        self._replica.age(self._clock())
+        self._remove_some()
         for source in self._sources.values():
             source.show_history()
         self._show()
-        return bool(self._leaving)
+        return self._replica.is_sweeping
 
-    def _leave(self) -> None:
-        """Take a slice away of what is to go; what stays is believed when nothing else is left."""
-        self._leaving.work()
-        if not self._in_snapshot and not self._leaving:
-            self._groups.vouch(self._clock())
+    def _remove_some(self) -> None:
+        self._replica.work(SLICE_OBJECTS, 1, self._clock())
 
-    # ---- messages -------------------------------------------------------------------------------------
+    # ---- what the replica calls ---------------------------------------------------------------------------
 
-    def _connected(self, hello: Hello) -> None:
-        now = self._clock()
-        self._groups.doubt_all(now)
-        if hello.epoch != self._health.epoch:
-            # A new core numbers classes anew and has heard of no agent yet.
-            self._classes.forget_numbers()
-            self._events.clear()
-            self._groups.forget_agents()
-        health = self._health
-        health.gateway, health.epoch, health.started = hello.gateway, hello.epoch, hello.started
-        health.connected, health.stale_since = True, 0
-        self._show()
+    def new_group(self, source: int, agent: str) -> Group:
+        """Make the group of an agent's objects."""
+        return self._groups.new(source, agent)
 
-    def _snapshot_ended(self) -> None:
-        self._in_snapshot = False
-        self._health.snapshots += 1
+    def freshness_changed(self, group: Group) -> None:
+        """Have the virtual machine know the freshness of a group."""
+        self._groups.changed(group)
+
+    def sources_judged(self, sources: Iterable[int]) -> None:
+        """Have the virtual machine know whether the MBeans of sources are stale."""
+        for number in sources:
+            if number in self._sources:
+                self._groups.judge_source(number, is_stale=self._replica.is_stale(number))
+
+    def snapshot_ended(self) -> None:
+        """Forget what the snapshot did not contain; objects are removed in slices."""
         self._cursor.snapshot_ended()
         self._operation_cursor.snapshot_ended()
-        self._own_alarms.drop_before(self._generation)
-        self._classes.drop_unused()
-        self._groups.snapshot_ended()
-        for number, source in tuple(self._sources.items()):
-            if source.generation < self._generation:
-                self._remove_source(number)
-            else:
-                self._sweep(number)
-        self._show()
+        self._classes.drop_unused(self._replica.versions.values())
 
-    def _source_told(self, record: SourceRecord) -> None:
+    def source_changed(self, record: SourceRecord) -> None:
+        """Show a source by an MBean of its own."""
         source = self._sources.get(record.number)
-        if source is not None and source.name != record.name:  # renamed: its objects have other names now
-            self._remove_source(record.number)
+        if source is not None and source.name != record.name:  # renamed: its objects get other names too
+            source.bean.remove()
             source = None
         if source is None:
             source = self._sources[record.number] = self._new_source(record)
-        source.generation = self._generation
         source.synchronised = record.state is SourceState.SYNCHRONISED
         source.bean.show(source_values(record))
-        self._groups.source_told(record, self._clock())
-        if not self._in_snapshot:
-            self._sweep(record.number)
 
-    def _event_class_told(self, record: EventClassRecord) -> None:
-        self._events[record.number] = ShownEvent(record)
+    def source_leaves(self, number: int) -> None:
+        """Remove the MBean of a source; those of its objects are removed in slices."""
+        self._sources.pop(number).bean.remove()
+        self._groups.remove_source(number)
 
-    def _object_told(self, record: ObjectRecord) -> None:
-        shown_class = self._classes.by_number.get(record.class_number)
-        source = self._sources.get(record.source)
-        if shown_class is None or source is None:
-            self._health.refused += 1
-            return
-        self._classes.define(shown_class, (event.schema for event in self._events.values()))
-        group = self._groups.of_agent(record.source, record.agent, self._clock())
-        self._objects.tell(record, shown_class, group, self._generation)
+    def version_of(self, record: ClassRecord) -> ShownClass | None:
+        """Find a version of a class."""
+        return self._classes.find(record)
 
-    def _object_updated(self, record: UpdateRecord) -> None:
-        shown = self._find(record.source, record.class_number, record.row)
-        if shown is None:
-            self._health.refused += 1
-            return
+    def event_version_of(self, record: EventClassRecord) -> ShownEvent:
+        """Make ready for a version of an event."""
+        return ShownEvent(record)
+
+    def find(self, source: int, version: ShownClass, row: int) -> ShownObject | None:
+        """Find the MBean of an object."""
+        return self._objects.at(Target(source, version.name, row))
+
+    def objects_of(self, source: int) -> Iterable[ShownObject]:
+        """List the MBeans of the objects of a source."""
+        return self._objects.of_source(source)
+
+    def show(
+        self, record: ObjectRecord, version: ShownClass, shown: ShownObject | None, group: Group
+    ) -> ShownObject:
+        """Register the MBean of an object."""
+        self._classes.define(version, (event.schema for event in self._replica.event_versions.values()))
+        return self._objects.show(record, version, shown, group)
+
+    def change(self, record: UpdateRecord, version: ShownClass, shown: ShownObject) -> None:  # noqa: ARG002
+        """Change attributes of an MBean."""
         self._objects.update(record, shown)
 
-    def _find(self, source: int, class_number: int, row: int) -> ShownObject | None:
-        shown_class = self._classes.by_number.get(class_number)
-        return None if shown_class is None else self._objects.at(Target(source, shown_class.name, row))
-
-    def _object_deleted(self, record: DeleteRecord) -> None:
-        shown_class = self._classes.by_number.get(record.class_number)
-        source = self._sources.get(record.source)
-        if shown_class is None or source is None:
-            self._health.refused += 1
-            return
-        source.tell_deletion(record, shown_class.name)
-        if self._in_snapshot:  # history: whoever has the row now is told further on, or swept
-            return
-        shown = self._objects.at(Target(record.source, shown_class.name, record.row))
-        if shown is None:
-            self._health.refused += 1
-            return
-        del source.objects[shown_class.name][record.row]
+    def remove(self, shown: ShownObject) -> None:
+        """Unregister the MBean of an object."""
         self._objects.take_away(shown)
 
-    def _event_told(self, record: EventRecord) -> None:
-        epoch = record.boot or self._health.epoch
-        if not self._cursor.is_new(epoch, record.number, repeated=self._in_snapshot):
+    def object_ended(self, record: DeleteRecord, version: ShownClass | None) -> None:
+        """Show the end of an object among the last ones of its source."""
+        source = self._sources.get(record.source)
+        if source is not None and version is not None:
+            source.tell_deletion(record, version.name)
+
+    def event_occurred(self, record: EventRecord, version: ShownEvent | None) -> None:
+        """Notify listeners of an event that they do not know yet."""
+        epoch, in_snapshot = record.boot or self.status.epoch, self._replica.in_snapshot
+        if not self._cursor.is_new(epoch, record.number, repeated=in_snapshot):
             return
-        event, source = self._events.get(record.class_number), self._sources.get(record.source)
-        if event is None or (source is None and record.source != GATEWAY):
-            self._health.refused += 1
+        source = self._sources.get(record.source)
+        if version is None or (source is None and record.source != GATEWAY):
+            self.status.refused += 1
             return
         self._health.emitted += 1
         age = self._clock() - record.heard
         # A former core made it, or a snapshot repeats what could have been sent before.
-        late = record.boot > 0 or (self._in_snapshot and self._cursor.is_late(epoch, age))
-        self._tell(self._emit(record, event, source, is_late=late))
+        late = record.boot > 0 or (in_snapshot and self._cursor.is_late(epoch, age))
+        self._tell(self._emit(record, version, source, is_late=late))
+
+    def events_made(self, record: EventsMadeRecord) -> None:
+        """Count what listeners missed."""
+        self._cursor.events_made(record.boot, record.number)
+
+    def alarm_changed(self, record: AlarmRecord) -> None:
+        """Show an alarm, or its end."""
+        alarms = self._alarms_of(record.source)
+        if alarms is None:
+            self.status.refused += 1
+        else:
+            alarms.tell(record, self._replica.generation)
+
+    def alarms_swept(self, source: int) -> None:
+        """Forget alarms of before the last snapshot."""
+        alarms = self._alarms_of(source)
+        if alarms is not None:
+            alarms.drop_before(self._replica.generation)
+
+    def event_log_changed(self, record: EventLogRecord) -> None:
+        """Show the state of the event log."""
+        self._event_log.tell(record)
+
+    def operation_changed(self, record: OperationRecord) -> None:
+        """Show what came of an operation, and notify listeners."""
+        if record.outcome is None:
+            return
+        self._objects.operation_told(record)
+        in_snapshot = self._replica.in_snapshot
+        if not self._operation_cursor.is_new(self.status.epoch, record, repeated=in_snapshot):
+            return
+        source = self._sources.get(record.source)
+        shown = self._objects.at(Target(record.source, record.class_name, record.row))
+        self._tell(
+            operation_notice(
+                record,
+                self._bean.number,
+                "" if source is None else source.name,
+                None if shown is None else shown.name,
+            )
+        )
+
+    def _alarms_of(self, number: int) -> ShownAlarms | None:
+        if number == GATEWAY:
+            return self._own_alarms
+        source = self._sources.get(number)
+        return None if source is None else source.alarms
 
     def _emit(
         self, record: EventRecord, event: ShownEvent, source: ShownSource | None, *, is_late: bool
@@ -345,32 +351,6 @@ class Projection:
         name = source.name if source is not None else ""
         return event.emit(record, tuple(emitters), name, resolve, self._unfit.seen, is_late=is_late)
 
-    def _alarm_told(self, record: AlarmRecord) -> None:
-        source = self._sources.get(record.source)
-        if record.source == GATEWAY:
-            self._own_alarms.tell(record, self._generation)
-        elif source is None:
-            self._health.refused += 1
-        else:
-            source.alarms.tell(record, self._generation)
-
-    def _operation_told(self, record: OperationRecord) -> None:
-        if record.outcome is None:
-            return
-        self._objects.operation_told(record)
-        if not self._operation_cursor.is_new(self._health.epoch, record, repeated=self._in_snapshot):
-            return
-        source = self._sources.get(record.source)
-        shown = self._objects.at(Target(record.source, record.class_name, record.row))
-        self._tell(
-            operation_notice(
-                record,
-                self._bean.number,
-                "" if source is None else source.name,
-                None if shown is None else shown.name,
-            )
-        )
-
     # ---- sources --------------------------------------------------------------------------------------
 
     def _new_source(self, record: SourceRecord) -> ShownSource:
@@ -384,31 +364,20 @@ class Projection:
         )
         return ShownSource(record.name, bean)
 
-    def _remove_source(self, number: int) -> None:
-        """A source is not configured any more: it goes at once, its objects in slices."""
-        source = self._sources.pop(number)
-        self._leaving.sweep(source, self._generation + 1)
-        self._groups.remove_source(number)
-        source.bean.remove()
-
-    def _sweep(self, number: int) -> None:
-        """Take away what the last whole snapshot did not tell, if its source is believed by now."""
-        source = self._sources[number]
-        if not self._groups.is_told_whole(number) or source.swept == self._generation:
-            return
-        source.swept = self._generation
-        source.alarms.drop_before(self._generation)
-        self._leaving.sweep(source, self._generation)
-
     def _show(self) -> None:
         """Bring counts and health up to date."""
         for number, source in self._sources.items():
-            source.bean.show(counts(group for group in self._groups if group.source == number))
+            source.bean.show(counts(self._replica.groups_of(number)))
         self._health.unfit = len(self._unfit)
         self._health.lost = self._cursor.lost
         self._bean.show(
             health_values(
-                self._health, self._sources.values(), self._groups, self._event_log, self._own_alarms
+                self.status,
+                self._health,
+                self._sources.values(),
+                self._replica.groups,
+                self._event_log,
+                self._own_alarms,
             )
             | {"LastOperations": self._last_operations.recent}
         )

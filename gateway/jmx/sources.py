@@ -1,4 +1,4 @@
-"""What the projection remembers of each source: its objects, its alarms, and what it lost lately."""
+"""What the projection keeps of each source and of each object."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from gateway.feed.records import AlarmRecord, DeleteRecord, SourceRecord
+from gateway.feed.replica import ShownObject as ReplicaObject
 from gateway.jmx import types
 from gateway.jmx.alarms import ShownAlarms
 from gateway.jmx.classes import ShownClass
@@ -22,38 +23,29 @@ SHOWN_DELETIONS = 100
 
 
 @dataclass(slots=True, eq=False)
-class ShownObject:
+class ShownObject(ReplicaObject[Group]):
     """An MBean of a managed object; its values are in the virtual machine only.
 
     Attributes:
+        number: what the virtual machine knows the MBean by.
         row: of the object within source and class.
-        generation: of the snapshot that told it last.
+        name: its ObjectName.
+        shown_class: the version of its class.
     """
 
     number: int
     row: int
     name: str
     shown_class: ShownClass
-    group: Group
-    generation: int
 
 
 @dataclass(slots=True, eq=False)
 class ShownSource:
-    """One source.
-
-    Attributes:
-        generation: of the snapshot that told it last.
-        swept: the last one after which objects that it had not told were taken away.
-        objects: by class (``package:name``) and row.
-    """
+    """One source: its own MBean, its alarms, and what ended of it lately."""
 
     name: str
     bean: OwnBean
-    generation: int = 0
-    swept: int = 0
     synchronised: bool = False
-    objects: dict[str, dict[int, ShownObject]] = field(default_factory=dict)
     alarms: ShownAlarms = field(default_factory=ShownAlarms)
     _deletions: dict[int, str] = field(default_factory=dict)
     _latest_deletion: int = 0

@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
 
+from gateway.clock import SystemClock
 from gateway.feed.client import FeedLink
 from gateway.feed.interest import Interest
 from gateway.feed.operations import Action, OperationAnswer, OperationRequest
@@ -36,7 +37,7 @@ class FeedSession:
     """
 
     def __init__(self, path: Path, interest: Interest | None = None) -> None:
-        self.picture = Picture()
+        self.picture = Picture(SystemClock().now)
         self.core_ended = False
         self._path = path
         self._link = FeedLink(path, self, self._ready, interest=interest)

@@ -45,7 +45,7 @@ class PassingInventory:
         gateway = str(uuid.uuid4())
         patterns = [pattern for mapping in mappings.values() for pattern in secret_patterns(mapping)]
         self.inventory = Inventory(gateway, EPOCH, ClassRegistry(mappings), index, self._told)
-        self.picture = Picture()
+        self.picture = Picture(lambda: now)
         self.secrets = SecretRules(patterns)
         self._hello = Hello(VERSION, EPOCH, gateway, now)
         self.happened: Callable[[Happening], None] = lambda _: None

@@ -20,7 +20,7 @@ from gateway.snmp.tables.classes import ClassTables
 
 
 class Events:
-    """All kinds of events that the core has told, by its numbers.
+    """Binds events to notifications.
 
     Args:
         locks: where each event stands.
@@ -32,31 +32,23 @@ class Events:
         self._locks = locks
         self._tables = tables
         self._root = root
-        self._bound: dict[int, BoundEvent] = {}
 
-    def learn(self, record: EventClassRecord) -> None:
-        """One version of an event; where there is no room for it that is logged and counted."""
+    def bind(self, record: EventClassRecord) -> BoundEvent | None:
+        """Bind one version of an event; ``None`` (logged and counted) where there is no room for it."""
         schema = record.schema
         bound = bind_own_event(schema, self._root) if schema.key.package == OWN_PACKAGE else None
         if bound is None:
             found = self._locks.event_lock(schema)
             if found is None:
-                return
+                return None
             bound = bind_event(schema, *found, self._root, self._tables.pointer)
         self._locks.report(schema.key, bound.not_shown)
-        self._bound[record.number] = bound
-
-    def forget(self) -> None:
-        """A new core numbers events anew."""
-        self._bound.clear()
+        return bound
 
     def notification(
-        self, record: EventRecord, source_name: str, epoch: int, *, repeated: bool = False
-    ) -> Notification | None:
-        """What to send; ``None`` for an event that was not told of, or has no number in any lock."""
-        bound = self._bound.get(record.class_number)
-        if bound is None:
-            return None
+        self, record: EventRecord, bound: BoundEvent, source_name: str, epoch: int, *, repeated: bool = False
+    ) -> Notification:
+        """Return the notification of an event."""
         subject = record.subject
         return Notification(
             oid=bound.oid,

@@ -1,36 +1,32 @@
-"""All that the feed told, by key, and what changes in it while somebody watches."""
+"""Everything that the feed contains, by key, and what changes in it while somebody watches."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from typing import TypeVar
 
 import msgspec
 
+from gateway.feed.freshness import Group
 from gateway.feed.operations import OperationRecord
 from gateway.feed.records import (
-    AgentGoneRecord,
-    AgentRecord,
     AlarmRecord,
-    Batch,
     ClassRecord,
     DeleteRecord,
     EventClassRecord,
     EventLogRecord,
     EventRecord,
-    EventsMadeRecord,
     FeedMessage,
     GapRecord,
     Hello,
     ObjectRecord,
-    SnapshotBegan,
-    SnapshotEnded,
     SourceRecord,
     UpdateRecord,
 )
+from gateway.feed.replica import GATEWAY, FeedReplica, FeedView, ShownObject
 from gateway.feed.values import FeedValue, ObjectLink
-from gateway.model.observations import BELIEVED
 from gateway.terminal.happenings import (
     AlarmTold,
     Changed,
@@ -58,26 +54,34 @@ _KEPT = 10_000
 """Ends, events and operations that are remembered of each kind, the last ones; the core tells fewer."""
 
 
-class Picture:
+@dataclass(slots=True, eq=False)
+class _Shown(ShownObject[Group]):
+    """What the replica knows of an object."""
+
+    key: ObjectKey
+
+
+class Picture(FeedView[ClassRecord, EventClassRecord, _Shown, Group]):
     """What the gateway knows, for as long as a command runs.
+
+    Args:
+        clock: now, in nanoseconds since 1970-01-01 UTC.
 
     Attributes:
         hello: of the core; ``None`` before it said anything.
-        is_whole: whether a snapshot was told to its end on this connection.
         sources: by number.
-        classes: the last version of each that was told, by ``package:class``.
+        classes: the last version of each that was received, by ``package:class``.
         event_classes: likewise, by ``package:event``.
         objects: by key.
         ends: of objects, the last ones, by number.
         events: the last ones, by id.
         alarms: the active ones, by number.
         operations: the last ones, by id.
-        event_log: how it is; ``None`` before that was told.
+        event_log: its state; ``None`` before it was received.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], int]) -> None:
         self.hello: Hello | None = None
-        self.is_whole = False
         self.sources: dict[int, SourceRecord] = {}
         self.classes: dict[str, ClassRecord] = {}
         self.event_classes: dict[str, EventClassRecord] = {}
@@ -87,60 +91,56 @@ class Picture:
         self.alarms: dict[int, AlarmRecord] = {}
         self.operations: dict[str, OperationRecord] = {}
         self.event_log: EventLogRecord | None = None
-        self._by_number: dict[int, ClassRecord] = {}
-        self._events_by_number: dict[int, EventClassRecord] = {}
-        self._agents: dict[tuple[int, str], AgentRecord] = {}
-        self._told: set[ObjectKey] = set()
-        self._told_alarms: set[int] = set()
-        self._told_sources: set[int] = set()
-        self._unswept: set[int] = set()
-        self._in_snapshot = False
+        self._clock = clock
+        self._replica = FeedReplica(self, serve_stale_for=0, now=clock())
+        self._shown: dict[ObjectKey, _Shown] = {}
+        self._alarm_generations: dict[int, int] = {}
+        self._new_version: ObjectKey | None = None
+        self._was_whole = False
         self._is_first = True
-        self._handlers: dict[type, Callable[..., Iterator[Happening]]] = {
-            SourceRecord: self._source,
-            ClassRecord: self._class,
-            EventClassRecord: self._event_class,
-            ObjectRecord: self._object,
-            UpdateRecord: self._update,
-            DeleteRecord: self._delete,
-            AgentRecord: self._agent,
-            AgentGoneRecord: self._agent_gone,
-            EventRecord: self._event,
-            EventsMadeRecord: lambda _record: iter(()),
-            AlarmRecord: self._alarm,
-            GapRecord: self._gap,
-            EventLogRecord: self._log,
-            OperationRecord: self._operation,
-        }
+        self._happened: list[Happening] = []
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether a whole snapshot was received on this connection."""
+        return self._replica.is_complete
 
     def received(self, message: FeedMessage) -> list[Happening]:
         """Take a message; what it changed, but for the first snapshot: that is how things stand."""
-        happened = list(self._received(message))
+        now = self._clock()
+        if isinstance(message, Hello):
+            self.hello = message
+        self._replica.received(message, now)
+        self._replica.work_off(now)
+        happened, self._happened = self._happened, []
+        if self.is_whole and not self._was_whole:
+            self._was_whole = True
+            if not self._is_first:
+                return [*happened, CoreTold()]
+            self._is_first = False
+            return []
         return [] if self._is_first else happened
 
     def disconnected(self, reason: str) -> list[Happening]:
-        """The core cannot be reached; told once."""
-        was_whole, self.is_whole = self.is_whole, False
+        """The core cannot be reached; reported once."""
+        self._replica.disconnected(self._clock())
+        was_whole, self._was_whole = self._was_whole, False
         return [CoreTold(reason)] if was_whole else []
 
     def source_name(self, number: int) -> str:
         """Of the source of this number; 0 is the gateway itself."""
         known = self.sources.get(number)
-        return GATEWAY_NAME if number == 0 else known.name if known is not None else f"source {number}"
+        if number == GATEWAY:
+            return GATEWAY_NAME
+        return known.name if known is not None else f"source {number}"
 
     def linked(self, link: ObjectLink, source: int) -> KnownObject | None:
         """The object that a link of that source leads to, if it is there."""
         return self.objects.get(ObjectKey(source, link.class_name, link.row))
 
     def stale_since(self, known: KnownObject) -> int:
-        """Since when nobody vouches for an object's values, nanoseconds since 1970; 0 while somebody does."""
-        source = self.sources[known.record.source]
-        agent = self._agents.get((known.record.source, known.record.agent))
-        reasons = (
-            source.since if source.state not in BELIEVED else 0,
-            agent.since if agent is not None and not agent.fresh else 0,
-        )
-        return min((since for since in reasons if since), default=0)
+        """Since when an object's values are stale, nanoseconds since 1970; 0 while they are fresh."""
+        return self._shown[known.key].group.stale_since
 
     def counts(self) -> dict[tuple[int, str], int]:
         """How many objects there are, by number of the source and ``package:class``, in this order."""
@@ -150,105 +150,57 @@ class Picture:
             counts[place] = counts.get(place, 0) + 1
         return counts
 
-    # ---- messages ---------------------------------------------------------------------------------------
+    # ---- what the replica calls ---------------------------------------------------------------------------
 
-    def _received(self, message: FeedMessage) -> Iterator[Happening]:
-        if isinstance(message, Batch):
-            for record in message.records:
-                yield from self._handlers[type(record)](record)
-        elif isinstance(message, Hello):
-            if self.hello is not None and self.hello.epoch != message.epoch:
-                self._by_number.clear()
-                self._events_by_number.clear()
-                self._agents.clear()
-            self.hello = message
-        elif isinstance(message, SnapshotBegan):
-            self._told, self._told_alarms, self._told_sources = set(), set(), set()
-            self._in_snapshot = True
-        elif isinstance(message, SnapshotEnded):
-            yield from self._snapshot_ended()
+    def new_group(self, source: int, agent: str) -> Group:
+        """Make the group of an agent's objects."""
+        return Group(source, agent)
 
-    def _snapshot_ended(self) -> Iterator[Happening]:
-        self._in_snapshot = False
-        was_whole, self.is_whole = self.is_whole, True
-        for number in [number for number in self.sources if number not in self._told_sources]:
-            yield from self._sweep(number)
-            del self.sources[number]
-        self._unswept = set(self.sources)
-        for number in sorted(self._unswept):
-            yield from self._sweep_if_believed(number)
-        for number in self.alarms.keys() - self._told_alarms:
-            ended = self.alarms.pop(number)
-            yield AlarmTold(
-                self.source_name(ended.source), msgspec.structs.replace(ended, cleared=ended.raised)
-            )
-        if self._is_first:
-            self._is_first = False
-        elif not was_whole:
-            yield CoreTold()
-
-    def _sweep_if_believed(self, number: int) -> Iterator[Happening]:
-        """What the last snapshot did not tell is gone, once its source is believed."""
-        if number in self._unswept and not self._in_snapshot and self.sources[number].state in BELIEVED:
-            self._unswept.discard(number)
-            yield from self._sweep(number)
-
-    def _sweep(self, number: int) -> Iterator[Happening]:
-        gone = [key for key in self.objects if key.source == number and key not in self._told]
-        for key in gone:
-            known = self.objects.pop(key)
-            yield Deleted(known.source, key.class_name, known.record.stable_name)
-
-    # ---- records ----------------------------------------------------------------------------------------
-
-    def _source(self, record: SourceRecord) -> Iterator[Happening]:
+    def source_changed(self, record: SourceRecord) -> None:
+        """Report a source that is new, or has another state or detail."""
         former = self.sources.get(record.number)
         self.sources[record.number] = record
-        self._told_sources.add(record.number)
         if former is None or (former.state, former.detail) != (record.state, record.detail):
-            yield SourceTold(record)
-        yield from self._sweep_if_believed(record.number)
+            self._happened.append(SourceTold(record))
 
-    def _class(self, record: ClassRecord) -> Iterator[Happening]:
-        self._by_number[record.number] = record
+    def source_removed(self, number: int) -> None:
+        """Forget a source."""
+        del self.sources[number]
+
+    def version_of(self, record: ClassRecord) -> ClassRecord:
+        """Keep a version of a class."""
         self.classes[str(record.schema.key)] = record
-        return _nothing()
+        return record
 
-    def _event_class(self, record: EventClassRecord) -> Iterator[Happening]:
-        self._events_by_number[record.number] = record
+    def event_version_of(self, record: EventClassRecord) -> EventClassRecord:
+        """Keep a version of an event."""
         self.event_classes[str(record.schema.key)] = record
-        return _nothing()
+        return record
 
-    def _agent(self, record: AgentRecord) -> Iterator[Happening]:
-        self._agents[record.source, record.agent] = record
-        return _nothing()
+    def find(self, source: int, version: ClassRecord, row: int) -> _Shown | None:
+        """Find an object."""
+        return self._shown.get(ObjectKey(source, str(version.schema.key), row))
 
-    def _agent_gone(self, record: AgentGoneRecord) -> Iterator[Happening]:
-        self._agents.pop((record.source, record.agent), None)  # its objects went before
-        return _nothing()
+    def objects_of(self, source: int) -> list[_Shown]:
+        """List the objects of a source."""
+        return [shown for key, shown in self._shown.items() if key.source == source]
 
-    def _object(self, record: ObjectRecord) -> Iterator[Happening]:
-        in_class = self._by_number.get(record.class_number)
-        if in_class is None or record.source not in self.sources:
-            return
-        known = KnownObject(self.sources[record.source].name, in_class, record)
-        self._told.add(known.key)
+    def show(self, record: ObjectRecord, version: ClassRecord, shown: _Shown | None, group: Group) -> _Shown:
+        """Report an object that is new, or what of it has changed."""
+        known = KnownObject(self.sources[record.source].name, version, record)
         former = self.objects.get(known.key)
         self.objects[known.key] = known
         if former is None:
-            yield Created(known)
+            self._happened.append(Created(known))
         else:
-            yield from _changed(former, known, range(len(in_class.schema.elements)))
+            self._happened += _changed(former, known, range(len(version.schema.elements)))
+        if shown is None:
+            shown = self._shown[known.key] = _Shown(group, known.key)
+        return shown
 
-    def _update(self, record: UpdateRecord) -> Iterator[Happening]:
-        in_class = self._by_number.get(record.class_number)
-        former = (
-            self.objects.get(ObjectKey(record.source, str(in_class.schema.key), record.row))
-            if in_class is not None
-            else None
-        )
-        if former is None:
-            return
+    def change(self, record: UpdateRecord, version: ClassRecord, shown: _Shown) -> None:  # noqa: ARG002
+        """Report what has changed of an object."""
+        former = self.objects[shown.key]
         values = {**former.record.values, **record.values}
         for position in record.absent:
             values.pop(position, None)
@@ -260,49 +212,71 @@ class Picture:
             changed=record.changed,
             values=values,
         )
-        known = dataclasses.replace(former, record=whole)
-        self.objects[known.key] = known
-        yield from _changed(former, known, sorted({*record.values, *record.absent}))
+        known = self.objects[shown.key] = dataclasses.replace(former, record=whole)
+        self._happened += _changed(former, known, sorted({*record.values, *record.absent}))
 
-    def _delete(self, record: DeleteRecord) -> Iterator[Happening]:
-        in_class = self._by_number.get(record.class_number)
-        if in_class is None or record.number in self.ends or not record.number:
-            return  # or it follows in another version of its class, and is compared with what it was
-        class_name = str(in_class.schema.key)
+    def remove(self, shown: _Shown) -> None:
+        """Report that an object is gone, where its end was not reported, and no other version follows."""
+        del self._shown[shown.key]
+        if shown.key != self._new_version and (known := self.objects.pop(shown.key, None)):
+            self._happened.append(Deleted(known.source, known.class_name, known.record.stable_name))
+
+    def object_ended(self, record: DeleteRecord, version: ClassRecord | None) -> None:
+        """Report an end that was not reported yet."""
+        self._new_version = None
+        if version is None or record.number in self.ends:
+            return
+        class_name = str(version.schema.key)
+        key = ObjectKey(record.source, class_name, record.row)
+        if not record.number:
+            self._new_version = key  # with which it is compared
+            return
         deleted = Deleted(self.source_name(record.source), class_name, record.stable_name, record)
         _remember(self.ends, record.number, deleted)
-        self.objects.pop(ObjectKey(record.source, class_name, record.row), None)  # one that lives follows
-        yield deleted
+        self.objects.pop(key, None)  # one that lives follows
+        self._happened.append(deleted)
 
-    def _event(self, record: EventRecord) -> Iterator[Happening]:
-        in_class = self._events_by_number.get(record.class_number)
-        if in_class is None or record.event_id in self.events:
-            return
-        told = EventTold(self.source_name(record.source), in_class, record)
-        _remember(self.events, record.event_id, told)
-        yield told
+    def event_occurred(self, record: EventRecord, version: EventClassRecord | None) -> None:
+        """Report an event that was not reported yet."""
+        if version is not None and record.event_id not in self.events:
+            event = EventTold(self.source_name(record.source), version, record)
+            _remember(self.events, record.event_id, event)
+            self._happened.append(event)
 
-    def _alarm(self, record: AlarmRecord) -> Iterator[Happening]:
-        self._told_alarms.add(record.number)
+    def alarm_changed(self, record: AlarmRecord) -> None:
+        """Report an alarm that was raised or cleared."""
         former = self.alarms.pop(record.number, None)
         if not record.cleared:
             self.alarms[record.number] = record
+            self._alarm_generations[record.number] = self._replica.generation
         if record.cleared or former is None:
-            yield AlarmTold(self.source_name(record.source), record)
+            self._happened.append(AlarmTold(self.source_name(record.source), record))
 
-    def _gap(self, record: GapRecord) -> Iterator[Happening]:
-        yield GapTold(self.source_name(record.source), record)
+    def alarms_swept(self, source: int) -> None:
+        """Report the end of alarms that the last snapshot did not contain."""
+        for number, record in tuple(self.alarms.items()):
+            if record.source == source and self._alarm_generations[number] < self._replica.generation:
+                del self.alarms[number]
+                ended = msgspec.structs.replace(record, cleared=record.raised)
+                self._happened.append(AlarmTold(self.source_name(source), ended))
+        self._alarm_generations = {number: self._alarm_generations[number] for number in self.alarms}
 
-    def _log(self, record: EventLogRecord) -> Iterator[Happening]:
+    def gap_found(self, record: GapRecord) -> None:
+        """Report a gap."""
+        self._happened.append(GapTold(self.source_name(record.source), record))
+
+    def event_log_changed(self, record: EventLogRecord) -> None:
+        """Report another state of the event log."""
         former, self.event_log = self.event_log, record
         if former is None or former.state is not record.state:
-            yield EventLogTold(record)
+            self._happened.append(EventLogTold(record))
 
-    def _operation(self, record: OperationRecord) -> Iterator[Happening]:
+    def operation_changed(self, record: OperationRecord) -> None:
+        """Report an operation that is new, or of which more is known."""
         former = self.operations.get(record.operation_id)
         _remember(self.operations, record.operation_id, record)
         if former != record:
-            yield OperationTold(self.source_name(record.source), record)
+            self._happened.append(OperationTold(self.source_name(record.source), record))
 
 
 def _changed(former: KnownObject, known: KnownObject, positions: Iterable[int]) -> Iterator[Changed]:
@@ -323,10 +297,6 @@ def _changed(former: KnownObject, known: KnownObject, positions: Iterable[int]) 
 
 def _value_of(known: KnownObject, element: str) -> FeedValue | None:
     return known.value(element) if element in known.in_class.schema.positions else None
-
-
-def _nothing() -> Iterator[Happening]:
-    return iter(())
 
 
 def _remember(known: dict[_Key, _Value], key: _Key, value: _Value) -> None:

@@ -1,8 +1,8 @@
-"""What a north believes: by source, by agent, and for how long."""
+"""Freshness by source, by agent, and by how long something has been stale."""
 
 from __future__ import annotations
 
-from gateway.feed.freshness import Belief, Freshness, Group
+from gateway.feed.freshness import Freshness, FreshnessTracker, Group
 from gateway.feed.records import AgentGoneRecord, AgentRecord, SourceRecord
 from gateway.model.observations import SourceState
 
@@ -10,21 +10,23 @@ SERVED_FOR = 300
 
 
 class Watched:
-    """A belief, and what it told of its groups."""
+    """A tracker, and the changes of its groups."""
 
     def __init__(self) -> None:
-        self.told: list[tuple[str, Freshness]] = []
-        self.belief = Belief(Group, lambda g: self.told.append((g.agent, g.freshness)), SERVED_FOR)
+        self.changes: list[tuple[str, Freshness]] = []
+        self.tracker = FreshnessTracker(
+            Group, lambda g: self.changes.append((g.agent, g.freshness)), SERVED_FOR
+        )
 
     def source(self, state: SourceState, now: int, number: int = 1) -> bool:
-        changed = self.belief.source_told(SourceRecord(number, "r", "qmf", state, "", now, now), now)
-        return bool(self.belief.vouch(now)) or changed
+        changed = self.tracker.source_received(SourceRecord(number, "r", "qmf", state, "", now, now), now)
+        return bool(self.tracker.confirm_sources(now)) or changed
 
     def agent(self, name: str, now: int, *, fresh: bool) -> bool:
-        return self.belief.agent_told(AgentRecord(1, name, fresh, now, now), now)
+        return self.tracker.agent_received(AgentRecord(1, name, fresh, now, now), now)
 
     def gone(self, name: str, now: int) -> bool:
-        return self.belief.agent_gone(AgentGoneRecord(1, name, now), now)
+        return self.tracker.agent_gone(AgentGoneRecord(1, name, now), now)
 
 
 def freshness(group: Group) -> Freshness:
@@ -34,19 +36,19 @@ def freshness(group: Group) -> Freshness:
 def test_what_belongs_to_a_believed_source_and_a_fresh_agent_is_fresh() -> None:
     watched = Watched()
     watched.source(SourceState.SYNCHRONISED, 10)
-    assert freshness(watched.belief.group(1, "1.0", 10)) is Freshness.FRESH
-    assert not watched.belief.has_doubts(1)
+    assert freshness(watched.tracker.group(1, "1.0", 10)) is Freshness.FRESH
+    assert not watched.tracker.has_stale_parts(1)
 
 
-def test_a_source_not_told_yet_is_doubted_from_now_on() -> None:
-    group = Watched().belief.group(7, "1.0", 10)
+def test_a_source_not_told_yet_is_stale_from_now_on() -> None:
+    group = Watched().tracker.group(7, "1.0", 10)
     assert (group.freshness, group.stale_since) == (Freshness.STALE, 10)
 
 
 def test_while_a_source_synchronises_it_is_believed_as_before() -> None:
     watched = Watched()
     watched.source(SourceState.CONNECTING, 10)
-    group = watched.belief.group(1, "1.0", 10)
+    group = watched.tracker.group(1, "1.0", 10)
     assert not watched.source(SourceState.SYNCHRONISING, 11)
     assert freshness(group) is Freshness.STALE
     assert watched.source(SourceState.DEGRADED, 12)
@@ -57,28 +59,28 @@ def test_while_a_source_synchronises_it_is_believed_as_before() -> None:
 def test_a_silent_agent_makes_its_own_objects_stale_and_no_others() -> None:
     watched = Watched()
     watched.source(SourceState.SYNCHRONISED, 10)
-    one, other = watched.belief.group(1, "1.0", 10), watched.belief.group(1, "1.1", 10)
+    one, other = watched.tracker.group(1, "1.0", 10), watched.tracker.group(1, "1.1", 10)
     assert watched.agent("1.0", 20, fresh=False)
     assert (one.freshness, other.freshness) == (Freshness.STALE, Freshness.FRESH)
-    assert not watched.belief.is_doubted(1)
-    assert watched.belief.has_doubts(1)
+    assert not watched.tracker.is_stale(1)
+    assert watched.tracker.has_stale_parts(1)
 
 
 def test_what_is_stale_for_a_second_reason_has_been_stale_since_the_first() -> None:
     watched = Watched()
     watched.source(SourceState.SYNCHRONISED, 10)
-    group = watched.belief.group(1, "1.0", 10)
+    group = watched.tracker.group(1, "1.0", 10)
     watched.agent("1.0", 20, fresh=False)
     watched.source(SourceState.DOWN, 50)
     watched.agent("1.0", 60, fresh=True)
     assert group.stale_since == 20
-    watched.belief.age(20 + SERVED_FOR - 1)
+    watched.tracker.age(20 + SERVED_FOR - 1)
     assert freshness(group) is Freshness.STALE
-    watched.belief.age(20 + SERVED_FOR)
+    watched.tracker.age(20 + SERVED_FOR)
     assert freshness(group) is Freshness.WITHHELD
     watched.source(SourceState.SYNCHRONISED, 400)
     assert (group.freshness, group.stale_since) == (Freshness.FRESH, 0)
-    assert watched.told == [
+    assert watched.changes == [
         ("1.0", Freshness.FRESH),
         ("1.0", Freshness.STALE),
         ("1.0", Freshness.WITHHELD),
@@ -86,13 +88,13 @@ def test_what_is_stale_for_a_second_reason_has_been_stale_since_the_first() -> N
     ]
 
 
-def test_without_the_core_everything_is_doubted_until_it_is_told_anew() -> None:
+def test_without_the_core_everything_is_stale_until_it_is_told_anew() -> None:
     watched = Watched()
     watched.source(SourceState.SYNCHRONISED, 10)
     watched.source(SourceState.SYNCHRONISED, 10, number=2)
-    groups = [watched.belief.group(number, "1.0", 10) for number in (1, 2)]
-    watched.belief.doubt_all(30)
-    watched.belief.forget_agents()
+    groups = [watched.tracker.group(number, "1.0", 10) for number in (1, 2)]
+    watched.tracker.mark_all_stale(30)
+    watched.tracker.forget_agents()
     assert [group.stale_since for group in groups] == [30, 30]
     watched.source(SourceState.SYNCHRONISED, 40, number=2)
     assert [group.freshness for group in groups] == [Freshness.STALE, Freshness.FRESH]
@@ -101,32 +103,32 @@ def test_without_the_core_everything_is_doubted_until_it_is_told_anew() -> None:
 def test_what_is_not_configured_any_more_is_forgotten() -> None:
     watched = Watched()
     watched.source(SourceState.SYNCHRONISED, 10)
-    watched.belief.group(1, "1.0", 10)
-    watched.belief.remove_source(1)
-    assert (list(watched.belief), watched.belief.sources) == ([], ())
-    assert watched.belief.is_doubted(1)
+    watched.tracker.group(1, "1.0", 10)
+    watched.tracker.remove_source(1)
+    assert list(watched.tracker) == []
+    assert watched.tracker.is_stale(1)
 
 
 def test_what_a_snapshot_says_of_a_source_counts_when_the_snapshot_is_whole() -> None:
     watched = Watched()
     watched.source(SourceState.SYNCHRONISED, 10)
-    group = watched.belief.group(1, "1.0", 10)
-    watched.belief.doubt_all(30)
+    group = watched.tracker.group(1, "1.0", 10)
+    watched.tracker.mark_all_stale(30)
     told = SourceRecord(1, "r", "qmf", SourceState.SYNCHRONISED, "", 40, 40)
-    assert not watched.belief.source_told(told, 40)
-    assert watched.belief.is_told_whole(1)
-    assert (group.freshness, watched.belief.is_doubted(1)) == (Freshness.STALE, True)
-    assert watched.belief.vouch(50) == [1]
+    assert not watched.tracker.source_received(told, 40)
+    assert watched.tracker.will_be_trusted(1)
+    assert (group.freshness, watched.tracker.is_stale(1)) == (Freshness.STALE, True)
+    assert watched.tracker.confirm_sources(50) == [1]
     assert group.freshness is Freshness.FRESH
-    assert watched.belief.vouch(60) == []
+    assert watched.tracker.confirm_sources(60) == []
 
 
 def test_a_source_that_is_lost_before_the_snapshot_is_whole_is_not_believed() -> None:
     watched = Watched()
-    watched.belief.source_told(SourceRecord(1, "r", "qmf", SourceState.SYNCHRONISED, "", 40, 40), 40)
-    watched.belief.source_told(SourceRecord(1, "r", "qmf", SourceState.DOWN, "", 45, 45), 45)
-    assert watched.belief.vouch(50) == []
-    assert watched.belief.is_doubted(1)
+    watched.tracker.source_received(SourceRecord(1, "r", "qmf", SourceState.SYNCHRONISED, "", 40, 40), 40)
+    watched.tracker.source_received(SourceRecord(1, "r", "qmf", SourceState.DOWN, "", 45, 45), 45)
+    assert watched.tracker.confirm_sources(50) == []
+    assert watched.tracker.is_stale(1)
 
 
 def test_an_agent_that_is_gone_is_no_reason_for_doubts() -> None:
@@ -134,10 +136,10 @@ def test_an_agent_that_is_gone_is_no_reason_for_doubts() -> None:
     watched.source(SourceState.SYNCHRONISED, 10)
     watched.agent("1.0", 10, fresh=True)
     watched.agent("1.10", 10, fresh=False)
-    assert watched.belief.has_doubts(1)
+    assert watched.tracker.has_stale_parts(1)
     assert not watched.gone("1.10", 20)
-    assert watched.belief.forget_gone(lambda _: True) == [1]
-    assert not watched.belief.has_doubts(1)
+    assert watched.tracker.forget_gone() == [1]
+    assert not watched.tracker.has_stale_parts(1)
     assert not watched.gone("1.10", 30), "it is known no more"
 
 
@@ -145,12 +147,14 @@ def test_what_is_left_of_an_agent_that_is_gone_is_stale_until_nobody_wants_it() 
     watched = Watched()
     watched.source(SourceState.SYNCHRONISED, 10)
     watched.agent("1.10", 10, fresh=True)
-    group = watched.belief.group(1, "1.10", 10)
+    group = watched.tracker.group(1, "1.10", 10)
+    group.objects = 1
     assert watched.gone("1.10", 20)
-    assert watched.belief.forget_gone(lambda _: True) == []
+    assert watched.tracker.forget_gone() == []
     assert freshness(group) is Freshness.STALE
-    assert watched.belief.forget_gone(lambda _: False) == [1]
-    assert list(watched.belief) == []
+    group.objects = 0
+    assert watched.tracker.forget_gone() == [1]
+    assert list(watched.tracker) == []
 
 
 def test_an_agent_that_a_snapshot_does_not_tell_is_gone() -> None:
@@ -158,11 +162,11 @@ def test_an_agent_that_a_snapshot_does_not_tell_is_gone() -> None:
     watched.source(SourceState.SYNCHRONISED, 10)
     for name in ("1.0", "1.10"):
         watched.agent(name, 10, fresh=False)
-    watched.belief.snapshot_began()
+    watched.tracker.snapshot_began()
     watched.agent("1.0", 20, fresh=True)
-    watched.belief.snapshot_ended()
-    assert watched.belief.forget_gone(lambda _: False) == [1]
-    assert not watched.belief.has_doubts(1)
+    watched.tracker.snapshot_ended()
+    assert watched.tracker.forget_gone() == [1]
+    assert not watched.tracker.has_stale_parts(1)
 
 
 def test_an_agent_that_was_gone_and_came_back_is_kept() -> None:
@@ -170,4 +174,4 @@ def test_an_agent_that_was_gone_and_came_back_is_kept() -> None:
     watched.agent("1.10", 10, fresh=True)
     watched.gone("1.10", 20)
     watched.agent("1.10", 30, fresh=True)
-    assert watched.belief.forget_gone(lambda _: False) == []
+    assert watched.tracker.forget_gone() == []

@@ -7,8 +7,9 @@ from dataclasses import replace
 import msgspec
 
 from gateway.feed.records import Batch, ClassRecord, GapRecord, SnapshotBegan
+from gateway.feed.replica import SWEEP_LOOKS
 from gateway.jmx.commands import DefineClass, Register
-from gateway.jmx.leaving import SLICE_LOOKS, SLICE_OBJECTS
+from gateway.jmx.projection import SLICE_OBJECTS
 from gateway.model.observations import SourceState
 from gateway.model.schema import ClassKey
 from tests.components.shop import START, agent, source, update
@@ -100,7 +101,7 @@ def test_objects_of_a_source_that_is_gone_go_in_slices(gateway: Gateway) -> None
 
 
 def test_finding_what_is_to_go_is_work_for_several_slices_too(gateway: Gateway) -> None:
-    rows = [till(row) for row in range(1, 2 * SLICE_LOOKS + 1)]
+    rows = [till(row) for row in range(1, 2 * SWEEP_LOOKS + 1)]
     gateway.tell(*rows)
     gateway.snapshot(source(), *classes(), agent(fresh=True), hall(), *rows[1:])
     assert gateway.projection.tick()

@@ -12,7 +12,7 @@ from gateway.model.schema import ClassKey, ClassSchema, Element, Kind, NamedValu
 from gateway.model.values import ValueType
 from gateway.prometheus.objects import ShownObjects
 from gateway.prometheus.page import page
-from tests.components.shop import HALL_CLASS, TILL_CLASS, Feeding
+from tests.components.shop import HALL_CLASS, START, TILL_CLASS, Feeding
 
 HALL = ClassRecord(
     HALL_CLASS,
@@ -56,7 +56,7 @@ class Gateway(Feeding):
     classes: Mapping[str, Sequence[str]] = field(default_factory=lambda: EVERYTHING)
 
     def __post_init__(self) -> None:
-        self.objects = ShownObjects(self.classes)
+        self.objects = ShownObjects(self.classes, lambda: START)
 
     def received(self, message: FeedMessage) -> None:
         self.objects.received(message)

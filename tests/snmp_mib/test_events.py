@@ -411,4 +411,4 @@ def test_versions_of_an_event_share_its_notification(gateway: Gateway) -> None:
 def test_receivers_are_told_how_many_events_a_former_core_made(gateway: Gateway) -> None:
     gateway.tell(EventsMadeRecord(1, 9))
     assert gateway.made == [(1, 9)]
-    assert gateway.projection.health.refused == 0
+    assert gateway.projection.status.refused == 0

@@ -28,7 +28,7 @@ from gateway.terminal.happenings import (
 )
 from gateway.terminal.picture import Picture
 from tests.components.shop import SECOND, START, agent, agent_gone, source, update
-from tests.terminal.told import KNOWN, RANG, TILL, known_shop, rang, snapshot, tell, till
+from tests.terminal.told import HALL, KNOWN, RANG, TILL, known_shop, rang, snapshot, tell, till
 
 FIRST = ObjectKey(1, "shop:till", 1)
 
@@ -38,7 +38,7 @@ def ended(row: int, number: int = 1, *, inferred: bool = False) -> DeleteRecord:
 
 
 def test_the_first_snapshot_is_how_things_stand_and_nothing_that_happens() -> None:
-    picture = Picture()
+    picture = Picture(lambda: START)
     assert snapshot(picture, *KNOWN, till(1), rang(1), ended(5)) == []
     assert picture.is_whole
     assert picture.objects[FIRST].path == "shop1/shop:till/hall1|till1"
@@ -174,8 +174,10 @@ def test_values_are_stale_while_agent_or_source_are_silent() -> None:
 def test_an_agent_that_is_gone_is_no_reason_for_doubts() -> None:
     picture = known_shop(till(1))
     tell(picture, agent(fresh=False, since=START + SECOND))
+    assert picture.stale_since(picture.objects[FIRST]) == START + SECOND
+    tell(picture, ended(1), msgspec.structs.replace(ended(1), class_number=HALL.number, number=2))
     assert tell(picture, agent_gone()) == []
-    tell(picture, till(1))
+    tell(picture, agent(fresh=True), till(1))
     assert picture.stale_since(picture.objects[FIRST]) == 0
 
 

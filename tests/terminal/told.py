@@ -131,6 +131,6 @@ def snapshot(picture: Picture, *records: Record, epoch: int = 1) -> list[Happeni
 
 def known_shop(*records: Record) -> Picture:
     """A picture of the shop with its first hall, and these."""
-    picture = Picture()
+    picture = Picture(lambda: START)
     snapshot(picture, *KNOWN, *records)
     return picture

@@ -11,6 +11,7 @@ from gateway.jmx.projection import Projection
 from gateway.jmx.virtual_machine import JavaMachine
 from gateway.service.metrics import families
 from gateway.service.metrics.gateway import usage
+from gateway.service.metrics.process import feed_readings
 from gateway.service.metrics.readings import Reading
 
 PROCESS = "jmx"
@@ -37,10 +38,7 @@ def agent_readings(starts: int, logins: Mapping[LoginOutcome, int], buffer: int)
 def delivery_readings(projection: Projection, delivery: Delivery) -> Iterator[Reading]:
     """Of what one virtual machine is told."""
     health, counts = projection.health, projection.counts
-    yield families.NORTH_CONNECTED.at(health.connected, PROCESS)
-    yield families.NORTH_MESSAGES.at(health.messages, PROCESS)
-    yield families.NORTH_SNAPSHOTS.at(health.snapshots, PROCESS)
-    yield families.NORTH_REFUSED.at(health.refused, PROCESS)
+    yield from feed_readings(projection.status, PROCESS)
     yield families.NORTH_OBJECTS.at(counts["Objects"], PROCESS)
     yield families.NORTH_STALE.at(counts["StaleObjects"], PROCESS)
     yield families.NORTH_WITHHELD.at(counts["WithheldObjects"], PROCESS)

@@ -33,7 +33,7 @@ def _readings(link: FeedLink, objects: ShownObjects) -> Iterator[Reading]:
     yield families.NORTH_OBJECTS.at(len(objects), "objects")
 
 
-async def run_objects(loaded: LoadedConfiguration, clock: Clock, lifeline: Lifeline) -> None:  # noqa: ARG001
+async def run_objects(loaded: LoadedConfiguration, clock: Clock, lifeline: Lifeline) -> None:
     """Show objects until the supervisor goes or the task is cancelled.
 
     Raises:
@@ -42,7 +42,7 @@ async def run_objects(loaded: LoadedConfiguration, clock: Clock, lifeline: Lifel
     settings = loaded.settings.metrics.objects
     if settings is None:
         raise CommandError(ExitCode.CONFIGURATION, "metrics.objects is not configured")
-    objects = ShownObjects(settings.classes)
+    objects = ShownObjects(settings.classes, clock.now)
     link = FeedLink(loaded.feed_socket, objects)
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Coroutine, Iterator
 from typing import Any
 
+from gateway.feed.replica import FeedStatus
 from gateway.service.metrics import families
 from gateway.service.metrics.readings import Histogram, Metrics, Reading
 from gateway.tasks import until_one_ends
@@ -32,6 +33,14 @@ async def measured(work: Coroutine[Any, Any, None], process: str, metrics: Metri
         await until_one_ends(work, lag.run())
     finally:
         gc.callbacks.remove(pauses)
+
+
+def feed_readings(status: FeedStatus, process: str) -> Iterator[Reading]:
+    """Measure the connection of a front end to the core."""
+    yield families.NORTH_CONNECTED.at(status.connected, process)
+    yield families.NORTH_MESSAGES.at(status.messages, process)
+    yield families.NORTH_SNAPSHOTS.at(status.snapshots, process)
+    yield families.NORTH_REFUSED.at(status.refused, process)
 
 
 class LoopLag:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from gateway.feed.replica import FeedStatus
 from gateway.model.operations import Outcome
 from gateway.service.metrics import families
+from gateway.service.metrics.process import feed_readings
 from gateway.service.metrics.readings import Reading
 from gateway.snmp.commands.table import CommandHealth
 from gateway.snmp.counters import SnmpCounters
@@ -13,7 +15,7 @@ from gateway.snmp.notifications.waiting import MAX_WAITING
 from gateway.snmp.retransmissions import MAX_REMEMBERED
 from gateway.snmp.set_requests import MAX_RUNNING, SetRequests
 from gateway.snmp.set_statuses import STATUS_NAMES
-from gateway.snmp.tables.health import FeedHealth
+from gateway.snmp.tables.health import ShownCounts
 from gateway.snmp.tables.targets import TargetHealth
 
 PROCESS = "snmp"
@@ -66,12 +68,9 @@ def command_readings(health: CommandHealth) -> Iterator[Reading]:
         yield families.SNMP_COMMANDS_ENDED.at(health.ended[outcome], outcome.value)
 
 
-def row_readings(health: FeedHealth) -> Iterator[Reading]:
-    """Of what is shown, and of the feed that tells it."""
-    yield families.NORTH_CONNECTED.at(health.connected, PROCESS)
-    yield families.NORTH_MESSAGES.at(health.messages, PROCESS)
-    yield families.NORTH_SNAPSHOTS.at(health.snapshots, PROCESS)
-    yield families.NORTH_REFUSED.at(health.refused, PROCESS)
+def row_readings(status: FeedStatus, health: ShownCounts) -> Iterator[Reading]:
+    """Of what is shown, and of the feed that it comes from."""
+    yield from feed_readings(status, PROCESS)
     yield families.NORTH_OBJECTS.at(health.rows, PROCESS)
     yield families.NORTH_STALE.at(health.stale, PROCESS)
     yield families.NORTH_WITHHELD.at(health.withheld, PROCESS)

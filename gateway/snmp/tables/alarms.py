@@ -123,12 +123,10 @@ class AlarmTable:
         self._swept[source] = generation
         self.unsettle([source])
 
-    def has(self, source: int) -> bool:
-        """Whether any alarm of a source is shown."""
-        return bool(self._of_source.get(source))
-
     def forget_source(self, source: int) -> None:
-        """A source is not configured any more; its alarms must have gone before."""
+        """A source is configured no longer: its alarms go."""
+        for number in tuple(self._of_source.get(source, ())):
+            self._remove(number)
         self._swept.pop(source, None)
         self._of_source.pop(source, None)
 

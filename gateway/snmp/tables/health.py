@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from gateway.feed.replica import FeedStatus
 from gateway.snmp import ber
 from gateway.snmp.ber import Oid
 from gateway.snmp.cells import counter64, date_and_time, gauge32, gauge64, text, truth
@@ -16,18 +17,9 @@ _MAX_TICKS = 0xFFFF_FFFF
 
 
 @dataclass(slots=True)
-class FeedHealth:
-    """What is counted; the scalars show it as it stands when they are read. Times in nanoseconds, 0: none."""
+class ShownCounts:
+    """How much is shown; the scalars have it as it is when they are read."""
 
-    gateway: str = ""
-    epoch: int = 0
-    started: int = 0
-    connected: bool = False
-    stale_since: int = 0
-    last_message: int = 0
-    messages: int = 0
-    snapshots: int = 0
-    refused: int = 0
     sources: int = 0
     synchronised: int = 0
     rows: int = 0
@@ -47,15 +39,22 @@ class HealthScalars:
         store: where they are served.
         root: the configured root.
         version: of the gateway's software.
+        status: of the connection to the core.
         clock: now, in nanoseconds since 1970-01-01 UTC.
+
+    Attributes:
+        counts: to be kept up to date.
     """
 
-    def __init__(self, store: Store, root: Oid, version: str, clock: Callable[[], int]) -> None:
-        self.feed = FeedHealth()
+    def __init__(
+        self, store: Store, root: Oid, version: str, status: FeedStatus, clock: Callable[[], int]
+    ) -> None:
+        self.counts = ShownCounts()
+        self._status = status
         self._store = store
         self._base = (*root, *HEALTH)
         self._clock = clock
-        feed = self.feed
+        feed, counts = status, self.counts
         self._store.scalar(self._oid(Health.VERSION), text(version))
         values: dict[Health, Callable[[], bytes]] = {
             Health.GATEWAY_UUID: lambda: text(feed.gateway),
@@ -66,16 +65,16 @@ class HealthScalars:
             Health.FEED_MESSAGES: lambda: counter64(feed.messages),
             Health.FEED_SNAPSHOTS: lambda: counter64(feed.snapshots),
             Health.FEED_REFUSED: lambda: counter64(feed.refused),
-            Health.SOURCES: lambda: gauge32(feed.sources),
-            Health.SOURCES_SYNCHRONISED: lambda: gauge32(feed.synchronised),
-            Health.ROWS: lambda: gauge32(feed.rows),
-            Health.ROWS_STALE: lambda: gauge32(feed.stale),
-            Health.ROWS_WITHHELD: lambda: gauge32(feed.withheld),
-            Health.CLASSES_PROVISIONAL: lambda: gauge32(feed.provisional_classes),
-            Health.CLASSES_NOT_SHOWN: lambda: gauge32(feed.classes_not_shown),
-            Health.ELEMENTS_NOT_SHOWN: lambda: gauge32(feed.elements_not_shown),
-            Health.EVENTS_PROVISIONAL: lambda: gauge32(feed.provisional_events),
-            Health.EVENTS_NOT_SHOWN: lambda: gauge32(feed.events_not_shown),
+            Health.SOURCES: lambda: gauge32(counts.sources),
+            Health.SOURCES_SYNCHRONISED: lambda: gauge32(counts.synchronised),
+            Health.ROWS: lambda: gauge32(counts.rows),
+            Health.ROWS_STALE: lambda: gauge32(counts.stale),
+            Health.ROWS_WITHHELD: lambda: gauge32(counts.withheld),
+            Health.CLASSES_PROVISIONAL: lambda: gauge32(counts.provisional_classes),
+            Health.CLASSES_NOT_SHOWN: lambda: gauge32(counts.classes_not_shown),
+            Health.ELEMENTS_NOT_SHOWN: lambda: gauge32(counts.elements_not_shown),
+            Health.EVENTS_PROVISIONAL: lambda: gauge32(counts.provisional_events),
+            Health.EVENTS_NOT_SHOWN: lambda: gauge32(counts.events_not_shown),
         }
         for scalar, value in values.items():
             self._store.scalar(self._oid(scalar), value)
@@ -84,9 +83,9 @@ class HealthScalars:
     def show_times(self) -> None:
         """Bring the times up to date: one that is not known has no instance."""
         times = {
-            Health.CORE_STARTED: self.feed.started,
-            Health.FEED_STALE_SINCE: self.feed.stale_since,
-            Health.FEED_LAST_MESSAGE: self.feed.last_message,
+            Health.CORE_STARTED: self._status.started,
+            Health.FEED_STALE_SINCE: self._status.stale_since,
+            Health.FEED_LAST_MESSAGE: self._status.last_message,
         }
         for scalar, time in times.items():
             if time == self._shown_times.get(scalar, 0):

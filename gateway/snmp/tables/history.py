@@ -39,19 +39,17 @@ class History:
         """Whether `settle` has something left to do."""
         return any(rows.unsettled for rows in self._rows)
 
-    def object_ended(self, record: DeleteRecord, class_name: str, generation: int) -> bool:
-        """The end of an object, told by this snapshot or since; whether it was told before.
+    def object_ended(self, record: DeleteRecord, class_name: str, generation: int) -> None:
+        """Show the end of an object, which this snapshot contained, or which came since.
 
         Args:
             record: what the feed tells of it; without a number it has no row here.
             class_name: ``package:class``; empty where it is not known.
             generation: of the snapshot.
         """
-        known = record.number > 0 and self._deleted.rows.knows(record.number)
         if record.number > 0 and class_name:
             row = self._row_oid(ObjectLink(class_name, record.row, record.stable_name), record.source)
             self._deleted.tell(record, class_name, row, generation)
-        return known
 
     def operation_told(self, record: OperationRecord, generation: int) -> None:
         """An operation as it stands now, told by this snapshot or since."""

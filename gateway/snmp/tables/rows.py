@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from gateway.feed.freshness import Freshness, Group
 from gateway.feed.records import Lifetime, ObjectRecord, UpdateRecord
+from gateway.feed.replica import ShownObject
 from gateway.feed.values import FeedValue
 from gateway.model.schema import ClassKey, ClassSchema, Element
 from gateway.snmp import ber
@@ -44,19 +45,17 @@ class RowGroup(Group):
 
 
 @dataclass(slots=True, eq=False)
-class Row:
+class Row(ShownObject[RowGroup]):
     """One row: what is needed to change or remove it, and what is not to be read in its cells.
 
     ``withheld`` holds the cells of its elements while they are not shown; ``addends`` what it adds to each
-    sum of its class, by slot; ``generation`` the snapshot in which it was last told.
+    sum of its class, by slot.
     """
 
     index: Oid
     table: ClassTable
     bound: BoundClass
-    group: RowGroup
     summary: Summary
-    generation: int
     state: Freshness = Freshness.FRESH
     withheld: Cells | None = None
     addends: list[int | None] = field(default_factory=list)
@@ -69,6 +68,46 @@ class BoundClass:
     table: ClassTable
     binding: Binding
     slots: Mapping[int, int]
+
+
+class UnsettledRows:
+    """Rows that do not show the freshness of their groups yet: there may be a hundred thousand of them."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[RowGroup, list[Row]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._waiting)
+
+    def add(self, group: RowGroup) -> None:
+        """The freshness of a group has changed."""
+        self._waiting[group] = list(group.rows)
+
+    def forget(self, groups: Iterable[RowGroup]) -> None:
+        """These groups have no rows any more."""
+        for group in groups:
+            self._waiting.pop(group, None)
+
+    def settle(self, budget: int, heavy: int) -> int:
+        """Bring rows into the states of their groups, as many as the budget allows.
+
+        Args:
+            budget: how many rows may be changed.
+            heavy: as how many a row counts of which every cell is touched.
+
+        Returns:
+            What is left of the budget; below 0 where the last row was heavy.
+        """
+        while budget > 0 and self._waiting:
+            group, rows = next(iter(self._waiting.items()))
+            while budget > 0 and rows:
+                row = rows.pop()
+                if row in group.rows:
+                    budget -= heavy if Freshness.WITHHELD in (row.state, group.freshness) else 1
+                    row.table.settle(row)
+            if not rows:
+                del self._waiting[group]
+        return budget
 
 
 class ClassTable:
@@ -129,26 +168,24 @@ class ClassTable:
         for index, cells in kept.items():
             self._table.put(index, cells)
 
-    def tell(
+    def show(
         self,
         bound: BoundClass,
         record: ObjectRecord,
+        row: Row | None,
         group: RowGroup,
         pointer: Pointer,
         now: int,
-        generation: int,
-    ) -> None:
-        """An object, new or told again: its whole row as it is now."""
-        index = (record.source, record.row)
-        row = self.rows.get(index)
+    ) -> Row:
+        """Write the whole row of an object; ``row`` is the one that it has already, if any."""
         if row is None:
-            row = self._insert(index, bound, group, now, generation)
+            row = self._insert((record.source, record.row), bound, group, now)
         elif row.group is not group:
             del row.group.rows[row]
             row.group = group
             group.rows[row] = None
         cells = self._cells_of(row, bound)
-        row.bound, row.generation = bound, generation
+        row.bound = bound
         for position, write in enumerate(bound.binding.writers):
             if write is not None:
                 write(cells, record.values.get(position), record.source)
@@ -164,6 +201,7 @@ class ClassTable:
         self._count(row, {slot: record.values.get(position) for position, slot in bound.slots.items()})
         self._write(row, cells, fixed | _times(record))
         self.settle(row)
+        return row
 
     def update(self, bound: BoundClass, row: Row, record: UpdateRecord) -> None:
         """Some values of a row changed."""
@@ -236,13 +274,13 @@ class ClassTable:
         self._summaries.touch(row.summary)
         row.state = state
 
-    def _insert(self, index: Oid, bound: BoundClass, group: RowGroup, now: int, generation: int) -> Row:
+    def _insert(self, index: Oid, bound: BoundClass, group: RowGroup, now: int) -> Row:
         summary = self._summaries.get(index[0], self._class_index, self._names, self.entry)
         summary.make_room(self._summed[len(summary.summed) :])
         summary.rows += 1
         summary.changed = now
         self._summaries.touch(summary)
-        row = Row(index, self, bound, group, summary, generation)
+        row = Row(group, index, self, bound, summary)
         self.rows[index] = row
         group.rows[row] = None
         return row

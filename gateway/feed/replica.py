@@ -1,0 +1,510 @@
+"""What a subscriber knows of everything that the core says: the one copy under each front end.
+
+The replica follows the feed (epoch, snapshot, batches), decides what of it is fresh, and removes what a
+snapshot did not contain. What an object, an event or an alarm means to a front end is the business of its
+`FeedView`. There is no I/O here and no clock: times are handed in, in nanoseconds since 1970-01-01 UTC.
+
+Objects keep the state that they had when the core goes. They are fresh again when the next snapshot is
+complete, its source is trusted, and everything that the snapshot did not contain has been removed: before
+that, a value from before the snapshot would be shown as fresh.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, Final, Generic, TypeVar
+
+from gateway.feed.freshness import AnyGroup, FreshnessTracker
+from gateway.feed.operations import OperationRecord
+from gateway.feed.records import (
+    AgentGoneRecord,
+    AgentRecord,
+    AlarmRecord,
+    Batch,
+    ClassRecord,
+    DeleteRecord,
+    EventClassRecord,
+    EventLogRecord,
+    EventRecord,
+    EventsMadeRecord,
+    FeedMessage,
+    GapRecord,
+    Hello,
+    ObjectRecord,
+    Record,
+    SnapshotBegan,
+    SnapshotEnded,
+    SourceRecord,
+    UpdateRecord,
+)
+
+GATEWAY: Final = 0
+"""The number that stands for the gateway itself where a source's number is expected."""
+
+SWEEP_LOOKS: Final = 5_000
+"""Objects that one call of `FeedReplica.work` examines at most: about a millisecond of work."""
+
+_REMOVED: Final = sys.maxsize
+"""Generation of an object that is shown no longer: no sweep removes it a second time."""
+
+
+@dataclass(slots=True, eq=False)
+class ShownObject(Generic[AnyGroup]):
+    """What a front end keeps of an object; the replica sets ``generation``.
+
+    Attributes:
+        group: whose freshness is that of the object.
+        generation: of the snapshot that contained it last, or after which it was created.
+    """
+
+    group: AnyGroup
+    generation: int = field(default=0, kw_only=True)
+
+
+Version = TypeVar("Version")
+EventVersion = TypeVar("EventVersion")
+Object = TypeVar("Object", bound=ShownObject[Any])
+
+
+class FeedView(Generic[Version, EventVersion, Object, AnyGroup]):
+    """What a front end makes of the feed; the replica calls it in the order of the records.
+
+    A front end inherits from this class, and overrides what it has a use for: the rest does nothing. Groups,
+    versions of classes and objects are its own; the methods for them have to be overridden.
+    """
+
+    def new_group(self, source: int, agent: str) -> AnyGroup:
+        """Return a group for the objects of an agent."""
+        raise NotImplementedError
+
+    def freshness_changed(self, group: AnyGroup) -> None:
+        """``group.freshness`` has another value."""
+
+    def sources_judged(self, sources: Iterable[int]) -> None:
+        """These sources, or agents of them, are trusted more or less than before."""
+
+    def core_restarted(self) -> None:
+        """Another core speaks: its numbers of classes and events have another meaning."""
+
+    def source_changed(self, record: SourceRecord) -> None:
+        """A source is new, or has another state; `FeedReplica.sources` has its former record still."""
+
+    def source_leaves(self, number: int) -> None:
+        """A source is configured no longer; its objects are removed from now on."""
+
+    def source_removed(self, number: int) -> None:
+        """All objects of a source that left have been removed."""
+
+    def version_of(self, record: ClassRecord) -> Version | None:
+        """Return what is kept of a version of a class; ``None`` where its objects are not shown."""
+        raise NotImplementedError
+
+    def event_version_of(self, record: EventClassRecord) -> EventVersion | None:  # noqa: ARG002  see above
+        """Return what is kept of a version of an event; ``None`` where it is not shown."""
+        return None
+
+    def find(self, source: int, version: Version, row: int) -> Object | None:
+        """Return an object that is shown."""
+        raise NotImplementedError
+
+    def objects_of(self, source: int) -> Iterable[Object]:
+        """Return all objects of a source that are shown."""
+        raise NotImplementedError
+
+    def show(self, record: ObjectRecord, version: Version, shown: Object | None, group: AnyGroup) -> Object:
+        """Show an object with the values of a record, and return it.
+
+        ``shown`` is the object where it is shown already.
+        """
+        raise NotImplementedError
+
+    def change(self, record: UpdateRecord, version: Version, shown: Object) -> None:
+        """Show the values of an object that have changed."""
+        raise NotImplementedError
+
+    def remove(self, shown: Object) -> None:
+        """Show an object no longer."""
+        raise NotImplementedError
+
+    def object_ended(self, record: DeleteRecord, version: Version | None) -> None:
+        """An object has ended. A snapshot contains the last ends; `remove` follows where it is shown."""
+
+    def event_occurred(self, record: EventRecord, version: EventVersion | None) -> None:
+        """An event occurred. A snapshot contains the last ones."""
+
+    def events_made(self, record: EventsMadeRecord) -> None:
+        """A former core made this many events."""
+
+    def alarm_changed(self, record: AlarmRecord) -> None:
+        """An alarm was raised, changed or cleared."""
+
+    def alarms_swept(self, source: int) -> None:
+        """Alarms of a source, or of the `GATEWAY`, from before the last snapshot are active no longer."""
+
+    def operation_changed(self, record: OperationRecord) -> None:
+        """An operation began, ended or was settled. A snapshot contains the last ones."""
+
+    def event_log_changed(self, record: EventLogRecord) -> None:
+        """The event log has another state."""
+
+    def gap_found(self, record: GapRecord) -> None:
+        """For a time, not everything was received from a source."""
+
+    def snapshot_began(self) -> None:
+        """The following records are those of a snapshot."""
+
+    def snapshot_ended(self) -> None:
+        """The snapshot is complete. What it did not contain is removed from now on."""
+
+
+@dataclass(slots=True)
+class FeedStatus:
+    """How the connection to the core is, and what was counted on it.
+
+    Attributes:
+        connected: whether the core can be reached.
+        stale_since: since when it cannot; 0 while it can.
+        gateway: identity of the gateway; empty before the first message.
+        epoch: of the core; 0 before the first message.
+        started: when the core was started; 0 before the first message.
+        messages: received since this process was started.
+        last_message: when the last one was received; 0 for none.
+        snapshots: that were complete.
+        refused: records that name an object or class that is not known.
+    """
+
+    connected: bool = False
+    stale_since: int = 0
+    gateway: str = ""
+    epoch: int = 0
+    started: int = 0
+    messages: int = 0
+    last_message: int = 0
+    snapshots: int = 0
+    refused: int = 0
+
+
+@dataclass(slots=True)
+class KnownSource:
+    """A source.
+
+    Attributes:
+        record: the last one.
+        generation: of the snapshot that contained the source last.
+        swept: generation of the last snapshot after which its objects were swept.
+        last_end: number of the last end of one of its objects.
+    """
+
+    record: SourceRecord
+    generation: int = 0
+    swept: int = 0
+    last_end: int = 0
+
+
+@dataclass(slots=True)
+class _Sweep(Generic[Object]):
+    """Objects of which those are to be removed whose generation is lower than this one."""
+
+    objects: list[Object]
+    generation: int
+
+
+class FeedReplica(Generic[Version, EventVersion, Object, AnyGroup]):
+    """The state of one subscription.
+
+    Args:
+        view: the front end.
+        serve_stale_for: nanoseconds for which the values of stale objects are shown.
+        now: when the subscription begins.
+
+    Attributes:
+        status: of the connection.
+        generation: how many snapshots began.
+        in_snapshot: whether the records that arrive are those of a snapshot.
+        sources: by number; one that is configured no longer stays until its objects have been removed.
+        versions: of classes, by the core's number.
+        event_versions: of events, by the core's number.
+    """
+
+    def __init__(
+        self,
+        view: FeedView[Version, EventVersion, Object, AnyGroup],
+        serve_stale_for: int,
+        now: int,
+    ) -> None:
+        self._view = view
+        self._tracker = FreshnessTracker(view.new_group, view.freshness_changed, serve_stale_for)
+        self.status = FeedStatus(stale_since=now)
+        self.generation = 0
+        self.in_snapshot = False
+        self.sources: dict[int, KnownSource] = {}
+        self.versions: dict[int, Version] = {}
+        self.event_versions: dict[int, EventVersion] = {}
+        self._is_complete = False
+        self._sweeps: deque[_Sweep[Object]] = deque()
+        self._leaving: set[int] = set()
+
+    # ---- what front ends ask ------------------------------------------------------------------------------
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the core is connected, and has sent a whole snapshot on this connection."""
+        return self._is_complete
+
+    @property
+    def is_sweeping(self) -> bool:
+        """Whether `work` has objects to examine or sources to remove."""
+        return bool(self._sweeps or self._leaving)
+
+    @property
+    def groups(self) -> Iterable[AnyGroup]:
+        """The groups of all agents."""
+        return self._tracker
+
+    def groups_of(self, source: int) -> list[AnyGroup]:
+        """The groups of the agents of one source."""
+        return self._tracker.of_source(source)
+
+    def is_stale(self, source: int) -> bool:
+        """Whether no object of the source is fresh."""
+        return self._tracker.is_stale(source)
+
+    def has_stale_parts(self, source: int) -> bool:
+        """Whether the source, or one of its agents, is stale."""
+        return self._tracker.has_stale_parts(source)
+
+    # ---- what the link calls ------------------------------------------------------------------------------
+
+    def received(self, message: FeedMessage, now: int) -> None:
+        """Apply a message; a batch is applied as a whole."""
+        self.status.messages += 1
+        self.status.last_message = now
+        match message:
+            case Batch():
+                for record in message.records:
+                    self._apply(record, now)
+            case Hello():
+                self._connected(message, now)
+            case SnapshotBegan():
+                self.generation += 1
+                self.in_snapshot = True
+                self._tracker.snapshot_began()
+                self._view.snapshot_began()
+            case SnapshotEnded():
+                self._snapshot_ended()
+
+    def disconnected(self, now: int) -> bool:
+        """Mark everything stale: the core cannot be reached. Return whether it could be until now."""
+        if not self.status.connected:
+            return False
+        self.status.connected, self.status.stale_since = False, now
+        self.in_snapshot = self._is_complete = False
+        self._mark_all_stale(now)
+        return True
+
+    def work(self, budget: int, cost: int, now: int) -> int:
+        """Remove what snapshots did not contain, and then trust the sources that are to be trusted.
+
+        To be called after each message, and soon again while `is_sweeping`.
+
+        Args:
+            budget: what removals may cost together.
+            cost: of one removal.
+            now: the time.
+
+        Returns:
+            What is left of the budget; 0 or less where there may be more to do.
+        """
+        budget = self._sweep_some(budget, cost)
+        if not self._sweeps:
+            if not self.in_snapshot and (judged := self._tracker.confirm_sources(now)):
+                self._view.sources_judged(judged)
+            for number in tuple(self._leaving):
+                self._remove_source(number)
+        return budget
+
+    def work_off(self, now: int) -> None:
+        """Do all of `work` at once, for a front end that nobody waits for meanwhile."""
+        self.work(1, 0, now)
+        while self.is_sweeping:
+            self.work(1, 0, now)
+
+    def age(self, now: int) -> None:
+        """Withhold what has been stale for too long. To be called about once a second."""
+        self._tracker.age(now)
+        self._forget_gone_agents()
+
+    # ---- messages -----------------------------------------------------------------------------------------
+
+    def _connected(self, hello: Hello, now: int) -> None:
+        status = self.status
+        if hello.epoch != status.epoch:
+            # A new core numbers classes anew, and knows no agent yet.
+            self.versions.clear()
+            self.event_versions.clear()
+            self._tracker.forget_agents()
+            self._view.core_restarted()
+        status.gateway, status.epoch, status.started = hello.gateway, hello.epoch, hello.started
+        status.connected, status.stale_since = True, 0
+        self._is_complete = False
+        self._mark_all_stale(now)
+
+    def _mark_all_stale(self, now: int) -> None:
+        self._tracker.mark_all_stale(now)
+        self._view.sources_judged(tuple(self.sources))
+
+    def _snapshot_ended(self) -> None:
+        self.in_snapshot, self._is_complete = False, True
+        self.status.snapshots += 1
+        self._tracker.snapshot_ended()
+        self._forget_gone_agents()
+        self._view.snapshot_ended()
+        self._view.alarms_swept(GATEWAY)
+        for number, source in self.sources.items():
+            if source.generation < self.generation:
+                self._leaving.add(number)
+                self._sweep(number)
+                self._view.source_leaves(number)
+            else:
+                self._sweep_if_trusted(number, source)
+
+    def _apply(self, record: Record, now: int) -> None:  # noqa: C901, PLR0912  one branch for each kind
+        view = self._view
+        match record:
+            case UpdateRecord():
+                self._update(record)
+            case ObjectRecord():
+                self._object(record, now)
+            case DeleteRecord():
+                self._delete(record)
+            case SourceRecord():
+                self._source(record, now)
+            case AgentRecord():
+                if self._tracker.agent_received(record, now):
+                    view.sources_judged((record.source,))
+            case AgentGoneRecord():
+                if self._tracker.agent_gone(record, now):
+                    view.sources_judged((record.source,))
+                self._forget_gone_agents()
+            case ClassRecord():
+                _keep(self.versions, record.number, view.version_of(record))
+            case EventClassRecord():
+                _keep(self.event_versions, record.number, view.event_version_of(record))
+            case EventRecord():
+                view.event_occurred(record, self.event_versions.get(record.class_number))
+            case EventsMadeRecord():
+                view.events_made(record)
+            case AlarmRecord():
+                view.alarm_changed(record)
+            case OperationRecord():
+                view.operation_changed(record)
+            case EventLogRecord():
+                view.event_log_changed(record)
+            case GapRecord():
+                view.gap_found(record)
+
+    # ---- sources and their objects ------------------------------------------------------------------------
+
+    def _source(self, record: SourceRecord, now: int) -> None:
+        self._view.source_changed(record)
+        source = self.sources.get(record.number)
+        if source is None:
+            source = self.sources[record.number] = KnownSource(record)
+        source.record, source.generation = record, self.generation
+        self._leaving.discard(record.number)
+        if self._tracker.source_received(record, now):
+            self._view.sources_judged((record.number,))
+        if not self.in_snapshot:
+            self._sweep_if_trusted(record.number, source)
+
+    def _object(self, record: ObjectRecord, now: int) -> None:
+        version = self.versions.get(record.class_number)
+        if version is None or record.source not in self.sources:
+            self.status.refused += 1
+            return
+        group = self._tracker.group(record.source, record.agent, now)
+        known = self._view.find(record.source, version, record.row)
+        if known is None or known.group is not group:
+            group.objects += 1
+            if known is not None:
+                known.group.objects -= 1
+        shown = self._view.show(record, version, known, group)
+        shown.group, shown.generation = group, self.generation
+        if known is not None and known is not shown:
+            known.generation = _REMOVED
+
+    def _update(self, record: UpdateRecord) -> None:
+        version = self.versions.get(record.class_number)
+        shown = None if version is None else self._view.find(record.source, version, record.row)
+        if version is None or shown is None:
+            self.status.refused += 1
+            return
+        self._view.change(record, version, shown)
+
+    def _delete(self, record: DeleteRecord) -> None:
+        version = self.versions.get(record.class_number)
+        self._view.object_ended(record, version)
+        source = self.sources.get(record.source)
+        is_known = source is not None and 0 < record.number <= source.last_end
+        if source is not None and record.number:
+            source.last_end = max(source.last_end, record.number)
+        if is_known or self.in_snapshot:
+            return  # an end of before: an object that has the row now follows in this snapshot, or is swept
+        shown = None if version is None else self._view.find(record.source, version, record.row)
+        if shown is None:
+            self.status.refused += 1
+            return
+        self._remove(shown)
+
+    def _remove(self, shown: Object) -> None:
+        shown.group.objects -= 1
+        shown.generation = _REMOVED
+        self._view.remove(shown)
+
+    def _forget_gone_agents(self) -> None:
+        if judged := self._tracker.forget_gone():
+            self._view.sources_judged(judged)
+
+    # ---- what snapshots did not contain -------------------------------------------------------------------
+
+    def _sweep_if_trusted(self, number: int, source: KnownSource) -> None:
+        """Remove what the last snapshot did not contain, once, when its source is trusted."""
+        if self._tracker.will_be_trusted(number) and source.swept != self.generation:
+            source.swept = self.generation
+            self._sweep(number)
+
+    def _sweep(self, number: int) -> None:
+        self._view.alarms_swept(number)
+        self._sweeps.append(_Sweep(list(self._view.objects_of(number)), self.generation))
+
+    def _sweep_some(self, budget: int, cost: int) -> int:
+        looks = SWEEP_LOOKS
+        while self._sweeps and budget > 0:
+            sweep = self._sweeps[0]
+            while sweep.objects and budget > 0:
+                if not looks:
+                    return 0
+                looks -= 1
+                shown = sweep.objects.pop()
+                if shown.generation < sweep.generation:
+                    self._remove(shown)
+                    budget -= cost
+            if not sweep.objects:
+                self._sweeps.popleft()
+        return budget
+
+    def _remove_source(self, number: int) -> None:
+        self._leaving.discard(number)
+        del self.sources[number]
+        self._view.source_removed(number)
+        self._tracker.remove_source(number)
+
+
+def _keep(versions: dict[int, Version], number: int, version: Version | None) -> None:
+    if version is None:
+        versions.pop(number, None)
+    else:
+        versions[number] = version
