@@ -364,12 +364,12 @@ class FeedReplica(Generic[Version, EventVersion, Object, AnyGroup]):
         self._view.snapshot_ended()
         self._view.alarms_swept(GATEWAY)
         for number, source in self.sources.items():
-            if source.generation < self.generation:
+            if source.generation == self.generation:
+                self._sweep_if_trusted(number, source)
+            elif number not in self._leaving:
                 self._leaving.add(number)
                 self._sweep(number)
                 self._view.source_leaves(number)
-            else:
-                self._sweep_if_trusted(number, source)
 
     def _apply(self, record: Record, now: int) -> None:  # noqa: C901, PLR0912  one branch for each kind
         view = self._view
