@@ -15,8 +15,8 @@ from gateway.mapping.rules import Mapping
 from gateway.prometheus.page import LEFT_OUT, SERIES, SOURCE_UP, UP
 from gateway.service.exit_codes import ExitCode
 from gateway.service.metrics.families import FAMILIES
-from gateway.service.metrics.table import metrics_table
 from gateway.yaml_documents import StrictModel, parse_document
+from tests.written_pages.metrics_table import metrics_table
 
 ROOT = Path(__file__).parent.parent
 PAGES = (ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md")))

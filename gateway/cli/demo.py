@@ -16,8 +16,6 @@ import click
 from gateway.cli.broker_look import look
 from gateway.cli.provision_management import management_client
 from gateway.demo.broker import BrokerSettings
-from gateway.demo.check import DemonstrationCheck
-from gateway.demo.check_report import EXTRA as SPARK
 from gateway.demo.demonstration import (
     JMX_SECRET,
     JMX_USER,
@@ -27,27 +25,18 @@ from gateway.demo.demonstration import (
     Demonstration,
     DemonstrationError,
     ExistingBroker,
+    own_broker,
 )
-from gateway.demo.install import DEMO_PACKAGES, PICTURE_PACKAGES, InstallError, ensure_demonstration
+from gateway.demo.install import DEMO_PACKAGES, InstallError, ensure_demonstration
 from gateway.demo.installation import RELEASES, BrokerError, debian_release
-from gateway.demo.pictures import PicturesError
-from gateway.demo.promises import CheckFailedError
 from gateway.demo.snmp_commands import SnmpCommandError
 from gateway.demo.workload import WorkloadError
 from gateway.service.exit_codes import CommandError, ExitCode
 
 FIRST_COUNTER_SECONDS = 20.0
-STATISTICS_SECONDS = 1.0
-"""Of the demonstration's own broker: a newcomer should not wait to see a counter move."""
 
 
 @click.command()
-@click.option("--check", is_flag=True, help="Try everything with net-snmp's commands, and end.")
-@click.option(
-    "--keep",
-    type=click.Path(file_okay=False, path_type=Path),
-    help="With --check: save what an operator sees there: walks, log, JConsole's pictures, the report.",
-)
 @click.option("--snmp-port", default=1161, show_default=True, type=click.IntRange(1, 65535))
 @click.option("--jmx-port", default=9990, show_default=True, type=click.IntRange(1, 65535))
 @click.option("--metrics-port", default=9464, show_default=True, type=click.IntRange(1, 65535))
@@ -63,10 +52,8 @@ STATISTICS_SECONDS = 1.0
 @click.option(
     "--password-file", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Of that user."
 )
-def demo(  # noqa: PLR0913  one for each option
+def demo(
     *,
-    check: bool,
-    keep: Path | None,
     snmp_port: int,
     jmx_port: int,
     metrics_port: int,
@@ -77,14 +64,10 @@ def demo(  # noqa: PLR0913  one for each option
     password_file: Path | None,
 ) -> None:
     """Start a RabbitMQ of its own with a small workload, and show it through SNMP and JMX until Ctrl-C."""
-    if keep is not None and not check:
-        raise click.UsageError("--keep saves what --check tries")
     if series is not None and management is not None:
         raise click.UsageError("--broker starts a RabbitMQ: leave --management out")
     existing = None
     if management is not None:
-        if check:
-            raise click.UsageError("--check compares with a broker of its own: leave --management out")
         if user is None or password_file is None:
             raise click.UsageError("--management needs --user and --password-file")
         existing = ExistingBroker(management, amqp, user, password_file.read_text("utf-8").rstrip())
@@ -92,20 +75,16 @@ def demo(  # noqa: PLR0913  one for each option
             look(client, management, user)
     debian = debian_release(series) if series else ""
     try:
-        ensure_demonstration(DEMO_PACKAGES if keep is None else PICTURE_PACKAGES, debian, progress)
+        ensure_demonstration(DEMO_PACKAGES, debian, progress)
     except InstallError as error:
         raise CommandError(ExitCode.NOT_INSTALLED, str(error)) from error
     try:
-        # The broker's data is thrown away.
-        settings = BrokerSettings(statistics_interval=STATISTICS_SECONDS, grace=0, debian=debian)
-        asyncio.run(_run(existing or settings, (snmp_port, jmx_port, metrics_port), keep, check=check))
-    except CheckFailedError as error:
-        raise CommandError(ExitCode.DIFFERENCE, str(error)) from error
+        asyncio.run(_run(existing or own_broker(debian), (snmp_port, jmx_port, metrics_port)))
     except DemonstrationError as error:
         known = set(ExitCode) - {ExitCode.OK}
         code = ExitCode(error.exit_code) if error.exit_code in known else ExitCode.FAILED
         raise CommandError(code, str(error)) from error
-    except (BrokerError, WorkloadError, SnmpCommandError, PicturesError) as error:
+    except (BrokerError, WorkloadError, SnmpCommandError) as error:
         raise CommandError(ExitCode.FAILED, str(error)) from error
 
 
@@ -114,51 +93,35 @@ def progress(line: str) -> None:
     click.echo(f"  ..  {line}")
 
 
-async def _run(
-    broker: ExistingBroker | BrokerSettings, ports: tuple[int, int, int], keep: Path | None, *, check: bool
-) -> None:
+async def _run(broker: ExistingBroker | BrokerSettings, ports: tuple[int, int, int]) -> None:
     snmp_port, jmx_port, metrics_port = ports
-    # That its broker raises an alarm and restarts is the check's own doing.
-    logging.getLogger("aiormq").setLevel(logging.CRITICAL)
-    stop = asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    logging.getLogger("aiormq").setLevel(
+        logging.CRITICAL
+    )  # that its broker ends is the demonstration's doing
     demonstration = Demonstration(
         progress,
         snmp_port=snmp_port,
         jmx_port=jmx_port,
         metrics_port=metrics_port,
         existing=broker if isinstance(broker, ExistingBroker) else None,
-        agent=check,
         settings=broker if isinstance(broker, BrokerSettings) else None,
     )
-    running = asyncio.create_task(_until_stopped(demonstration, stop, keep, check=check))
+    stop = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    running = asyncio.create_task(_until_stopped(demonstration, stop))
     stopped = asyncio.create_task(stop.wait())
     await asyncio.wait({running, stopped}, return_when=asyncio.FIRST_COMPLETED)
-    if not running.done() and check:
-        running.cancel()
-    await asyncio.gather(running, return_exceptions=check and stop.is_set())
+    await running
     stopped.cancel()
     click.echo("  ..  all ended, nothing is left")
 
 
-async def _until_stopped(
-    demonstration: Demonstration, stop: asyncio.Event, keep: Path | None, *, check: bool
-) -> None:
+async def _until_stopped(demonstration: Demonstration, stop: asyncio.Event) -> None:
     async with demonstration:
-        if check:
-            await DemonstrationCheck(demonstration, click.echo, keep).run()
-            if keep is not None:
-                click.echo(f"  ..  what was seen is in {keep}: {', '.join(_kept(keep))}")
-            return
         busy, writable = await _row_to_watch(demonstration), await _row_to_set(demonstration)
         click.echo(_what_is_where(demonstration, busy, writable))
         await stop.wait()
-
-
-def _kept(folder: Path) -> list[str]:
-    """The pictures, walks and the report, by name."""
-    return sorted(path.name for path in folder.iterdir() if path.suffix in {".png", ".txt"})
 
 
 async def _row_to_watch(demonstration: Demonstration) -> str:
@@ -264,6 +227,6 @@ def _log_commands() -> list[str]:
     """What to ask the event log; the report only where it can be made."""
     command = _our_command()
     lines = [f"{command} log tail --follow", f"{command} log query --last 10min --class queue"]
-    if importlib.util.find_spec(SPARK) is not None:
+    if importlib.util.find_spec("pyspark") is not None:
         lines.append(f"{command} analytics report --last 10min --plot report.png")
     return lines

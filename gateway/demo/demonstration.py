@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Final, Self
 
 import yaml
 
@@ -21,7 +21,6 @@ from gateway.agents.rabbitmq.rights import (
     writer_rights,
 )
 from gateway.demo.broker import BrokerSettings, PrivateBroker
-from gateway.demo.jmx_client import JmxClient
 from gateway.demo.node_setup import Credentials
 from gateway.demo.own_commands import EndedCommand, RunningCommand, run_command
 from gateway.demo.snmp_commands import SnmpCommands
@@ -55,6 +54,19 @@ class DemonstrationError(Exception):
     def __init__(self, text: str, exit_code: int = 1) -> None:
         self.exit_code = exit_code
         super().__init__(text)
+
+
+STATISTICS_SECONDS: Final = 1.0
+"""Of the demonstration's own broker: a newcomer should not wait to see a counter move."""
+
+
+def own_broker(debian: str = "") -> BrokerSettings:
+    """How the demonstration's own broker is set up; its data is thrown away.
+
+    Args:
+        debian: release whose RabbitMQ is started; empty for the one that is installed.
+    """
+    return BrokerSettings(statistics_interval=STATISTICS_SECONDS, grace=0, debian=debian)
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,16 +192,6 @@ class Demonstration:
         """Start the gateway and wait until its processes are ready."""
         self._progress("starting the gateway")
         await self._start_process("gateway", "run")
-
-    async def jmx_client(self, user: str = JMX_USER) -> JmxClient:
-        """A plain Java client, logged in as one of the gateway's users; the caller closes it.
-
-        Raises:
-            JmxClientError: the gateway cannot be reached.
-        """
-        assert self.state is not None
-        jar = self.folder / "jmx-client.jar"
-        return await JmxClient.connect(jar, self.jmx_address, user, self.state.secret(f"jmx-{user}"))
 
     async def start_agent(self) -> None:
         """Start the agent as a process of its own."""

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from gateway.config.files import load_configuration
-from gateway.demo.jmx_client import JmxClient, JmxClientError
 from gateway.links.capture_reading import captured_files
 from gateway.service.exit_codes import ExitCode
 from gateway.service.mappings import load_mappings
 from gateway.service.replaying import replayed
 from tests.all_dialects.scene import APPLICATION, QUEUE, SOURCES, Scene
 from tests.analytics.conftest import SMALL
+from tests.components.jmx_client import JmxClient, JmxClientError
 from tests.components.open_amq import BROKER, CONFIG
 from tests.components.operated_gateway import OPERATOR
 from tests.components.waiting import eventually, wait_until

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from gateway.demo.jmx_client import JmxClient, JmxClientError
 from gateway.service.exit_codes import ExitCode
 from tests.applications.plant import SOURCE, Plant
 from tests.components.ami_application import Application, connected
+from tests.components.jmx_client import JmxClient, JmxClientError
 from tests.components.waiting import eventually, wait_until
 
 APPLICATION = f"{SOURCE}/ami-relay:application"

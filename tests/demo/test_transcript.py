@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 
-from gateway.demo.transcript import Transcript
+from tests.demo_check.transcript import Transcript
 
 
 def test_commands_stand_before_what_they_printed() -> None:

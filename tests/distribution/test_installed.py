@@ -10,9 +10,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from gateway.demo.jmx_client import JmxClient
 from gateway.service.exit_codes import ExitCode
 from tests.components.command_line import RunningCommand, Site, new_site, running
+from tests.components.jmx_client import JmxClient
 from tests.components.ports import free_tcp_port
 from tests.components.waiting import wait_until
 from tests.distribution.building import ROOT, built

@@ -12,7 +12,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from gateway.demo.jmx_client import JmxClient
+from tests.components.jmx_client import JmxClient
 from tests.components.ports import free_tcp_port, free_udp_port
 from tests.components.waiting import wait_until
 from tests.distribution.building import ROOT

@@ -11,9 +11,9 @@ import httpx
 import psutil
 
 from gateway.demo.demonstration import AGENT_SOURCE, SOURCE, Demonstration
-from gateway.demo.jmx_client import JmxClientError
 from gateway.demo.snmp_commands import SnmpCommandError, Table
 from gateway.eventlog.query import ask
+from tests.components.jmx_client import JmxClientError
 
 DEADLINE_SECONDS = 120.0
 POLL_SECONDS = 0.05

@@ -12,12 +12,12 @@ import httpx
 import psutil
 
 from gateway.agents.rabbitmq.status import ADMINISTRATORS_ONLY, WITHIN_BUDGET
-from gateway.demo.comparison import without_incarnation
 from gateway.demo.demonstration import AGENT_SOURCE, SOURCE
-from gateway.demo.jmx_client import JmxClient, JmxClientError
 from gateway.demo.snmp_commands import SnmpCommandError
 from gateway.demo.trap_receiver import PrintedNotification
 from gateway.snmp.syntax import MAX_TEXT_OCTETS
+from tests.components.jmx_client import JmxClient, JmxClientError
+from tests.demo_check.comparison import without_incarnation
 from tests.end_to_end.observer import Observer
 from tests.end_to_end.witness import GATEWAY_BEAN, Witness
 

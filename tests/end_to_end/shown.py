@@ -6,9 +6,9 @@ import datetime as dt
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from gateway.demo.comparison import without_incarnation
-from gateway.demo.jmx_client import ReadAttribute
 from gateway.demo.snmp_commands import Table
+from tests.components.jmx_client import ReadAttribute
+from tests.demo_check.comparison import without_incarnation
 
 Reading = tuple[float, float]
 """When a reading began and ended, in seconds since 1970."""

@@ -8,7 +8,7 @@ import psutil
 import pytest
 
 from gateway.demo.demonstration import SOURCE
-from gateway.demo.jmx_client import JmxClientError
+from tests.components.jmx_client import JmxClientError
 from tests.end_to_end.observer import Observer
 from tests.end_to_end.rightness import Rightness
 from tests.end_to_end.story import Story

@@ -14,8 +14,8 @@ from aio_pika.exceptions import CONNECTION_EXCEPTIONS
 from yarl import URL
 
 from gateway.demo.broker import PrivateBroker
-from gateway.demo.comparison import OWN_QUEUE_PREFIX
 from gateway.links.amqp_connection import close_soon, connect_once, is_cancelled
+from tests.demo_check.comparison import OWN_QUEUE_PREFIX
 
 MARKER_VHOST, MARKER_QUEUE = "/", "end-to-end.marker"
 MARKER = f"{MARKER_VHOST}|{MARKER_QUEUE}"

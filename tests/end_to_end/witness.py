@@ -9,9 +9,9 @@ from typing import Any
 
 import psutil
 
-from gateway.demo.jmx_client import JmxClient, JmxClientError
 from gateway.demo.snmp_commands import SnmpCommandError
 from gateway.links.amqp_connection import is_cancelled
+from tests.components.jmx_client import JmxClient, JmxClientError, client_of
 from tests.end_to_end.judge import AGENT, CORE, Judge
 from tests.end_to_end.observer import Observer
 from tests.end_to_end.shown import Shown, moment, shown_by_jmx, shown_by_snmp
@@ -174,7 +174,7 @@ class Witness:
         try:
             _, writer = await asyncio.open_connection(host, int(port))
             writer.close()
-            client = await self.observer.demonstration.jmx_client()
+            client = await client_of(self.observer.demonstration)
         except (OSError, JmxClientError):
             return
         try:

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeAlias
 
-from gateway.demo.jmx_client import JmxClient, JmxClientError, ReadAttribute
 from gateway.demo.snmp_commands import SnmpCommands
+from tests.components.jmx_client import JmxClient, JmxClientError, ReadAttribute
 from tests.end_to_end.shown import moment
 from tests.ledger.lives import Life, Span, Truth
 from tests.ledger.verdict import wrong_creation

@@ -11,8 +11,8 @@ from typing import TypeAlias
 import pytest
 
 from gateway.demo.broker import BrokerSettings, PrivateBroker
-from gateway.demo.jmx_client import JmxClientError
 from gateway.demo.snmp_commands import SnmpCommandError
+from tests.components.jmx_client import JmxClientError
 from tests.components.rabbitmq import TEST_SETTINGS
 from tests.components.waiting import wait_until
 from tests.hypothesis_profiles import PROVING

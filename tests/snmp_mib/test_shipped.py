@@ -79,8 +79,8 @@ from gateway.snmp.notification_numbers import (
     TargetColumn,
     TargetKindNumber,
 )
-from gateway.snmp.notifications_table import notifications_table
 from gateway.snmp.row_columns import ROW_COLUMNS, RowColumn, RowLifetime
+from tests.written_pages.notifications_table import notifications_table
 
 MIBS = shipped_folder("mibs")
 LOCKS = {lock.package: lock for lock in load_shipped_locks()}

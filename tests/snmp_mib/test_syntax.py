@@ -9,7 +9,7 @@ import pytest
 from gateway.model.schema import Access, Element, Kind, NamedValue
 from gateway.model.values import ValueType
 from gateway.snmp.syntax import SMI_TYPES, Form, Syntax, form_of, needs_twin
-from gateway.snmp.types_page import types_page
+from tests.written_pages.types_page import types_page
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from gateway.demo.demonstration import JMX_SECRET, JMX_USER, SOURCE, Demonstration
 
-PROGRAM = Path(__file__).with_name("java") / "pictures" / "JConsolePicture.java"
+PROGRAM = Path(__file__).parents[1] / "java" / "pictures" / "JConsolePicture.java"
 SCREEN = "1280x860x24"
 PICTURES_SECONDS = 240.0
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 
-from gateway.demo.comparison import AtRest, Facts, View, differences, without_incarnation
 from gateway.demo.demonstration import AGENT_SOURCE, SOURCE
-from gateway.demo.jmx_client import JmxClient, JmxClientError, ReadAttribute
-from gateway.demo.promises import Promises
 from gateway.demo.snmp_commands import SnmpCommands
+from tests.components.jmx_client import JmxClient, JmxClientError, ReadAttribute
+from tests.demo_check.comparison import AtRest, Facts, View, differences, without_incarnation
+from tests.demo_check.promises import Promises
 
 JAVA_CLASSES = {
     "Stale": "java.lang.Boolean",

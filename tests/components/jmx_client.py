@@ -1,6 +1,6 @@
 """A plain JMX client as a process: the JDK's own connector, asked by lines and answering in JSON.
 
-``java/client/JmxClient.java`` is the whole program, so that what it shows is what any Java program sees.
+``tests/java/client/JmxClient.java`` is the whole program: what it shows is what any Java program sees.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Self, TypeAlias
 
+from gateway.demo.demonstration import JMX_USER, Demonstration
 from gateway.jmx.java_build import build_jar
 
-SOURCES = Path(__file__).with_name("java") / "client"
+SOURCES = Path(__file__).parents[1] / "java" / "client"
 _CLOSE_SECONDS: Final = 5.0
 ANSWER_SECONDS = 60.0
 _MAX_LINE_OCTETS = 64 * 1024 * 1024
@@ -231,3 +232,14 @@ def _words(value: JavaValue) -> tuple[str, str]:
             return "name", text
         case str():
             return "text", value
+
+
+async def client_of(demonstration: Demonstration, user: str = JMX_USER) -> JmxClient:
+    """A plain Java client, logged in as one of a demonstration's users; the caller closes it.
+
+    Raises:
+        JmxClientError: the gateway cannot be reached.
+    """
+    assert demonstration.state is not None
+    jar, password = demonstration.folder / "jmx-client.jar", demonstration.state.secret(f"jmx-{user}")
+    return await JmxClient.connect(jar, demonstration.jmx_address, user, password)

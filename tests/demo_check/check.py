@@ -7,22 +7,22 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from gateway.demo import comparison
-from gateway.demo.artifacts import Artifacts
 from gateway.demo.broker import PrivateBroker
-from gateway.demo.check_events import EventPromises
-from gateway.demo.check_jmx import JmxPromises
-from gateway.demo.check_ledger import LedgerPromises, Period
-from gateway.demo.check_operations import OperationPromises
-from gateway.demo.check_report import ReportPromises
-from gateway.demo.comparison import AtRest, View, differences, rows_by_name, shown
 from gateway.demo.demonstration import AGENT_SOURCE, SOURCE, Demonstration
-from gateway.demo.jmx_client import JmxClient
 from gateway.demo.ledger import Ledger
 from gateway.demo.patience import patiently
-from gateway.demo.promises import DEADLINE_SECONDS, CheckFailedError, Promises
 from gateway.demo.snmp_commands import SnmpCommands, Table
 from gateway.demo.workload import Workload
+from tests.components.jmx_client import JmxClient, client_of
+from tests.demo_check import comparison
+from tests.demo_check.artifacts import Artifacts
+from tests.demo_check.comparison import AtRest, View, differences, rows_by_name, shown
+from tests.demo_check.events import EventPromises
+from tests.demo_check.jmx import JmxPromises
+from tests.demo_check.ledger import LedgerPromises, Period
+from tests.demo_check.operations import OperationPromises
+from tests.demo_check.promises import DEADLINE_SECONDS, CheckFailedError, Promises
+from tests.demo_check.report import ReportPromises
 
 GATEWAY_BEAN = "amqp.gateway:type=Gateway"
 TRAFFIC_SECONDS = 12.0
@@ -123,7 +123,7 @@ class DemonstrationCheck:
         await self._sources_agree()
         await self._another_clients_queue_comes_and_goes()
         assert self._demonstration.traps is not None
-        async with await self._demonstration.jmx_client() as client:
+        async with await client_of(self._demonstration) as client:
             await client.listen(GATEWAY_BEAN)
             jmx = JmxPromises(self._promises, client, self._snmp, self._sources)
             await jmx.agree_with_broker(views)

@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Self
 
-from gateway.demo.comparison import Facts, differences
 from gateway.demo.demonstration import Demonstration
-from gateway.demo.jmx_client import JmxClient
-from gateway.demo.promises import Promises
 from gateway.demo.snmp_commands import SnmpCommands
 from gateway.eventlog.query import ask
+from tests.components.jmx_client import JmxClient
+from tests.demo_check.comparison import Facts, differences
+from tests.demo_check.promises import Promises
 
 _ENDED: Final = """
 SELECT operation_id, principal, source, object_name, method, "values", former, found, outcome, text FROM log

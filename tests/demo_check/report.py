@@ -11,13 +11,13 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from gateway.demo.check_ledger import SOURCES, Period, count_differences, published_by_each
-from gateway.demo.comparison import without_incarnation
 from gateway.demo.demonstration import Demonstration
 from gateway.demo.ledger import Sums
-from gateway.demo.promises import CheckFailedError, Promises
 from gateway.demo.topology import QueueName
 from gateway.eventlog.query import ask
+from tests.demo_check.comparison import without_incarnation
+from tests.demo_check.ledger import SOURCES, Period, count_differences, published_by_each
+from tests.demo_check.promises import CheckFailedError, Promises
 
 EXTRA: Final = "pyspark"
 """The module that the extra ``[spark]`` brings."""

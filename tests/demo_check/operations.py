@@ -13,16 +13,16 @@ import aio_pika
 from aio_pika.abc import AbstractChannel, AbstractQueue
 from yarl import URL
 
-from gateway.demo.check_record import Journal, RecordedPromises
-from gateway.demo.comparison import definitions_by_http
 from gateway.demo.demonstration import AGENT_SOURCE, JMX_USER, OPERATOR, SOURCE, Demonstration
-from gateway.demo.jmx_client import JmxClient, JmxClientError
-from gateway.demo.promises import CheckFailedError, Promises
 from gateway.demo.snmp_commands import SnmpCommandError, SnmpCommands, Table
-from gateway.demo.transcript import Transcript
 from gateway.links.amqp_connection import connect_once
 from gateway.service.exit_codes import ExitCode
 from gateway.service.feed_session import principal
+from tests.components.jmx_client import JmxClient, JmxClientError, client_of
+from tests.demo_check.comparison import definitions_by_http
+from tests.demo_check.promises import CheckFailedError, Promises
+from tests.demo_check.record import Journal, RecordedPromises
+from tests.demo_check.transcript import Transcript
 
 VHOST: Final = "shop"
 RETURNS: Final = "returns"
@@ -107,7 +107,7 @@ class OperationPromises:
         """
         recorded = RecordedPromises(self._promises, self._running, self._client, self._reading)
         mark = await recorded.mark()
-        async with await self._running.jmx_client(OPERATOR) as java, self._a_queue() as returns:
+        async with await client_of(self._running, OPERATOR) as java, self._a_queue() as returns:
             await self._snmpset_changes_a_limit()
             await self._what_is_written_back_changes_nothing()
             await self._java_changes_a_limit(java)

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Final
 
 from gateway.demo.demonstration import SOURCE, Demonstration
-from gateway.demo.pictures import photograph
-from gateway.demo.transcript import Transcript
+from tests.demo_check.pictures import photograph
+from tests.demo_check.transcript import Transcript
 
 WALKS: Final = (
     ("snmpget", "AMQP-GATEWAY-MIB::agSourceState.1"),

@@ -10,15 +10,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeVar
 
-from gateway.demo.comparison import without_incarnation
 from gateway.demo.demonstration import AGENT_SOURCE, SHOP, SOURCE
-from gateway.demo.jmx_client import JmxClient
 from gateway.demo.ledger import SERVER_NAMED, Act, Ledger, Sums
-from gateway.demo.promises import Promises
 from gateway.demo.snmp_commands import SnmpCommands
 from gateway.demo.topology import QueueName
 from gateway.demo.trap_receiver import TrapReceiver
 from gateway.eventlog.query import ask
+from tests.components.jmx_client import JmxClient
+from tests.demo_check.comparison import without_incarnation
+from tests.demo_check.promises import Promises
 
 SOURCES: Final = (SOURCE, AGENT_SOURCE)
 
