@@ -183,6 +183,15 @@ class FreshnessTracker(Generic[AnyGroup]):
             not agent.fresh for (number, _), agent in self._agents.items() if number == source
         )
 
+    def stale_since(self, source: int, agent: str, now: int) -> int:
+        """Since when the source or the agent is stale; 0 if both are fresh."""
+        record = self._agents.get((source, agent))
+        reasons = (
+            self._stale_sources.get(source, now),
+            record.since if record and not record.fresh else 0,
+        )
+        return min((since for since in reasons if since), default=0)
+
     def group(self, source: int, agent: str, now: int) -> AnyGroup:
         """The objects of an agent; a source that is not known yet is stale from now on."""
         group = self._groups.get((source, agent))
@@ -208,7 +217,7 @@ class FreshnessTracker(Generic[AnyGroup]):
 
     def _judge(self, groups: Iterable[AnyGroup], now: int) -> None:
         for group in groups:
-            since = self._stale_since(group, now)
+            since = self.stale_since(group.source, group.agent, now)
             group.stale_since = min(group.stale_since or since, since) if since else 0
             freshness = Freshness.FRESH
             if group.stale_since:
@@ -217,12 +226,3 @@ class FreshnessTracker(Generic[AnyGroup]):
             if freshness is not group.freshness:
                 group.freshness = freshness
                 self._changed(group)
-
-    def _stale_since(self, group: AnyGroup, now: int) -> int:
-        """Since when these objects are stale; 0 if they are fresh."""
-        agent = self._agents.get((group.source, group.agent))
-        reasons = (
-            self._stale_sources.get(group.source, now),
-            agent.since if agent and not agent.fresh else 0,
-        )
-        return min((since for since in reasons if since), default=0)

@@ -272,6 +272,10 @@ class FeedReplica(Generic[Version, EventVersion, Object, AnyGroup]):
         """Whether no object of the source is fresh."""
         return self._tracker.is_stale(source)
 
+    def stale_since(self, source: int, agent: str, now: int) -> int:
+        """Since when the source or the agent is stale; 0 if both are fresh."""
+        return self._tracker.stale_since(source, agent, now)
+
     def has_stale_parts(self, source: int) -> bool:
         """Whether the source, or one of its agents, is stale."""
         return self._tracker.has_stale_parts(source)

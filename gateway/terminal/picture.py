@@ -139,8 +139,14 @@ class Picture(FeedView[ClassRecord, EventClassRecord, _Shown, Group]):
         return self.objects.get(ObjectKey(source, link.class_name, link.row))
 
     def stale_since(self, known: KnownObject) -> int:
-        """Since when an object's values are stale, nanoseconds since 1970; 0 while they are fresh."""
-        return self._shown[known.key].group.stale_since
+        """Since when an object's values are stale, nanoseconds since 1970; 0 while they are fresh.
+
+        Of an object that is gone: since when they would be.
+        """
+        shown = self._shown.get(known.key)
+        if shown is not None:
+            return shown.group.stale_since
+        return self._replica.stale_since(known.record.source, known.record.agent, self._clock())
 
     def counts(self) -> dict[tuple[int, str], int]:
         """How many objects there are, by number of the source and ``package:class``, in this order."""

@@ -171,6 +171,15 @@ def test_values_are_stale_while_agent_or_source_are_silent() -> None:
     assert picture.stale_since(known) == START
 
 
+def test_an_object_that_is_gone_is_as_stale_as_its_agent() -> None:
+    picture = known_shop(till(1))
+    known = picture.objects[FIRST]
+    tell(picture, ended(1))
+    assert picture.stale_since(known) == 0
+    tell(picture, agent(fresh=False, since=START + SECOND))
+    assert picture.stale_since(known) == START + SECOND
+
+
 def test_an_agent_that_is_gone_is_no_reason_for_doubts() -> None:
     picture = known_shop(till(1))
     tell(picture, agent(fresh=False, since=START + SECOND))
